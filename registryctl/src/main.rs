@@ -1,0 +1,3 @@
+//! Wiring.
+
+fn main() {}
