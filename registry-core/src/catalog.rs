@@ -1,0 +1,318 @@
+//! The catalog: the state of the registry after a revision, as an immutable value.
+//!
+//! [`Catalog::apply`] is the only fold over the log; servers, gateways, the command line and the
+//! tests all use it. Cloning shares structure and is cheap. Deliberately absent: validation of new
+//! changes, and scoping.
+
+use std::{
+    fmt::{self, Write as _},
+    ops::Bound,
+    str::FromStr,
+    sync::Arc,
+};
+
+use imbl::{OrdMap, OrdSet};
+
+use crate::{
+    commit::{Action, ChainHash, Change, RegistryId, Revision, SealedCommit},
+    document::{Digest, Document},
+    name::Name,
+    reference::{Key, Kind},
+    rules::edges,
+    timestamp::Timestamp,
+    version::Version,
+};
+
+/// Whether an entity may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LifecycleState {
+    /// In use.
+    Active,
+    /// Usable; new dependencies get a warning.
+    Deprecated,
+    /// New dependencies are refused.
+    Retired,
+}
+
+impl LifecycleState {
+    /// The state in lower case: `active`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Deprecated => "deprecated",
+            Self::Retired => "retired",
+        }
+    }
+}
+
+impl fmt::Display for LifecycleState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that is not a lifecycle state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a lifecycle state; the states are active, deprecated and retired")]
+pub struct InvalidLifecycleState(String);
+
+impl FromStr for LifecycleState {
+    type Err = InvalidLifecycleState;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Active, Self::Deprecated, Self::Retired]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or_else(|| InvalidLifecycleState(text.to_owned()))
+    }
+}
+
+/// Where an entity is in its life; changes of it are commits, but never touch the document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// The state.
+    pub state: LifecycleState,
+    /// The reason that the last change gave.
+    pub message: Option<String>,
+    /// The revision of the last change (at first, of the registration).
+    pub revision: Revision,
+}
+
+/// An entity in the catalog.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The document.
+    pub document: Arc<Document>,
+    /// Who registered it.
+    pub owner: Arc<str>,
+    /// In which revision.
+    pub registered: Revision,
+    /// When.
+    pub registered_at: Timestamp,
+    /// Its lifecycle.
+    pub lifecycle: Lifecycle,
+}
+
+impl Record {
+    /// Whether it is neither deprecated nor retired.
+    pub fn is_active(&self) -> bool {
+        self.lifecycle.state == LifecycleState::Active
+    }
+}
+
+/// The state of a registry after a revision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalog {
+    registry: RegistryId,
+    revision: Revision,
+    chain: ChainHash,
+    records: OrdMap<Key, Arc<Record>>,
+    dependents: OrdMap<Key, OrdSet<Key>>,
+}
+
+/// Why a commit does not follow on a catalog.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// A commit was skipped or repeated.
+    #[error("revision {got} cannot follow revision {head}")]
+    OutOfOrder {
+        /// The catalog's revision.
+        head: Revision,
+        /// The commit's.
+        got: Revision,
+    },
+    /// A registration of a key that exists.
+    #[error("revision {revision} registers {key}, which exists already")]
+    Exists {
+        /// The commit's revision.
+        revision: Revision,
+        /// The key.
+        key: Key,
+    },
+    /// A lifecycle change of a key that does not exist.
+    #[error("revision {revision} changes {key}, which does not exist")]
+    Absent {
+        /// The commit's revision.
+        revision: Revision,
+        /// The key.
+        key: Key,
+    },
+}
+
+impl Catalog {
+    /// The empty registry.
+    pub fn empty(registry: RegistryId) -> Self {
+        let chain = ChainHash::genesis(&registry);
+        let (records, dependents) = (OrdMap::new(), OrdMap::new());
+        Self { registry, revision: Revision(0), chain, records, dependents }
+    }
+
+    /// A catalog from a snapshot: all records at a revision and its chain hash. Whoever calls it
+    /// has verified the snapshot's digest.
+    pub fn restore(
+        registry: RegistryId,
+        revision: Revision,
+        chain: ChainHash,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Self {
+        let mut catalog = Self { revision, chain, ..Self::empty(registry) };
+        for record in records {
+            catalog.insert(record);
+        }
+        catalog
+    }
+
+    /// Adds one commit: whole, or not at all.
+    pub fn apply(&mut self, sealed: &SealedCommit) -> Result<(), ApplyError> {
+        let (commit, revision) = (sealed.commit(), sealed.revision());
+        if revision != self.revision.next() {
+            return Err(ApplyError::OutOfOrder { head: self.revision, got: revision });
+        }
+        let mut next = self.clone();
+        let owner: Arc<str> = commit.author.as_str().into();
+        let mut documents = sealed.documents().iter();
+        for Change { key, action } in &commit.changes {
+            let Action::Register { .. } = action else {
+                next.set_lifecycle(key, action, revision)?;
+                continue;
+            };
+            if next.records.contains_key(key) {
+                return Err(ApplyError::Exists { revision, key: key.clone() });
+            }
+            // `SealedCommit` proves that each registration comes with its document.
+            let Some(document) = documents.next().cloned() else { continue };
+            next.insert(Record {
+                document,
+                owner: owner.clone(),
+                registered: revision,
+                registered_at: commit.committed_at,
+                lifecycle: Lifecycle { state: LifecycleState::Active, message: None, revision },
+            });
+        }
+        next.revision = revision;
+        next.chain = sealed.chain();
+        *self = next;
+        Ok(())
+    }
+
+    fn set_lifecycle(
+        &mut self,
+        key: &Key,
+        action: &Action,
+        revision: Revision,
+    ) -> Result<(), ApplyError> {
+        let state = match action {
+            Action::Deprecate { .. } => LifecycleState::Deprecated,
+            Action::Retire { .. } => LifecycleState::Retired,
+            Action::Register { .. } | Action::Restore => LifecycleState::Active,
+        };
+        let Some(record) = self.records.get_mut(key) else {
+            return Err(ApplyError::Absent { revision, key: key.clone() });
+        };
+        let message = action.message().map(str::to_owned);
+        Arc::make_mut(record).lifecycle = Lifecycle { state, message, revision };
+        Ok(())
+    }
+
+    fn insert(&mut self, record: Record) {
+        let key = record.document.key().clone();
+        for edge in edges(record.document.entity()) {
+            self.dependents.entry(edge).or_default().insert(key.clone());
+        }
+        self.records.insert(key, Arc::new(record));
+    }
+
+    /// Which registry.
+    pub fn registry(&self) -> &RegistryId {
+        &self.registry
+    }
+
+    /// After which revision.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The chain hash after that revision.
+    pub fn chain(&self) -> ChainHash {
+        self.chain
+    }
+
+    /// How many entities there are.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The entity with this key.
+    pub fn find(&self, key: &Key) -> Option<&Arc<Record>> {
+        self.records.get(key)
+    }
+
+    /// All entities, by kind, name and version.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<Record>)> {
+        self.records.iter()
+    }
+
+    /// The entities after this key, in the order of [`Catalog::iter`].
+    pub fn after(&self, key: &Key) -> impl Iterator<Item = (&Key, &Arc<Record>)> {
+        self.records.range((Bound::Excluded(key.clone()), Bound::Unbounded))
+    }
+
+    /// The entities of one kind.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Arc<Record>)> {
+        self.starting_at(kind, None).take_while(move |(key, _)| key.kind == kind)
+    }
+
+    /// All versions of one name, lowest first.
+    pub fn versions<'a>(
+        &'a self,
+        kind: Kind,
+        name: &'a Name,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Record>)> {
+        self.starting_at(kind, Some(name))
+            .take_while(move |(key, _)| key.kind == kind && key.name == *name)
+    }
+
+    /// The highest active version of a name; a release before any pre-release.
+    pub fn newest_active<'a>(&'a self, kind: Kind, name: &'a Name) -> Option<&'a Arc<Record>> {
+        self.versions(kind, name)
+            .filter(|(_, record)| record.is_active())
+            .max_by_key(|(key, _)| (!key.version.is_prerelease(), key.version.clone()))
+            .map(|(_, record)| record)
+    }
+
+    fn starting_at(
+        &self,
+        kind: Kind,
+        name: Option<&Name>,
+    ) -> impl Iterator<Item = (&Key, &Arc<Record>)> {
+        let first = Key::new(kind, name.cloned().unwrap_or_else(Name::lowest), Version::lowest());
+        self.records.range((Bound::Included(first), Bound::Unbounded))
+    }
+
+    /// What refers directly to this key, whether or not the key itself is registered.
+    pub fn dependents(&self, key: &Key) -> impl Iterator<Item = &Key> {
+        self.dependents.get(key).into_iter().flat_map(OrdSet::iter)
+    }
+
+    /// A digest over the whole state: revision, chain hash and, for each entity in order, its
+    /// key, digest, owner, registration and lifecycle. Equal digests mean equal catalogs.
+    pub fn digest(&self) -> Digest {
+        let mut lines = format!("{} {} {}\n", self.registry, self.revision, self.chain);
+        for (key, record) in &self.records {
+            let Record { document, owner, registered, registered_at, lifecycle } = &**record;
+            let Lifecycle { state, message, revision } = lifecycle;
+            // Writing into a string cannot fail.
+            let _ = writeln!(
+                lines,
+                "{key} {} {owner:?} {registered} {registered_at} {state} {revision} {message:?}",
+                document.digest(),
+            );
+        }
+        Digest::of(lines.as_bytes())
+    }
+}

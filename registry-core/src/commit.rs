@@ -1,0 +1,313 @@
+//! The log: commits of changes, each sealed to all before it by a chain hash.
+//!
+//! `chain(n) = SHA-256(chain(n-1) ‖ canonical commit n)`, and `chain(0)` is derived from the
+//! registry's id, so two registries never share a chain. A commit lists its changes by digest:
+//! whoever holds only some of the documents can still verify the chain. Deliberately absent:
+//! storage, and signatures over the chain.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    document::{Digest, Document, canonical_bytes},
+    reference::{InvalidKey, Key, Kind},
+    timestamp::Timestamp,
+};
+
+/// The number of a commit: 1, 2, 3 … without gaps. 0 is the empty registry.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Revision(pub u64);
+
+impl Revision {
+    /// The revision after this one.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What tells one registry from another: a UUID that the store gets when it is created.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RegistryId(Arc<str>);
+
+impl RegistryId {
+    /// Takes the id as the store keeps it.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self(id.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RegistryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The hash that seals a commit and everything before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ChainHash(Digest);
+
+impl ChainHash {
+    /// The hash before the first commit.
+    pub fn genesis(registry: &RegistryId) -> Self {
+        Self(Digest::of(format!("registry:{registry}").as_bytes()))
+    }
+
+    /// The hash after one more commit.
+    pub fn then(&self, commit: &[u8]) -> Self {
+        let hash = Sha256::new().chain_update(self.0.as_bytes()).chain_update(commit).finalize();
+        Self(Digest::from_bytes(hash.into()))
+    }
+
+    /// From the raw 32 bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Digest::from_bytes(bytes))
+    }
+
+    /// The raw 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Display for ChainHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What is done to one entity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum Action {
+    /// A new entity with this document.
+    Register {
+        /// The document's digest.
+        digest: Digest,
+    },
+    /// Still usable, but nobody should begin to depend on it.
+    Deprecate {
+        /// Why, and what to use instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// No longer to be depended on.
+    Retire {
+        /// Why, and what to use instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// Active again.
+    Restore,
+}
+
+impl Action {
+    /// The action as one word: `register`.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Register { .. } => "register",
+            Self::Deprecate { .. } => "deprecate",
+            Self::Retire { .. } => "retire",
+            Self::Restore => "restore",
+        }
+    }
+
+    /// The reason that a lifecycle change gave.
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            Self::Deprecate { message } | Self::Retire { message } => message.as_deref(),
+            Self::Register { .. } | Self::Restore => None,
+        }
+    }
+}
+
+/// One change of a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "FlatChange", into = "FlatChange")]
+pub struct Change {
+    /// Which entity.
+    pub key: Key,
+    /// What is done to it.
+    pub action: Action,
+}
+
+/// A change as it is written: key and action side by side.
+#[derive(Serialize, Deserialize)]
+struct FlatChange {
+    kind: Kind,
+    name: String,
+    version: String,
+    #[serde(flatten)]
+    action: Action,
+}
+
+impl From<Change> for FlatChange {
+    fn from(Change { key, action }: Change) -> Self {
+        let (name, version) = (key.name.to_string(), key.version.to_string());
+        Self { kind: key.kind, name, version, action }
+    }
+}
+
+impl TryFrom<FlatChange> for Change {
+    type Error = InvalidKey;
+
+    fn try_from(
+        FlatChange { kind, name, version, action }: FlatChange,
+    ) -> Result<Self, InvalidKey> {
+        Ok(Self { key: Key::parse(kind, &name, &version)?, action })
+    }
+}
+
+/// An atomic batch of changes: applied whole or not at all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Commit {
+    /// Its number.
+    pub revision: Revision,
+    /// Who made it.
+    pub author: String,
+    /// When the server accepted it.
+    pub committed_at: Timestamp,
+    /// Why, in the author's words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The author's own id of the request, by which a retry is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// What it changes, in order.
+    pub changes: Vec<Change>,
+}
+
+/// A commit with the canonical bytes that the chain covers, the chain hash after it, and the
+/// documents of the entities that it registers, in the order of its changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SealedCommit {
+    commit: Commit,
+    bytes: Bytes,
+    chain: ChainHash,
+    documents: Vec<Arc<Document>>,
+}
+
+/// Why bytes are not the commit that they should be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum InvalidCommit {
+    /// The bytes are not a commit.
+    #[error("the commit cannot be read: {0}")]
+    Unreadable(String),
+    /// The bytes, after the previous chain hash, do not give the chain hash that was promised.
+    #[error("the chain breaks at revision {revision}: it gives {actual}, not {expected}")]
+    Chain {
+        /// The revision that the bytes claim.
+        revision: Revision,
+        /// What was promised.
+        expected: ChainHash,
+        /// What the bytes give.
+        actual: ChainHash,
+    },
+    /// A registered document is missing, superfluous or another one.
+    #[error("revision {revision} does not come with the document of {key}")]
+    Document {
+        /// The revision.
+        revision: Revision,
+        /// The entity without its document.
+        key: Key,
+    },
+    /// More documents than registered entities.
+    #[error("revision {revision} comes with {extra} documents that it does not register")]
+    Superfluous {
+        /// The revision.
+        revision: Revision,
+        /// How many are too many.
+        extra: usize,
+    },
+}
+
+impl SealedCommit {
+    /// Seals a new commit after the given chain hash.
+    pub fn seal(
+        previous: &ChainHash,
+        commit: Commit,
+        documents: Vec<Arc<Document>>,
+    ) -> Result<Self, InvalidCommit> {
+        let bytes = Bytes::from(canonical_bytes(&commit));
+        let chain = previous.then(&bytes);
+        Self { commit, bytes, chain, documents }.with_matching_documents()
+    }
+
+    /// Takes a commit from the store or a stream, and proves it against the chain hash before it.
+    pub fn verify(
+        previous: &ChainHash,
+        bytes: Bytes,
+        expected: ChainHash,
+        documents: Vec<Arc<Document>>,
+    ) -> Result<Self, InvalidCommit> {
+        let commit = Self::parse(&bytes)?;
+        let actual = previous.then(&bytes);
+        if actual != expected {
+            return Err(InvalidCommit::Chain { revision: commit.revision, expected, actual });
+        }
+        Self { commit, bytes, chain: expected, documents }.with_matching_documents()
+    }
+
+    /// Reads the canonical bytes of a commit, without proving anything.
+    pub fn parse(bytes: &[u8]) -> Result<Commit, InvalidCommit> {
+        serde_json::from_slice(bytes).map_err(|e| InvalidCommit::Unreadable(e.to_string()))
+    }
+
+    fn with_matching_documents(self) -> Result<Self, InvalidCommit> {
+        let revision = self.commit.revision;
+        let mut documents = self.documents.iter();
+        for Change { key, action } in &self.commit.changes {
+            let Action::Register { digest } = action else { continue };
+            if !documents.next().is_some_and(|d| d.digest() == *digest && d.key() == key) {
+                return Err(InvalidCommit::Document { revision, key: key.clone() });
+            }
+        }
+        match documents.count() {
+            0 => Ok(self),
+            extra => Err(InvalidCommit::Superfluous { revision, extra }),
+        }
+    }
+
+    /// The commit itself.
+    pub fn commit(&self) -> &Commit {
+        &self.commit
+    }
+
+    /// Its number.
+    pub fn revision(&self) -> Revision {
+        self.commit.revision
+    }
+
+    /// The canonical bytes that the chain covers.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The chain hash after it.
+    pub fn chain(&self) -> ChainHash {
+        self.chain
+    }
+
+    /// The documents that it registers, in the order of its changes.
+    pub fn documents(&self) -> &[Arc<Document>] {
+        &self.documents
+    }
+}

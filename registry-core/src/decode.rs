@@ -1,0 +1,287 @@
+//! Strict reading of JSON: every problem of a document at once, each with its JSON pointer.
+//!
+//! serde stops at the first problem and knows no pointers, hence these few combinators. `$comment`
+//! is allowed in every object. Deliberately absent: what the fields mean.
+
+use std::{cell::RefCell, fmt};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    limits,
+    name::Name,
+    reference::Kind,
+    version::Version,
+};
+
+/// A place in a document, kept on the stack and only written out when something is wrong there.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    parent: Option<&'a At<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Member(&'a str),
+    Index(usize),
+}
+
+impl<'a> At<'a> {
+    pub(crate) const ROOT: Self = Self { parent: None, step: Step::Root };
+
+    pub(crate) fn member(&'a self, name: &'a str) -> At<'a> {
+        At { parent: Some(self), step: Step::Member(name) }
+    }
+
+    pub(crate) fn index(&'a self, index: usize) -> At<'a> {
+        At { parent: Some(self), step: Step::Index(index) }
+    }
+}
+
+/// As a JSON pointer (RFC 6901).
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            fmt::Display::fmt(parent, f)?;
+        }
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Member(name) => write!(f, "/{}", escape(name)),
+            Step::Index(index) => write!(f, "/{index}"),
+        }
+    }
+}
+
+/// Escapes a member name for a JSON pointer (RFC 6901 section 3).
+pub fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// Collects the problems of one document.
+#[derive(Default)]
+pub(crate) struct Problems(RefCell<Vec<Diagnostic>>);
+
+impl Problems {
+    pub(crate) fn push(&self, diagnostic: Diagnostic) {
+        self.0.borrow_mut().push(diagnostic);
+    }
+
+    /// A `document-invalid` at this place.
+    pub(crate) fn invalid(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
+        self.push(
+            Diagnostic::error(Code::DocumentInvalid, at.to_string(), message).with_help(help),
+        );
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Diagnostic> {
+        self.0.into_inner()
+    }
+
+    /// Reads a value as an object.
+    pub(crate) fn object<'a>(&'a self, value: &'a Value, at: At<'a>) -> Option<Fields<'a>> {
+        if let Value::Object(map) = value {
+            Some(Fields { map, at, problems: self, known: RefCell::default() })
+        } else {
+            self.wrong_type(value, at, "an object");
+            None
+        }
+    }
+
+    pub(crate) fn string<'a>(&self, value: &'a Value, at: At<'_>) -> Option<&'a str> {
+        let Value::String(text) = value else {
+            self.wrong_type(value, at, "a string");
+            return None;
+        };
+        if text.len() > limits::TEXT_BYTES {
+            let message =
+                format!("{} bytes of text, {} are allowed", text.len(), limits::TEXT_BYTES);
+            self.invalid(at, message, "shorten it, or move it into `metadata`");
+            return None;
+        }
+        Some(text)
+    }
+
+    pub(crate) fn name(&self, kind: Kind, value: &Value, at: At<'_>) -> Option<Name> {
+        match Name::parse(kind, self.string(value, at)?) {
+            Ok(name) => Some(name),
+            Err(e) => {
+                let found = Diagnostic::error(Code::NameInvalid, at.to_string(), e.to_string());
+                self.push(found.with_help(e.help()));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn version(&self, value: &Value, at: At<'_>) -> Option<Version> {
+        match Version::parse(self.string(value, at)?) {
+            Ok(version) => Some(version),
+            Err(e) => {
+                let found = Diagnostic::error(Code::VersionInvalid, at.to_string(), e.to_string());
+                self.push(found.with_help(e.help()));
+                None
+            }
+        }
+    }
+
+    /// Reads each item of an array; a wrong one is reported and left out.
+    pub(crate) fn items<T>(
+        &self,
+        value: &Value,
+        at: At<'_>,
+        mut read: impl FnMut(&Value, At<'_>) -> Option<T>,
+    ) -> Vec<T> {
+        let Value::Array(items) = value else {
+            self.wrong_type(value, at, "an array");
+            return Vec::new();
+        };
+        if items.len() > limits::LIST_ITEMS {
+            let message = format!("{} items, {} are allowed", items.len(), limits::LIST_ITEMS);
+            self.invalid(at, message, "split the document");
+            return Vec::new();
+        }
+        items.iter().enumerate().filter_map(|(i, item)| read(item, at.index(i))).collect()
+    }
+
+    pub(crate) fn wrong_type(&self, value: &Value, at: At<'_>, expected: &str) {
+        let message = format!("expected {expected}, got {}", describe(value));
+        self.invalid(at, message, format!("write {expected}"));
+    }
+}
+
+/// The members of one object, and which of them were asked for.
+pub(crate) struct Fields<'a> {
+    map: &'a Map<String, Value>,
+    at: At<'a>,
+    problems: &'a Problems,
+    known: RefCell<Vec<&'static str>>,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn problems(&self) -> &'a Problems {
+        self.problems
+    }
+
+    pub(crate) fn here(&self) -> At<'a> {
+        self.at
+    }
+
+    /// The pointer of a member.
+    pub(crate) fn at(&'a self, name: &'static str) -> At<'a> {
+        self.at.member(name)
+    }
+
+    /// A member that may be absent; `null` counts as absent.
+    pub(crate) fn get(&self, name: &'static str) -> Option<&'a Value> {
+        self.known.borrow_mut().push(name);
+        self.map.get(name).filter(|value| !value.is_null())
+    }
+
+    /// A member that must be there.
+    pub(crate) fn require(&self, name: &'static str) -> Option<&'a Value> {
+        let found = self.get(name);
+        if found.is_none() {
+            let message = format!("the required field `{name}` is missing");
+            self.problems.invalid(self.at, message, format!("add `{name}`"));
+        }
+        found
+    }
+
+    pub(crate) fn optional_string(&'a self, name: &'static str) -> Option<String> {
+        self.problems.string(self.get(name)?, self.at(name)).map(str::to_owned)
+    }
+
+    pub(crate) fn required_string(&'a self, name: &'static str) -> Option<String> {
+        self.problems.string(self.require(name)?, self.at(name)).map(str::to_owned)
+    }
+
+    pub(crate) fn optional_bool(&'a self, name: &'static str) -> Option<bool> {
+        let value = self.get(name)?;
+        if value.as_bool().is_none() {
+            self.problems.wrong_type(value, self.at(name), "true or false");
+        }
+        value.as_bool()
+    }
+
+    pub(crate) fn name(&'a self, kind: Kind, name: &'static str) -> Option<Name> {
+        self.problems.name(kind, self.require(name)?, self.at(name))
+    }
+
+    pub(crate) fn version(&'a self, name: &'static str) -> Option<Version> {
+        self.problems.version(self.require(name)?, self.at(name))
+    }
+
+    /// An open JSON object (metadata, defaults …), kept as it is.
+    pub(crate) fn open_object(&'a self, name: &'static str) -> Option<Map<String, Value>> {
+        let value = self.get(name)?;
+        if let Value::Object(map) = value {
+            Some(map.clone())
+        } else {
+            self.problems.wrong_type(value, self.at(name), "an object");
+            None
+        }
+    }
+
+    /// A JSON Schema: an object or a boolean, kept as it is.
+    pub(crate) fn json_schema(&'a self, name: &'static str) -> Option<Value> {
+        let value = self.get(name)?;
+        if matches!(value, Value::Object(_) | Value::Bool(_)) {
+            Some(value.clone())
+        } else {
+            self.problems.wrong_type(
+                value,
+                self.at(name),
+                "a JSON Schema (an object or a boolean)",
+            );
+            None
+        }
+    }
+
+    /// A list that may be absent.
+    pub(crate) fn list<T>(
+        &'a self,
+        name: &'static str,
+        read: impl FnMut(&Value, At<'_>) -> Option<T>,
+    ) -> Vec<T> {
+        match self.get(name) {
+            Some(value) => self.problems.items(value, self.at(name), read),
+            None => Vec::new(),
+        }
+    }
+
+    pub(crate) fn strings(&'a self, name: &'static str) -> Vec<String> {
+        self.list(name, |value, at| self.problems.string(value, at).map(str::to_owned))
+    }
+
+    /// Ends the reading: every member that nobody asked for is unknown.
+    pub(crate) fn finish(self) {
+        let known = self.known.borrow();
+        let unknown = |name: &&String| *name != "$comment" && !known.contains(&name.as_str());
+        for name in self.map.keys().filter(unknown) {
+            let message = format!("unknown field `{}`", name.chars().take(64).collect::<String>());
+            let help = format!("the fields here are {}", known.join(", "));
+            self.problems.invalid(self.at.member(name), message, help);
+        }
+    }
+}
+
+/// What a JSON value is, for an error message; long texts are cut.
+pub(crate) fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(value) => format!("the number {value}"),
+        Value::String(text) if text.chars().count() > 40 => {
+            format!("the string {:?}…", text.chars().take(40).collect::<String>())
+        }
+        Value::String(text) => format!("the string {text:?}"),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}

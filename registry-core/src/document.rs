@@ -1,0 +1,238 @@
+//! An entity as it is stored: its canonical bytes (RFC 8785) and their SHA-256 digest.
+//!
+//! Two front ends that build the same entity get the same bytes, so equality of digests is
+//! equality of content. Deliberately absent: signatures, and the lifecycle, which lives outside of
+//! the document.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    decode::{At, Problems, escape},
+    diagnostic::{Code, Diagnostic},
+    entity::Entity,
+    limits,
+    reference::{Key, Kind},
+};
+
+/// A SHA-256 digest, written `sha256:<64 hex digits>`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+/// A text that is not a digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not of the form sha256:<64 lower-case hex digits>")]
+pub struct InvalidDigest(String);
+
+impl Digest {
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// From the raw 32 bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The raw 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Parses what `Display` writes.
+    pub fn parse(text: &str) -> Result<Self, InvalidDigest> {
+        let invalid = || InvalidDigest(text.chars().take(80).collect());
+        let digits = text.strip_prefix("sha256:").ok_or_else(invalid)?.as_bytes();
+        if digits.len() != 64 {
+            return Err(invalid());
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let (high, low) = (hex(pair[0]), hex(pair[1]));
+            *byte = high.zip(low).map(|(high, low)| high << 4 | low).ok_or_else(invalid)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// One immutable entity with its canonical form.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    key: Key,
+    digest: Digest,
+    bytes: Bytes,
+    entity: Entity,
+}
+
+/// Why stored or received bytes are not the document that they should be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum InvalidDocument {
+    /// The bytes do not have the digest that names them.
+    #[error("the document's bytes have the digest {actual}, not {expected}")]
+    Digest {
+        /// What was promised.
+        expected: Digest,
+        /// What the bytes have.
+        actual: Digest,
+    },
+    /// The bytes are not JSON.
+    #[error("the document is not JSON: {0}")]
+    Json(String),
+    /// The JSON is not an entity of that kind.
+    #[error("the document is not a {kind}: {}", .problems.first().map_or_else(String::new, ToString::to_string))]
+    Entity {
+        /// The kind that was expected.
+        kind: Kind,
+        /// Everything that is wrong with it.
+        problems: Vec<Diagnostic>,
+    },
+}
+
+impl Document {
+    /// The canonical document of an entity. Fails where the entity breaks a size, depth or number
+    /// limit.
+    pub fn new(entity: Entity) -> Result<Self, Vec<Diagnostic>> {
+        let value = entity.to_value();
+        let problems = Problems::default();
+        check_bounds(&problems, &value, At::ROOT, 1);
+        let bytes = canonical_bytes(&value);
+        if bytes.len() > limits::DOCUMENT_BYTES {
+            let (size, limit) = (bytes.len(), limits::DOCUMENT_BYTES);
+            let message = format!("the document has {size} bytes, {limit} are allowed");
+            problems.invalid(At::ROOT, message, "move shared parts into schemas of their own");
+        }
+        let key = entity.key();
+        if !problems.is_empty() {
+            return Err(problems.into_vec());
+        }
+        Ok(Self { key, digest: Digest::of(&bytes), bytes: bytes.into(), entity })
+    }
+
+    /// Reads an entity of this kind from JSON, with every problem that it has.
+    pub fn parse(kind: Kind, value: &Value) -> Result<Self, Vec<Diagnostic>> {
+        Self::new(Entity::parse(kind, value)?)
+    }
+
+    /// Takes canonical bytes from the store, a stream or a cache, and proves them by their digest.
+    pub fn verify(kind: Kind, bytes: Bytes, expected: Digest) -> Result<Self, InvalidDocument> {
+        let actual = Digest::of(&bytes);
+        if actual != expected {
+            return Err(InvalidDocument::Digest { expected, actual });
+        }
+        let value: Value =
+            serde_json::from_slice(&bytes).map_err(|e| InvalidDocument::Json(e.to_string()))?;
+        let entity = Entity::parse(kind, &value)
+            .map_err(|problems| InvalidDocument::Entity { kind, problems })?;
+        Ok(Self { key: entity.key(), digest: actual, bytes, entity })
+    }
+
+    /// What it is called.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// SHA-256 of the canonical bytes.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The canonical bytes (RFC 8785).
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The entity itself.
+    pub fn entity(&self) -> &Entity {
+        &self.entity
+    }
+}
+
+/// The RFC 8785 canonical form of a JSON value.
+pub fn canonical_bytes(value: &impl Serialize) -> Vec<u8> {
+    // A `Value` holds only finite numbers and string keys, so nothing in it can fail to serialize.
+    serde_json_canonicalizer::to_vec(value).expect("JSON values always have a canonical form")
+}
+
+/// Reports nesting and numbers that other JSON readers could not take.
+fn check_bounds(problems: &Problems, value: &Value, at: At<'_>, depth: usize) {
+    if depth > limits::DOCUMENT_DEPTH {
+        let message = format!("nested deeper than {} levels", limits::DOCUMENT_DEPTH);
+        problems.invalid(at, message, "flatten it, or move parts into schemas of their own");
+        return;
+    }
+    match value {
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                check_bounds(problems, item, at.index(i), depth + 1);
+            }
+        }
+        Value::Object(map) => {
+            for (name, member) in map {
+                check_bounds(problems, member, at.member(name), depth + 1);
+            }
+        }
+        Value::Number(number) if !is_exact(number) => {
+            let message = format!("the number {number} is beyond ±2^53 and would lose digits");
+            problems.invalid(at, message, "write it as a string");
+        }
+        _ => {}
+    }
+}
+
+fn is_exact(number: &serde_json::Number) -> bool {
+    if let Some(integer) = number.as_i64() {
+        return integer.unsigned_abs() <= limits::SAFE_INTEGER.unsigned_abs();
+    }
+    !number.is_u64()
+}
+
+/// Parses JSON text into a value with a `document-invalid` that says line and column.
+pub fn parse_json(bytes: &[u8]) -> Result<Value, Box<Diagnostic>> {
+    serde_json::from_slice(bytes).map_err(|e| {
+        let found = Diagnostic::error(Code::DocumentInvalid, "", format!("not valid JSON: {e}"));
+        Box::new(found.with_help("check the text at that line and column"))
+    })
+}
+
+/// Joins a JSON pointer and one more member name.
+pub fn pointer_join(pointer: &str, member: &str) -> String {
+    format!("{pointer}/{}", escape(member))
+}

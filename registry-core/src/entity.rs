@@ -1,0 +1,111 @@
+//! The documents of the four kinds: what they hold and how they are read and written.
+//!
+//! Normal form: `$comment` members of the documents' own objects are dropped and optional fields
+//! that are empty are left out, so that an entity has one form whichever way it came in. Open JSON
+//! (schemas, `metadata`, `spec`, `defaults` …) is kept as it is. Deliberately absent: lifecycle and
+//! ownership, which are not part of the document.
+
+pub mod agent;
+pub mod schema;
+pub mod server;
+pub mod tool;
+
+use serde::Serialize;
+use serde_json::Value;
+
+pub use agent::{Agent, Capabilities, Extension, ExtensionParams, Provider, Skill};
+pub use schema::Schema;
+pub use server::{Provision, Server};
+pub use tool::{Dependency, DependencyTarget, Implementation, Tool, ToolSource};
+
+use crate::{
+    decode::{At, Problems},
+    diagnostic::Diagnostic,
+    name::Name,
+    reference::{Key, Kind},
+    version::Version,
+};
+
+/// One entity of any kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Entity {
+    /// A reusable JSON Schema.
+    Schema(Schema),
+    /// An MCP server.
+    Server(Server),
+    /// A tool.
+    Tool(Box<Tool>),
+    /// An A2A agent.
+    Agent(Box<Agent>),
+}
+
+impl Entity {
+    /// Reads an entity strictly; every problem is reported, each at its pointer.
+    pub fn parse(kind: Kind, value: &Value) -> Result<Self, Vec<Diagnostic>> {
+        let problems = Problems::default();
+        let read = match kind {
+            Kind::Schema => Schema::read(&problems, value, At::ROOT).map(Self::Schema),
+            Kind::Server => Server::read(&problems, value, At::ROOT).map(Self::Server),
+            Kind::Tool => Tool::read(&problems, value, At::ROOT).map(|t| Self::Tool(Box::new(t))),
+            Kind::Agent => {
+                Agent::read(&problems, value, At::ROOT).map(|a| Self::Agent(Box::new(a)))
+            }
+        };
+        match read {
+            Some(entity) if problems.is_empty() => Ok(entity),
+            _ => Err(problems.into_vec()),
+        }
+    }
+
+    /// What kind it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Schema(_) => Kind::Schema,
+            Self::Server(_) => Kind::Server,
+            Self::Tool(_) => Kind::Tool,
+            Self::Agent(_) => Kind::Agent,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        match self {
+            Self::Schema(schema) => &schema.name,
+            Self::Server(server) => &server.name,
+            Self::Tool(tool) => &tool.name,
+            Self::Agent(agent) => &agent.name,
+        }
+    }
+
+    /// Its version.
+    pub fn version(&self) -> &Version {
+        match self {
+            Self::Schema(schema) => &schema.version,
+            Self::Server(server) => &server.version,
+            Self::Tool(tool) => &tool.version,
+            Self::Agent(agent) => &agent.version,
+        }
+    }
+
+    /// Its description, if it has one.
+    pub fn description(&self) -> Option<&str> {
+        match self {
+            Self::Schema(schema) => schema.description.as_deref(),
+            Self::Server(server) => server.description.as_deref(),
+            Self::Tool(tool) => tool.description.as_deref(),
+            Self::Agent(agent) => Some(&agent.description),
+        }
+    }
+
+    /// Its identity.
+    pub fn key(&self) -> Key {
+        Key::new(self.kind(), self.name().clone(), self.version().clone())
+    }
+
+    /// Its JSON in normal form.
+    pub fn to_value(&self) -> Value {
+        // Entities hold strings, JSON values and lists of them, all of which serialize.
+        serde_json::to_value(self).expect("an entity is always JSON")
+    }
+}

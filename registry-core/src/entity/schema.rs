@@ -1,0 +1,42 @@
+//! A reusable, versioned JSON Schema.
+//!
+//! Deliberately absent: compiling it and resolving its references; the rules do that.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    decode::{At, Problems},
+    name::Name,
+    reference::Kind,
+    version::Version,
+};
+
+/// A reusable JSON Schema, referred to as `{"$ref": "#Name:1.0.0"}`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Schema {
+    /// Its name.
+    pub name: Name,
+    /// Its exact version.
+    pub version: Version,
+    /// What it describes, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The JSON Schema itself (an object or a boolean); draft 2020-12 unless `$schema` says other.
+    pub schema: Value,
+    /// Open information: owner, repository …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl Schema {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = problems.object(value, at)?;
+        let (name, version) = (fields.name(Kind::Schema, "name"), fields.version("version"));
+        let description = fields.optional_string("description");
+        let schema = fields.require("schema").and_then(|_| fields.json_schema("schema"));
+        let metadata = fields.open_object("metadata");
+        fields.finish();
+        Some(Self { name: name?, version: version?, description, schema: schema?, metadata })
+    }
+}

@@ -1,0 +1,61 @@
+//! An MCP server and the tool versions that it provides.
+//!
+//! Deliberately absent: where it runs; the gateway's `targets` say that.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    decode::{At, Problems},
+    name::Name,
+    reference::Kind,
+    version::Version,
+};
+
+/// A registered MCP server.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Server {
+    /// Its name, perhaps with a namespace: `team/name`.
+    pub name: Name,
+    /// Its exact version.
+    pub version: Version,
+    /// What it is for, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The tool versions that it provides.
+    pub provides: Vec<Provision>,
+    /// Open information: owner, repository …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// One tool version that a server provides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Provision {
+    /// The tool's registered name.
+    pub tool: Name,
+    /// The tool's exact version.
+    pub version: Version,
+}
+
+impl Server {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = problems.object(value, at)?;
+        let (name, version) = (fields.name(Kind::Server, "name"), fields.version("version"));
+        let description = fields.optional_string("description");
+        fields.require("provides");
+        let provides = fields.list("provides", |value, at| Provision::read(problems, value, at));
+        let metadata = fields.open_object("metadata");
+        fields.finish();
+        Some(Self { name: name?, version: version?, description, provides, metadata })
+    }
+}
+
+impl Provision {
+    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = problems.object(value, at)?;
+        let (tool, version) = (fields.name(Kind::Tool, "tool"), fields.version("version"));
+        fields.finish();
+        Some(Self { tool: tool?, version: version? })
+    }
+}

@@ -1,0 +1,138 @@
+//! The names of entities: parsed once, then known to be good.
+//!
+//! Deliberately absent: uniqueness, which is the catalog's business.
+
+use std::{fmt, sync::Arc};
+
+use serde::Serialize;
+
+use crate::reference::Kind;
+
+const LONGEST: usize = 128;
+
+/// An entity's name: 1 to 128 of `[A-Za-z0-9_.-]`; servers and agents may carry one
+/// `namespace/` part before it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Name(Arc<str>);
+
+/// Why a text is not a name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// Nothing, or nothing before or after the slash.
+    #[error("a name must have at least one character in each part, got `{0}`")]
+    Empty(String),
+    /// Longer than 128 characters.
+    #[error("a name may have at most {LONGEST} characters, `{start}…` has {length}")]
+    TooLong {
+        /// The first characters of the name.
+        start: String,
+        /// Its whole length in characters.
+        length: usize,
+    },
+    /// A character outside of the allowed set.
+    #[error("`{character}` is not allowed in the name `{name}`")]
+    Character {
+        /// The first character that is not allowed.
+        character: char,
+        /// The whole name.
+        name: String,
+    },
+    /// A namespace where the kind has none, or more than one.
+    #[error("the {kind} name `{name}` may not contain {slashes} `/`")]
+    Namespace {
+        /// The kind of entity that was to be named.
+        kind: Kind,
+        /// The whole name.
+        name: String,
+        /// How many slashes it has.
+        slashes: usize,
+    },
+}
+
+impl InvalidName {
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Namespace { kind: Kind::Server | Kind::Agent, .. } => {
+                "write at most one namespace, like `team/name`"
+            }
+            Self::Namespace { .. } => "only servers and agents may carry a `namespace/` part",
+            _ => "use 1 to 128 of the characters A-Z a-z 0-9 _ . -",
+        }
+    }
+}
+
+impl Name {
+    /// Parses the name of an entity of this kind.
+    pub fn parse(kind: Kind, text: &str) -> Result<Self, InvalidName> {
+        let length = text.chars().count();
+        if length > LONGEST {
+            return Err(InvalidName::TooLong { start: text.chars().take(32).collect(), length });
+        }
+        let slashes = text.matches('/').count();
+        if slashes > usize::from(kind.has_namespaces()) {
+            return Err(InvalidName::Namespace { kind, name: text.to_owned(), slashes });
+        }
+        for part in text.split('/') {
+            if part.is_empty() {
+                return Err(InvalidName::Empty(text.to_owned()));
+            }
+            if let Some(character) = part.chars().find(|c| !is_allowed(*c)) {
+                return Err(InvalidName::Character { character, name: text.to_owned() });
+            }
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// A name before every other; only for ranges.
+    pub(crate) fn lowest() -> Self {
+        Self("".into())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn is_allowed(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | '-')
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_what_the_rule_allows() {
+        for good in ["a", "search_documents", "A.b-c_9", &"x".repeat(128)] {
+            assert_eq!(Name::parse(Kind::Tool, good).unwrap().as_str(), good);
+        }
+        assert!(Name::parse(Kind::Server, "acme/docs").is_ok());
+        assert!(Name::parse(Kind::Agent, "io.github.acme/docs").is_ok());
+    }
+
+    #[test]
+    fn refuses_the_rest_and_names_the_culprit() {
+        let refused = |kind, text: &str| Name::parse(kind, text).unwrap_err().to_string();
+        assert!(refused(Kind::Tool, "").contains("at least one character"));
+        assert!(refused(Kind::Tool, "a b").contains("` ` is not allowed in the name `a b`"));
+        assert!(refused(Kind::Tool, "acme/docs").contains("may not contain 1 `/`"));
+        assert!(refused(Kind::Server, "a/b/c").contains("may not contain 2 `/`"));
+        assert!(refused(Kind::Server, "/b").contains("each part"));
+        assert!(refused(Kind::Schema, "größe").contains("`ö`"));
+        assert!(refused(Kind::Tool, &"x".repeat(129)).contains("has 129"));
+    }
+}

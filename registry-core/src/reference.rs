@@ -1,0 +1,189 @@
+//! How one thing names another: kinds, keys, and the `#Name:1.0.0` shorthand inside schemas.
+//!
+//! Deliberately absent: whether what is named exists; the rules ask the catalog.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    name::{InvalidName, Name},
+    version::{InvalidVersion, Version},
+};
+
+/// The kinds of entity, in the order in which they depend on each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A reusable JSON Schema.
+    Schema,
+    /// An MCP server and the tools that it provides.
+    Server,
+    /// A tool: real, virtual or composed.
+    Tool,
+    /// An A2A agent and what it depends on.
+    Agent,
+}
+
+impl Kind {
+    /// All kinds, in order.
+    pub const ALL: [Self; 4] = [Self::Schema, Self::Server, Self::Tool, Self::Agent];
+
+    /// The kind in lower case: `tool`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Schema => "schema",
+            Self::Server => "server",
+            Self::Tool => "tool",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// Whether names of this kind may carry a `namespace/` part.
+    pub fn has_namespaces(self) -> bool {
+        matches!(self, Self::Server | Self::Agent)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a kind; the kinds are schema, server, tool and agent")]
+pub struct InvalidKind(String);
+
+impl FromStr for Kind {
+    type Err = InvalidKind;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text || text.strip_suffix('s') == Some(kind.as_str()))
+            .ok_or_else(|| InvalidKind(text.to_owned()))
+    }
+}
+
+/// The identity of an entity: kind, name and exact version. Ordered by those, in that order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// What kind of entity.
+    pub kind: Kind,
+    /// Its name.
+    pub name: Name,
+    /// Its exact version.
+    pub version: Version,
+}
+
+/// Why a text is not a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidKey {
+    /// Not of the form `kind/name@version`.
+    #[error("`{0}` is not of the form kind/name@version, like tool/fetch@1.2.3")]
+    Form(String),
+    /// The kind part.
+    #[error(transparent)]
+    Kind(#[from] InvalidKind),
+    /// The name part.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// The version part.
+    #[error(transparent)]
+    Version(#[from] InvalidVersion),
+}
+
+impl Key {
+    /// Puts a key together from parsed parts.
+    pub fn new(kind: Kind, name: Name, version: Version) -> Self {
+        Self { kind, name, version }
+    }
+
+    /// Parses the parts of a key.
+    pub fn parse(kind: Kind, name: &str, version: &str) -> Result<Self, InvalidKey> {
+        Ok(Self::new(kind, Name::parse(kind, name)?, Version::parse(version)?))
+    }
+}
+
+impl FromStr for Key {
+    type Err = InvalidKey;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let form = || InvalidKey::Form(text.to_owned());
+        let (kind, rest) = text.split_once('/').ok_or_else(form)?;
+        let (name, version) = rest.rsplit_once('@').ok_or_else(form)?;
+        Self::parse(kind.parse()?, name, version)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}@{}", self.kind, self.name, self.version)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A reference to a registered schema inside a JSON Schema: `{"$ref": "#SearchQuery:1.0.0"}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaRef(Key);
+
+impl SchemaRef {
+    /// Reads a `$ref` value. `None`: it is an ordinary reference (`#/$defs/x`, `#anchor`), which
+    /// is the JSON Schema's own affair. `Some(Err)`: it is meant for us, but wrong.
+    pub fn parse(reference: &str) -> Option<Result<Self, InvalidKey>> {
+        let body = reference.strip_prefix('#')?;
+        if body.starts_with('/') {
+            return None;
+        }
+        let (name, version) = body.split_once(':')?;
+        Some(Key::parse(Kind::Schema, name, version).map(Self))
+    }
+
+    /// The schema that is meant.
+    pub fn key(&self) -> &Key {
+        &self.0
+    }
+
+    /// The absolute URI under which schemas refer to each other once compiled.
+    pub fn uri(&self) -> String {
+        format!("registry:/{}/{}", self.0.name, self.0.version)
+    }
+}
+
+impl fmt::Display for SchemaRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}:{}", self.0.name, self.0.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_read_back_as_they_print() {
+        for text in ["tool/fetch@1.2.3", "server/acme/docs@1.0.0-rc.1", "schema/A@0.0.1"] {
+            assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
+        }
+        assert_eq!("tools".parse::<Kind>().unwrap(), Kind::Tool);
+        for bad in ["tool/fetch", "fetch@1.2.3", "gadget/x@1.0.0", "tool/x@1", "tool/a/b@1.0.0"] {
+            assert!(bad.parse::<Key>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_our_references_are_ours() {
+        assert_eq!(SchemaRef::parse("#A:1.0.0").unwrap().unwrap().uri(), "registry:/A/1.0.0");
+        assert!(SchemaRef::parse("#/$defs/a:b").is_none());
+        assert!(SchemaRef::parse("#anchor").is_none());
+        assert!(SchemaRef::parse("https://example.com/x").is_none());
+        assert!(SchemaRef::parse("#A:1").unwrap().is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! Exact semantic versions: what is stored never contains a range or an alias.
+//!
+//! Deliberately absent: resolving a range to a version; that is a query, not a version.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// An exact version by semver 2.0.0, ordered by its precedence rules.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(semver::Version);
+
+/// Why a text is not an exact version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not an exact semantic version: {reason}")]
+pub struct InvalidVersion {
+    text: String,
+    reason: String,
+}
+
+impl InvalidVersion {
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        "write major.minor.patch, like `1.4.0`; ranges, `*` and `latest` are not stored"
+    }
+}
+
+impl Version {
+    /// Parses an exact version such as `1.4.0` or `2.0.0-rc.1`.
+    pub fn parse(text: &str) -> Result<Self, InvalidVersion> {
+        if text.len() > 128 {
+            let start = text.chars().take(32).collect::<String>() + "…";
+            return Err(InvalidVersion { text: start, reason: "longer than 128 bytes".to_owned() });
+        }
+        semver::Version::parse(text)
+            .map(Self)
+            .map_err(|e| InvalidVersion { text: text.to_owned(), reason: e.to_string() })
+    }
+
+    /// The version before every other (`0.0.0-0`).
+    pub(crate) fn lowest() -> Self {
+        let mut lowest = semver::Version::new(0, 0, 0);
+        lowest.pre = semver::Prerelease::new("0").unwrap_or_default();
+        Self(lowest)
+    }
+
+    /// Whether this is a pre-release such as `1.0.0-beta`.
+    pub fn is_prerelease(&self) -> bool {
+        !self.0.pre.is_empty()
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_exact_versions_parse() {
+        for good in ["0.0.0", "1.2.3", "1.0.0-rc.1", "1.0.0+build.7"] {
+            assert_eq!(Version::parse(good).unwrap().to_string(), good);
+        }
+        for bad in ["", "1", "1.0", "v1.0.0", "^1.0.0", "1.x", "*", "latest", "01.0.0", "1.0.0 "] {
+            let error = Version::parse(bad).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("`{bad}` is not")), "{error}");
+        }
+        assert!(Version::parse(&"9".repeat(200)).is_err());
+    }
+
+    #[test]
+    fn order_is_semver_precedence() {
+        let mut versions: Vec<_> =
+            ["1.10.0", "1.2.0", "1.10.0-rc.1"].iter().map(|v| Version::parse(v).unwrap()).collect();
+        versions.sort();
+        assert_eq!(format!("{versions:?}"), "[1.2.0, 1.10.0-rc.1, 1.10.0]");
+    }
+}
