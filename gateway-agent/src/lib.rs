@@ -1,1 +1,8 @@
-//! Placeholder until the first module lands.
+//! The gateway: it keeps a verified local copy of the registry, stands between agents and tools,
+//! shows each agent only what it declared, and keeps working when the registry is gone.
+//!
+//! Deliberately absent: the registry's own rules (they are `registry-core`), running compositions,
+//! and A2A.
+
+pub mod config;
+pub mod permit;

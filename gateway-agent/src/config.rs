@@ -1,0 +1,165 @@
+//! The gateway's configuration: one YAML file, strict, every problem reported at once.
+//!
+//! Deliberately absent: what is registered; a target only says where a registered server runs.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+use registry_core::Key;
+
+/// Everything that an operator sets.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen; loopback unless told otherwise.
+    pub listen: SocketAddr,
+    /// Where the registry is, and what to check.
+    pub registry: RegistryConfig,
+    /// How callers are recognised.
+    pub identity: IdentityConfig,
+    /// Where each registered server really is.
+    pub targets: Vec<TargetConfig>,
+    /// Values for `${NAME}` in tool defaults.
+    pub variables: BTreeMap<String, String>,
+    /// Bounds on what callers and upstreams may send.
+    pub limits: LimitsConfig,
+}
+
+/// The `registry` block.
+#[derive(Debug, Clone)]
+pub struct RegistryConfig {
+    /// `grpc://host:port` (live), `http(s)://…/registry.json` (polled), `file://…` (watched).
+    pub source: Source,
+    /// The verified copy on disk.
+    pub cache: PathBuf,
+    /// What is checked at run time.
+    pub runtime: RuntimeValidation,
+    /// What is checked when a catalog is loaded.
+    pub startup: StartupValidation,
+}
+
+/// Where the catalog comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A registry server, followed live; `http://host:port`.
+    Grpc(String),
+    /// A registry file over HTTP, polled with its `ETag`.
+    Http(String),
+    /// A registry file, watched.
+    File(PathBuf),
+}
+
+/// What to do about a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing.
+    Ignore,
+    /// Let it pass, log and count it.
+    Warn,
+    /// Refuse.
+    Error,
+}
+
+/// What to do about a caller or a call that nobody declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Let it pass.
+    Allow,
+    /// Let it pass, audited as a finding and counted.
+    Warn,
+    /// Refuse, exactly as an unknown tool is refused.
+    Deny,
+}
+
+/// `registry.validation.startup`.
+#[derive(Debug, Clone, Copy)]
+pub struct StartupValidation {
+    /// A reference to something that is not registered, or any other error of the rules.
+    pub missing_entity: Mode,
+    /// Something deprecated is depended on.
+    pub deprecated_entity: Mode,
+    /// A schema that nothing refers to.
+    pub unused_schema: Mode,
+}
+
+/// `registry.validation.runtime`.
+#[derive(Debug, Clone, Copy)]
+pub struct RuntimeValidation {
+    /// Arguments that do not match the input schema; `Error` is written `deny`.
+    pub input_validation: Mode,
+    /// Results that do not match the output schema.
+    pub output_validation: Mode,
+    /// A caller that is no registered agent.
+    pub unknown_caller: Access,
+    /// A registered agent that calls what it did not declare.
+    pub undeclared_dependency: Access,
+}
+
+/// The `identity` block: which claims of a caller count.
+#[derive(Debug, Clone, Copy)]
+pub struct IdentityConfig {
+    /// Whether `X-Agent-Name` and `X-Agent-Version` are believed.
+    pub trust_headers: bool,
+    /// Whether MCP `clientInfo` selects an agent, or is only noted in the audit.
+    pub scope_by_client_info: bool,
+}
+
+/// One registered server version and how to reach it.
+#[derive(Debug, Clone)]
+pub struct TargetConfig {
+    /// The registered server.
+    pub server: Key,
+    /// How it is reached.
+    pub transport: TransportConfig,
+}
+
+/// How an upstream is reached.
+#[derive(Debug, Clone)]
+pub enum TransportConfig {
+    /// MCP Streamable HTTP at this URL.
+    Http {
+        /// The endpoint.
+        url: String,
+        /// Headers that are sent with every request (credentials of the gateway's own).
+        headers: BTreeMap<String, String>,
+    },
+    /// A child process that speaks MCP over stdio.
+    Stdio {
+        /// The program.
+        command: PathBuf,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its environment; nothing else is inherited but `PATH`.
+        env: BTreeMap<String, String>,
+        /// Its working directory.
+        cwd: Option<PathBuf>,
+    },
+}
+
+/// The `limits` block.
+#[derive(Debug, Clone, Copy)]
+pub struct LimitsConfig {
+    /// Largest request body from a caller, in bytes.
+    pub request_bytes: usize,
+    /// Largest answer of an upstream, in bytes.
+    pub response_bytes: usize,
+    /// Most legacy sessions at once.
+    pub sessions: usize,
+    /// Longest wait for a connection to an upstream, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// Longest wait for an upstream's list, in milliseconds.
+    pub list_timeout_ms: u64,
+    /// Longest wait for an upstream's call, in milliseconds.
+    pub call_timeout_ms: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            request_bytes: 4 * 1024 * 1024,
+            response_bytes: 16 * 1024 * 1024,
+            sessions: 10_000,
+            connect_timeout_ms: 5_000,
+            list_timeout_ms: 10_000,
+            call_timeout_ms: 30_000,
+        }
+    }
+}
