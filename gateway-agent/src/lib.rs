@@ -5,4 +5,5 @@
 //! and A2A.
 
 pub mod config;
+pub mod jsonrpc;
 pub mod permit;

@@ -1,0 +1,145 @@
+//! Raw objects: reading the members of one level, and writing an object from raw parts.
+//!
+//! Deliberately absent: values; a member stays the text that came.
+
+use std::{borrow::Cow, fmt};
+
+use bytes::Bytes;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// One member of an object.
+#[derive(Debug, Clone)]
+pub struct Member<'a> {
+    /// Its name, unescaped.
+    pub name: Cow<'a, str>,
+    /// Its value, raw.
+    pub value: &'a RawValue,
+}
+
+/// An object whose members were separated, in their order, each name once.
+#[derive(Debug, Clone, Default)]
+pub struct Object<'a>(Vec<Member<'a>>);
+
+/// A raw value that is no object, or one that has a name twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the value is not an object with unique member names")]
+pub struct InvalidObject;
+
+impl<'a> Object<'a> {
+    /// Separates the members of a raw object. Meant for objects with few members.
+    pub fn parse(raw: &'a RawValue) -> Result<Self, InvalidObject> {
+        serde_json::from_str(raw.get()).map_err(|_| InvalidObject)
+    }
+
+    /// The members in their order.
+    pub fn members(&self) -> &[Member<'a>] {
+        &self.0
+    }
+
+    /// The value of one member.
+    pub fn find(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().find(|member| member.name == name).map(|member| member.value)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Object<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members: Vec<Member<'de>> = Vec::new();
+        while let Some(Name(name)) = map.next_key()? {
+            members.push(Member { name, value: map.next_value()? });
+        }
+        if has_duplicates(&members) {
+            return Err(serde::de::Error::custom("a name is there twice"));
+        }
+        Ok(Object(members))
+    }
+}
+
+fn has_duplicates(members: &[Member<'_>]) -> bool {
+    let mut names: Vec<&str> = members.iter().map(|member| member.name.as_ref()).collect();
+    names.sort_unstable();
+    names.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Writes one JSON object from raw parts.
+#[derive(Debug)]
+pub struct ObjectWriter(Vec<u8>);
+
+impl ObjectWriter {
+    /// An empty object with room for about this many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut text = Vec::with_capacity(bytes + 2);
+        text.push(b'{');
+        Self(text)
+    }
+
+    /// Adds a member whose value is JSON text already. The name must need no escapes.
+    pub fn raw(&mut self, name: &str, value: &str) -> &mut Self {
+        debug_assert!(!name.contains(['"', '\\']) && !name.contains(char::is_control));
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+        self.0.push(b'"');
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(b"\":");
+        self.0.extend_from_slice(value.as_bytes());
+        self
+    }
+
+    /// Adds a member under any name, escaped where needed.
+    pub fn member(&mut self, name: &str, value: &str) -> &mut Self {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+        write_string(&mut self.0, name);
+        self.0.push(b':');
+        self.0.extend_from_slice(value.as_bytes());
+        self
+    }
+
+    /// Adds a string member, escaped where needed. The name must need no escapes.
+    pub fn string(&mut self, name: &str, value: &str) -> &mut Self {
+        self.raw(name, "");
+        write_string(&mut self.0, value);
+        self
+    }
+
+    /// The finished object.
+    pub fn finish(mut self) -> Bytes {
+        self.0.push(b'}');
+        Bytes::from(self.0)
+    }
+
+    /// The finished object as text.
+    pub fn finish_string(mut self) -> String {
+        self.0.push(b'}');
+        String::from_utf8(self.0).expect("only text was put in")
+    }
+}
+
+/// Appends a JSON string.
+pub(super) fn write_string(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text)
+        .expect("a string always serializes, and a Vec always takes it");
+}
