@@ -1,1 +1,19 @@
-//! The wire form.
+//! The wire form of the registry: types generated from `proto/`, and their conversions to and
+//! from the domain.
+//!
+//! Deliberately absent: decisions; what decodes may still be refused by the rules.
+
+/// The generated types and service stubs of `registry.v1`.
+#[expect(
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+pub mod v1 {
+    tonic::include_proto!("registry.v1");
+}
+
+/// The compiled descriptors, for server reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/registry_descriptor.bin"));

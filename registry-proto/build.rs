@@ -1,0 +1,24 @@
+//! Compiles the proto files with protox, so that no protoc has to be installed.
+
+use std::{env, fs, path::PathBuf};
+
+const FILES: [&str; 4] = [
+    "registry/v1/entity.proto",
+    "registry/v1/registry.proto",
+    "registry/v1/history.proto",
+    "registry/v1/sync.proto",
+];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=../proto");
+    let descriptors = protox::Compiler::new(["../proto"])?
+        .include_source_info(true)
+        .include_imports(true)
+        .open_files(FILES)?
+        .encode_file_descriptor_set();
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("registry_descriptor.bin"), &descriptors)?;
+    let set = <prost_types::FileDescriptorSet as prost::Message>::decode(descriptors.as_slice())?;
+    tonic_prost_build::configure().bytes(".").compile_fds(set)?;
+    Ok(())
+}
