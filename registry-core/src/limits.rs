@@ -25,3 +25,21 @@ pub const SPEC_DEPTH: usize = 16;
 pub const SPEC_STEPS: usize = 256;
 /// Largest integer that every JSON reader represents exactly (RFC 8785 section 3.2.2.3).
 pub const SAFE_INTEGER: i64 = 1 << 53;
+/// Most registered schemas that one schema may lead to, directly and through others.
+pub const SCHEMA_REFERENCES: usize = 1_000;
+/// Largest compiled regular expression of a schema, in bytes.
+pub const PATTERN_BYTES: usize = 1 << 20;
+/// Most violations that are reported for one value.
+pub const VIOLATIONS: usize = 32;
+/// Longest JSONPath, in bytes.
+pub const PATH_BYTES: usize = 1024;
+/// Deepest nesting of brackets and parentheses in a JSONPath.
+pub const PATH_DEPTH: usize = 16;
+/// Most attempts of a `retry` or a `deadLetter`.
+pub const SPEC_ATTEMPTS: u64 = 100;
+/// Longest time-out or delay in a composition, in milliseconds: one day.
+pub const SPEC_MILLIS: u64 = 24 * 60 * 60 * 1000;
+/// Longest time to live or window in a composition, in seconds: 30 days.
+pub const SPEC_SECONDS: u64 = 30 * 24 * 60 * 60;
+/// Most calls at once, items or failures that a composition may ask for.
+pub const SPEC_COUNT: u64 = 100_000;

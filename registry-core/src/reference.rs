@@ -153,7 +153,11 @@ impl SchemaRef {
 
     /// The absolute URI under which schemas refer to each other once compiled.
     pub fn uri(&self) -> String {
-        format!("registry:/{}/{}", self.0.name, self.0.version)
+        Self::uri_of(&self.0)
+    }
+
+    pub(crate) fn uri_of(key: &Key) -> String {
+        format!("registry:/{}/{}", key.name, key.version)
     }
 }
 

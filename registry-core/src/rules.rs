@@ -9,7 +9,7 @@ mod edges;
 
 use std::{collections::HashMap, sync::Arc};
 
-pub use edges::edges;
+pub use edges::{Reference, Relation, edges, references};
 
 use crate::{
     catalog::{Catalog, Lifecycle, LifecycleState},

@@ -170,6 +170,18 @@ impl Agent {
             .unwrap_or_default()
     }
 
+    /// Calls `found` with what it depends on and the place of the list.
+    pub(crate) fn each_dependency_list(&self, found: &mut dyn FnMut(&[Dependency], At<'_>)) {
+        let (capabilities, extensions) = (At::ROOT.member("capabilities"), "extensions");
+        let list = capabilities.member(extensions);
+        for (i, extension) in self.capabilities.extensions.iter().enumerate() {
+            if let ExtensionParams::Sbom(depends) = &extension.params {
+                let extension = list.index(i);
+                found(depends, extension.member("params").member("depends"));
+            }
+        }
+    }
+
     /// The skill with this id.
     pub fn skill(&self, id: &str) -> Option<&Skill> {
         self.skills.iter().find(|skill| skill.id == id)

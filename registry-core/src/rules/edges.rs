@@ -1,65 +1,114 @@
-//! What an entity refers to: the edges of the dependency graph.
+//! What an entity refers to: the edges of the dependency graph, typed by relation.
 //!
 //! Deliberately absent: whether the other end exists.
 
 use serde_json::Value;
 
 use crate::{
-    entity::{Agent, Entity, Server, Tool},
-    reference::{Key, Kind, SchemaRef},
+    decode::At,
+    entity::{Agent, Dependency, Entity, Server, Tool},
+    json_schema::each_reference,
+    reference::{Key, Kind},
 };
 
-/// Every key that the entity refers to, in the order of its document. A server refers to the
-/// tools that it provides, a tool to its source, its dependencies and schemas.
+/// How one entity refers to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Relation {
+    /// A server provides a tool version.
+    Provides,
+    /// A tool is done by a server.
+    Source,
+    /// A composition or an agent declares that it uses a tool or an agent.
+    Depends,
+    /// A JSON Schema refers to a registered schema.
+    Schema,
+}
+
+/// One edge of the graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// How it refers.
+    pub relation: Relation,
+    /// To what.
+    pub key: Key,
+    /// JSON pointer of the place in the referring document.
+    pub pointer: String,
+}
+
+/// Every key that the entity refers to, in the order of its document.
 pub fn edges(entity: &Entity) -> Vec<Key> {
     let mut keys = Vec::new();
-    match entity {
-        Entity::Schema(schema) => schema_refs(&schema.schema, &mut keys),
-        Entity::Server(server) => provided(server, &mut keys),
-        Entity::Tool(tool) => used_by_tool(tool, &mut keys),
-        Entity::Agent(agent) => used_by_agent(agent, &mut keys),
-    }
+    each_edge(entity, &mut |_, key, _| keys.push(key.clone()));
     keys
 }
 
-fn provided(server: &Server, keys: &mut Vec<Key>) {
-    let tools = server.provides.iter();
-    keys.extend(tools.map(|p| Key::new(Kind::Tool, p.tool.clone(), p.version.clone())));
+/// Every reference of the entity with its relation and place, in the order of its document.
+pub fn references(entity: &Entity) -> Vec<Reference> {
+    let mut found = Vec::new();
+    each_edge(entity, &mut |relation, key, at| {
+        found.push(Reference { relation, key: key.clone(), pointer: at.to_string() });
+    });
+    found
 }
 
-fn used_by_tool(tool: &Tool, keys: &mut Vec<Key>) {
-    keys.extend(tool.source().map(crate::entity::ToolSource::server_key));
-    keys.extend(tool.depends.iter().map(crate::entity::Dependency::key));
-    for schema in [&tool.input_schema, &tool.output_schema].into_iter().flatten() {
-        schema_refs(schema, keys);
+type Found<'f> = &'f mut dyn FnMut(Relation, &Key, At<'_>);
+
+fn each_edge(entity: &Entity, found: Found<'_>) {
+    match entity {
+        Entity::Schema(schema) => in_schema(&schema.schema, At::ROOT.member("schema"), found),
+        Entity::Server(server) => of_server(server, found),
+        Entity::Tool(tool) => of_tool(tool, found),
+        Entity::Agent(agent) => of_agent(agent, found),
     }
 }
 
-fn used_by_agent(agent: &Agent, keys: &mut Vec<Key>) {
-    keys.extend(agent.depends().0.iter().map(crate::entity::Dependency::key));
-    for skill in &agent.skills {
-        for schema in [&skill.input_schema, &skill.output_schema].into_iter().flatten() {
-            schema_refs(schema, keys);
+fn of_server(server: &Server, found: Found<'_>) {
+    let list = At::ROOT.member("provides");
+    for (i, provision) in server.provides.iter().enumerate() {
+        let key = Key::new(Kind::Tool, provision.tool.clone(), provision.version.clone());
+        found(Relation::Provides, &key, list.index(i));
+    }
+}
+
+fn of_tool(tool: &Tool, found: Found<'_>) {
+    if let Some(source) = tool.source() {
+        found(Relation::Source, &source.server_key(), At::ROOT.member("source"));
+    }
+    of_depends(&tool.depends, At::ROOT.member("depends"), found);
+    for (name, schema) in
+        [("inputSchema", &tool.input_schema), ("outputSchema", &tool.output_schema)]
+    {
+        if let Some(schema) = schema {
+            in_schema(schema, At::ROOT.member(name), found);
         }
     }
 }
 
-/// Collects the registered schemas that a JSON Schema refers to, at any depth.
-pub(crate) fn schema_refs(schema: &Value, keys: &mut Vec<Key>) {
-    match schema {
-        Value::Object(map) => {
-            for (name, value) in map {
-                match value {
-                    Value::String(text) if name == "$ref" => {
-                        if let Some(Ok(reference)) = SchemaRef::parse(text) {
-                            keys.push(reference.key().clone());
-                        }
-                    }
-                    _ => schema_refs(value, keys),
-                }
+fn of_agent(agent: &Agent, found: Found<'_>) {
+    let skills = At::ROOT.member("skills");
+    for (i, skill) in agent.skills.iter().enumerate() {
+        let at = skills.index(i);
+        for (name, schema) in
+            [("inputSchema", &skill.input_schema), ("outputSchema", &skill.output_schema)]
+        {
+            if let Some(schema) = schema {
+                in_schema(schema, at.member(name), found);
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| schema_refs(item, keys)),
-        _ => {}
     }
+    agent.each_dependency_list(&mut |depends, at| of_depends(depends, at, found));
+}
+
+fn of_depends(depends: &[Dependency], at: At<'_>, found: Found<'_>) {
+    for (i, dependency) in depends.iter().enumerate() {
+        found(Relation::Depends, &dependency.key(), at.index(i));
+    }
+}
+
+fn in_schema(schema: &Value, at: At<'_>, found: Found<'_>) {
+    each_reference(schema, at, &mut |key, _, at| {
+        if let Ok(key) = key {
+            found(Relation::Schema, key, at);
+        }
+    });
 }

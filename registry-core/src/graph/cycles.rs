@@ -1,0 +1,114 @@
+//! Circles in a directed graph, in time proportional to its size.
+//!
+//! Nodes are indices into a list of successors. Strongly connected components are found by
+//! Kosaraju's two passes; each circular one is shown by one path. Deliberately absent: every
+//! circle, of which there can be exponentially many.
+
+use std::collections::VecDeque;
+
+/// One path for each set of nodes that reach each other: it starts and ends with the smallest node
+/// of the set and is a shortest one through it.
+pub fn cycles(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let component = components(successors);
+    let mut shown = vec![false; successors.len()];
+    let mut found = Vec::new();
+    for node in 0..successors.len() {
+        if shown[component[node]] {
+            continue;
+        }
+        shown[component[node]] = true;
+        found.extend(path_back(successors, &component, node));
+    }
+    found
+}
+
+/// For each node, the representative of its strongly connected component.
+fn components(successors: &[Vec<usize>]) -> Vec<usize> {
+    let mut predecessors = vec![Vec::new(); successors.len()];
+    for (node, nexts) in successors.iter().enumerate() {
+        nexts.iter().for_each(|&next| predecessors[next].push(node));
+    }
+    let mut component = vec![None; successors.len()];
+    for root in finishing_order(successors).into_iter().rev() {
+        let mut waiting = vec![root];
+        while let Some(node) = waiting.pop() {
+            if component[node].is_none() {
+                component[node] = Some(root);
+                waiting.extend(&predecessors[node]);
+            }
+        }
+    }
+    component.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// The nodes in the order in which a depth-first search leaves them.
+fn finishing_order(successors: &[Vec<usize>]) -> Vec<usize> {
+    let mut seen = vec![false; successors.len()];
+    let mut order = Vec::with_capacity(successors.len());
+    for root in 0..successors.len() {
+        if std::mem::replace(&mut seen[root], true) {
+            continue;
+        }
+        let mut path = vec![(root, 0)];
+        while let Some((node, nth)) = path.last_mut() {
+            if let Some(&next) = successors[*node].get(*nth) {
+                *nth += 1;
+                if !std::mem::replace(&mut seen[next], true) {
+                    path.push((next, 0));
+                }
+            } else {
+                order.push(*node);
+                path.pop();
+            }
+        }
+    }
+    order
+}
+
+/// The shortest path from a node back to itself, inside of its component.
+fn path_back(successors: &[Vec<usize>], component: &[usize], start: usize) -> Option<Vec<usize>> {
+    let mut came_from = vec![None; successors.len()];
+    let mut waiting = VecDeque::from([start]);
+    while let Some(node) = waiting.pop_front() {
+        for &next in &successors[node] {
+            if next == start {
+                return Some(trace(&came_from, start, node));
+            }
+            if component[next] == component[start] && came_from[next].is_none() {
+                came_from[next] = Some(node);
+                waiting.push_back(next);
+            }
+        }
+    }
+    None
+}
+
+fn trace(came_from: &[Option<usize>], start: usize, last: usize) -> Vec<usize> {
+    let mut path = vec![start];
+    let mut node = last;
+    while let (true, Some(before)) = (node != start, came_from[node]) {
+        path.push(node);
+        node = before;
+    }
+    path.push(start);
+    path.reverse();
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_one_path_for_each_circle() {
+        let graph = [vec![1], vec![2, 3], vec![0], vec![4], vec![3], vec![5], vec![0]];
+        assert_eq!(cycles(&graph), [vec![0, 1, 2, 0], vec![3, 4, 3], vec![5, 5]]);
+        assert_eq!(cycles(&[vec![1], vec![2], vec![]]), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn long_chains_neither_overflow_nor_take_long() {
+        let chain: Vec<_> = (0..100_000).map(|i| vec![(i + 1) % 100_000]).collect();
+        assert_eq!(cycles(&chain)[0].len(), 100_001);
+    }
+}

@@ -1,0 +1,168 @@
+//! Walking a JSON Schema: every subschema and every reference to a registered schema in it.
+//!
+//! Members that hold data (`const`, `enum`, `default`, `examples`) are not schemas and are skipped;
+//! the names in `properties` and its like are names, not keywords. Deliberately absent: what the
+//! keywords mean; that is the compiler's affair.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    decode::At,
+    reference::{InvalidKey, Key, SchemaRef},
+};
+
+/// What a member of a schema object holds.
+pub(crate) enum Member {
+    /// A schema, a list of schemas, or a plain keyword.
+    Keyword,
+    /// Schemas by name.
+    Named,
+    /// Data that only looks like a schema.
+    Data,
+}
+
+/// What the member with this name holds.
+pub(crate) fn member(name: &str) -> Member {
+    match name {
+        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+            Member::Named
+        }
+        "const" | "enum" | "default" | "examples" => Member::Data,
+        _ => Member::Keyword,
+    }
+}
+
+/// Calls `found` for every schema object, outermost first, with its place.
+pub(crate) fn each_object(
+    schema: &Value,
+    at: At<'_>,
+    found: &mut dyn FnMut(&Map<String, Value>, At<'_>),
+) {
+    match schema {
+        Value::Object(map) => {
+            found(map, at);
+            for (name, value) in map {
+                match (member(name), value) {
+                    (Member::Data, _) => {}
+                    (Member::Named, Value::Object(named)) => {
+                        let at = at.member(name);
+                        for (name, value) in named {
+                            each_object(value, at.member(name), found);
+                        }
+                    }
+                    _ => each_object(value, at.member(name), found),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                each_object(item, at.index(i), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Calls `found` for every reference that is meant for the registry, with the place of the `$ref`.
+pub(crate) fn each_reference(
+    schema: &Value,
+    at: At<'_>,
+    found: &mut dyn FnMut(Result<&Key, InvalidKey>, &str, At<'_>),
+) {
+    each_object(schema, at, &mut |map, at| {
+        if let Some(Value::String(text)) = map.get("$ref") {
+            match SchemaRef::parse(text) {
+                Some(Ok(reference)) => found(Ok(reference.key()), text, at.member("$ref")),
+                Some(Err(e)) => found(Err(e), text, at.member("$ref")),
+                None => {}
+            }
+        }
+    });
+}
+
+/// The schema with its references to registered schemas as the URIs that the compiler knows.
+pub(crate) fn with_uris(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => Value::Object(
+            map.iter().map(|(name, value)| (name.clone(), member_with_uris(name, value))).collect(),
+        ),
+        Value::Array(items) => Value::Array(items.iter().map(with_uris).collect()),
+        other => other.clone(),
+    }
+}
+
+fn member_with_uris(name: &str, value: &Value) -> Value {
+    match (member(name), value) {
+        (Member::Data, _) => value.clone(),
+        (Member::Named, Value::Object(named)) => {
+            Value::Object(named.iter().map(|(n, v)| (n.clone(), with_uris(v))).collect())
+        }
+        (_, Value::String(text)) if name == "$ref" => match SchemaRef::parse(text) {
+            Some(Ok(reference)) => Value::String(reference.uri()),
+            _ => value.clone(),
+        },
+        _ => with_uris(value),
+    }
+}
+
+/// The key that a schema stands for when it is nothing but a reference.
+pub(crate) fn pure_reference(schema: &Value) -> Option<Key> {
+    let map = schema.as_object()?;
+    let text = map.get("$ref")?.as_str()?;
+    let bare = map.keys().all(|name| name == "$ref" || name == "$comment");
+    let reference = SchemaRef::parse(text)?.ok()?;
+    bare.then(|| reference.key().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn references(schema: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        each_reference(schema, At::ROOT, &mut |key, text, at| {
+            found.push(format!("{at} {text} {}", key.is_ok()));
+        });
+        found
+    }
+
+    #[test]
+    fn finds_references_at_any_depth_with_their_place() {
+        let schema = json!({
+            "$defs": { "a/b": { "$ref": "#A:1.0.0" } },
+            "items": [{ "anyOf": [{ "$ref": "#B:2.0.0" }, { "$ref": "#/$defs/a" }] }],
+            "not": { "$ref": "#C:latest" },
+        });
+        assert_eq!(
+            references(&schema),
+            [
+                "/$defs/a~1b/$ref #A:1.0.0 true",
+                "/items/0/anyOf/0/$ref #B:2.0.0 true",
+                "/not/$ref #C:latest false"
+            ]
+        );
+    }
+
+    #[test]
+    fn data_and_property_names_are_not_references() {
+        let data = json!({ "$ref": "#A:1.0.0" });
+        let schema = json!({
+            "const": data, "enum": [data], "default": data, "examples": [data],
+            "properties": { "default": { "$ref": "#B:1.0.0" }, "$ref": { "type": "string" } },
+        });
+        assert_eq!(references(&schema), ["/properties/default/$ref #B:1.0.0 true"]);
+        let uris = with_uris(&schema);
+        assert_eq!(uris["const"], data);
+        assert_eq!(uris["properties"]["default"]["$ref"], "registry:/B/1.0.0");
+    }
+
+    #[test]
+    fn only_a_bare_reference_is_pure() {
+        assert!(pure_reference(&json!({ "$ref": "#A:1.0.0", "$comment": "x" })).is_some());
+        assert!(pure_reference(&json!({ "$ref": "#A:1.0.0", "title": "x" })).is_none());
+        assert!(pure_reference(&json!({ "$ref": "#/$defs/a" })).is_none());
+        assert!(pure_reference(&json!(true)).is_none());
+    }
+}

@@ -1,0 +1,159 @@
+//! Compiling JSON Schemas and validating values with them: the only user of the schema library.
+//!
+//! References to registered schemas are resolved through the caller's catalog; nothing is ever
+//! fetched. Patterns run on a linear-time engine with a size limit. Deliberately absent: caching,
+//! which belongs to whoever knows how often a schema is used.
+
+mod problem;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use jsonschema::{Draft, PatternOptions, Registry, ValidationOptions};
+use serde_json::Value;
+
+pub use problem::InvalidSchema;
+
+use crate::{
+    catalog::Catalog,
+    decode::At,
+    entity::Entity,
+    json_schema::{each_object, each_reference, with_uris},
+    limits,
+    reference::{Key, SchemaRef},
+};
+
+/// A compiled JSON Schema; cheap to use from many threads.
+#[derive(Debug)]
+pub struct Validator(jsonschema::Validator);
+
+/// One place where a value breaks its schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// JSON pointer into the value.
+    pub pointer: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl Validator {
+    /// Checks a value; reports at most [`limits::VIOLATIONS`] of what is wrong with it.
+    pub fn validate(&self, instance: &Value) -> Result<(), Vec<Violation>> {
+        if self.0.is_valid(instance) {
+            return Ok(());
+        }
+        let violation = |error: jsonschema::ValidationError<'_>| Violation {
+            pointer: error.instance_path().as_str().to_owned(),
+            message: problem::shortened(&error.to_string()),
+        };
+        Err(self.0.iter_errors(instance).take(limits::VIOLATIONS).map(violation).collect())
+    }
+
+    /// Whether a value fits, without saying why not.
+    pub fn is_valid(&self, instance: &Value) -> bool {
+        self.0.is_valid(instance)
+    }
+}
+
+/// Compiles a schema; `resolve` gives the JSON Schema of a registered schema.
+pub fn compile<'a>(
+    schema: &Value,
+    resolve: &dyn Fn(&Key) -> Option<&'a Value>,
+) -> Result<Validator, Vec<InvalidSchema>> {
+    let mut problems = reserved_uris(schema);
+    let draft = draft(schema).map_err(|e| problems.push(e));
+    let needed = needed(schema, resolve).map_err(|e| problems.extend(e));
+    let (Ok(draft), Ok(needed), true) = (draft, needed, problems.is_empty()) else {
+        return Err(problems);
+    };
+    build(schema, draft, needed).map(Validator).map_err(|e| problem::of_build(schema, draft, &e))
+}
+
+/// Compiles a schema whose references are registered in this catalog.
+pub fn compile_in(catalog: &Catalog, schema: &Value) -> Result<Validator, Vec<InvalidSchema>> {
+    compile(schema, &|key| match catalog.find(key)?.document.entity() {
+        Entity::Schema(schema) => Some(&schema.schema),
+        _ => None,
+    })
+}
+
+fn build(
+    schema: &Value,
+    draft: Draft,
+    needed: BTreeMap<String, Value>,
+) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
+    let patterns = PatternOptions::regex()
+        .size_limit(limits::PATTERN_BYTES)
+        .dfa_size_limit(limits::PATTERN_BYTES);
+    let options: ValidationOptions<'_> =
+        jsonschema::options().with_draft(draft).with_pattern_options(patterns).offline();
+    if needed.is_empty() {
+        return options.build(schema);
+    }
+    let registry = Registry::new().draft(Draft::Draft202012).extend(needed)?.prepare()?;
+    options.with_registry(&registry).build(&with_uris(schema))
+}
+
+/// The dialect that a schema asks for, 2020-12 unless it says other.
+fn draft(schema: &Value) -> Result<Draft, InvalidSchema> {
+    let Some(declared) = schema.get("$schema") else { return Ok(Draft::Draft202012) };
+    let unsupported =
+        || InvalidSchema::Dialect { dialect: problem::shortened(&declared.to_string()) };
+    match Draft::Draft202012.detect(schema) {
+        Draft::Draft4 | Draft::Draft6 | Draft::Draft7 | Draft::Draft201909 | Draft::Draft202012
+            if declared.is_string() =>
+        {
+            Ok(Draft::Draft202012.detect(schema))
+        }
+        _ => Err(unsupported()),
+    }
+}
+
+/// Every registered schema that this one needs, by URI; with all that are missing.
+fn needed<'a>(
+    schema: &Value,
+    resolve: &dyn Fn(&Key) -> Option<&'a Value>,
+) -> Result<BTreeMap<String, Value>, Vec<InvalidSchema>> {
+    let mut missing = Vec::new();
+    let mut waiting = VecDeque::new();
+    each_reference(schema, At::ROOT, &mut |key, text, at| match key {
+        Ok(key) => waiting.push_back((key.clone(), at.to_string())),
+        Err(_) => missing.push(InvalidSchema::unresolved(at.to_string(), text)),
+    });
+    let mut found = BTreeMap::new();
+    while let Some((key, pointer)) = waiting.pop_front() {
+        let uri = SchemaRef::uri_of(&key);
+        if found.contains_key(&uri) {
+            continue;
+        }
+        let Some(schema) = resolve(&key) else {
+            let name = format!("#{}:{}", key.name, key.version);
+            missing.push(InvalidSchema::unresolved(pointer, &name));
+            continue;
+        };
+        each_reference(schema, At::ROOT, &mut |key, _, _| {
+            waiting.extend(key.ok().map(|key| (key.clone(), pointer.clone())));
+        });
+        found.insert(uri, with_uris(schema));
+        if found.len() > limits::SCHEMA_REFERENCES {
+            missing.push(InvalidSchema::TooManyReferences);
+            break;
+        }
+    }
+    if missing.is_empty() { Ok(found) } else { Err(missing) }
+}
+
+/// Uses of the URIs that stand for registered schemas; only `#Name:1.0.0` may lead there.
+fn reserved_uris(schema: &Value) -> Vec<InvalidSchema> {
+    let mut found = Vec::new();
+    each_object(schema, At::ROOT, &mut |map, at| {
+        for keyword in ["$id", "$ref", "$dynamicRef", "id"] {
+            if let Some(Value::String(uri)) = map.get(keyword)
+                && uri.get(..9).is_some_and(|scheme| scheme.eq_ignore_ascii_case("registry:"))
+            {
+                let (pointer, uri) = (at.member(keyword).to_string(), problem::shortened(uri));
+                found.push(InvalidSchema::Reserved { pointer, uri });
+            }
+        }
+    });
+    found
+}

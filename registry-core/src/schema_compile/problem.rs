@@ -1,0 +1,153 @@
+//! What can be wrong with a JSON Schema, in our words and at our pointers.
+//!
+//! Deliberately absent: which entity the schema belongs to.
+
+use jsonschema::{Draft, ReferencingError, ValidationError, error::ValidationErrorKind};
+use serde_json::Value;
+
+use crate::{decode::At, json_schema::each_object, limits};
+
+/// One reason why a JSON Schema cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSchema {
+    /// A `$schema` that is not one of the supported dialects.
+    #[error("the dialect {dialect} is not supported")]
+    Dialect {
+        /// What `$schema` says.
+        dialect: String,
+    },
+    /// A reference to a schema that is not registered.
+    #[error("the schema `{reference}` is not registered")]
+    Unresolved {
+        /// Where the reference is.
+        pointer: String,
+        /// The reference as it is written.
+        reference: String,
+    },
+    /// A reference that would have to be fetched.
+    #[error("`{uri}` is outside of the registry, and nothing is ever fetched")]
+    Remote {
+        /// Where the reference is.
+        pointer: String,
+        /// What it refers to.
+        uri: String,
+    },
+    /// A URI of the form that only the registry itself uses.
+    #[error("`{uri}` uses the registry's own URI scheme")]
+    Reserved {
+        /// Where it is.
+        pointer: String,
+        /// The URI.
+        uri: String,
+    },
+    /// More registered schemas behind it than allowed.
+    #[error("it leads to more than {} registered schemas", crate::limits::SCHEMA_REFERENCES)]
+    TooManyReferences,
+    /// Anything else that its dialect does not allow.
+    #[error("{message}")]
+    Invalid {
+        /// Where it is.
+        pointer: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl InvalidSchema {
+    pub(super) fn unresolved(pointer: String, reference: &str) -> Self {
+        Self::Unresolved { pointer, reference: shortened(reference) }
+    }
+
+    /// JSON pointer into the schema.
+    pub fn pointer(&self) -> &str {
+        match self {
+            Self::Dialect { .. } => "/$schema",
+            Self::TooManyReferences => "",
+            Self::Unresolved { pointer, .. }
+            | Self::Remote { pointer, .. }
+            | Self::Reserved { pointer, .. }
+            | Self::Invalid { pointer, .. } => pointer,
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Dialect { .. } => {
+                "use https://json-schema.org/draft/2020-12/schema, or draft 2019-09, 7, 6 or 4"
+            }
+            Self::Unresolved { .. } => "register that schema first, or in the same batch",
+            Self::Remote { .. } => {
+                "register the other schema and refer to it as `#Name:1.0.0`, or copy it into `$defs`"
+            }
+            Self::Reserved { .. } => "refer to a registered schema as `#Name:1.0.0`",
+            Self::TooManyReferences => "put what belongs together into one schema with `$defs`",
+            Self::Invalid { .. } => "see https://json-schema.org for what the keyword allows",
+        }
+    }
+}
+
+/// Everything that is wrong with a schema which does not compile.
+pub(super) fn of_build(
+    schema: &Value,
+    draft: Draft,
+    error: &ValidationError<'_>,
+) -> Vec<InvalidSchema> {
+    if let ValidationErrorKind::Referencing(error) = error.kind() {
+        return vec![of_reference(schema, error)];
+    }
+    let meta = by_meta_schema(schema, draft);
+    if !meta.is_empty() {
+        return meta;
+    }
+    let pointer = error.instance_path().as_str().to_owned();
+    vec![InvalidSchema::Invalid { pointer, message: shortened(&error.to_string()) }]
+}
+
+fn by_meta_schema(schema: &Value, draft: Draft) -> Vec<InvalidSchema> {
+    let validator = match draft {
+        Draft::Draft4 => jsonschema::draft4::meta::validator(),
+        Draft::Draft6 => jsonschema::draft6::meta::validator(),
+        Draft::Draft7 => jsonschema::draft7::meta::validator(),
+        Draft::Draft201909 => jsonschema::draft201909::meta::validator(),
+        _ => jsonschema::draft202012::meta::validator(),
+    };
+    let invalid = |error: ValidationError<'_>| InvalidSchema::Invalid {
+        pointer: error.instance_path().as_str().to_owned(),
+        message: shortened(&error.to_string()),
+    };
+    validator.iter_errors(schema).take(limits::VIOLATIONS).map(invalid).collect()
+}
+
+fn of_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {
+    let message = shortened(&error.to_string());
+    if let ReferencingError::Unretrievable { uri, .. } = error {
+        let pointer = place_of(schema, uri);
+        return InvalidSchema::Remote { pointer, uri: shortened(uri) };
+    }
+    InvalidSchema::Invalid { pointer: String::new(), message }
+}
+
+/// The place of the reference that, once resolved, gives this URI.
+fn place_of(schema: &Value, uri: &str) -> String {
+    let mut found = None;
+    each_object(schema, At::ROOT, &mut |map, at| {
+        for keyword in ["$ref", "$dynamicRef", "$schema"] {
+            if let Some(Value::String(text)) = map.get(keyword) {
+                let target = text.split('#').next().unwrap_or_default();
+                if found.is_none() && !target.is_empty() && uri.ends_with(target) {
+                    found = Some(at.member(keyword).to_string());
+                }
+            }
+        }
+    });
+    found.unwrap_or_default()
+}
+
+/// A text cut to a length that fits into a message.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

