@@ -1,1 +1,2 @@
 //! Placeholder until the first module lands.
+pub mod store;

@@ -1,0 +1,110 @@
+//! The store: the log and the entities that it registers, in SQLite or Postgres.
+//!
+//! [`Store::append`] is the only write. It moves the head and inserts everything in one
+//! transaction, so that what a reader sees is always whole commits in revision order. Everything
+//! that comes back has been proved: documents by their digest, commits by the chain. Deliberately
+//! absent: validation, caching and waiting for the database to come back; the registrar and the
+//! feed do that.
+
+mod backend;
+mod error;
+mod model;
+mod read;
+mod row;
+mod schema;
+mod url;
+
+pub mod listener;
+pub mod postgres;
+pub mod sqlite;
+
+use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit};
+
+use backend::Backend;
+pub use error::{AppendError, Error};
+pub use listener::Listener;
+pub use model::{CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader};
+pub use url::{DatabaseUrl, InvalidDatabaseUrl};
+
+/// A registry's database. Clones share its connections.
+#[derive(Debug, Clone)]
+pub struct Store {
+    registry: RegistryId,
+    backend: Backend,
+}
+
+impl Store {
+    /// Connects, creates or migrates the schema, and checks that the database is ours.
+    pub async fn open(url: &DatabaseUrl) -> Result<Self, Error> {
+        let backend = Backend::open(url).await?;
+        let registry = backend.identity().await?;
+        Ok(Self { registry, backend })
+    }
+
+    /// Which registry this is: created with the database, never changed.
+    pub fn registry(&self) -> &RegistryId {
+        &self.registry
+    }
+
+    /// The current state, as one consistent read. Every document is proved by its digest.
+    pub async fn load(&self) -> Result<Catalog, Error> {
+        read::load(&self.backend, &self.registry).await
+    }
+
+    /// Appends these commits, which must follow on `expected`, in one transaction: all or none.
+    /// No commits are no work. An error of the kind `Unavailable` leaves open whether they were
+    /// stored; [`Store::commits_after`] or [`Store::find_request`] tells.
+    pub async fn append(
+        &self,
+        expected: Revision,
+        commits: &[SealedCommit],
+    ) -> Result<(), AppendError> {
+        self.backend.append(expected, commits).await
+    }
+
+    /// The commits after a position, oldest first, each proved against the chain hash before it.
+    /// At most `limit`, and fewer where they have many changes: only an empty answer means that
+    /// there are no more.
+    pub async fn commits_after(
+        &self,
+        position: (Revision, ChainHash),
+        limit: usize,
+    ) -> Result<Vec<SealedCommit>, Error> {
+        read::commits_after(&self.backend, position, limit).await
+    }
+
+    /// The commit that a request made, if it made one.
+    pub async fn find_request(
+        &self,
+        request_id: &str,
+    ) -> Result<Option<StoredCommitHeader>, Error> {
+        read::find_request(&self.backend, request_id).await
+    }
+
+    /// One commit, proved against the chain hash before it.
+    pub async fn commit(&self, revision: Revision) -> Result<Option<StoredCommit>, Error> {
+        read::commit(&self.backend, &self.registry, revision).await
+    }
+
+    /// Commits in the order asked for, with their changes. At most `limit`, and fewer where they
+    /// have many changes: only an empty answer means that there are no more.
+    pub async fn list_commits(&self, query: &CommitQuery) -> Result<Vec<StoredCommit>, Error> {
+        read::list_commits(&self.backend, query).await
+    }
+
+    /// The changes of one name, or of one version of it, oldest first. Fewer than `limit` means
+    /// that there are no more.
+    pub async fn entity_history(&self, query: &HistoryQuery) -> Result<Vec<EntityEvent>, Error> {
+        read::entity_history(&self.backend, query).await
+    }
+
+    /// What wakes whoever follows the log. It holds a connection of its own.
+    pub async fn listener(&self) -> Result<Listener, Error> {
+        self.backend.listener().await
+    }
+
+    /// Whether the database answers, as cheaply as that can be known.
+    pub async fn check(&self) -> Result<(), Error> {
+        read::check(&self.backend).await
+    }
+}

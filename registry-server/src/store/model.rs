@@ -1,0 +1,96 @@
+//! What the store takes and gives beside catalogs and sealed commits: queries of the log and
+//! their answers.
+//!
+//! Deliberately absent: page tokens and their encoding; those belong to the API.
+
+use bytes::Bytes;
+use registry_core::{Action, ChainHash, Commit, Key, Kind, Name, Revision, Timestamp, Version};
+
+/// A commit without its changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredCommitHeader {
+    /// Its number.
+    pub revision: Revision,
+    /// Who made it.
+    pub author: String,
+    /// When the server accepted it.
+    pub committed_at: Timestamp,
+    /// Why.
+    pub message: String,
+    /// The author's id of the request.
+    pub request_id: Option<String>,
+    /// How many changes it has.
+    pub changes: usize,
+    /// The chain hash after it.
+    pub chain: ChainHash,
+}
+
+/// A commit as it is stored, without the documents that it registers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredCommit {
+    /// The commit with its changes.
+    pub commit: Commit,
+    /// The chain hash after it.
+    pub chain: ChainHash,
+    /// The canonical bytes that the chain covers.
+    pub canonical: Bytes,
+}
+
+/// In which order to list commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// By revision, upwards.
+    #[default]
+    OldestFirst,
+    /// By revision, downwards.
+    NewestFirst,
+}
+
+/// Which commits to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitQuery {
+    /// Only those after this revision.
+    pub after: Option<Revision>,
+    /// Only those before this revision.
+    pub before: Option<Revision>,
+    /// Only those by this author.
+    pub author: Option<String>,
+    /// In which order.
+    pub order: Order,
+    /// At most how many.
+    pub limit: usize,
+}
+
+/// Whose history to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryQuery {
+    /// The kind.
+    pub kind: Kind,
+    /// The name.
+    pub name: Name,
+    /// Only this version.
+    pub version: Option<Version>,
+    /// Only what comes after this change: its revision and its place in the commit.
+    pub after: Option<(Revision, u32)>,
+    /// At most how many.
+    pub limit: usize,
+}
+
+/// One change of one entity, with what its commit says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntityEvent {
+    /// In which revision.
+    pub revision: Revision,
+    /// Its place in the commit, from 0.
+    pub ordinal: u32,
+    /// Which entity.
+    pub key: Key,
+    /// What was done to it.
+    pub action: Action,
+    /// By whom.
+    pub author: String,
+    /// When.
+    pub committed_at: Timestamp,
+    /// Why: the commit's message.
+    pub message: String,
+}
