@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .include_imports(true)
         .open_files(FILES)?
         .encode_file_descriptor_set();
-    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     fs::write(out.join("registry_descriptor.bin"), &descriptors)?;
     let set = <prost_types::FileDescriptorSet as prost::Message>::decode(descriptors.as_slice())?;
     tonic_prost_build::configure().bytes(".").compile_fds(set)?;

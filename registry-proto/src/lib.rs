@@ -7,12 +7,15 @@
 #[expect(
     clippy::all,
     clippy::pedantic,
+    clippy::allow_attributes,
     clippy::allow_attributes_without_reason,
     reason = "generated code"
 )]
 pub mod v1 {
     tonic::include_proto!("registry.v1");
 }
+
+pub mod convert;
 
 /// The compiled descriptors, for server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] =

@@ -1,0 +1,32 @@
+//! From the wire to the domain and back. Decoding is strict: every field of a message is looked
+//! at, and what cannot be read is refused with an error that names the field.
+//!
+//! An entity is decoded by way of its JSON, so that gRPC, files and the store share one reader
+//! ([`registry_core::Document::parse`]) and one wording of what is wrong. What is proven by a
+//! digest (snapshots, deltas, exported records) is read from its canonical bytes and never from
+//! the typed form. Deliberately absent: the rules, and the limits of a transport.
+
+mod change;
+mod diagnostic;
+mod entity;
+mod entity_encode;
+mod history;
+mod key;
+mod lifecycle;
+mod nack;
+mod record;
+mod snapshot;
+mod sync;
+mod time;
+
+pub use change::{InvalidChange, batch, plan};
+pub use diagnostic::{InvalidDiagnostic, diagnostics, validation_failure};
+pub use entity::document;
+pub use history::{commit, event};
+pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind};
+pub use lifecycle::{InvalidLifecycle, InvalidState, filter_states, state};
+pub use nack::{InvalidNack, Nack};
+pub use record::{InvalidRecord, record_with_document};
+pub use snapshot::InvalidSnapshotEntity;
+pub use sync::{InvalidDelta, InvalidPosition, Position, chain_hash, sealed_commit};
+pub use time::{InvalidTime, read_timestamp, timestamp};

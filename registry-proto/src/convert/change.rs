@@ -1,0 +1,152 @@
+//! Batches: wanted changes from the wire, and the plan of what they do to the wire.
+//!
+//! Deliberately absent: the limit on the size of a batch; the rules hold it.
+
+use std::sync::Arc;
+
+use registry_core::{
+    Action, Change, Code, Diagnostic,
+    rules::{Plan, Proposed},
+};
+
+use super::{
+    entity,
+    key::{self, InvalidEntityKey},
+    lifecycle::{self, InvalidState},
+};
+use crate::v1;
+
+/// Why a message is not a change.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum InvalidChange {
+    /// Neither `register` nor `set_lifecycle` is set.
+    #[error("the change is empty: neither register nor set_lifecycle is set")]
+    Unset,
+    /// The entity to register.
+    #[error("the entity cannot be read: {}", .0.first().map_or("", |found| found.message.as_str()))]
+    Entity(Vec<Diagnostic>),
+    /// The key of a lifecycle change.
+    #[error(transparent)]
+    Key(#[from] InvalidEntityKey),
+    /// The state of a lifecycle change.
+    #[error(transparent)]
+    State(#[from] InvalidState),
+}
+
+impl InvalidChange {
+    /// The same as findings of validation.
+    pub fn into_diagnostics(self) -> Vec<Diagnostic> {
+        let help = match self {
+            Self::Entity(found) => return found,
+            Self::Unset => "set one of them",
+            Self::Key(_) => "give the kind, the name and the exact version",
+            Self::State(_) => "set the state to active, deprecated or retired",
+        };
+        vec![Diagnostic::error(Code::DocumentInvalid, "", self.to_string()).with_help(help)]
+    }
+}
+
+impl TryFrom<v1::Change> for Proposed {
+    type Error = InvalidChange;
+
+    fn try_from(change: v1::Change) -> Result<Self, InvalidChange> {
+        let v1::Change { change } = change;
+        match change.ok_or(InvalidChange::Unset)? {
+            v1::change::Change::Register(entity) => entity::document(entity)
+                .map(|document| Self::Register(Arc::new(document)))
+                .map_err(InvalidChange::Entity),
+            v1::change::Change::SetLifecycle(v1::SetLifecycle { key, state, message }) => {
+                let (key, state) = (key::required(key)?, lifecycle::state(state)?);
+                Ok(Self::SetLifecycle { key, state, message })
+            }
+        }
+    }
+}
+
+/// Writes a wanted change, as a client sends it.
+impl From<&Proposed> for v1::Change {
+    fn from(proposed: &Proposed) -> Self {
+        let change = match proposed {
+            Proposed::Register(document) => v1::change::Change::Register(document.entity().into()),
+            Proposed::SetLifecycle { key, state, message } => {
+                v1::change::Change::SetLifecycle(v1::SetLifecycle {
+                    key: Some(key.into()),
+                    state: v1::LifecycleState::from(*state).into(),
+                    message: message.clone(),
+                })
+            }
+        };
+        Self { change: Some(change) }
+    }
+}
+
+/// Reads a whole batch. Fails with the findings of all changes, each with the index of its change
+/// and, where it can be read, the key of its entity.
+pub fn batch(changes: Vec<v1::Change>) -> Result<Vec<Proposed>, Vec<Diagnostic>> {
+    let (mut proposed, mut found) = (Vec::with_capacity(changes.len()), Vec::new());
+    for (index, change) in changes.into_iter().enumerate() {
+        let key = claimed_key(&change);
+        match Proposed::try_from(change) {
+            Ok(change) => proposed.push(change),
+            Err(e) => found.extend(e.into_diagnostics().into_iter().map(|diagnostic| {
+                let entity = diagnostic.entity.clone().or_else(|| key.clone());
+                Diagnostic { change: Some(index), entity, ..diagnostic }
+            })),
+        }
+    }
+    if found.is_empty() { Ok(proposed) } else { Err(found) }
+}
+
+/// What a change says that it is about, if that much of it can be read.
+fn claimed_key(change: &v1::Change) -> Option<registry_core::Key> {
+    use v1::entity::Kind;
+    let key = match change.change.as_ref()? {
+        v1::change::Change::SetLifecycle(change) => change.key.clone()?,
+        v1::change::Change::Register(entity) => {
+            let (kind, name, version) = match entity.kind.as_ref()? {
+                Kind::Schema(schema) => (v1::Kind::Schema, &schema.name, &schema.version),
+                Kind::Server(server) => (v1::Kind::Server, &server.name, &server.version),
+                Kind::Tool(tool) => (v1::Kind::Tool, &tool.name, &tool.version),
+                Kind::Agent(agent) => (v1::Kind::Agent, &agent.name, &agent.version),
+            };
+            v1::EntityKey { kind: kind.into(), name: name.clone(), version: version.clone() }
+        }
+    };
+    key.try_into().ok()
+}
+
+/// Writes the plan: one line for each wanted change, in order.
+pub fn plan(batch: &[Proposed], plan: &Plan) -> Vec<v1::PlannedChange> {
+    batch.iter().zip(&plan.effects).map(|(proposed, effect)| planned(proposed, effect)).collect()
+}
+
+fn planned(proposed: &Proposed, effect: &Option<Change>) -> v1::PlannedChange {
+    let digest = match proposed {
+        Proposed::Register(document) => document.digest().to_string(),
+        Proposed::SetLifecycle { .. } => String::new(),
+    };
+    let effect = effect.as_ref().map_or(v1::Effect::Unchanged, |change| (&change.action).into());
+    v1::PlannedChange { key: Some(proposed.key().into()), effect: effect.into(), digest }
+}
+
+/// What a committed change did, for the answer to a retry.
+impl From<&Change> for v1::PlannedChange {
+    fn from(Change { key, action }: &Change) -> Self {
+        let digest = match action {
+            Action::Register { digest } => digest.to_string(),
+            Action::Deprecate { .. } | Action::Retire { .. } | Action::Restore => String::new(),
+        };
+        Self { key: Some(key.into()), effect: v1::Effect::from(action).into(), digest }
+    }
+}
+
+impl From<&Action> for v1::Effect {
+    fn from(action: &Action) -> Self {
+        match action {
+            Action::Register { .. } => Self::Register,
+            Action::Deprecate { .. } => Self::Deprecate,
+            Action::Retire { .. } => Self::Retire,
+            Action::Restore => Self::Restore,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Diagnostics.
+//!
+//! Deliberately absent: diagnostics of a newer version with codes that this one does not know.
+//! Who only shows them uses the message as it is.
+
+use registry_core::{Code, Diagnostic, Severity};
+
+use super::key::InvalidEntityKey;
+use crate::v1;
+
+/// Why a message is not a diagnostic.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDiagnostic {
+    /// Its code.
+    #[error("`{0}` is not a code that this version knows")]
+    Code(String),
+    /// Its severity.
+    #[error("{0} is neither the number of a warning nor of an error")]
+    Severity(i32),
+    /// Its entity.
+    #[error(transparent)]
+    Entity(#[from] InvalidEntityKey),
+}
+
+impl From<Severity> for v1::Severity {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Warning => Self::Warning,
+            Severity::Error => Self::Error,
+        }
+    }
+}
+
+impl From<&Diagnostic> for v1::Diagnostic {
+    fn from(diagnostic: &Diagnostic) -> Self {
+        let Diagnostic { code, severity, entity, change, pointer, message, help } = diagnostic;
+        Self {
+            code: code.as_str().to_owned(),
+            severity: v1::Severity::from(*severity).into(),
+            entity: entity.as_ref().map(v1::EntityKey::from),
+            change: change.and_then(|index| u32::try_from(index).ok()),
+            pointer: pointer.clone(),
+            message: message.clone(),
+            help: help.clone(),
+        }
+    }
+}
+
+impl TryFrom<v1::Diagnostic> for Diagnostic {
+    type Error = InvalidDiagnostic;
+
+    fn try_from(diagnostic: v1::Diagnostic) -> Result<Self, InvalidDiagnostic> {
+        let v1::Diagnostic { code, severity, entity, change, pointer, message, help } = diagnostic;
+        Ok(Self {
+            code: read_code(code)?,
+            severity: read_severity(severity)?,
+            entity: entity.map(TryInto::try_into).transpose()?,
+            change: change.and_then(|index| usize::try_from(index).ok()),
+            pointer,
+            message,
+            help,
+        })
+    }
+}
+
+fn read_code(text: String) -> Result<Code, InvalidDiagnostic> {
+    let known = Code::ALL.iter().find(|code| code.as_str() == text);
+    known.copied().ok_or(InvalidDiagnostic::Code(text))
+}
+
+fn read_severity(number: i32) -> Result<Severity, InvalidDiagnostic> {
+    match v1::Severity::try_from(number) {
+        Ok(v1::Severity::Warning) => Ok(Severity::Warning),
+        Ok(v1::Severity::Error) => Ok(Severity::Error),
+        Ok(v1::Severity::Unspecified) | Err(_) => Err(InvalidDiagnostic::Severity(number)),
+    }
+}
+
+/// Writes diagnostics in their order.
+pub fn diagnostics(found: &[Diagnostic]) -> Vec<v1::Diagnostic> {
+    found.iter().map(v1::Diagnostic::from).collect()
+}
+
+/// The detail of a refused batch; errors come first, otherwise the order is kept.
+pub fn validation_failure(found: &[Diagnostic]) -> v1::ValidationFailure {
+    let (errors, others): (Vec<_>, Vec<_>) = found.iter().partition(|found| found.is_error());
+    let diagnostics = errors.into_iter().chain(others).map(v1::Diagnostic::from).collect();
+    v1::ValidationFailure { diagnostics }
+}

@@ -1,0 +1,265 @@
+//! Entities from the wire: the typed message becomes the JSON that it stands for, and the
+//! domain's strict reader takes it from there.
+//!
+//! Members without a value become `null`, which that reader takes for absent. Deliberately
+//! absent: any judgement of our own, except whether a field of JSON text is JSON.
+
+use std::{cell::RefCell, fmt};
+
+use registry_core::{Code, Diagnostic, Document, Kind};
+use serde_json::{Map, Value};
+
+use crate::v1::{self, agent_extension::Params, tool::Implementation};
+
+/// Reads an entity, with everything that is wrong with it, each at its JSON pointer. The
+/// diagnostics do not say which change of a batch they are about; [`super::batch`] adds that.
+pub fn document(entity: v1::Entity) -> Result<Document, Vec<Diagnostic>> {
+    let v1::Entity { kind } = entity;
+    let texts = Texts::default();
+    let (kind, value) = match kind.ok_or_else(unset)? {
+        v1::entity::Kind::Schema(schema) => (Kind::Schema, schema_value(&texts, schema)),
+        v1::entity::Kind::Server(server) => (Kind::Server, server_value(&texts, server)),
+        v1::entity::Kind::Tool(tool) => (Kind::Tool, tool_value(&texts, tool)),
+        v1::entity::Kind::Agent(agent) => (Kind::Agent, agent_value(&texts, agent)),
+    };
+    let parsed = Document::parse(kind, &value);
+    let mut problems = texts.0.into_inner();
+    match parsed {
+        Ok(document) if problems.is_empty() => Ok(document),
+        Ok(_) => Err(problems),
+        Err(others) => {
+            problems.extend(others);
+            Err(problems)
+        }
+    }
+}
+
+fn unset() -> Vec<Diagnostic> {
+    let message = "the entity is empty: none of schema, server, tool and agent is set";
+    vec![Diagnostic::error(Code::DocumentInvalid, "", message).with_help("set one of them")]
+}
+
+/// Collects the fields of JSON text that are not JSON.
+#[derive(Default)]
+struct Texts(RefCell<Vec<Diagnostic>>);
+
+impl Texts {
+    /// The value of a field of JSON text. An empty object stands in for one that does not parse,
+    /// because it is of the right type wherever JSON text is allowed.
+    fn parse(&self, text: &str, at: fmt::Arguments<'_>) -> Value {
+        serde_json::from_str(text).unwrap_or_else(|e| {
+            let message = format!("`{at}` is not valid JSON: {e}");
+            let found = Diagnostic::error(Code::DocumentInvalid, at.to_string(), message);
+            let found = found.with_help("this field holds JSON as text; check it there");
+            self.0.borrow_mut().push(found);
+            Value::Object(Map::new())
+        })
+    }
+
+    fn optional(&self, text: Option<String>, at: fmt::Arguments<'_>) -> Value {
+        text.map_or(Value::Null, |text| self.parse(&text, at))
+    }
+}
+
+fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+fn list<T>(items: Vec<T>, value: impl FnMut(T) -> Value) -> Value {
+    Value::Array(items.into_iter().map(value).collect())
+}
+
+fn indexed<T>(items: Vec<T>, mut value: impl FnMut(usize, T) -> Value) -> Value {
+    Value::Array(items.into_iter().enumerate().map(|(i, item)| value(i, item)).collect())
+}
+
+fn schema_value(texts: &Texts, schema: v1::Schema) -> Value {
+    let v1::Schema { name, version, description, schema, metadata } = schema;
+    let schema = Some(schema).filter(|text| !text.is_empty());
+    object([
+        ("name", name.into()),
+        ("version", version.into()),
+        ("description", description.into()),
+        ("schema", texts.optional(schema, format_args!("/schema"))),
+        ("metadata", texts.optional(metadata, format_args!("/metadata"))),
+    ])
+}
+
+fn server_value(texts: &Texts, server: v1::Server) -> Value {
+    let v1::Server { name, version, description, provides, metadata } = server;
+    object([
+        ("name", name.into()),
+        ("version", version.into()),
+        ("description", description.into()),
+        (
+            "provides",
+            list(provides, |v1::ToolProvision { tool, version }| {
+                object([("tool", tool.into()), ("version", version.into())])
+            }),
+        ),
+        ("metadata", texts.optional(metadata, format_args!("/metadata"))),
+    ])
+}
+
+fn tool_value(texts: &Texts, tool: v1::Tool) -> Value {
+    let v1::Tool {
+        name,
+        version,
+        title,
+        description,
+        implementation,
+        depends,
+        input_schema,
+        output_schema,
+        output_transform,
+        annotations,
+        metadata,
+    } = tool;
+    let (source, spec) = match implementation {
+        Some(Implementation::Source(source)) => (source_value(texts, source), Value::Null),
+        Some(Implementation::Spec(spec)) => {
+            (Value::Null, texts.parse(&spec, format_args!("/spec")))
+        }
+        None => (Value::Null, Value::Null),
+    };
+    object([
+        ("name", name.into()),
+        ("version", version.into()),
+        ("title", title.into()),
+        ("description", description.into()),
+        ("source", source),
+        ("spec", spec),
+        ("depends", list(depends, dependency_value)),
+        ("inputSchema", texts.optional(input_schema, format_args!("/inputSchema"))),
+        ("outputSchema", texts.optional(output_schema, format_args!("/outputSchema"))),
+        ("outputTransform", texts.optional(output_transform, format_args!("/outputTransform"))),
+        ("annotations", texts.optional(annotations, format_args!("/annotations"))),
+        ("metadata", texts.optional(metadata, format_args!("/metadata"))),
+    ])
+}
+
+fn source_value(texts: &Texts, source: v1::ToolSource) -> Value {
+    let v1::ToolSource { server, server_version, tool, defaults, hide_fields } = source;
+    object([
+        ("server", server.into()),
+        ("serverVersion", server_version.into()),
+        ("tool", tool.into()),
+        ("defaults", texts.optional(defaults, format_args!("/source/defaults"))),
+        ("hideFields", hide_fields.into()),
+    ])
+}
+
+fn dependency_value(dependency: v1::Dependency) -> Value {
+    let v1::Dependency { r#type, name, version, skill } = dependency;
+    let target = match super::filter_kind(r#type) {
+        Ok(kind) => kind.map(|kind| kind.as_str().to_owned()),
+        Err(_) => Some(r#type.to_string()),
+    };
+    object([
+        ("type", target.into()),
+        ("name", name.into()),
+        ("version", version.into()),
+        ("skill", skill.into()),
+    ])
+}
+
+fn agent_value(texts: &Texts, agent: v1::Agent) -> Value {
+    let v1::Agent {
+        name,
+        version,
+        description,
+        url,
+        protocol_version,
+        default_input_modes,
+        default_output_modes,
+        skills,
+        capabilities,
+        provider,
+        security,
+        security_schemes,
+        metadata,
+    } = agent;
+    object([
+        ("name", name.into()),
+        ("version", version.into()),
+        ("description", description.into()),
+        ("url", url.into()),
+        ("protocolVersion", protocol_version.into()),
+        ("defaultInputModes", default_input_modes.into()),
+        ("defaultOutputModes", default_output_modes.into()),
+        ("skills", indexed(skills, |i, skill| skill_value(texts, i, skill))),
+        ("capabilities", capabilities.map(|c| capabilities_value(texts, c)).into()),
+        ("provider", provider.map(provider_value).into()),
+        (
+            "security",
+            indexed(security, |i, text| texts.parse(&text, format_args!("/security/{i}"))),
+        ),
+        ("securitySchemes", texts.optional(security_schemes, format_args!("/securitySchemes"))),
+        ("metadata", texts.optional(metadata, format_args!("/metadata"))),
+    ])
+}
+
+fn skill_value(texts: &Texts, i: usize, skill: v1::AgentSkill) -> Value {
+    let v1::AgentSkill {
+        id,
+        name,
+        description,
+        tags,
+        examples,
+        input_modes,
+        output_modes,
+        input_schema,
+        output_schema,
+    } = skill;
+    let input = texts.optional(input_schema, format_args!("/skills/{i}/inputSchema"));
+    let output = texts.optional(output_schema, format_args!("/skills/{i}/outputSchema"));
+    object([
+        ("id", id.into()),
+        ("name", name.into()),
+        ("description", description.into()),
+        ("tags", tags.into()),
+        ("examples", examples.into()),
+        ("inputModes", input_modes.into()),
+        ("outputModes", output_modes.into()),
+        ("inputSchema", input),
+        ("outputSchema", output),
+    ])
+}
+
+fn capabilities_value(texts: &Texts, capabilities: v1::AgentCapabilities) -> Value {
+    let v1::AgentCapabilities {
+        streaming,
+        push_notifications,
+        state_transition_history,
+        extensions,
+    } = capabilities;
+    object([
+        ("streaming", streaming.into()),
+        ("pushNotifications", push_notifications.into()),
+        ("stateTransitionHistory", state_transition_history.into()),
+        ("extensions", indexed(extensions, |i, e| extension_value(texts, i, e))),
+    ])
+}
+
+fn extension_value(texts: &Texts, i: usize, extension: v1::AgentExtension) -> Value {
+    let v1::AgentExtension { uri, description, required, params } = extension;
+    let params = match params {
+        Some(Params::Sbom(v1::Sbom { depends })) => {
+            object([("depends", list(depends, dependency_value))])
+        }
+        Some(Params::Open(text)) => {
+            texts.parse(&text, format_args!("/capabilities/extensions/{i}/params"))
+        }
+        None => Value::Null,
+    };
+    object([
+        ("uri", uri.into()),
+        ("description", description.into()),
+        ("required", required.into()),
+        ("params", params),
+    ])
+}
+
+fn provider_value(v1::AgentProvider { organization, url }: v1::AgentProvider) -> Value {
+    object([("organization", organization.into()), ("url", url.into())])
+}

@@ -1,0 +1,58 @@
+//! Commits and events of the log, to the wire.
+//!
+//! Deliberately absent: reading them back as proof; who wants to verify the chain asks for the
+//! canonical commit.
+
+use bytes::Bytes;
+use registry_core::{Action, ChainHash, Change, Commit, SealedCommit};
+
+use super::time::timestamp;
+use crate::v1;
+
+/// Writes a commit; `canonical` only where the request asked for it.
+pub fn commit(commit: &Commit, chain: &ChainHash, canonical: Option<Bytes>) -> v1::Commit {
+    let Commit { revision, author, committed_at, message, request_id, changes } = commit;
+    v1::Commit {
+        revision: revision.0,
+        author: author.clone(),
+        committed_at: Some(timestamp(*committed_at)),
+        message: message.clone(),
+        request_id: request_id.clone(),
+        changes: changes.iter().map(v1::CommittedChange::from).collect(),
+        chain: chain.to_string(),
+        canonical,
+    }
+}
+
+/// Without the canonical commit.
+impl From<&SealedCommit> for v1::Commit {
+    fn from(sealed: &SealedCommit) -> Self {
+        commit(sealed.commit(), &sealed.chain(), None)
+    }
+}
+
+impl From<&Change> for v1::CommittedChange {
+    fn from(Change { key, action }: &Change) -> Self {
+        let digest = match action {
+            Action::Register { digest } => Some(digest.to_string()),
+            Action::Deprecate { .. } | Action::Retire { .. } | Action::Restore => None,
+        };
+        Self {
+            key: Some(key.into()),
+            action: action.as_str().to_owned(),
+            digest,
+            message: action.message().map(str::to_owned),
+        }
+    }
+}
+
+/// Writes one change as an event in the history of its entity.
+pub fn event(commit: &Commit, change: &Change) -> v1::EntityEvent {
+    v1::EntityEvent {
+        change: Some(change.into()),
+        revision: commit.revision.0,
+        author: commit.author.clone(),
+        committed_at: Some(timestamp(commit.committed_at)),
+        message: commit.message.clone(),
+    }
+}
