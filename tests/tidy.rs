@@ -1,1 +1,241 @@
-//! Tidy.
+//! Keeps the shape of the tree: dependency rules, sizes, module docs, one home for each concern.
+//!
+//! Deliberately absent: style that rustfmt and clippy check (function length is clippy's
+//! `too_many_lines`).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+/// The most lines of a source file; tables of cases may grow further in tests.
+const SOURCE_LINES: usize = 350;
+const TEST_LINES: usize = 500;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the root").to_path_buf()
+}
+
+/// The files that git tracks, or would track, with these endings; paths relative to the root.
+fn files(endings: &[&str]) -> Vec<String> {
+    let listing = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git runs");
+    let text = String::from_utf8(listing.stdout).expect("paths are UTF-8");
+    let wanted = |path: &&str| endings.iter().any(|end| path.ends_with(end));
+    let found: Vec<_> = text.lines().filter(wanted).map(str::to_owned).collect();
+    let found: Vec<_> = found.into_iter().filter(|path| root().join(path).exists()).collect();
+    assert!(!found.is_empty(), "no files with {endings:?}: is this a git checkout?");
+    found
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.starts_with("tests/") || path.ends_with("tests.rs")
+}
+
+/// The code of a file: without its `#[cfg(test)]` module and without comment lines.
+fn code(path: &str) -> String {
+    let text = read(path);
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let is_code = |line: &&str| !line.trim_start().starts_with("//");
+    text.lines().filter(is_code).collect::<Vec<_>>().join("\n")
+}
+
+fn assert_none(what: &str, findings: &[String]) {
+    assert!(findings.is_empty(), "{what}:\n  {}", findings.join("\n  "));
+}
+
+#[test]
+fn every_source_file_says_what_it_is_for() {
+    let mute = |path: &String| !read(path).starts_with("//! ");
+    let found: Vec<_> = files(&[".rs"]).into_iter().filter(mute).collect();
+    assert_none("files that do not begin with `//!`", &found);
+}
+
+#[test]
+fn files_stay_small() {
+    let mut found = Vec::new();
+    for path in files(&[".rs"]) {
+        let lines = read(&path).lines().count();
+        let limit = if is_test(&path) { TEST_LINES } else { SOURCE_LINES };
+        if lines > limit {
+            found.push(format!("{path} has {lines} lines, {limit} are allowed"));
+        }
+    }
+    assert_none("files that are too long", &found);
+}
+
+#[test]
+fn modules_have_one_layout() {
+    let found: Vec<_> = files(&[".rs"]).into_iter().filter(|p| p.ends_with("/mod.rs")).collect();
+    assert_none("use `foo.rs` beside `foo/` instead of", &found);
+}
+
+/// Which workspace crates a crate may depend on, tests apart (architecture, section 3, rule 1).
+fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    [
+        ("registry-core", vec![]),
+        ("registry-proto", vec!["registry-core"]),
+        ("registry-server", vec!["registry-core", "registry-proto"]),
+        ("gateway-agent", vec!["registry-core", "registry-proto"]),
+        ("registryctl", vec!["registry-core", "registry-proto"]),
+        ("demo-backend", vec![]),
+        ("acceptance", vec!["registry-core", "registry-proto"]),
+        ("bench", vec!["registry-core", "registry-proto", "acceptance"]),
+    ]
+    .into_iter()
+    .map(|(name, allowed)| (name, allowed.into_iter().collect()))
+    .collect()
+}
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+#[test]
+fn crates_depend_only_downwards() {
+    let allowed = allowed_dependencies();
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let names: BTreeSet<_> = packages.iter().filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(names, allowed.keys().copied().collect(), "a crate without a rule");
+    let mut found = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().expect("name");
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let to = dependency["name"].as_str().expect("name");
+            if names.contains(to) && dependency["kind"] != "dev" && !allowed[name].contains(to) {
+                found.push(format!("{name} -> {to}"));
+            }
+        }
+    }
+    assert_none("dependencies against the rules", &found);
+}
+
+#[test]
+fn the_domain_knows_no_io() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let core = packages.iter().find(|p| p["name"] == "registry-core").expect("registry-core");
+    let banned = ["tokio", "tonic", "sqlx", "axum", "reqwest", "tracing", "rand", "uuid"];
+    let found: Vec<_> = core["dependencies"]
+        .as_array()
+        .expect("dependencies")
+        .iter()
+        .filter(|d| d["kind"] != "dev")
+        .filter_map(|d| d["name"].as_str())
+        .filter(|name| banned.contains(name))
+        .map(str::to_owned)
+        .collect();
+    assert_none("registry-core depends on", &found);
+}
+
+/// A text that only the files under some paths may contain.
+struct Home {
+    text: &'static str,
+    within: &'static str,
+    homes: &'static [&'static str],
+}
+
+const HOMES: &[Home] = &[
+    Home {
+        text: "sqlx::",
+        within: "registry-server/src/",
+        homes: &["registry-server/src/store", "registry-server/src/feed/listener.rs"],
+    },
+    Home {
+        text: "tonic::Status",
+        within: "registry-server/src/",
+        homes: &["registry-server/src/grpc"],
+    },
+    Home { text: "registry_proto", within: "registry-server/src/", homes: &["registry-server/src/grpc"] },
+    Home {
+        text: "registry_proto",
+        within: "gateway-agent/src/",
+        homes: &["gateway-agent/src/sync"],
+    },
+    Home {
+        text: "Permit {",
+        within: "gateway-agent/src/",
+        homes: &["gateway-agent/src/permit.rs"],
+    },
+    Home {
+        text: "TcpStream::connect",
+        within: "gateway-agent/src/",
+        homes: &["gateway-agent/src/upstream", "gateway-agent/src/sync"],
+    },
+    Home {
+        text: "reqwest::",
+        within: "gateway-agent/src/",
+        homes: &["gateway-agent/src/upstream", "gateway-agent/src/sync", "gateway-agent/src/source"],
+    },
+    Home { text: "env::var", within: "registry-server/src/", homes: &["registry-server/src/config"] },
+    Home { text: "env::var", within: "gateway-agent/src/", homes: &["gateway-agent/src/config"] },
+    Home { text: "SystemTime::now", within: "registry-server/src/", homes: &["registry-server/src/clock.rs"] },
+    Home { text: "SystemTime::now", within: "gateway-agent/src/", homes: &["gateway-agent/src/clock.rs"] },
+    Home { text: "SystemTime::now", within: "registry-core/src/", homes: &[] },
+    Home { text: "jsonschema::", within: "registry-core/src/", homes: &["registry-core/src/schema_compile"] },
+    Home { text: "jsonschema::", within: "gateway-agent/src/", homes: &[] },
+];
+
+#[test]
+fn each_concern_has_one_home() {
+    let mut found = Vec::new();
+    for Home { text, within, homes } in HOMES {
+        for path in files(&[".rs"]).iter().filter(|path| path.starts_with(within)) {
+            let at_home = homes.iter().any(|home| path.starts_with(home));
+            if !at_home && code(path).contains(text) {
+                found.push(format!("{path} names `{text}`, which belongs under {homes:?}"));
+            }
+        }
+    }
+    assert_none("concerns away from home", &found);
+}
+
+#[test]
+fn every_proto_message_and_field_is_documented() {
+    let mut found = Vec::new();
+    for path in files(&[".proto"]) {
+        let text = read(&path);
+        let lines: Vec<_> = text.lines().map(str::trim).collect();
+        for (i, line) in lines.iter().enumerate() {
+            let declares = line.ends_with(';') && line.contains(" = ") && !line.starts_with("syntax")
+                || ["message ", "enum ", "service ", "rpc ", "oneof "]
+                    .iter()
+                    .any(|word| line.starts_with(word));
+            if declares && !line.starts_with("//") && !lines[i - 1].starts_with("//") {
+                found.push(format!("{path}:{}: {line}", i + 1));
+            }
+        }
+    }
+    assert_none("undocumented", &found);
+}
+
+#[test]
+fn lints_are_silenced_only_with_a_reason() {
+    let bare = |path: &String| {
+        let text = code(path);
+        text.contains("#[allow(") || text.contains("#![allow(")
+    };
+    let found: Vec<_> = files(&[".rs"])
+        .into_iter()
+        .filter(|path| path != "tests/tidy.rs")
+        .filter(bare)
+        .collect();
+    assert_none("use #[expect(.., reason = \"..\")] in", &found);
+}

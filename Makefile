@@ -1,0 +1,42 @@
+# The only entry. CI calls the same targets.
+
+CARGO ?= cargo
+
+.PHONY: help demo up build test lint bench fuzz fmt docker-up
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
+
+demo: ## build, start everything, walk through it with real output, and stop
+	$(CARGO) build --release --bins
+	BIN=target/release examples/demo.sh
+
+up: ## the same, and stay up until Ctrl-C
+	$(CARGO) build --release --bins
+	BIN=target/release examples/demo.sh --stay
+
+build: ## debug binaries
+	$(CARGO) build --workspace --bins
+
+test: ## everything: unit, property, store conformance, acceptance with real processes
+	./.ci/postgres
+	$(CARGO) build --workspace --bins
+	$(CARGO) test --workspace --no-fail-fast
+
+lint: ## formatting, clippy without warnings, proto lint where npm is there
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	./.ci/proto-lint
+
+bench: ## measure against peers and limits; prints and records to bench/README.md
+	$(CARGO) build --release --workspace --bins
+	target/release/bench
+
+fuzz: ## run each fuzz target for a minute (needs cargo-fuzz)
+	./.ci/fuzz
+
+fmt: ## format the sources
+	$(CARGO) fmt --all
+
+docker-up: ## Postgres, two registry servers, a gateway and the demo backend in containers
+	docker compose up --build

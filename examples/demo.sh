@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# A walk through the whole system, with its real programs and their real output.
+#   BIN=DIR examples/demo.sh          runs to its end and stops everything
+#   BIN=DIR examples/demo.sh --stay   registers the example and stays up until Ctrl-C
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+BIN=$(cd "${BIN:-target/release}" && pwd)
+export PATH="$BIN:$PATH"
+work=$(mktemp -d)
+pids=()
+
+finish() {
+  status=$?
+  for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  if [ "$status" -ne 0 ]; then
+    echo "the demo failed; the programs' last words:" >&2
+    tail -n 5 "$work"/*.log >&2 || true
+  fi
+  rm -rf "$work"
+  exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+show() { printf '\033[2m$ %s\033[0m\n' "$*"; "$@"; }
+# Runs a command that must be refused, and shows how.
+refused() {
+  printf '\033[2m$ %s\033[0m\n' "$*"
+  if "$@" 2>&1; then echo "this should have been refused" >&2; return 1; fi
+}
+# Starts a program and waits for the line in which it says that it listens.
+start() { # NAME COMMAND...
+  local name=$1; shift
+  "$@" >"$work/$name.out" 2>>"$work/$name.log" &
+  pids+=($!); started=$!
+  for _ in $(seq 300); do
+    if grep -q 'listening on' "$work/$name.out"; then cat "$work/$name.out"; return 0; fi
+    kill -0 "$started" 2>/dev/null || { echo "$name ended at once" >&2; return 1; }
+    sleep 0.1
+  done
+  echo "$name does not answer" >&2; return 1
+}
+address() { sed -n 's|.*listening on http://\([^ ]*\).*|\1|p' "$work/$1.out"; }
+stop() { kill -TERM "$1"; wait "$1"; }
+until_true() { for _ in $(seq 100); do if "$@" >/dev/null 2>&1; then return 0; fi; sleep 0.1; done; "$@"; }
+
+stay=false; [ "${1:-}" = "--stay" ] && stay=true
+if $stay; then ports=(7070 7090 7080); else ports=(0 0 0); fi
+
+step "Start the registry (embedded store), the demo servers and a gateway"
+start registry registry-server --listen "127.0.0.1:${ports[0]}" --data-dir "$work/registry"
+registry_pid=$started
+start backend demo-backend --listen "127.0.0.1:${ports[1]}"
+sed -e "s|127.0.0.1:7070|$(address registry)|; s|127.0.0.1:7090|$(address backend)|" \
+    -e "s|^listen:.*|listen: 127.0.0.1:${ports[2]}|; s|cache:.*|cache: $work/cache/registry-v2.json|" \
+    examples/gateway.yaml >"$work/gateway.yaml"
+start gateway gateway-agent --config "$work/gateway.yaml"
+gateway_pid=$started
+export REGISTRY_URL="http://$(address registry)"
+mcp="http://$(address gateway)/mcp"
+as() { local agent=$1; shift; demo-client --url "$mcp" --agent "$agent" "$@"; }
+sees() { as "$1" list | grep -q "$2"; }
+
+step "Register the example: the plan, and one commit"
+show registryctl apply -f examples/registry-v2.json --yes --message "the example"
+until_true sees research-agent@2.1.0 search_documents
+
+if $stay; then
+  step "Everything is up: registry $REGISTRY_URL, gateway $mcp. Ctrl-C ends it"
+  echo "try: demo-client --url $mcp --agent research-agent@2.1.0 list"
+  wait -n "${pids[@]}"
+  exit 0
+fi
+
+step "Two agents, two lists: each sees only what it declared"
+echo "research-agent@2.1.0:"; as research-agent@2.1.0 list
+echo "adk-demo-agent@1.0.0:"; as adk-demo-agent@1.0.0 list
+
+step "A call that works"
+show as research-agent@2.1.0 call search_documents '{"query": "gateway", "limit": 1}'
+
+step "A call that is refused: research-agent does not declare create_task"
+refused as research-agent@2.1.0 call create_task '{"title": "x", "assignee": "u"}'
+
+step "A new version, visible at the gateway without a restart"
+show registryctl apply -f examples/new-version.json --yes --message "a better search"
+until_true sees research-agent@2.2.0 search_documents
+echo "research-agent@2.2.0:"; as research-agent@2.2.0 list
+
+step "The registry stops; calls go on"
+stop "$registry_pid"
+show as research-agent@2.2.0 call search_documents '{"query": "gateway", "limit": 1}'
+
+step "The gateway restarts without a registry, and answers from its verified copy on disk"
+stop "$gateway_pid"
+sed -i "s|^listen:.*|listen: $(address gateway)|" "$work/gateway.yaml"
+start gateway gateway-agent --config "$work/gateway.yaml"
+show as research-agent@2.2.0 call search_documents '{"query": "gateway", "limit": 1}'
+
+printf '\ndemo finished: every step did what it should\n'
