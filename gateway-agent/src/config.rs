@@ -1,16 +1,39 @@
 //! The gateway's configuration: one YAML file, strict, every problem reported at once.
 //!
 //! Deliberately absent: what is registered; a target only says where a registered server runs.
+//! Secrets from the environment inside the file come later.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+mod args;
+mod load;
+mod problem;
+mod read;
+mod source;
+mod target;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use registry_core::Key;
+
+pub use args::{Args, LogFormat};
+pub use problem::{InvalidConfig, Problem};
+pub use source::InvalidSource;
 
 /// Everything that an operator sets.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// What the registry and its operators call this gateway.
+    pub name: String,
     /// Where to listen; loopback unless told otherwise.
     pub listen: SocketAddr,
+    /// The web origins (`https://app.example.com`) whose pages may call; requests without an
+    /// `Origin` are not from pages. Empty: only loopback origins.
+    pub allowed_origins: Vec<String>,
+    /// The `Host` names under which the gateway may be called, as a guard against DNS rebinding.
+    /// Empty: loopback names only, or any where it listens on other addresses.
+    pub allowed_hosts: Vec<String>,
     /// Where the registry is, and what to check.
     pub registry: RegistryConfig,
     /// How callers are recognised.
@@ -30,13 +53,15 @@ pub struct RegistryConfig {
     pub source: Source,
     /// The verified copy on disk.
     pub cache: PathBuf,
+    /// How often an `http(s)://` source is asked.
+    pub poll_interval: Duration,
     /// What is checked at run time.
     pub runtime: RuntimeValidation,
     /// What is checked when a catalog is loaded.
     pub startup: StartupValidation,
 }
 
-/// Where the catalog comes from.
+/// Where the catalog comes from; parsed from `grpc://…`, `http(s)://…` or `file://…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A registry server, followed live; `http://host:port`.
@@ -94,7 +119,7 @@ pub struct RuntimeValidation {
 }
 
 /// The `identity` block: which claims of a caller count.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct IdentityConfig {
     /// Whether `X-Agent-Name` and `X-Agent-Version` are believed.
     pub trust_headers: bool,
@@ -149,6 +174,27 @@ pub struct LimitsConfig {
     pub list_timeout_ms: u64,
     /// Longest wait for an upstream's call, in milliseconds.
     pub call_timeout_ms: u64,
+}
+
+impl Default for StartupValidation {
+    fn default() -> Self {
+        Self {
+            missing_entity: Mode::Error,
+            deprecated_entity: Mode::Warn,
+            unused_schema: Mode::Ignore,
+        }
+    }
+}
+
+impl Default for RuntimeValidation {
+    fn default() -> Self {
+        Self {
+            input_validation: Mode::Warn,
+            output_validation: Mode::Ignore,
+            unknown_caller: Access::Allow,
+            undeclared_dependency: Access::Warn,
+        }
+    }
 }
 
 impl Default for LimitsConfig {

@@ -1,0 +1,56 @@
+//! The command line; each flag has an environment variable and goes before the file.
+//!
+//! Deliberately absent: what only the file can say (targets, validation, limits).
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Parser, ValueEnum};
+
+use super::Source;
+
+/// The gateway between agents and tools.
+///
+/// Serves MCP at /mcp, and /livez, /readyz and /metrics, from a verified local copy of the
+/// registry that it follows and survives without.
+#[derive(Debug, Clone, Default, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Args {
+    /// The configuration file [default: ./gateway.yaml]
+    #[arg(long, value_name = "FILE", env = "GATEWAY_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Where to listen; overrides `listen` [default: 127.0.0.1:7080]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "GATEWAY_LISTEN")]
+    pub listen: Option<SocketAddr>,
+    /// Where the registry is: `grpc://host:port`, `http(s)://host/registry.json` or
+    /// `file://path`; overrides `registry.source`
+    #[arg(long, value_name = "SOURCE", env = "GATEWAY_REGISTRY")]
+    pub registry: Option<Source>,
+    /// The verified copy on disk; overrides `registry.cache` [default: ./cache/registry-v2.json]
+    #[arg(long, value_name = "FILE", env = "GATEWAY_CACHE")]
+    pub cache: Option<PathBuf>,
+    /// What the registry calls this gateway [default: the host's name]
+    #[arg(long, value_name = "NAME", env = "GATEWAY_NAME")]
+    pub name: Option<String>,
+    /// Listen on other addresses than loopback although callers are not authenticated
+    #[arg(long, env = "GATEWAY_INSECURE")]
+    pub insecure: bool,
+    /// What to log: error, warn, info, debug, trace, or per module `gateway_agent::sync=debug`
+    #[arg(long, value_name = "FILTER", env = "GATEWAY_LOG", default_value = "info")]
+    pub log: String,
+    /// How to log, on standard error
+    #[arg(long, value_name = "FORMAT", env = "GATEWAY_LOG_FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// Check the configuration and exit
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}

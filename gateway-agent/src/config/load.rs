@@ -1,0 +1,234 @@
+//! From file and flags to a [`Config`].
+//!
+//! Deliberately absent: defaults of whole blocks; they stand beside the types.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    Access, Args, Config, IdentityConfig, InvalidConfig, LimitsConfig, Mode, Problem,
+    RegistryConfig, RuntimeValidation, StartupValidation,
+    problem::Problems,
+    read::{Section, parse_duration},
+    target,
+    yaml::{self, Node},
+};
+
+/// Largest configuration file, in bytes.
+const FILE_BYTES: u64 = 4 * 1024 * 1024;
+/// Longest name of a gateway, in bytes; the API's limit.
+const NAME_BYTES: usize = 128;
+
+const DEFAULT_FILE: &str = "./gateway.yaml";
+const DEFAULT_CACHE: &str = "./cache/registry-v2.json";
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7080);
+const DEFAULT_POLL: Duration = Duration::from_secs(10);
+
+/// `validation.startup`, and what nobody answers for.
+const FINDINGS: &[(&str, Mode)] =
+    &[("error", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
+/// `validation.runtime.*Validation`.
+const VIOLATIONS: &[(&str, Mode)] =
+    &[("deny", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
+/// `validation.runtime.unknownCaller` and `undeclaredDependency`.
+const ACCESSES: &[(&str, Access)] =
+    &[("allow", Access::Allow), ("warn", Access::Warn), ("deny", Access::Deny)];
+
+impl Config {
+    /// Reads the file that the flags name, and lets the flags override it.
+    pub fn load(args: &Args) -> Result<Self, InvalidConfig> {
+        let file = args.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
+        let unread = |message: String| InvalidConfig {
+            file: file.clone(),
+            problems: vec![Problem { line: None, field: String::new(), message }],
+        };
+        let is_optional = args.config.is_none() && args.registry.is_some();
+        let text = match read_text(&file) {
+            Ok(text) => text,
+            Err(e) if is_optional && e.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(e) => {
+                return Err(unread(format!("cannot be read: {e}; name the file with --config")));
+            }
+        };
+        Self::parse(&file, &text, args)
+    }
+
+    /// Reads the text of a configuration, and lets the flags override it.
+    pub fn parse(file: &Path, text: &str, args: &Args) -> Result<Self, InvalidConfig> {
+        let invalid = |problems| InvalidConfig { file: file.to_owned(), problems };
+        let root = yaml::parse(text).map_err(|e| {
+            let line = e.location().map(|location| location.line());
+            let message = format!("not valid YAML: {}", e.without_snippet());
+            invalid(vec![Problem { line, field: String::new(), message }])
+        })?;
+        let problems = Problems::default();
+        let config = config(&problems, &root, args);
+        let found = problems.into_sorted();
+        match config {
+            Some(config) if found.is_empty() => Ok(config),
+            _ => Err(invalid(found)),
+        }
+    }
+}
+
+fn read_text(file: &Path) -> std::io::Result<String> {
+    let size = fs::metadata(file)?.len();
+    if size > FILE_BYTES {
+        let message = format!("it has {size} bytes, {FILE_BYTES} are allowed");
+        return Err(std::io::Error::other(message));
+    }
+    fs::read_to_string(file)
+}
+
+fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
+    let root = Section::root(problems, root);
+    let name = name(problems, &root, args);
+    let listen = listen(problems, &root, args);
+    let registry = registry(&root, args);
+    let identity = identity(&root);
+    let targets = target::read(&root);
+    let variables = variables(&root);
+    let limits = limits(&root);
+    let allowed_origins = root.texts("allowedOrigins");
+    let allowed_hosts = root.texts("allowedHosts");
+    root.finish();
+    Some(Config {
+        name,
+        listen,
+        allowed_origins,
+        allowed_hosts,
+        registry: registry?,
+        identity,
+        targets,
+        variables,
+        limits,
+    })
+}
+
+fn name(problems: &Problems, root: &Section<'_>, args: &Args) -> String {
+    let written = root.find("name").and_then(|field| field.text());
+    let name = args.name.clone().or(written).unwrap_or_else(host_name);
+    if name.is_empty() || name.len() > NAME_BYTES || name.chars().any(char::is_control) {
+        let message = format!("must have 1 to {NAME_BYTES} bytes and no control characters");
+        problems.at(0, "name", message);
+    }
+    name
+}
+
+/// The kernel's name of this machine; containers get one each.
+fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "gateway".to_owned() } else { name.to_owned() }
+}
+
+fn listen(problems: &Problems, root: &Section<'_>, args: &Args) -> SocketAddr {
+    let form = |text: &str| {
+        let invalid = || format!("`{text}` is not an address and a port such as 127.0.0.1:7080");
+        text.parse::<SocketAddr>().map_err(|_| invalid())
+    };
+    let written = root.find("listen").and_then(|field| field.parse(form));
+    let listen = args.listen.or(written).unwrap_or(DEFAULT_LISTEN);
+    if !listen.ip().is_loopback() && !args.insecure {
+        let message = format!(
+            "{listen} can be reached from other machines, and callers are not authenticated yet; \
+             listen on 127.0.0.1, or accept the risk with --insecure"
+        );
+        problems.at(0, "listen", message);
+    }
+    listen
+}
+
+fn registry(root: &Section<'_>, args: &Args) -> Option<RegistryConfig> {
+    let section = root.section("registry");
+    let source = args.registry.clone().or_else(|| {
+        let help = "write grpc://host:port, http(s)://host/registry.json or file://path";
+        section.require("source", help)?.parse(str::parse)
+    });
+    section.allow("source");
+    let written = section.find("cache").and_then(|field| field.text()).map(PathBuf::from);
+    let cache = args.cache.clone().or(written).unwrap_or_else(|| PathBuf::from(DEFAULT_CACHE));
+    if cache.file_name().is_none() {
+        section.problem("`cache` must name a file, not a directory");
+    }
+    let poll = section.find("pollInterval").and_then(|field| field.parse(parse_duration));
+    let poll_interval = poll.unwrap_or(DEFAULT_POLL);
+    let validation = section.section("validation");
+    let (startup, runtime) = (startup(&validation), runtime(&validation));
+    validation.finish();
+    section.finish();
+    Some(RegistryConfig { source: source?, cache, poll_interval, runtime, startup })
+}
+
+fn startup(validation: &Section<'_>) -> StartupValidation {
+    let section = validation.section("startup");
+    let default = StartupValidation::default();
+    let startup = StartupValidation {
+        missing_entity: section.choice("missingEntity", FINDINGS, default.missing_entity),
+        deprecated_entity: section.choice("deprecatedEntity", FINDINGS, default.deprecated_entity),
+        unused_schema: section.choice("unusedSchema", FINDINGS, default.unused_schema),
+    };
+    section.finish();
+    startup
+}
+
+fn runtime(validation: &Section<'_>) -> RuntimeValidation {
+    let section = validation.section("runtime");
+    let default = RuntimeValidation::default();
+    let undeclared = default.undeclared_dependency;
+    let runtime = RuntimeValidation {
+        input_validation: section.choice("inputValidation", VIOLATIONS, default.input_validation),
+        output_validation: section.choice(
+            "outputValidation",
+            VIOLATIONS,
+            default.output_validation,
+        ),
+        unknown_caller: section.choice("unknownCaller", ACCESSES, default.unknown_caller),
+        undeclared_dependency: section.choice("undeclaredDependency", ACCESSES, undeclared),
+    };
+    section.finish();
+    runtime
+}
+
+fn identity(root: &Section<'_>) -> IdentityConfig {
+    let section = root.section("identity");
+    let default = IdentityConfig::default();
+    let identity = IdentityConfig {
+        trust_headers: section.switch("trustHeaders", default.trust_headers),
+        scope_by_client_info: section.switch("scopeByClientInfo", default.scope_by_client_info),
+    };
+    section.finish();
+    identity
+}
+
+fn variables(root: &Section<'_>) -> BTreeMap<String, String> {
+    let variables = root.pairs("variables");
+    for name in variables.keys() {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(is_word) {
+            let message = format!("variables: `{name}` must be letters, digits and `_` only");
+            root.problem(message);
+        }
+    }
+    variables
+}
+
+fn limits(root: &Section<'_>) -> LimitsConfig {
+    let section = root.section("limits");
+    let default = LimitsConfig::default();
+    let limits = LimitsConfig {
+        request_bytes: section.positive("requestBytes", default.request_bytes),
+        response_bytes: section.positive("responseBytes", default.response_bytes),
+        sessions: section.positive("sessions", default.sessions),
+        connect_timeout_ms: section.positive("connectTimeoutMs", default.connect_timeout_ms),
+        list_timeout_ms: section.positive("listTimeoutMs", default.list_timeout_ms),
+        call_timeout_ms: section.positive("callTimeoutMs", default.call_timeout_ms),
+    };
+    section.finish();
+    limits
+}

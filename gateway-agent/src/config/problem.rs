@@ -1,0 +1,70 @@
+//! What is wrong with a configuration: where it is written, which field, and what to do.
+//!
+//! Deliberately absent: finding it.
+
+use std::{cell::RefCell, fmt, path::PathBuf};
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The line of the file; `None` where a flag or the whole file is meant.
+    pub line: Option<u64>,
+    /// The path of the field: `targets[2].http`; empty for the whole file.
+    pub field: String,
+    /// What is wrong with it, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A configuration that cannot be used, with everything that is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidConfig {
+    /// The file.
+    pub file: PathBuf,
+    /// Everything that is wrong, in the order of the file.
+    pub problems: Vec<Problem>,
+}
+
+impl std::error::Error for InvalidConfig {}
+
+impl fmt::Display for InvalidConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.problems.len();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        write!(f, "{}: {count} {noun} in the configuration", self.file.display())?;
+        self.problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+/// Collects what is wrong while the rest is still read.
+#[derive(Debug, Default)]
+pub(super) struct Problems(RefCell<Vec<Problem>>);
+
+impl Problems {
+    pub(super) fn at(&self, line: u64, field: &str, message: impl Into<String>) {
+        let line = (line > 0).then_some(line);
+        self.push(Problem { line, field: field.to_owned(), message: message.into() });
+    }
+
+    pub(super) fn push(&self, problem: Problem) {
+        self.0.borrow_mut().push(problem);
+    }
+
+    /// Everything that was found, in the order of the file.
+    pub(super) fn into_sorted(self) -> Vec<Problem> {
+        let mut found = self.0.into_inner();
+        found.sort_by_key(|problem| problem.line);
+        found
+    }
+}

@@ -1,0 +1,67 @@
+//! The grammar of `registry.source`.
+//!
+//! Deliberately absent: `grpcs://`; the API has no TLS yet.
+
+use std::{path::PathBuf, str::FromStr};
+
+use http::{Uri, uri::Authority};
+
+use super::Source;
+
+/// A text that is not a source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSource {
+    /// No scheme that is known.
+    #[error(
+        "`{0}` is no source; write grpc://host:port, http(s)://host/registry.json or file://path"
+    )]
+    Form(String),
+    /// TLS to the registry.
+    #[error("`{0}`: TLS to the registry is not supported yet; use grpc://host:port")]
+    Tls(String),
+    /// A `grpc://` address without a port, or with more than that.
+    #[error("`{0}` must be grpc://host:port and nothing more, like grpc://127.0.0.1:7070")]
+    Address(String),
+    /// An `http(s)://` URL that does not parse.
+    #[error("`{0}` is not a URL such as https://registry.example.com/registry.json")]
+    Url(String),
+    /// `file://` and nothing else.
+    #[error("`{0}` names no file; write file:///etc/registry.json or file://./registry.json")]
+    Path(String),
+}
+
+impl FromStr for Source {
+    type Err = InvalidSource;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSource> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(InvalidSource::Form(text.to_owned()));
+        };
+        match scheme {
+            "grpc" => grpc(text, rest),
+            "grpcs" => Err(InvalidSource::Tls(text.to_owned())),
+            "http" | "https" => http(text),
+            "file" if rest.is_empty() => Err(InvalidSource::Path(text.to_owned())),
+            "file" => Ok(Self::File(PathBuf::from(rest))),
+            _ => Err(InvalidSource::Form(text.to_owned())),
+        }
+    }
+}
+
+fn grpc(text: &str, rest: &str) -> Result<Source, InvalidSource> {
+    let invalid = || InvalidSource::Address(text.to_owned());
+    let authority: Authority = rest.trim_end_matches('/').parse().map_err(|_| invalid())?;
+    if authority.port_u16().is_none() || authority.as_str().contains('@') {
+        return Err(invalid());
+    }
+    Ok(Source::Grpc(format!("http://{authority}")))
+}
+
+fn http(text: &str) -> Result<Source, InvalidSource> {
+    let uri: Option<Uri> = text.parse().ok();
+    let has_host = uri.as_ref().and_then(Uri::host).is_some_and(|host| !host.is_empty());
+    if !has_host {
+        return Err(InvalidSource::Url(text.to_owned()));
+    }
+    Ok(Source::Http(text.to_owned()))
+}

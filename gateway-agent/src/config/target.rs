@@ -1,0 +1,108 @@
+//! Reading the `targets` block.
+//!
+//! Deliberately absent: whether a target's server is registered; that may change at any time.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::PathBuf,
+};
+
+use http::{HeaderName, HeaderValue, Uri};
+use registry_core::{Key, Kind};
+
+use super::{
+    TargetConfig, TransportConfig,
+    read::{Field, Section},
+};
+
+/// Reads all targets; one that is wrong is left out and reported.
+pub(super) fn read(root: &Section<'_>) -> Vec<TargetConfig> {
+    let items = root.find("targets").map(|field| field.list()).unwrap_or_default();
+    let mut servers = HashSet::new();
+    let mut targets = Vec::new();
+    for item in items {
+        let Some(target) = target(&item) else { continue };
+        if servers.insert(target.server.clone()) {
+            targets.push(target);
+        } else {
+            item.problem(format!("{} has a target already; remove one", target.server));
+        }
+    }
+    targets
+}
+
+fn target(item: &Field<'_>) -> Option<TargetConfig> {
+    let section = item.section();
+    let name = section.require("server", "it names a registered server");
+    let version = section.require("version", "it is the server's exact version");
+    let server = key(name, version);
+    let transport = transport(&section);
+    section.finish();
+    Some(TargetConfig { server: server?, transport: transport? })
+}
+
+fn key(name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option<Key> {
+    let name = name?.parse(|text| registry_core::Name::parse(Kind::Server, text));
+    let version = version?.parse(registry_core::Version::parse);
+    Some(Key::new(Kind::Server, name?, version?))
+}
+
+fn transport(section: &Section<'_>) -> Option<TransportConfig> {
+    match (section.find("http"), section.find("stdio")) {
+        (Some(url), None) => http(section, &url),
+        (None, Some(stdio)) => child(&stdio.section()),
+        (Some(_), Some(_)) => {
+            section.problem("has both `http` and `stdio`; remove one");
+            None
+        }
+        (None, None) => {
+            section.problem("has neither `http: URL` nor `stdio: { command: … }`; add one");
+            None
+        }
+    }
+}
+
+fn http(section: &Section<'_>, url: &Field<'_>) -> Option<TransportConfig> {
+    let headers = headers(section);
+    let url = url.parse(endpoint)?;
+    Some(TransportConfig::Http { url, headers })
+}
+
+fn endpoint(text: &str) -> Result<String, String> {
+    let uri: Option<Uri> = text.parse().ok();
+    let good = uri.is_some_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some_and(|host| !host.is_empty())
+    });
+    if !good {
+        return Err(format!("`{text}` is not a URL such as http://127.0.0.1:7090/mcp"));
+    }
+    Ok(text.to_owned())
+}
+
+fn headers(section: &Section<'_>) -> BTreeMap<String, String> {
+    let headers = section.pairs("headers");
+    for (name, value) in &headers {
+        if name.parse::<HeaderName>().is_err() {
+            section.problem(format!("headers: `{name}` is not a header name"));
+        }
+        if value.parse::<HeaderValue>().is_err() {
+            section.problem(format!(
+                "headers: the value of `{name}` has characters that no header may have"
+            ));
+        }
+    }
+    headers
+}
+
+fn child(section: &Section<'_>) -> Option<TransportConfig> {
+    let command = section.require("command", "it is the program to start");
+    let command = command.and_then(|field| field.text()).map(PathBuf::from);
+    let args = section.texts("args");
+    let env = section.pairs("env");
+    let cwd = section.find("cwd").and_then(|field| field.text()).map(PathBuf::from);
+    if command.as_ref().is_some_and(|command| command.as_os_str().is_empty()) {
+        section.problem("`command` is empty; name the program to start");
+    }
+    Some(TransportConfig::Stdio { command: command?, args, env, cwd })
+}

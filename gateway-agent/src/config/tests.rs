@@ -1,0 +1,177 @@
+//! Tables of configurations that are taken and that are refused.
+
+use std::path::Path;
+
+use clap::Parser;
+
+use super::*;
+
+const DEFAULTS: &str = "registry: { source: grpc://127.0.0.1:7070 }";
+
+fn parse(text: &str) -> Result<Config, Vec<String>> {
+    parse_with(text, &Args::default())
+}
+
+fn parse_with(text: &str, args: &Args) -> Result<Config, Vec<String>> {
+    Config::parse(Path::new("gateway.yaml"), text, args)
+        .map_err(|e| e.problems.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_source_is_enough() {
+    let config = parse(DEFAULTS).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:7080");
+    assert_eq!(config.registry.source, Source::Grpc("http://127.0.0.1:7070".to_owned()));
+    assert_eq!(config.registry.cache, Path::new("./cache/registry-v2.json"));
+    assert_eq!(config.registry.poll_interval, Duration::from_secs(10));
+    assert_eq!(config.registry.startup.missing_entity, Mode::Error);
+    assert_eq!(config.registry.runtime.undeclared_dependency, Access::Warn);
+    assert!(!config.identity.trust_headers);
+    assert!(config.targets.is_empty() && !config.name.is_empty());
+}
+
+#[test]
+fn everything_can_be_set() {
+    let config = parse(
+        r#"
+name: edge-1
+listen: "[::1]:9000"
+allowedOrigins: [https://app.example.com]
+allowedHosts: [gateway.example.com]
+registry:
+  source: https://registry.example.com/registry.json
+  cache: /var/lib/gateway/registry.json
+  pollInterval: 2m
+  validation:
+    startup: { missingEntity: warn, deprecatedEntity: error, unusedSchema: warn }
+    runtime: { inputValidation: deny, outputValidation: warn, unknownCaller: deny,
+               undeclaredDependency: allow }
+identity: { trustHeaders: true, scopeByClientInfo: true }
+targets:
+  - { server: acme/docs, version: 1.2.0, http: http://127.0.0.1:7090/mcp,
+      headers: { Authorization: Bearer x, X-Number: 7 } }
+  - server: time-server
+    version: 1.0.0
+    stdio: { command: mcp-time, args: [--zone, UTC, 5], env: { TZ: UTC }, cwd: /tmp }
+variables: { TENANT: acme }
+limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs: 1,
+          listTimeoutMs: 2, callTimeoutMs: 3 }
+"#,
+    )
+    .unwrap();
+    assert_eq!(config.name, "edge-1");
+    assert_eq!(config.registry.poll_interval, Duration::from_mins(2));
+    assert_eq!(config.registry.runtime.input_validation, Mode::Error);
+    assert_eq!(config.limits.call_timeout_ms, 3);
+    let TransportConfig::Http { url, headers } = &config.targets[0].transport else { panic!() };
+    assert_eq!((url.as_str(), headers["X-Number"].as_str()), ("http://127.0.0.1:7090/mcp", "7"));
+    let TransportConfig::Stdio { args, env, .. } = &config.targets[1].transport else { panic!() };
+    assert_eq!((args.len(), env["TZ"].as_str()), (3, "UTC"));
+}
+
+#[test]
+fn flags_go_before_the_file() {
+    let args = Args::parse_from([
+        "gateway-agent",
+        "--listen=127.0.0.1:1",
+        "--registry=file://./r.json",
+        "--cache=c.json",
+        "--name=n",
+    ]);
+    let config = parse_with("listen: 127.0.0.1:2\nregistry: { source: nonsense }", &args).unwrap();
+    assert_eq!(config.listen.port(), 1);
+    assert_eq!(config.registry.source, Source::File("./r.json".into()));
+    assert_eq!((config.registry.cache.to_str(), config.name.as_str()), (Some("c.json"), "n"));
+}
+
+#[test]
+fn other_addresses_need_a_confession() {
+    let open = format!("listen: 0.0.0.0:7080\n{DEFAULTS}");
+    assert!(parse(&open).unwrap_err()[0].contains("--insecure"));
+    let args = Args { insecure: true, ..Args::default() };
+    assert_eq!(parse_with(&open, &args).unwrap().listen.to_string(), "0.0.0.0:7080");
+}
+
+#[test]
+fn every_problem_is_reported_at_once_with_its_line() {
+    let found = parse(
+        "listen: here
+registry:
+  source: ftp://x
+  pollInterval: 10
+  validation: { startup: { missingEntity: fatal }, runtime: { unknownCaller: error } }
+identity: { trustHeaders: 1 }
+targets:
+  - { server: a b, version: 1.0, http: not-a-url }
+  - { server: ok, version: 1.0.0 }
+  - { server: ok, version: 1.0.0, http: http://h/, stdio: { command: x } }
+colour: blue
+limits: { sessions: 0 }
+",
+    )
+    .unwrap_err();
+    for (start, end) in [
+        ("line 1: listen: `here` is not an address", ""),
+        ("line 3: registry.source: `ftp://x` is no source", ""),
+        ("line 4: registry.pollInterval: `10` is not a duration", ""),
+        ("line 5: registry.validation.startup.missingEntity: `fatal`", "error, warn, ignore"),
+        ("line 5: registry.validation.runtime.unknownCaller: `error`", "allow, warn, deny"),
+        ("line 6: identity.trustHeaders: expected true or false", "the number 1"),
+        ("line 8: targets[0].server: ` ` is not allowed", ""),
+        ("line 8: targets[0].version: expected text; put it into quotes", ""),
+        ("line 8: targets[0].http: `not-a-url` is not a URL", ""),
+        ("line 9: targets[1]: has neither `http: URL` nor", ""),
+        ("line 10: targets[2]: has both `http` and `stdio`", ""),
+        ("line 11: colour: unknown field; here go name, listen", ""),
+        ("line 12: limits.sessions: expected a whole number of at least 1", "the number 0"),
+    ] {
+        let hit = found.iter().any(|line| line.starts_with(start) && line.ends_with(end));
+        assert!(hit, "no `{start}` in {found:#?}");
+    }
+    assert_eq!(found.len(), 13, "{found:#?}");
+}
+
+#[test]
+fn each_of_these_is_refused() {
+    for (text, expected) in [
+        ("", "registry.source: missing; write grpc://"),
+        ("registry: [", "not valid YAML"),
+        ("registry: {source: 'grpc://h:1'}\nregistry: {}", "duplicate"),
+        ("- 1", "expected a mapping, found a list"),
+        ("registry: { source: grpcs://h:1 }", "TLS to the registry is not supported yet"),
+        ("registry: { source: grpc://h }", "must be grpc://host:port"),
+        ("registry: { source: grpc://h:1/path }", "must be grpc://host:port"),
+        ("registry: { source: 'http://' }", "is not a URL"),
+        ("registry: { source: 'file://' }", "names no file"),
+        ("registry: { source: 'grpc://h:1', pollInterval: 0s }", "is not a duration"),
+        ("registry: { source: 'grpc://h:1', cache: '/' }", "must name a file"),
+        ("registry: { source: 'grpc://h:1' }\nname: ''", "must have 1 to 128 bytes"),
+        ("registry: { source: 'grpc://h:1' }\nvariables: { 'a-b': x }", "letters, digits"),
+        (
+            "registry: { source: 'grpc://h:1' }\ntargets:\n- &t { server: a, version: 1.0.0, http: 'http://h/' }\n- *t",
+            "server/a@1.0.0 has a target already",
+        ),
+        (
+            "registry: { source: 'grpc://h:1' }\ntargets: [{ server: a, version: 1.0.0, stdio: {} }]",
+            "targets[0].stdio.command: missing",
+        ),
+        (
+            "registry: { source: 'grpc://h:1' }\ntargets: [{ server: a, version: 1.0.0, \
+             http: 'http://h/', headers: { 'a b': c } }]",
+            "`a b` is not a header name",
+        ),
+    ] {
+        let found = parse(text).unwrap_err().join("\n");
+        assert!(found.contains(expected), "{text:?}: no {expected:?} in {found:?}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_fine_only_where_flags_say_enough() {
+    let missing = Some(PathBuf::from("/nowhere/gateway.yaml"));
+    let source = Some("file://x".parse().unwrap());
+    let named = Args { config: missing, registry: source, ..Args::default() };
+    let found = Config::load(&named).unwrap_err().to_string();
+    assert!(found.contains("/nowhere/gateway.yaml: 1 problem"), "{found}");
+    assert!(found.contains("cannot be read"), "{found}");
+}

@@ -1,0 +1,133 @@
+//! A YAML document as a tree that remembers its lines.
+//!
+//! serde's derived readers stop at the first problem and know no paths, hence the tree.
+//! Deliberately absent: what the fields mean.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+use serde_saphyr::Spanned;
+
+/// A node and the line on which it begins.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) line: u64,
+    pub(super) value: Value,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    Integer(String),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>),
+}
+
+impl Value {
+    /// What it is, for people.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Null => "nothing".to_owned(),
+            Self::Bool(value) => format!("the boolean {value}"),
+            Self::Integer(value) => format!("the number {value}"),
+            Self::Float(value) => format!("the number {value}"),
+            Self::Text(text) => format!("the text `{text}`"),
+            Self::List(_) => "a list".to_owned(),
+            Self::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+/// Parses one YAML document; an empty one is an empty mapping.
+pub(super) fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
+    let root = serde_saphyr::from_str::<Spanned<Value>>(text)?;
+    let node = Node::from(root);
+    Ok(match node.value {
+        Value::Null => Node { line: 1, value: Value::Map(Vec::new()) },
+        _ => node,
+    })
+}
+
+impl From<Spanned<Value>> for Node {
+    fn from(Spanned { value, referenced, defined: _ }: Spanned<Value>) -> Self {
+        Self { line: referenced.line(), value }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Value::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Integer(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Integer(value.to_string()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok(Value::Integer(value.to_string()))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
+        Ok(Value::Integer(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element::<Spanned<Value>>()? {
+            list.push(item.into());
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Vec::new();
+        while let Some((name, value)) = entries.next_entry::<String, Spanned<Value>>()? {
+            map.push((name, value.into()));
+        }
+        Ok(Value::Map(map))
+    }
+}
