@@ -30,3 +30,6 @@ pub use record::{InvalidRecord, record_with_document};
 pub use snapshot::InvalidSnapshotEntity;
 pub use sync::{InvalidDelta, InvalidPosition, Position, chain_hash, sealed_commit};
 pub use time::{InvalidTime, read_timestamp, timestamp};
+
+#[cfg(test)]
+mod tests;

@@ -117,15 +117,19 @@ fn claimed_key(change: &v1::Change) -> Option<registry_core::Key> {
 
 /// Writes the plan: one line for each wanted change, in order.
 pub fn plan(batch: &[Proposed], plan: &Plan) -> Vec<v1::PlannedChange> {
-    batch.iter().zip(&plan.effects).map(|(proposed, effect)| planned(proposed, effect)).collect()
+    batch
+        .iter()
+        .zip(&plan.effects)
+        .map(|(proposed, effect)| planned(proposed, effect.as_ref()))
+        .collect()
 }
 
-fn planned(proposed: &Proposed, effect: &Option<Change>) -> v1::PlannedChange {
+fn planned(proposed: &Proposed, effect: Option<&Change>) -> v1::PlannedChange {
     let digest = match proposed {
         Proposed::Register(document) => document.digest().to_string(),
         Proposed::SetLifecycle { .. } => String::new(),
     };
-    let effect = effect.as_ref().map_or(v1::Effect::Unchanged, |change| (&change.action).into());
+    let effect = effect.map_or(v1::Effect::Unchanged, |change| (&change.action).into());
     v1::PlannedChange { key: Some(proposed.key().into()), effect: effect.into(), digest }
 }
 

@@ -25,8 +25,8 @@ fn map_text(map: &Map<String, Value>) -> String {
     serde_json::to_string(map).unwrap_or_default()
 }
 
-fn value_text(value: &Option<Value>) -> Option<String> {
-    value.as_ref().map(Value::to_string)
+fn value_text(value: Option<&Value>) -> Option<String> {
+    value.map(Value::to_string)
 }
 
 impl From<&Entity> for v1::Entity {
@@ -93,9 +93,9 @@ impl From<&Tool> for v1::Tool {
             description: description.clone(),
             implementation: Some(implementation.into()),
             depends: depends.iter().map(v1::Dependency::from).collect(),
-            input_schema: value_text(input_schema),
-            output_schema: value_text(output_schema),
-            output_transform: value_text(output_transform),
+            input_schema: value_text(input_schema.as_ref()),
+            output_schema: value_text(output_schema.as_ref()),
+            output_transform: value_text(output_transform.as_ref()),
             annotations: open_text(annotations),
             metadata: open_text(metadata),
         }
@@ -192,8 +192,8 @@ impl From<&Skill> for v1::AgentSkill {
             examples: examples.clone(),
             input_modes: input_modes.clone(),
             output_modes: output_modes.clone(),
-            input_schema: value_text(input_schema),
-            output_schema: value_text(output_schema),
+            input_schema: value_text(input_schema.as_ref()),
+            output_schema: value_text(output_schema.as_ref()),
         }
     }
 }

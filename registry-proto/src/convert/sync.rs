@@ -114,7 +114,7 @@ pub enum InvalidDelta {
         /// Of which entity.
         key: registry_core::Key,
         /// What is wrong with it.
-        source: InvalidDocument,
+        source: Box<InvalidDocument>,
     },
     /// The commit cannot be read, or does not continue the chain.
     #[error(transparent)]
@@ -162,7 +162,7 @@ fn read_documents(commit: &Commit, sent: Vec<Bytes>) -> Result<Vec<Arc<Document>
     let verify = |((key, digest), bytes): ((&registry_core::Key, _), _)| {
         Document::verify(key.kind, bytes, digest)
             .map(Arc::new)
-            .map_err(|source| InvalidDelta::Document { key: key.clone(), source })
+            .map_err(|e| InvalidDelta::Document { key: key.clone(), source: Box::new(e) })
     };
     named.into_iter().zip(sent).map(verify).collect()
 }

@@ -1,0 +1,163 @@
+//! Properties of the conversions: nothing is lost, nothing panics, and no proof can be faked.
+//!
+//! Deliberately absent: the wording of the strict reader, which is the core's to test.
+
+mod generate;
+mod hostile;
+mod proofs;
+
+use proptest::prelude::*;
+use prost::Message as _;
+use registry_core::{Diagnostic, Document, Key, LifecycleState, Timestamp, rules::Proposed};
+
+use super::*;
+use crate::v1;
+
+fn on_the_wire(entity: &v1::Entity) -> v1::Entity {
+    v1::Entity::decode(entity.encode_to_vec().as_slice()).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn an_entity_keeps_its_digest_over_the_wire(document in generate::document()) {
+        let message = on_the_wire(&document.entity().into());
+        let back = super::document(message).unwrap();
+        prop_assert_eq!(back.digest(), document.digest());
+        prop_assert_eq!(back, document);
+    }
+
+    #[test]
+    fn records_keep_everything(record in generate::record()) {
+        let message = record_with_document(&record);
+        prop_assert_eq!(registry_core::Record::try_from(message).unwrap(), record);
+    }
+
+    #[test]
+    fn snapshot_entities_keep_everything(record in generate::record()) {
+        let message = v1::SnapshotEntity::from(&record);
+        prop_assert_eq!(registry_core::Record::try_from(message).unwrap(), record);
+    }
+
+    #[test]
+    fn times_keep_their_milliseconds(millis in -62_135_596_800_000_i64..=253_402_300_799_999) {
+        let time = Timestamp::from_millis(millis);
+        prop_assert_eq!(read_timestamp(timestamp(time)), Ok(time));
+    }
+}
+
+fn tool(input_schema: &str) -> v1::Entity {
+    let source = v1::ToolSource {
+        server: "documents".to_owned(),
+        server_version: "1.0.0".to_owned(),
+        tool: "find".to_owned(),
+        ..Default::default()
+    };
+    let tool = v1::Tool {
+        name: "find".to_owned(),
+        version: "1.0.0".to_owned(),
+        implementation: Some(v1::tool::Implementation::Source(source)),
+        input_schema: Some(input_schema.to_owned()),
+        ..Default::default()
+    };
+    v1::Entity { kind: Some(v1::entity::Kind::Tool(tool)) }
+}
+
+fn messages(found: &[Diagnostic]) -> Vec<String> {
+    found.iter().map(|found| format!("{} {}", found.pointer, found.message)).collect()
+}
+
+#[test]
+fn broken_json_text_is_named_by_its_pointer() {
+    let found = document(tool("{\"type\": ")).unwrap_err();
+    assert_eq!(
+        messages(&found),
+        [
+            "/inputSchema `/inputSchema` is not valid JSON: EOF while parsing a value at line 1 column 9"
+        ]
+    );
+    let found = document(tool("17")).unwrap_err();
+    assert!(found[0].message.contains("expected a JSON Schema"), "{found:?}");
+    assert!(document(tool("true")).is_ok());
+}
+
+#[test]
+fn an_empty_entity_and_an_empty_schema_are_named() {
+    let found = document(v1::Entity { kind: None }).unwrap_err();
+    assert_eq!(
+        found[0].message,
+        "the entity is empty: none of schema, server, tool and agent is set"
+    );
+    let schema = v1::Schema { name: "A".into(), version: "1.0.0".into(), ..Default::default() };
+    let found = document(v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) }).unwrap_err();
+    assert_eq!(messages(&found), [" the required field `schema` is missing"]);
+}
+
+#[test]
+fn a_batch_reports_all_its_changes_with_index_and_key() {
+    let change = |change| v1::Change { change: Some(change) };
+    let lifecycle = |key, state: v1::LifecycleState| {
+        let message = v1::SetLifecycle { key, state: state.into(), message: None };
+        change(v1::change::Change::SetLifecycle(message))
+    };
+    let key: Key = "tool/find@1.0.0".parse().unwrap();
+    let found = batch(vec![
+        change(v1::change::Change::Register(tool("{}"))),
+        v1::Change { change: None },
+        change(v1::change::Change::Register(tool("nothing"))),
+        lifecycle(None, v1::LifecycleState::Retired),
+        lifecycle(Some((&key).into()), v1::LifecycleState::Unspecified),
+    ])
+    .unwrap_err();
+    let changes: Vec<_> = found.iter().map(|found| found.change.unwrap()).collect();
+    assert_eq!(changes, [1, 2, 3, 4]);
+    assert_eq!(found[0].entity, None);
+    assert_eq!(found[1].entity.as_ref(), Some(&key));
+    assert!(found[2].message.contains("the key is missing"));
+    assert!(found[3].message.contains("state is missing"));
+}
+
+#[test]
+fn wanted_changes_read_back() {
+    let document = Document::clone(&document(tool("{}")).unwrap());
+    let key = document.key().clone();
+    let wanted = [
+        Proposed::Register(document.into()),
+        Proposed::SetLifecycle {
+            key,
+            state: LifecycleState::Deprecated,
+            message: Some("use 2.0.0".to_owned()),
+        },
+    ];
+    let sent = wanted.iter().map(v1::Change::from).collect();
+    assert_eq!(batch(sent).unwrap(), wanted);
+}
+
+#[test]
+fn diagnostics_and_refusals_read_back() {
+    let found = document(tool("17")).unwrap_err().remove(0);
+    let found = found.about(3, &"tool/find@1.0.0".parse().unwrap());
+    assert_eq!(Diagnostic::try_from(v1::Diagnostic::from(&found)), Ok(found.clone()));
+    let nack = Nack {
+        revision: registry_core::Revision(7),
+        message: "no".to_owned(),
+        diagnostics: vec![found],
+    };
+    let mut message = v1::Nack::from(&nack);
+    assert_eq!(Nack::try_from(message.clone()), Ok(nack));
+    message.diagnostics[0].code = "made-up".to_owned();
+    let error = Nack::try_from(message).unwrap_err().to_string();
+    assert!(error.contains("finding 0") && error.contains("`made-up`"), "{error}");
+}
+
+#[test]
+fn unknown_numbers_are_named() {
+    assert_eq!(kind(0), Err(InvalidKind::Unspecified));
+    assert_eq!(filter_kind(0), Ok(None));
+    assert_eq!(kind(9), Err(InvalidKind::Unknown(9)));
+    assert_eq!(state(0), Err(InvalidState::Unspecified));
+    assert_eq!(filter_states(&[1, -4]), Err(InvalidState::Unknown(-4)));
+    let nanos = prost_types::Timestamp { seconds: 0, nanos: -1 };
+    assert_eq!(read_timestamp(nanos), Err(InvalidTime::Nanos(-1)));
+    let late = prost_types::Timestamp { seconds: i64::MAX, nanos: 0 };
+    assert_eq!(read_timestamp(late), Err(InvalidTime::Range(i64::MAX)));
+}

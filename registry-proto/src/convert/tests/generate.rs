@@ -1,0 +1,193 @@
+//! Strategies for valid documents and records.
+//!
+//! Boxed, because a debug build would otherwise need more stack than a test thread has.
+//! Deliberately absent: meaning; the documents are well formed, their references point nowhere.
+
+use std::sync::Arc;
+
+use proptest::{collection::vec, option, prelude::*};
+use registry_core::{Document, Kind, Lifecycle, LifecycleState, Record, Revision, Timestamp};
+use serde_json::{Map, Value, json};
+
+fn name() -> impl Strategy<Value = String> {
+    "[A-Za-z0-9_.-]{1,12}"
+}
+
+fn version() -> impl Strategy<Value = String> {
+    (0..30_u8, 0..30_u8, 0..30_u8, option::of("[a-z][a-z0-9]{0,4}")).prop_map(|(a, b, c, pre)| {
+        pre.map_or_else(|| format!("{a}.{b}.{c}"), |pre| format!("{a}.{b}.{c}-{pre}"))
+    })
+}
+
+/// Any JSON that documents may hold.
+fn open() -> BoxedStrategy<Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-(1_i64 << 53)..=1 << 53).prop_map(Value::from),
+        any::<f64>().prop_filter_map("finite", |n| n.is_finite().then(|| Value::from(n))),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 6, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..6).prop_map(Value::from),
+            vec((any::<String>(), inner), 0..6).prop_map(|members| {
+                Value::Object(members.into_iter().collect::<Map<String, Value>>())
+            }),
+        ]
+    })
+    .boxed()
+}
+
+fn open_object() -> BoxedStrategy<Value> {
+    vec((any::<String>(), open()), 0..4)
+        .prop_map(|members| Value::Object(members.into_iter().collect()))
+        .boxed()
+}
+
+fn json_schema() -> BoxedStrategy<Value> {
+    prop_oneof![any::<bool>().prop_map(Value::from), open_object()].boxed()
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    vec(any::<String>(), 0..4)
+}
+
+fn dependency() -> BoxedStrategy<Value> {
+    (name(), version(), option::of(any::<String>()))
+        .prop_map(|(name, version, skill)| {
+            let target = if skill.is_some() { "agent" } else { "tool" };
+            json!({ "type": target, "name": name, "version": version, "skill": skill })
+        })
+        .boxed()
+}
+
+fn schema() -> BoxedStrategy<Value> {
+    (option::of(any::<String>()), json_schema(), option::of(open_object())).prop_map(
+        |(description, schema, metadata)| {
+            json!({ "description": description, "schema": schema, "metadata": metadata })
+        },
+    ).boxed()
+}
+
+fn server() -> BoxedStrategy<Value> {
+    let provision =
+        (name(), version()).prop_map(|(tool, version)| json!({ "tool": tool, "version": version }));
+    (option::of(any::<String>()), vec(provision, 0..5), option::of(open_object())).prop_map(
+        |(description, provides, metadata)| {
+            json!({ "description": description, "provides": provides, "metadata": metadata })
+        },
+    ).boxed()
+}
+
+fn tool() -> BoxedStrategy<Value> {
+    let source = (name(), version(), name(), option::of(open_object()), texts()).prop_map(
+        |(server, version, tool, defaults, hidden)| {
+            json!({ "source": {
+                "server": server, "serverVersion": version, "tool": tool,
+                "defaults": defaults, "hideFields": hidden,
+            } })
+        },
+    );
+    let spec = open_object().prop_map(|spec| json!({ "spec": spec }));
+    let schemas = (option::of(json_schema()), option::of(json_schema()));
+    let objects = (option::of(open_object()), option::of(open_object()), option::of(open_object()));
+    (prop_oneof![source, spec], vec(dependency(), 0..4), schemas, objects)
+        .prop_map(|(mut tool, depends, (input, output), (transform, annotations, metadata))| {
+            tool["depends"] = depends.into();
+            tool["inputSchema"] = input.into();
+            tool["outputSchema"] = output.into();
+            tool["outputTransform"] = transform.into();
+            tool["annotations"] = annotations.into();
+            tool["metadata"] = metadata.into();
+            tool
+        })
+        .boxed()
+}
+
+fn skills() -> BoxedStrategy<Vec<Value>> {
+    let schemas = (option::of(json_schema()), option::of(json_schema()));
+    let skill = (any::<String>(), texts(), texts(), texts(), schemas);
+    vec(skill, 0..4)
+        .prop_map(|skills| {
+            let skill = |(i, (text, tags, examples, modes, (input, output)))| {
+                json!({
+                    "id": format!("skill-{i}"), "name": text, "description": text, "tags": tags,
+                    "examples": examples, "inputModes": modes, "outputModes": modes,
+                    "inputSchema": input, "outputSchema": output,
+                })
+            };
+            skills.into_iter().enumerate().map(skill).collect()
+        })
+        .boxed()
+}
+
+fn capabilities() -> BoxedStrategy<Value> {
+    let sbom = vec(dependency(), 0..4).prop_map(
+        |depends| json!({ "uri": "urn:agentgateway:sbom", "params": { "depends": depends } }),
+    );
+    let other = ("urn:[a-z]{1,8}", option::of(any::<bool>()), option::of(open_object())).prop_map(
+        |(uri, required, params)| json!({ "uri": uri, "required": required, "params": params }),
+    );
+    (option::of(any::<bool>()), option::of(sbom), vec(other, 0..3))
+        .prop_map(|(flag, sbom, mut extensions)| {
+            extensions.extend(sbom);
+            json!({ "streaming": flag, "stateTransitionHistory": flag, "extensions": extensions })
+        })
+        .boxed()
+}
+
+fn agent() -> BoxedStrategy<Value> {
+    let security = (vec(open(), 0..3), option::of(open_object()));
+    (any::<String>(), texts(), skills(), capabilities(), security)
+        .prop_map(|(text, modes, skills, capabilities, (security, schemes))| {
+            json!({
+                "description": text, "url": text, "protocolVersion": "1.0",
+                "defaultInputModes": modes, "defaultOutputModes": modes, "skills": skills,
+                "capabilities": capabilities, "provider": { "organization": text },
+                "security": security, "securitySchemes": schemes,
+            })
+        })
+        .boxed()
+}
+
+/// A valid document of any kind.
+pub(super) fn document() -> BoxedStrategy<Document> {
+    let body = prop_oneof![
+        schema().prop_map(|body| (Kind::Schema, body)),
+        server().prop_map(|body| (Kind::Server, body)),
+        tool().prop_map(|body| (Kind::Tool, body)),
+        agent().prop_map(|body| (Kind::Agent, body)),
+    ];
+    (body, name(), version())
+        .prop_map(|((kind, mut body), name, version)| {
+            body["name"] = name.into();
+            body["version"] = version.into();
+            Document::parse(kind, &body).unwrap()
+        })
+        .boxed()
+}
+
+/// A record in any state of its life.
+pub(super) fn record() -> BoxedStrategy<Record> {
+    let state = prop_oneof![
+        Just(LifecycleState::Active),
+        Just(LifecycleState::Deprecated),
+        Just(LifecycleState::Retired),
+    ];
+    (document(), any::<(String, u64, u64, u32)>(), state, option::of(any::<String>()))
+        .prop_map(|(document, (owner, registered, revision, seconds), state, message)| Record {
+            document: Arc::new(as_stored(&document)),
+            owner: owner.into(),
+            registered: Revision(registered),
+            registered_at: Timestamp::from_millis(i64::from(seconds) * 1000 + 17),
+            lifecycle: Lifecycle { state, message, revision: Revision(revision) },
+        })
+        .boxed()
+}
+
+/// The document as it is read back from its canonical bytes, where 1.0 has become 1.
+fn as_stored(document: &Document) -> Document {
+    let kind = document.key().kind;
+    Document::verify(kind, document.bytes().clone(), document.digest()).unwrap()
+}

@@ -1,0 +1,139 @@
+//! Deltas and snapshots: true ones are taken, and every single changed byte is noticed.
+//!
+//! Deliberately absent: the chain itself, which the core tests.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use registry_core::{
+    Action, Catalog, ChainHash, Change, Commit, Document, Kind, Record, RegistryId, Revision,
+    SealedCommit, Timestamp,
+};
+use serde_json::json;
+
+use super::super::*;
+use crate::v1;
+
+fn genesis() -> ChainHash {
+    ChainHash::genesis(&RegistryId::new("test"))
+}
+
+fn documents() -> Vec<Arc<Document>> {
+    let schema = |name: &str| {
+        let value = json!({ "name": name, "version": "1.0.0", "schema": { "type": "string" } });
+        Arc::new(Document::parse(Kind::Schema, &value).unwrap())
+    };
+    vec![schema("A"), schema("B")]
+}
+
+fn sealed() -> SealedCommit {
+    let documents = documents();
+    let change = |document: &Arc<Document>| Change {
+        key: document.key().clone(),
+        action: Action::Register { digest: document.digest() },
+    };
+    let commit = Commit {
+        revision: Revision(1),
+        author: "team-docs".to_owned(),
+        committed_at: Timestamp::from_millis(1_795_300_000_123),
+        message: "first".to_owned(),
+        request_id: None,
+        changes: documents.iter().map(change).collect(),
+    };
+    SealedCommit::seal(&genesis(), commit, documents).unwrap()
+}
+
+#[test]
+fn a_true_delta_is_taken() {
+    let sealed = sealed();
+    assert_eq!(sealed_commit(&genesis(), (&sealed).into()).unwrap(), sealed);
+}
+
+#[test]
+fn a_delta_after_another_history_is_refused() {
+    let other = ChainHash::genesis(&RegistryId::new("other"));
+    let error = sealed_commit(&other, (&sealed()).into()).unwrap_err();
+    assert!(error.to_string().starts_with("the chain breaks at revision 1"), "{error}");
+}
+
+#[test]
+fn every_changed_byte_of_a_delta_is_refused() {
+    let damaged = |bytes: &Bytes, at: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[at] ^= 1;
+        Bytes::from(bytes)
+    };
+    let delta = v1::Delta::from(&sealed());
+    for at in 0..delta.commit.len() {
+        let delta = v1::Delta { commit: damaged(&delta.commit, at), ..delta.clone() };
+        assert!(sealed_commit(&genesis(), delta).is_err(), "byte {at} of the commit");
+    }
+    for at in 0..delta.chain.len() {
+        let delta = v1::Delta { chain: damaged(&delta.chain, at), ..delta.clone() };
+        assert!(sealed_commit(&genesis(), delta).is_err(), "byte {at} of the chain");
+    }
+    for at in 0..delta.documents[1].len() {
+        let mut delta = delta.clone();
+        delta.documents[1] = damaged(&delta.documents[1], at);
+        let error = sealed_commit(&genesis(), delta).unwrap_err();
+        assert!(error.to_string().contains("schema/B@1.0.0"), "{error}");
+    }
+}
+
+#[test]
+fn a_delta_with_other_documents_or_another_number_is_refused() {
+    let refused = |change: fn(&mut v1::Delta)| {
+        let mut delta = v1::Delta::from(&sealed());
+        change(&mut delta);
+        sealed_commit(&genesis(), delta).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused(|delta| drop(delta.documents.pop())),
+        "revision 1 registers 2 entities and comes with 1 documents"
+    );
+    assert!(refused(|delta| delta.documents.push(Bytes::new())).contains("comes with 3"));
+    assert!(refused(|delta| delta.documents.swap(0, 1)).contains("schema/A@1.0.0"));
+    assert!(refused(|delta| delta.revision = 2).contains("carries the commit of revision 1"));
+    assert!(refused(|delta| delta.chain.truncate(31)).contains("this one has 31"));
+}
+
+#[test]
+fn a_snapshot_restores_the_catalog() {
+    let mut catalog = Catalog::empty(RegistryId::new("test"));
+    catalog.apply(&sealed()).unwrap();
+    let position = Position::try_from(v1::Position::from(&Position::of(&catalog))).unwrap();
+    let records = catalog
+        .iter()
+        .map(|(_, record)| Record::try_from(v1::SnapshotEntity::from(&**record)).unwrap());
+    let restored = Catalog::restore(position.registry, position.revision, position.chain, records);
+    assert_eq!(restored.digest(), catalog.digest());
+}
+
+#[test]
+fn a_snapshot_entity_without_its_parts_is_refused() {
+    let mut catalog = Catalog::empty(RegistryId::new("test"));
+    catalog.apply(&sealed()).unwrap();
+    let (_, record) = catalog.iter().next().unwrap();
+    let good = v1::SnapshotEntity::from(&**record);
+    let refused = |entity: v1::SnapshotEntity| Record::try_from(entity).unwrap_err().to_string();
+    assert!(refused(v1::SnapshotEntity { kind: 0, ..good.clone() }).contains("kind is missing"));
+    let short = v1::SnapshotEntity { digest: Bytes::from_static(b"x"), ..good.clone() };
+    assert!(refused(short).contains("this one has 1"));
+    let empty = v1::SnapshotEntity { document: Bytes::new(), ..good.clone() };
+    assert!(refused(empty).contains("have the digest"));
+    let ageless = v1::SnapshotEntity { lifecycle: None, ..good };
+    assert!(refused(ageless).contains("lifecycle is missing"));
+}
+
+#[test]
+fn a_record_is_only_read_with_its_own_document() {
+    let mut catalog = Catalog::empty(RegistryId::new("test"));
+    catalog.apply(&sealed()).unwrap();
+    let (_, record) = catalog.iter().next().unwrap();
+    let bare = v1::EntityRecord::from(&**record);
+    let refused = |message: v1::EntityRecord| Record::try_from(message).unwrap_err().to_string();
+    assert!(refused(bare).contains("without its canonical document"));
+    let other: registry_core::Key = "schema/C@1.0.0".parse().unwrap();
+    let other = v1::EntityRecord { key: Some((&other).into()), ..record_with_document(record) };
+    assert!(refused(other).contains("comes with the document of schema/A@1.0.0"));
+}
