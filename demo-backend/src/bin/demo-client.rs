@@ -1,0 +1,118 @@
+//! An agent on the command line: lists and calls tools through a gateway with the official SDK.
+//!
+//! For the demo and for trying things out. Deliberately absent: prompts, resources, sampling.
+
+use std::{collections::HashMap, process::ExitCode};
+
+use axum::http::{HeaderName, HeaderValue};
+use clap::{Parser, Subcommand};
+use rmcp::{
+    ClientLifecycleMode, ClientServiceExt, RoleClient,
+    model::{CallToolRequestParams, ProtocolVersion, Tool},
+    service::RunningService,
+    transport::{
+        StreamableHttpClientTransport,
+        streamable_http_client::StreamableHttpClientTransportConfig,
+    },
+};
+use serde_json::Value;
+
+/// Lists and calls tools at an MCP endpoint.
+#[derive(Debug, Parser)]
+#[command(version, about, after_help = "Exit codes: 0 ok, 1 the tool or the gateway refused, 3 cannot connect")]
+struct Cli {
+    /// The MCP endpoint.
+    #[arg(long, default_value = "http://127.0.0.1:7080/mcp")]
+    url: String,
+    /// Who to be: NAME@VERSION of a registered agent.
+    #[arg(long)]
+    agent: Option<String>,
+    /// Speak the session-based protocol of 2025-11-25 instead of 2026-07-28.
+    #[arg(long)]
+    legacy: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the tools that this agent is shown.
+    List,
+    /// Calls one tool.
+    Call {
+        /// The tool's name.
+        tool: String,
+        /// Its arguments: a JSON object.
+        #[arg(default_value = "{}")]
+        arguments: String,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let client = match connect(&cli).await {
+        Ok(client) => client,
+        Err(e) => {
+            eprintln!("cannot connect to {}: {e}", cli.url);
+            return ExitCode::from(3);
+        }
+    };
+    match run(&client, &cli.command).await {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("refused: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Client = RunningService<RoleClient, ()>;
+
+async fn connect(cli: &Cli) -> Result<Client, String> {
+    let mut headers = HashMap::new();
+    if let Some(agent) = &cli.agent {
+        let (name, version) = agent.split_once('@').ok_or("--agent needs NAME@VERSION")?;
+        for (header, value) in [("x-agent-name", name), ("x-agent-version", version)] {
+            let value = HeaderValue::from_str(value).map_err(|e| e.to_string())?;
+            headers.insert(HeaderName::from_static(header), value);
+        }
+    }
+    let config = StreamableHttpClientTransportConfig::with_uri(cli.url.as_str());
+    let transport = StreamableHttpClientTransport::from_config(config.custom_headers(headers));
+    let lifecycle = if cli.legacy {
+        ClientLifecycleMode::Initialize
+    } else {
+        ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
+    };
+    ().serve_with_lifecycle(transport, lifecycle).await.map_err(|e| e.to_string())
+}
+
+async fn run(client: &Client, command: &Command) -> Result<String, String> {
+    match command {
+        Command::List => {
+            let tools = client.list_all_tools().await.map_err(|e| e.to_string())?;
+            Ok(tools.iter().map(line).collect::<Vec<_>>().join("\n"))
+        }
+        Command::Call { tool, arguments } => {
+            let arguments: Value = serde_json::from_str(arguments)
+                .map_err(|e| format!("the arguments are not JSON: {e}"))?;
+            let mut call = CallToolRequestParams::new(tool.clone());
+            call.arguments = arguments.as_object().cloned();
+            let result = client.call_tool(call).await.map_err(|e| e.to_string())?;
+            let text = result.content.iter().filter_map(|block| block.as_text());
+            let text = text.map(|text| text.text.as_str()).collect::<Vec<_>>().join("\n");
+            if result.is_error == Some(true) { Err(text) } else { Ok(text) }
+        }
+    }
+}
+
+/// A tool as one line: its name and the first sentence of its description.
+fn line(tool: &Tool) -> String {
+    let description = tool.description.as_deref().unwrap_or_default();
+    let sentence = description.split(['.', '\n']).next().unwrap_or_default();
+    format!("  {:<22} {sentence}", tool.name)
+}

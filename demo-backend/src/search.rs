@@ -1,0 +1,129 @@
+//! Search results in one shape for documents and users, so that a composition can merge them.
+//! Deliberately absent: the scoring (see `relevance`).
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::page::{Totals, Window};
+use crate::refusal::Refusal;
+use crate::relevance::{self, Text};
+
+/// One thing that matched.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SearchHit {
+    /// Id of what matched, such as `doc-1` or `user-1`.
+    pub id: String,
+    /// Its title or name.
+    pub title: String,
+    /// The part of its text that matched.
+    pub snippet: String,
+    /// Relevance, from 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub score: f64,
+    /// Where it can be read.
+    #[schemars(extend("format" = "uri"))]
+    pub url: String,
+    /// What else is known of it.
+    pub metadata: Map<String, Value>,
+}
+
+/// A page of hits, best first.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SearchResults {
+    /// The hits of this page.
+    pub results: Vec<SearchHit>,
+    /// The size of the whole.
+    #[serde(flatten)]
+    pub totals: Totals,
+}
+
+/// Something that can be found.
+#[derive(Debug)]
+pub struct Candidate<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// Its text.
+    pub text: Text<'a>,
+    /// Where it can be read.
+    pub url: String,
+    /// What a hit says beside the text.
+    pub metadata: Map<String, Value>,
+}
+
+/// What to look for.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'a> {
+    /// The words.
+    pub query: &'a str,
+    /// Hits below this are left out; those without any word always are.
+    pub min_score: f64,
+    /// Which part of the hits to return.
+    pub window: Window,
+}
+
+impl Search<'_> {
+    /// Ranks the candidates and cuts the page.
+    pub fn run(self, candidates: Vec<Candidate<'_>>) -> Result<SearchResults, Refusal> {
+        let texts: Vec<Text<'_>> = candidates.iter().map(|candidate| candidate.text).collect();
+        let scores = relevance::score(self.query, &texts);
+        let mut ranked: Vec<(f64, Candidate<'_>)> = scores
+            .into_iter()
+            .zip(candidates)
+            .filter(|(score, _)| *score > 0.0 && *score >= self.min_score)
+            .collect();
+        // Stable: equals stay in the order they were created in.
+        ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        let (page, totals) = self.window.cut(ranked)?;
+        let results = page.into_iter().map(|(score, found)| self.hit(score, found)).collect();
+        Ok(SearchResults { results, totals })
+    }
+
+    fn hit(self, score: f64, found: Candidate<'_>) -> SearchHit {
+        SearchHit {
+            id: found.id.to_owned(),
+            title: found.text.title.to_owned(),
+            snippet: relevance::snippet(self.query, found.text.body),
+            score,
+            url: found.url,
+            metadata: found.metadata,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate<'a>(id: &'a str, title: &'a str, body: &'a str) -> Candidate<'a> {
+        let text = Text { title, tags: &[], body };
+        Candidate { id, text, url: format!("https://x.example/{id}"), metadata: Map::new() }
+    }
+
+    fn search(min_score: f64, window: Window) -> SearchResults {
+        let candidates = vec![
+            candidate("a", "nothing", "here"),
+            candidate("b", "other", "one pump"),
+            candidate("c", "Pump", "works"),
+        ];
+        Search { query: "pump", min_score, window }.run(candidates).unwrap()
+    }
+
+    fn ids(results: &SearchResults) -> Vec<&str> {
+        results.results.iter().map(|hit| hit.id.as_str()).collect()
+    }
+
+    #[test]
+    fn best_first_and_only_what_matches() {
+        let results = search(0.0, Window::default());
+        assert_eq!(ids(&results), ["c", "b"]);
+        assert_eq!(results.totals.total_count, 2);
+    }
+
+    #[test]
+    fn the_minimum_score_and_the_window_cut() {
+        assert_eq!(ids(&search(0.9, Window::default())), ["c"]);
+        let second = search(0.0, Window { limit: 1, offset: 1 });
+        assert_eq!((ids(&second), second.totals.has_more), (vec!["b"], false));
+    }
+}

@@ -1,0 +1,86 @@
+//! `bench-server`: for tests and benchmarks only; it is never registered and has no stdio form.
+//! Deliberately absent: any work. What a call costs here is what the transport costs.
+
+use rmcp::handler::server::tool::ToolRouter;
+use rmcp::handler::server::wrapper::{Json, Parameters};
+use rmcp::{tool, tool_router};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::hosted::Domain;
+use crate::refusal::Refusal;
+
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// The bench server.
+#[derive(Debug, Clone, Copy)]
+pub struct Bench;
+
+/// A payload, in and out.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Payload {
+    /// Any text.
+    pub payload: String,
+}
+
+/// How much text to return.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct BulkRequest {
+    /// The size of the text, at most 16 MiB.
+    #[schemars(range(max = 16_777_216))]
+    pub bytes: usize,
+}
+
+impl Domain for Bench {
+    const NAME: &'static str = "bench-server";
+    const VERSION: &'static str = "1.0.0";
+    const PATH: &'static str = "/bench/mcp";
+    const INSTRUCTIONS: &'static str = "For tests and benchmarks only.";
+    const STDIO: bool = false;
+
+    fn tools() -> ToolRouter<Self> {
+        Self::tool_router()
+    }
+}
+
+#[tool_router]
+impl Bench {
+    /// Return the payload unchanged.
+    #[tool(annotations(
+        title = "Echo",
+        read_only_hint = true,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    fn echo(Parameters(payload): Parameters<Payload>) -> Json<Payload> {
+        Json(payload)
+    }
+
+    /// Return a text of the given size, as plain content: nothing is sent twice.
+    #[tool(annotations(
+        title = "Bulk",
+        read_only_hint = true,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    fn bulk(Parameters(BulkRequest { bytes }): Parameters<BulkRequest>) -> Result<String, Refusal> {
+        if bytes > MAX_BYTES {
+            return Err(Refusal::invalid(format!("bytes is {bytes}, at most {MAX_BYTES}")));
+        }
+        Ok("x".repeat(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bulk_has_the_size_and_a_limit() {
+        let bulk = |bytes| Bench::bulk(Parameters(BulkRequest { bytes }));
+        assert_eq!(bulk(1000).unwrap().len(), 1000);
+        assert!(bulk(MAX_BYTES + 1).is_err());
+    }
+}

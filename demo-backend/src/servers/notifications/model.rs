@@ -1,0 +1,80 @@
+//! What a notification is, and what callers say about them. Deliberately absent: templates.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::page::{Totals, Window};
+
+/// How a notification reaches its user.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Channel {
+    /// Inside the application.
+    #[default]
+    InApp,
+    /// By mail.
+    Email,
+    /// By text message.
+    Sms,
+    /// On the lock screen.
+    Push,
+}
+
+/// A notification that was sent.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Notification {
+    /// Its id, such as `notif-1`.
+    pub id: String,
+    /// To whom it went.
+    pub user_id: String,
+    /// What it is about.
+    pub subject: String,
+    /// What it says.
+    pub body: String,
+    /// How it went.
+    pub channel: Channel,
+    /// When it went.
+    #[schemars(extend("format" = "date-time"))]
+    pub sent_at: String,
+}
+
+/// A notification to send.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SendNotification {
+    /// Id of the user to notify, such as `user-1`.
+    #[schemars(length(min = 1))]
+    pub user_id: String,
+    /// What it is about.
+    pub subject: String,
+    /// What it says.
+    pub body: String,
+    /// How to send it.
+    #[serde(default)]
+    pub channel: Channel,
+}
+
+/// Which notifications to read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GetNotifications {
+    /// Id of the user they went to.
+    pub user_id: String,
+    /// Only those on this channel.
+    pub channel: Option<Channel>,
+    /// Which part of the list to return.
+    #[serde(flatten)]
+    pub window: Window,
+}
+
+/// A page of notifications.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NotificationList {
+    /// The notifications of this page, oldest first.
+    pub notifications: Vec<Notification>,
+    /// The size of the whole.
+    #[serde(flatten)]
+    pub totals: Totals,
+}

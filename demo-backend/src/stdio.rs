@@ -1,0 +1,26 @@
+//! One server over standard input and output, for clients that start their servers themselves.
+//! Deliberately absent: anything else on standard output.
+
+use std::error::Error;
+
+use rmcp::ServiceExt;
+use rmcp::service::ServerInitializeError;
+use rmcp::transport::stdio_pipes;
+use tokio_util::sync::CancellationToken;
+
+use crate::hosted::Hosted;
+
+/// Serves until the client closes standard input, or until `stop`.
+pub async fn serve(server: Hosted, stop: CancellationToken) -> Result<(), Box<dyn Error>> {
+    match server.serve_with_ct(stdio_pipes(), stop).await {
+        Ok(running) => {
+            running.waiting().await?;
+            Ok(())
+        }
+        // The client left, or we were told to stop, before the first request.
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
