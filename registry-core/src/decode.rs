@@ -56,7 +56,7 @@ impl fmt::Display for At<'_> {
 }
 
 /// Escapes a member name for a JSON pointer (RFC 6901 section 3).
-pub fn escape(name: &str) -> String {
+pub(crate) fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
@@ -179,8 +179,16 @@ impl<'a> Fields<'a> {
 
     /// A member that may be absent; `null` counts as absent.
     pub(crate) fn get(&self, name: &'static str) -> Option<&'a Value> {
-        self.known.borrow_mut().push(name);
-        self.map.get(name).filter(|value| !value.is_null())
+        self.raw(name).filter(|value| !value.is_null())
+    }
+
+    /// A member as it is written, `null` too.
+    pub(crate) fn raw(&self, name: &'static str) -> Option<&'a Value> {
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&name) {
+            known.push(name);
+        }
+        self.map.get(name)
     }
 
     /// A member that must be there.

@@ -4,28 +4,34 @@
 //! are `composition-invalid`, all at once and each at its pointer. `$comment` is allowed anywhere.
 //! Deliberately absent: running a composition, and whether what it uses is registered.
 
+mod backoff;
 mod binding;
+mod delivery;
 mod flow;
 mod mapping;
+mod memory;
 mod operation;
 mod path;
+mod predicate;
 mod read;
 mod resilience;
 mod saga;
+mod steps;
 
 use serde_json::Value;
 
+pub use backoff::Backoff;
 pub use binding::Binding;
+pub use delivery::{ClaimCheck, DeadLetter};
 pub use flow::{
     AggregationOp, Filter, MapEach, Order, Pipeline, PipelineStep, ScatterGather, ScatterTarget,
 };
 pub use mapping::{FieldPath, FieldSource, Mapping, Mappings};
+pub use memory::{Cache, Idempotent, OnDuplicate};
 pub use operation::{Operation, Target, Use};
-pub use path::Path;
-pub use resilience::{
-    Backoff, Cache, CircuitBreaker, ClaimCheck, DeadLetter, Idempotent, OnDuplicate, Predicate,
-    PredicateOp, Retry, Timeout,
-};
+pub use path::{InvalidPath, Path};
+pub use predicate::{Predicate, PredicateOp};
+pub use resilience::{CircuitBreaker, Retry, Timeout};
 pub use saga::{Saga, SagaStep};
 
 use crate::{decode::At, diagnostic::Diagnostic};
@@ -104,14 +110,42 @@ impl Mappings {
     }
 }
 
-impl Spec {
-    fn read(_reader: &Reader, _value: &Value, _at: At<'_>) -> Option<Self> {
-        None
-    }
-}
+/// The patterns by the names that they have in JSON.
+const PATTERNS: &[&str] = &[
+    "pipeline",
+    "scatterGather",
+    "filter",
+    "schemaMap",
+    "mapEach",
+    "saga",
+    "retry",
+    "timeout",
+    "cache",
+    "idempotent",
+    "circuitBreaker",
+    "deadLetter",
+    "claimCheck",
+];
 
-impl Mappings {
-    fn read(_reader: &Reader, _value: &Value, _at: At<'_>) -> Option<Self> {
-        None
+impl Spec {
+    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let _nested = reader.nested(at)?;
+        let (name, body) = reader.variant(value, at, "pattern", PATTERNS)?;
+        let at = at.member(name);
+        match name {
+            "pipeline" => Pipeline::read(reader, body, at).map(Self::Pipeline),
+            "scatterGather" => ScatterGather::read(reader, body, at).map(Self::ScatterGather),
+            "filter" => Filter::read(reader, body, at).map(Self::Filter),
+            "schemaMap" => Mappings::read(reader, body, at).map(Self::SchemaMap),
+            "mapEach" => MapEach::read(reader, body, at).map(Self::MapEach),
+            "saga" => Saga::read(reader, body, at).map(Self::Saga),
+            "retry" => Retry::read(reader, body, at).map(Self::Retry),
+            "timeout" => Timeout::read(reader, body, at).map(Self::Timeout),
+            "cache" => Cache::read(reader, body, at).map(Self::Cache),
+            "idempotent" => Idempotent::read(reader, body, at).map(Self::Idempotent),
+            "circuitBreaker" => CircuitBreaker::read(reader, body, at).map(Self::CircuitBreaker),
+            "deadLetter" => DeadLetter::read(reader, body, at).map(Self::DeadLetter),
+            _ => ClaimCheck::read(reader, body, at).map(Self::ClaimCheck),
+        }
     }
 }

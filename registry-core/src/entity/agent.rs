@@ -2,6 +2,8 @@
 //!
 //! The card's fields are those of A2A's `AgentCard`. Deliberately absent: fetching live cards.
 
+use std::collections::HashSet;
+
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
@@ -199,32 +201,39 @@ impl Agent {
         let capabilities = fields
             .require("capabilities")
             .and_then(|value| Capabilities::read(problems, value, fields.at("capabilities")));
-        let agent = Self {
+        let (input_modes, output_modes) =
+            (fields.strings("defaultInputModes"), fields.strings("defaultOutputModes"));
+        let skills = fields.list("skills", |value, at| Skill::read(problems, value, at));
+        report_repeated_skills(problems, &skills);
+        let provider = fields
+            .get("provider")
+            .and_then(|value| Provider::read(problems, value, fields.at("provider")));
+        let security = fields.list("security", |value, _| Some(value.clone()));
+        let security_schemes = fields.open_object("securitySchemes");
+        let metadata = fields.open_object("metadata");
+        fields.finish();
+        Some(Self {
             name: name?,
             version: version?,
             description: description?,
             url: url?,
             protocol_version: protocol_version?,
-            default_input_modes: fields.strings("defaultInputModes"),
-            default_output_modes: fields.strings("defaultOutputModes"),
-            skills: fields.list("skills", |value, at| Skill::read(problems, value, at)),
+            default_input_modes: input_modes,
+            default_output_modes: output_modes,
+            skills,
             capabilities: capabilities?,
-            provider: fields
-                .get("provider")
-                .and_then(|value| Provider::read(problems, value, fields.at("provider"))),
-            security: fields.list("security", |value, _| Some(value.clone())),
-            security_schemes: fields.open_object("securitySchemes"),
-            metadata: fields.open_object("metadata"),
-        };
-        report_repeated_skills(problems, &agent.skills);
-        fields.finish();
-        Some(agent)
+            provider,
+            security,
+            security_schemes,
+            metadata,
+        })
     }
 }
 
 fn report_repeated_skills(problems: &Problems, skills: &[Skill]) {
+    let mut seen = HashSet::new();
     for (i, skill) in skills.iter().enumerate() {
-        if skills[..i].iter().any(|earlier| earlier.id == skill.id) {
+        if !seen.insert(&skill.id) {
             let (list, message) =
                 (At::ROOT.member("skills"), format!("the skill id `{}` is used twice", skill.id));
             let item = list.index(i);
@@ -238,19 +247,23 @@ impl Skill {
         let fields = problems.object(value, at)?;
         let (id, name) = (fields.required_string("id"), fields.required_string("name"));
         let description = fields.required_string("description");
-        let skill = Self {
+        let (tags, examples) = (fields.strings("tags"), fields.strings("examples"));
+        let (input_modes, output_modes) =
+            (fields.strings("inputModes"), fields.strings("outputModes"));
+        let (input_schema, output_schema) =
+            (fields.json_schema("inputSchema"), fields.json_schema("outputSchema"));
+        fields.finish();
+        Some(Self {
             id: id?,
             name: name?,
             description: description?,
-            tags: fields.strings("tags"),
-            examples: fields.strings("examples"),
-            input_modes: fields.strings("inputModes"),
-            output_modes: fields.strings("outputModes"),
-            input_schema: fields.json_schema("inputSchema"),
-            output_schema: fields.json_schema("outputSchema"),
-        };
-        fields.finish();
-        Some(skill)
+            tags,
+            examples,
+            input_modes,
+            output_modes,
+            input_schema,
+            output_schema,
+        })
     }
 }
 

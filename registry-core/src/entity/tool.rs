@@ -153,22 +153,29 @@ impl Tool {
     pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Tool, "name"), fields.version("version"));
+        let (title, description) =
+            (fields.optional_string("title"), fields.optional_string("description"));
         let implementation = Implementation::read(&fields);
-        let tool = Self {
+        let depends = fields.list("depends", |value, at| Dependency::read(problems, value, at));
+        let (input_schema, output_schema) =
+            (fields.json_schema("inputSchema"), fields.json_schema("outputSchema"));
+        let output_transform = fields.open_object("outputTransform").map(Value::Object);
+        let annotations = fields.open_object("annotations");
+        let metadata = fields.open_object("metadata");
+        fields.finish();
+        Some(Self {
             name: name?,
             version: version?,
-            title: fields.optional_string("title"),
-            description: fields.optional_string("description"),
+            title,
+            description,
             implementation: implementation?,
-            depends: fields.list("depends", |value, at| Dependency::read(problems, value, at)),
-            input_schema: fields.json_schema("inputSchema"),
-            output_schema: fields.json_schema("outputSchema"),
-            output_transform: fields.open_object("outputTransform").map(Value::Object),
-            annotations: fields.open_object("annotations"),
-            metadata: fields.open_object("metadata"),
-        };
-        fields.finish();
-        Some(tool)
+            depends,
+            input_schema,
+            output_schema,
+            output_transform,
+            annotations,
+            metadata,
+        })
     }
 
     /// The upstream behind it, unless it is composed.
@@ -217,7 +224,7 @@ fn hidden<'a>(fields: &'a Fields<'a>) -> Option<Vec<String>> {
 impl ToolSource {
     fn read(problems: &Problems, value: &Value, at: At<'_>, beside: Placement) -> Option<Self> {
         let fields = problems.object(value, at)?;
-        let server = fields.name(Kind::Server, "server");
+        let server = Self::read_server(&fields);
         let server_version = fields.version("serverVersion");
         let tool = fields.required_string("tool");
         let inside =
@@ -232,6 +239,27 @@ impl ToolSource {
             defaults: defaults.filter(|map| !map.is_empty()),
             hide_fields: hidden.unwrap_or_default(),
         })
+    }
+}
+
+impl ToolSource {
+    /// The server's name: `server`, or `target` as older files write it.
+    fn read_server<'a>(fields: &'a Fields<'a>) -> Option<Name> {
+        let Some(target) = fields.get("target") else {
+            return fields.name(Kind::Server, "server");
+        };
+        let target = fields.problems().name(Kind::Server, target, fields.at("target"));
+        if fields.get("server").is_none() {
+            return target;
+        }
+        let server = fields.name(Kind::Server, "server");
+        if let (Some(server), Some(target)) = (&server, &target)
+            && server != target
+        {
+            let message = format!("`target` says `{target}`, but `server` says `{server}`");
+            fields.problems().invalid(fields.at("target"), message, "keep `server` only");
+        }
+        server
     }
 }
 

@@ -1,11 +1,224 @@
-//! Reading a registry file of either version.
+//! Reading a registry file: which version it is, and version 2 itself.
 //!
 //! Deliberately absent: validation against a catalog.
 
-use serde_json::Value;
+use std::sync::Arc;
 
-use super::{FileError, RegistryFile};
+use serde_json::{Map, Value};
 
-pub(super) fn read(_value: &Value) -> Result<RegistryFile, FileError> {
-    Ok(RegistryFile::default())
+use super::{FileError, RegistryFile, v1};
+use crate::{
+    catalog::LifecycleState,
+    decode::{At, Fields, Problems, describe},
+    diagnostic::Diagnostic,
+    document::Document,
+    reference::{Key, Kind},
+    rules::Proposed,
+};
+
+/// The member of the file that holds the entities of a kind.
+pub(super) fn member_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Schema => "schemas",
+        Kind::Server => "servers",
+        Kind::Tool => "tools",
+        Kind::Agent => "agents",
+    }
+}
+
+pub(super) fn read(value: &Value) -> Result<RegistryFile, FileError> {
+    let mut builder = Builder::default();
+    let problems = Problems::default();
+    if let Some(fields) = problems.object(value, At::ROOT) {
+        match schema_version(&problems, &fields) {
+            Some(SchemaVersion::V2) => read_v2(&mut builder, &problems, fields),
+            Some(SchemaVersion::V1) => v1::read(&mut builder, &problems, fields),
+            None => {}
+        }
+    }
+    builder.problems.extend(problems.into_vec());
+    builder.finish()
+}
+
+#[derive(Clone, Copy)]
+enum SchemaVersion {
+    V1,
+    V2,
+}
+
+fn schema_version(problems: &Problems, fields: &Fields<'_>) -> Option<SchemaVersion> {
+    let at = fields.at("schemaVersion");
+    match fields.get("schemaVersion") {
+        Some(Value::String(text)) if text == "2.0" => Some(SchemaVersion::V2),
+        Some(Value::String(text)) if text == "1.0" => Some(SchemaVersion::V1),
+        Some(other) => {
+            let message = format!(
+                "the registry file's schema version is {}; this program reads \"2.0\" and \"1.0\"",
+                describe(other)
+            );
+            let help = "write \"schemaVersion\": \"2.0\", or use a newer program for a newer file";
+            problems.invalid(at, message, help);
+            None
+        }
+        None if v1::looks_like(fields) => Some(SchemaVersion::V1),
+        None => {
+            let message = "the required field `schemaVersion` is missing";
+            problems.invalid(fields.here(), message, "add \"schemaVersion\": \"2.0\"");
+            None
+        }
+    }
+}
+
+fn read_v2(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
+    for kind in Kind::ALL {
+        let list = member_of(kind);
+        for (i, value) in entities(problems, &fields, list).iter().enumerate() {
+            builder.entity(kind, value, format!("/{list}/{i}"));
+        }
+    }
+    // What makes a file a verified copy says nothing about what a team wants registered, except
+    // for the lifecycle.
+    for copy in ["registry", "revision", "chain", "digest"] {
+        fields.get(copy);
+    }
+    for (i, record) in entities(problems, &fields, "records").iter().enumerate() {
+        builder.record(record, &format!("/records/{i}"));
+    }
+    fields.finish();
+}
+
+/// The items of a list of the file; there may be more than in a list of a document.
+pub(super) fn entities<'a>(
+    problems: &Problems,
+    fields: &'a Fields<'a>,
+    name: &'static str,
+) -> &'a [Value] {
+    match fields.get(name) {
+        Some(Value::Array(items)) => items,
+        Some(other) => {
+            problems.wrong_type(other, fields.at(name), "an array");
+            &[]
+        }
+        None => &[],
+    }
+}
+
+/// Collects what a file wants, and everything that is wrong with it.
+#[derive(Default)]
+pub(super) struct Builder {
+    file: RegistryFile,
+    problems: Vec<Diagnostic>,
+}
+
+impl Builder {
+    /// Takes one entity as a file writes it: the document and, beside its fields, its lifecycle.
+    pub(super) fn entity(&mut self, kind: Kind, value: &Value, pointer: String) {
+        let problems = Problems::default();
+        let lifecycle = value.as_object().and_then(|map| Written::read(&problems, map));
+        let document = match &lifecycle {
+            Some(written) => Document::parse(kind, &written.document),
+            None => Document::parse(kind, value),
+        };
+        let mut found = problems.into_vec();
+        match document {
+            Ok(document) if found.is_empty() => {
+                let key = document.key().clone();
+                self.propose(Proposed::Register(Arc::new(document)), pointer.clone());
+                if let Some(Written { change: Some((state, message)), .. }) = lifecycle {
+                    self.propose(Proposed::SetLifecycle { key, state, message }, pointer);
+                }
+            }
+            document => {
+                found.extend(document.err().into_iter().flatten());
+                let key = key_of(kind, value);
+                self.problems.extend(found.into_iter().map(|d| Diagnostic {
+                    pointer: format!("{pointer}{}", d.pointer),
+                    entity: key.clone(),
+                    ..d
+                }));
+            }
+        }
+    }
+
+    /// Takes the lifecycle of an entity from the `records` of a verified copy.
+    fn record(&mut self, value: &Value, pointer: &str) {
+        let key = value.get("key").and_then(Value::as_str).and_then(|key| key.parse::<Key>().ok());
+        let Some(key) = key else {
+            let found = Diagnostic::error(
+                crate::Code::DocumentInvalid,
+                format!("{pointer}/key"),
+                "a record must name its entity like tool/fetch@1.2.3",
+            );
+            self.problems.push(found.with_help("leave `records` as it was exported, or remove it"));
+            return;
+        };
+        let Some(lifecycle) = value.get("lifecycle") else { return };
+        let state = lifecycle.get("state").and_then(Value::as_str).and_then(|s| s.parse().ok());
+        let message = lifecycle.get("message").and_then(Value::as_str).map(str::to_owned);
+        if let Some(state @ (LifecycleState::Deprecated | LifecycleState::Retired)) = state {
+            self.propose(Proposed::SetLifecycle { key, state, message }, pointer.to_owned());
+        }
+    }
+
+    pub(super) fn propose(&mut self, proposed: Proposed, pointer: String) {
+        self.file.proposals.push(proposed);
+        self.file.pointers.push(pointer);
+    }
+
+    pub(super) fn warn(&mut self, warning: Diagnostic) {
+        self.file.warnings.push(warning);
+    }
+
+    fn finish(self) -> Result<RegistryFile, FileError> {
+        if self.problems.is_empty() {
+            Ok(self.file)
+        } else {
+            Err(FileError { diagnostics: self.problems })
+        }
+    }
+}
+
+/// An entity that carries its lifecycle beside its own fields.
+struct Written {
+    document: Value,
+    change: Option<(LifecycleState, Option<String>)>,
+}
+
+const LIFECYCLE: [&str; 3] = ["deprecated", "retired", "deprecationMessage"];
+
+impl Written {
+    /// `None`: there is nothing of the kind.
+    fn read(problems: &Problems, map: &Map<String, Value>) -> Option<Self> {
+        if !LIFECYCLE.iter().any(|name| map.contains_key(*name)) {
+            return None;
+        }
+        let mut document = map.clone();
+        let own: Map<String, Value> =
+            LIFECYCLE.iter().filter_map(|name| document.remove_entry(*name)).collect();
+        let own = Value::Object(own);
+        let fields = problems.object(&own, At::ROOT)?;
+        let deprecated = fields.optional_bool("deprecated").unwrap_or_default();
+        let retired = fields.optional_bool("retired").unwrap_or_default();
+        let message = fields.optional_string("deprecationMessage");
+        let change = match (retired, deprecated) {
+            (true, _) => Some((LifecycleState::Retired, message)),
+            (false, true) => Some((LifecycleState::Deprecated, message)),
+            (false, false) => {
+                if message.is_some() {
+                    let text = "`deprecationMessage` without `deprecated`";
+                    let at = fields.at("deprecationMessage");
+                    problems.invalid(at, text, "add \"deprecated\": true, or remove it");
+                }
+                None
+            }
+        };
+        fields.finish();
+        Some(Self { document: Value::Object(document), change })
+    }
+}
+
+/// The key of an entity that could not be read, if at least name and version can.
+fn key_of(kind: Kind, value: &Value) -> Option<Key> {
+    let text = |name| value.get(name).and_then(Value::as_str);
+    Key::parse(kind, text("name")?, text("version")?).ok()
 }

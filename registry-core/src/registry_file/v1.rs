@@ -1,3 +1,180 @@
-//! Version 1 of the registry file, read with warnings that say how to migrate.
+//! Version 1 of the registry file: tools only, without versions, dependencies or servers.
 //!
-//! Deliberately absent: writing it.
+//! What version 2 asks for is made up so that the file keeps working: every tool and every target
+//! gets version 1.0.0, each target becomes a server that provides the tools which point to it, and
+//! a composition depends on the tools that it uses. Each is a warning that says what to write
+//! instead. Deliberately absent: writing version 1.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::read::{Builder, entities};
+use crate::{
+    decode::{Fields, Problems},
+    diagnostic::{Code, Diagnostic},
+    reference::Kind,
+    spec::{Composition, Target},
+};
+
+/// The version of everything that has none.
+const VERSION: &str = "1.0.0";
+
+/// Whether a file without a `schemaVersion` is of version 1: only tools, and nothing of version 2
+/// in them.
+pub(super) fn looks_like(fields: &Fields<'_>) -> bool {
+    let newer = ["schemas", "servers", "agents"].into_iter().any(|name| fields.get(name).is_some());
+    let tools = fields.get("tools").and_then(Value::as_array);
+    !newer && tools.is_some_and(|tools| tools.iter().all(is_old))
+}
+
+fn is_old(tool: &Value) -> bool {
+    let source = tool.get("source");
+    tool.get("depends").is_none() && source.is_none_or(|s| s.get("serverVersion").is_none())
+}
+
+pub(super) fn read(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
+    builder.warn(warning(
+        "/schemaVersion",
+        "this is a registry file of version 1",
+        "write \"schemaVersion\": \"2.0\" and give each tool a version; `registryctl export` writes it so",
+    ));
+    let tools = entities(problems, &fields, "tools");
+    let targets = Targets::of(tools);
+    targets.propose(builder);
+    for (i, tool) in tools.iter().enumerate() {
+        let pointer = format!("/tools/{i}");
+        let migrated = match tool {
+            Value::Object(map) => Value::Object(migrated(builder, map, tools, &pointer)),
+            other => other.clone(),
+        };
+        builder.entity(Kind::Tool, &migrated, pointer);
+    }
+    fields.finish();
+}
+
+fn migrated(
+    builder: &mut Builder,
+    tool: &Map<String, Value>,
+    tools: &[Value],
+    pointer: &str,
+) -> Map<String, Value> {
+    let mut tool = tool.clone();
+    // The field's own v1 nests `source` and `spec` one level deeper.
+    if let Some(Value::Object(implementation)) = tool.remove("implementation") {
+        tool.extend(implementation);
+    }
+    if !tool.contains_key("version") {
+        let message = format!("the tool has no version; {VERSION} is assumed");
+        builder.warn(warning(pointer, message, format!("add \"version\": \"{VERSION}\"")));
+        tool.insert("version".to_owned(), VERSION.into());
+    }
+    if let Some(Value::Object(source)) = tool.get_mut("source") {
+        migrate_source(builder, source, pointer);
+    }
+    if let Some(spec) = tool.get("spec") {
+        let depends = depends(spec, tools);
+        if !depends.is_empty() && !tool.contains_key("depends") {
+            let help = format!("add \"depends\": {}", Value::from(depends.clone()));
+            builder.warn(warning(pointer, "the composition declares no dependencies", help));
+            tool.insert("depends".to_owned(), depends.into());
+        }
+    }
+    tool
+}
+
+fn migrate_source(builder: &mut Builder, source: &mut Map<String, Value>, pointer: &str) {
+    if let Some(target) = source.remove("target") {
+        let message = format!("`target` is written `server` in version 2: {target}");
+        let help = format!(
+            "write \"server\": {target}, \"serverVersion\": \"{VERSION}\", and register the server"
+        );
+        builder.warn(warning(format!("{pointer}/source/target"), message, help));
+        source.entry("server").or_insert(target);
+    }
+    source.entry("serverVersion").or_insert_with(|| VERSION.into());
+}
+
+/// What a composition uses, as `depends` entries.
+fn depends(spec: &Value, tools: &[Value]) -> Vec<Value> {
+    let uses = Composition::parse(spec).map(|composition| composition.uses).unwrap_or_default();
+    let used: BTreeSet<_> = uses.into_iter().map(|found| found.target).collect();
+    let dependency = |target: Target| match target {
+        Target::Tool(name) => {
+            let version = version_of(tools, name.as_str());
+            json!({ "type": "tool", "name": name.as_str(), "version": version })
+        }
+        Target::Agent { name, skill } => json!({
+            "type": "agent", "name": name.as_str(), "version": VERSION, "skill": skill,
+        }),
+    };
+    used.into_iter().map(dependency).collect()
+}
+
+fn version_of<'a>(tools: &'a [Value], name: &str) -> &'a str {
+    tools
+        .iter()
+        .find(|tool| text(tool, "name") == Some(name))
+        .and_then(|tool| text(tool, "version"))
+        .unwrap_or(VERSION)
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+    value.get(name).and_then(Value::as_str)
+}
+
+/// The targets of a file with the upstream tools that are used of each, and where first.
+struct Targets<'a> {
+    tools: &'a [Value],
+    used: BTreeMap<&'a str, BTreeMap<&'a str, usize>>,
+}
+
+impl<'a> Targets<'a> {
+    fn of(tools: &'a [Value]) -> Self {
+        let mut used: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+        for (i, tool) in tools.iter().enumerate() {
+            let holder = tool.get("implementation").unwrap_or(tool);
+            let Some(source) = holder.get("source") else { continue };
+            let target = text(source, "target").or_else(|| text(source, "server"));
+            if let (Some(target), Some(upstream)) = (target, text(source, "tool")) {
+                used.entry(target).or_default().entry(upstream).or_insert(i);
+            }
+        }
+        Self { tools, used }
+    }
+
+    /// Proposes a server for each target, and a plain tool for each upstream tool that the file
+    /// knows only by another name.
+    fn propose(&self, builder: &mut Builder) {
+        let mut named: BTreeSet<&str> =
+            self.tools.iter().filter_map(|tool| text(tool, "name")).collect();
+        for (target, upstream) in &self.used {
+            let first = upstream.values().min().copied().unwrap_or_default();
+            let provides: Vec<Value> = upstream
+                .keys()
+                .map(|tool| json!({ "tool": tool, "version": version_of(self.tools, tool) }))
+                .collect();
+            let server = json!({ "name": target, "version": VERSION, "provides": provides });
+            let message = format!("the target `{target}` is not a registered server");
+            let help = format!("add to `servers`: {server}");
+            builder.warn(warning(format!("/tools/{first}/source"), message, help));
+            builder.entity(Kind::Server, &server, format!("/tools/{first}/source"));
+            for (tool, i) in upstream {
+                if named.insert(tool) {
+                    let source =
+                        json!({ "server": target, "serverVersion": VERSION, "tool": tool });
+                    let plain = json!({ "name": tool, "version": VERSION, "source": source });
+                    builder.entity(Kind::Tool, &plain, format!("/tools/{i}/source"));
+                }
+            }
+        }
+    }
+}
+
+fn warning(
+    pointer: impl Into<String>,
+    message: impl Into<String>,
+    help: impl Into<String>,
+) -> Diagnostic {
+    Diagnostic::warning(Code::DocumentInvalid, pointer, message).with_help(help)
+}

@@ -1,10 +1,65 @@
-//! Writing version 2 of the registry file.
+//! Writing version 2 of the registry file, for people and for other programs.
 //!
-//! Deliberately absent: what makes it a verified copy; that is `export`.
+//! Kinds and keys are sorted, so equal catalogs give equal files. Deliberately absent: what makes
+//! a file a verified copy; that is [`super::write_export`].
 
-use crate::catalog::Catalog;
+use serde::Serialize;
+
+use crate::{
+    catalog::{Catalog, LifecycleState, Record},
+    entity::Entity,
+    reference::Kind,
+};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File<'a> {
+    schema_version: &'static str,
+    schemas: Vec<Written<'a>>,
+    servers: Vec<Written<'a>>,
+    tools: Vec<Written<'a>>,
+    agents: Vec<Written<'a>>,
+}
+
+/// An entity with its lifecycle beside its fields.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    #[serde(flatten)]
+    entity: &'a Entity,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    deprecated: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    retired: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deprecation_message: Option<&'a str>,
+}
 
 /// Writes a catalog as a file that [`super::RegistryFile::parse`] reads.
-pub fn write(_catalog: &Catalog) -> Vec<u8> {
-    Vec::new()
+pub fn write(catalog: &Catalog) -> Vec<u8> {
+    let of = |kind| catalog.of_kind(kind).map(|(_, record)| Written::of(record)).collect();
+    let file = File {
+        schema_version: "2.0",
+        schemas: of(Kind::Schema),
+        servers: of(Kind::Server),
+        tools: of(Kind::Tool),
+        agents: of(Kind::Agent),
+    };
+    // Entities are JSON objects with string keys, so writing them into memory cannot fail.
+    let mut bytes = serde_json::to_vec_pretty(&file).expect("a catalog is always JSON");
+    bytes.push(b'\n');
+    bytes
+}
+
+impl<'a> Written<'a> {
+    fn of(record: &'a Record) -> Self {
+        let state = record.lifecycle.state;
+        let message = record.lifecycle.message.as_deref();
+        Self {
+            entity: record.document.entity(),
+            deprecated: state == LifecycleState::Deprecated,
+            retired: state == LifecycleState::Retired,
+            deprecation_message: message.filter(|_| state != LifecycleState::Active),
+        }
+    }
 }

@@ -101,7 +101,7 @@ pub(super) fn of_build(
         return meta;
     }
     let pointer = error.instance_path().as_str().to_owned();
-    vec![InvalidSchema::Invalid { pointer, message: shortened(&error.to_string()) }]
+    vec![InvalidSchema::Invalid { pointer, message: shortened(&in_plain_words(error)) }]
 }
 
 fn by_meta_schema(schema: &Value, draft: Draft) -> Vec<InvalidSchema> {
@@ -114,9 +114,24 @@ fn by_meta_schema(schema: &Value, draft: Draft) -> Vec<InvalidSchema> {
     };
     let invalid = |error: ValidationError<'_>| InvalidSchema::Invalid {
         pointer: error.instance_path().as_str().to_owned(),
-        message: shortened(&error.to_string()),
+        message: shortened(&in_plain_words(&error)),
     };
     validator.iter_errors(schema).take(limits::VIOLATIONS).map(invalid).collect()
+}
+
+fn in_plain_words(error: &ValidationError<'_>) -> String {
+    let value = error.instance();
+    let keyword = error.instance_path().as_str().rsplit('/').next().unwrap_or_default();
+    match error.kind() {
+        ValidationErrorKind::Format { format } if format == "regex" => {
+            format!("{value} is not a regular expression without look-around and backreferences")
+        }
+        ValidationErrorKind::AnyOf { .. } if keyword == "type" => format!(
+            "{value} is not a type; the types are array, boolean, integer, null, number, object \
+             and string"
+        ),
+        _ => error.to_string(),
+    }
 }
 
 fn of_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {

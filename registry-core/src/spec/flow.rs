@@ -2,7 +2,15 @@
 //!
 //! Deliberately absent: the saga and the patterns around one call, which have files of their own.
 
-use super::{Binding, Operation, Path, Predicate};
+use serde_json::Value;
+
+use super::{
+    Binding, Operation, Path, Predicate,
+    binding::{KINDS, Visible},
+    read::{COUNT, Reader, TIMEOUT},
+    steps::StepIds,
+};
+use crate::{decode::At, limits};
 
 /// Steps in order; the first failure ends it; the result is the last step's.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,4 +103,149 @@ pub struct MapEach {
     pub inner: Operation,
     /// How many at once.
     pub max_concurrency: Option<u64>,
+}
+
+impl Pipeline {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let ids = StepIds::of(reader, fields.get("steps"), fields.at("steps"));
+        let mut position = 0;
+        let steps = reader.some(&fields, "steps", |value, at| {
+            position += 1;
+            PipelineStep::read(reader, value, at, ids.visible_before(position - 1))
+        });
+        fields.finish();
+        Some(Self { steps })
+    }
+}
+
+impl PipelineStep {
+    fn read(reader: &Reader, value: &Value, at: At<'_>, visible: Visible<'_>) -> Option<Self> {
+        reader.step(at);
+        let fields = reader.problems.object(value, at)?;
+        let id = fields.required_string("id");
+        let operation = reader.operation(&fields, "operation");
+        let input = fields
+            .get("input")
+            .and_then(|value| Binding::read(reader, value, fields.at("input"), visible));
+        fields.finish();
+        Some(Self { id: id?, operation: operation?, input })
+    }
+}
+
+impl ScatterGather {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let targets =
+            reader.some(&fields, "targets", |value, at| ScatterTarget::read(reader, value, at));
+        let aggregation = fields
+            .require("aggregation")
+            .and_then(|value| read_aggregation(reader, value, fields.at("aggregation")));
+        let timeout_ms = reader.number(&fields, "timeoutMs", TIMEOUT);
+        let fail_fast = fields.optional_bool("failFast").unwrap_or_default();
+        fields.finish();
+        Some(Self { targets, aggregation: aggregation?, timeout_ms, fail_fast })
+    }
+}
+
+impl ScatterTarget {
+    /// A target is an operation that may have an `input` beside it.
+    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        reader.step(at);
+        let fields = reader.problems.object(value, at)?;
+        let visible = Visible { earlier: &[], later: &[], kinds: KINDS };
+        let input = fields
+            .get("input")
+            .and_then(|value| Binding::read(reader, value, fields.at("input"), visible));
+        let mut given = ["tool", "agent", "pattern"]
+            .into_iter()
+            .filter_map(|name| fields.get(name).map(|body| (name, body)));
+        let operation = if let (Some((name, body)), None) = (given.next(), given.next()) {
+            Operation::read_body(reader, name, body, fields.at(name))
+        } else {
+            let message = "a target is one of tool, agent and pattern";
+            reader.problems.invalid(at, message, "write exactly one of them");
+            None
+        };
+        fields.finish();
+        Some(Self { operation: operation?, input })
+    }
+}
+
+fn read_aggregation(reader: &Reader, value: &Value, at: At<'_>) -> Option<Vec<AggregationOp>> {
+    let fields = reader.problems.object(value, at)?;
+    fields.require("ops");
+    let ops = fields.list("ops", |value, at| AggregationOp::read(reader, value, at));
+    fields.finish();
+    Some(ops)
+}
+
+impl AggregationOp {
+    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let names = &["flatten", "concat", "sort", "dedupe", "limit", "merge"];
+        let (name, body) = reader.variant(value, at, "aggregation op", names)?;
+        let at = at.member(name);
+        let switch = match name {
+            "flatten" => Self::Flatten,
+            "concat" => Self::Concat,
+            "merge" => Self::Merge,
+            _ => return Self::read_fields(reader, name, body, at),
+        };
+        if body != &Value::Bool(true) {
+            reader.problems.wrong_type(body, at, "true");
+        }
+        Some(switch)
+    }
+
+    fn read_fields(reader: &Reader, name: &str, body: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(body, at)?;
+        let op = match name {
+            "limit" => reader
+                .required_number(&fields, "count", 0..=limits::SPEC_COUNT)
+                .map(|count| Self::Limit { count }),
+            "dedupe" => reader.required_path(&fields, "field").map(|field| Self::Dedupe { field }),
+            _ => {
+                let field = reader.required_path(&fields, "field");
+                let order = fields
+                    .require("order")
+                    .and_then(|value| Order::read(reader, value, fields.at("order")));
+                field.zip(order).map(|(field, order)| Self::Sort { field, order })
+            }
+        };
+        fields.finish();
+        op
+    }
+}
+
+impl Order {
+    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        match value.as_str() {
+            Some("asc") => Some(Self::Ascending),
+            Some("desc") => Some(Self::Descending),
+            _ => {
+                reader.problems.wrong_type(value, at, "\"asc\" or \"desc\"");
+                None
+            }
+        }
+    }
+}
+
+impl Filter {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        fields.require("predicate");
+        let predicate = reader.optional_predicate(&fields, "predicate");
+        fields.finish();
+        Some(Self { predicate: predicate? })
+    }
+}
+
+impl MapEach {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let inner = reader.operation(&fields, "inner");
+        let max_concurrency = reader.number(&fields, "maxConcurrency", COUNT);
+        fields.finish();
+        Some(Self { inner: inner?, max_concurrency })
+    }
 }

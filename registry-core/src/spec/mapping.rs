@@ -2,9 +2,13 @@
 //!
 //! Used by `schemaMap` and by a tool's `outputTransform`. Deliberately absent: applying them.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::Path;
+use super::{
+    Path,
+    read::{Reader, plain},
+};
+use crate::decode::At;
 
 /// Fields and where each comes from, in the order of their names.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,4 +62,119 @@ pub enum FieldSource {
     },
     /// An object of its own.
     Nested(Mappings),
+}
+
+impl Mappings {
+    /// Reads `{ "mappings": { field: source } }`.
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let list = fields.require("mappings");
+        let at = fields.at("mappings");
+        let mappings = list.and_then(|list| match list {
+            Value::Object(map) => Some(read_fields(reader, map, at)),
+            other => {
+                reader.problems.wrong_type(other, at, "an object of mappings");
+                None
+            }
+        });
+        fields.finish();
+        mappings.map(Self)
+    }
+}
+
+fn read_fields(reader: &Reader, map: &Map<String, Value>, at: At<'_>) -> Vec<Mapping> {
+    let members: Vec<_> = map.iter().filter(|(name, _)| *name != "$comment").collect();
+    if members.is_empty() {
+        reader.problems.invalid(at, "`mappings` is empty", "add at least one field");
+    }
+    let read = |(name, value): (&String, &Value)| {
+        let at = at.member(name);
+        let field = FieldPath::read(reader, name, at);
+        if let Some(FieldPath::EachItem { array, .. }) = &field
+            && !map.contains_key(array)
+        {
+            let message = format!("`{name}` maps items of `{array}`, which is not mapped");
+            reader.problems.invalid(at, message, format!("add a mapping for `{array}`"));
+        }
+        let source = FieldSource::read(reader, value, at);
+        Some(Mapping { field: field?, source: source? })
+    };
+    members.into_iter().filter_map(read).collect()
+}
+
+impl FieldPath {
+    fn read(reader: &Reader, text: &str, at: At<'_>) -> Option<Self> {
+        let plain = |name: &str| !name.is_empty() && !name.contains(['[', ']']);
+        match text.split_once("[*].") {
+            None if plain(text) => Some(Self::Field(text.to_owned())),
+            Some((array, field)) if plain(array) && plain(field) => {
+                Some(Self::EachItem { array: array.to_owned(), field: field.to_owned() })
+            }
+            _ => {
+                let message = format!("`{text}` is not a field");
+                reader.problems.invalid(at, message, "write `field` or `array[*].field`");
+                None
+            }
+        }
+    }
+}
+
+impl FieldSource {
+    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let names = &["path", "literal", "coalesce", "template", "concat", "nested"];
+        let (name, body) = reader.variant(value, at, "source of a field", names)?;
+        let at = at.member(name);
+        match name {
+            "path" => reader.path(body, at).map(Self::Path),
+            "literal" => Some(Self::Literal(plain(body))),
+            "nested" => Mappings::read(reader, body, at).map(Self::Nested),
+            "template" => Self::read_template(reader, body, at),
+            _ => {
+                let fields = reader.problems.object(body, at)?;
+                let paths = reader.paths(&fields, "paths");
+                let source = if name == "coalesce" {
+                    Self::Coalesce(paths)
+                } else {
+                    let separator = fields.optional_string("separator").unwrap_or_default();
+                    Self::Concat { paths, separator }
+                };
+                fields.finish();
+                Some(source)
+            }
+        }
+    }
+
+    fn read_template(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let template = fields.required_string("template");
+        let vars = fields.require("vars").and_then(|vars| match vars {
+            Value::Object(map) => Some(map),
+            other => {
+                reader.problems.wrong_type(other, fields.at("vars"), "an object of JSONPaths");
+                None
+            }
+        });
+        if let (Some(template), Some(vars)) = (&template, vars) {
+            for name in places(template).filter(|name| !vars.contains_key(*name)) {
+                let message = format!("the template uses `{{{name}}}`, which `vars` does not have");
+                reader.problems.invalid(fields.at("template"), message, "add it to `vars`");
+            }
+        }
+        let at = fields.at("vars");
+        let read = |(name, value): (&String, &Value)| {
+            Some((name.clone(), reader.path(value, at.member(name))?))
+        };
+        let vars = vars.map(|map| map.iter().filter_map(read).collect());
+        fields.finish();
+        Some(Self::Template { template: template?, vars: vars? })
+    }
+}
+
+/// The names in the `{name}` places of a template.
+fn places(template: &str) -> impl Iterator<Item = &str> {
+    template.split('{').skip(1).filter_map(|rest| {
+        let (name, _) = rest.split_once('}')?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        (!name.is_empty() && name.chars().all(is_name)).then_some(name)
+    })
 }

@@ -2,8 +2,10 @@
 //!
 //! Deliberately absent: versions; those come from the tool's `depends`.
 
-use super::Spec;
-use crate::name::Name;
+use serde_json::Value;
+
+use super::{Spec, read::Reader};
+use crate::{decode::At, name::Name, reference::Kind};
 
 /// One operation of a composition.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,4 +44,46 @@ pub struct Use {
     pub pointer: String,
     /// What is called.
     pub target: Target,
+}
+
+impl Operation {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let (name, body) = reader.variant(value, at, "operation", &["tool", "agent", "pattern"])?;
+        Self::read_body(reader, name, body, at.member(name))
+    }
+
+    /// Reads what stands under `tool`, `agent` or `pattern`.
+    pub(super) fn read_body(reader: &Reader, name: &str, body: &Value, at: At<'_>) -> Option<Self> {
+        match (name, body) {
+            ("tool", Value::String(_)) => read_tool(reader, body, (at, at)).map(Self::Tool),
+            ("tool", _) => {
+                let fields = reader.problems.object(body, at)?;
+                let name = fields.require("name");
+                let tool = name.and_then(|name| read_tool(reader, name, (fields.at("name"), at)));
+                fields.finish();
+                tool.map(Self::Tool)
+            }
+            ("agent", _) => {
+                let fields = reader.problems.object(body, at)?;
+                let name = fields.name(Kind::Agent, "name");
+                let skill = fields.required_string("skill");
+                fields.finish();
+                let (name, skill) = (name?, skill?);
+                reader.calls(at, Target::Agent { name: name.clone(), skill: skill.clone() });
+                Some(Self::Agent { name, skill })
+            }
+            _ => Spec::read(reader, body, at).map(|spec| Self::Pattern(Box::new(spec))),
+        }
+    }
+}
+
+/// Reads the name of a tool that is called: where the name is, and where the call.
+pub(super) fn read_tool(
+    reader: &Reader,
+    value: &Value,
+    (name_at, call_at): (At<'_>, At<'_>),
+) -> Option<Name> {
+    let name = reader.problems.name(Kind::Tool, value, name_at)?;
+    reader.calls(call_at, Target::Tool(name.clone()));
+    Some(name)
 }

@@ -2,15 +2,33 @@
 //!
 //! Deliberately absent: the patterns themselves, each of which reads itself.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    ops::RangeInclusive,
+};
 
 use serde_json::Value;
 
-use super::{Mappings, Spec, operation::Use};
-use crate::{
-    decode::{At, Problems},
-    diagnostic::{Code, Diagnostic},
+use super::{
+    Operation, Path, Predicate,
+    operation::{Target, Use},
 };
+use crate::{
+    decode::{At, Fields, Problems, describe},
+    diagnostic::{Code, Diagnostic},
+    limits,
+};
+
+/// Milliseconds of a time-out.
+pub(super) const TIMEOUT: RangeInclusive<u64> = 1..=limits::SPEC_MILLIS;
+/// Milliseconds of a delay.
+pub(super) const DELAY: RangeInclusive<u64> = 0..=limits::SPEC_MILLIS;
+/// Seconds of a time to live or a window.
+pub(super) const SECONDS: RangeInclusive<u64> = 1..=limits::SPEC_SECONDS;
+/// How many of something, at least one.
+pub(super) const COUNT: RangeInclusive<u64> = 1..=limits::SPEC_COUNT;
+/// How often something is tried.
+pub(super) const ATTEMPTS: RangeInclusive<u64> = 1..=limits::SPEC_ATTEMPTS;
 
 /// What is known while a composition is read.
 #[derive(Default)]
@@ -21,8 +39,210 @@ pub(super) struct Reader {
     depth: Cell<usize>,
 }
 
+/// One level of nested patterns, until it is dropped.
+pub(super) struct Nested<'r>(&'r Cell<usize>);
+
+impl Drop for Nested<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
 impl Reader {
     pub(super) fn into_parts(self) -> (Vec<Use>, Vec<Diagnostic>) {
-        (self.uses.into_inner(), self.problems.into_vec())
+        let in_composition = |found: Diagnostic| match found.code {
+            Code::DocumentInvalid => Diagnostic { code: Code::CompositionInvalid, ..found },
+            _ => found,
+        };
+        let problems = self.problems.into_vec().into_iter().map(in_composition).collect();
+        (self.uses.into_inner(), problems)
+    }
+
+    /// Enters a pattern, unless it is nested too deep.
+    pub(super) fn nested(&self, at: At<'_>) -> Option<Nested<'_>> {
+        let depth = self.depth.get() + 1;
+        if depth > limits::SPEC_DEPTH {
+            let message = format!("patterns are nested deeper than {} levels", limits::SPEC_DEPTH);
+            self.problems.invalid(at, message, "make an inner pattern a tool of its own");
+            return None;
+        }
+        self.depth.set(depth);
+        Some(Nested(&self.depth))
+    }
+
+    /// Counts one step or target.
+    pub(super) fn step(&self, at: At<'_>) {
+        self.steps.set(self.steps.get() + 1);
+        if self.steps.get() == limits::SPEC_STEPS + 1 {
+            let message = format!("more than {} steps and targets", limits::SPEC_STEPS);
+            self.problems.invalid(at, message, "make some of them a tool of its own");
+        }
+    }
+
+    /// Remembers that something is called here.
+    pub(super) fn calls(&self, at: At<'_>, target: Target) {
+        self.uses.borrow_mut().push(Use { pointer: at.to_string(), target });
+    }
+
+    /// The only member of an object that says which of several things it is.
+    pub(super) fn variant<'v>(
+        &self,
+        value: &'v Value,
+        at: At<'_>,
+        what: &str,
+        names: &[&'static str],
+    ) -> Option<(&'static str, &'v Value)> {
+        let Value::Object(map) = value else {
+            self.problems.wrong_type(value, at, &format!("an object with one {what}"));
+            return None;
+        };
+        let mut members = map.iter().filter(|(name, _)| *name != "$comment");
+        let found = match (members.next(), members.next()) {
+            (Some((name, body)), None) => {
+                names.iter().find(|known| *known == name).map(|name| (*name, body))
+            }
+            _ => None,
+        };
+        if found.is_none() {
+            let given: Vec<_> = map.keys().take(5).map(|name| format!("`{name}`")).collect();
+            let given = if given.is_empty() { "nothing".to_owned() } else { given.join(", ") };
+            let message = format!("expected one {what}, got {given}");
+            self.problems.invalid(at, message, format!("write one of {}", names.join(", ")));
+        }
+        found
+    }
+
+    pub(super) fn path(&self, value: &Value, at: At<'_>) -> Option<Path> {
+        match Path::parse(self.problems.string(value, at)?) {
+            Ok(path) => Some(path),
+            Err(e) => {
+                self.problems.invalid(at, e.to_string(), "write RFC 9535, like `$.items[*].id`");
+                None
+            }
+        }
+    }
+
+    pub(super) fn required_path<'f>(
+        &self,
+        fields: &'f Fields<'f>,
+        name: &'static str,
+    ) -> Option<Path> {
+        self.path(fields.require(name)?, fields.at(name))
+    }
+
+    /// A list of at least one path.
+    pub(super) fn paths<'f>(&self, fields: &'f Fields<'f>, name: &'static str) -> Vec<Path> {
+        self.some(fields, name, |value, at| self.path(value, at))
+    }
+
+    /// A list that must be there and hold at least one item.
+    pub(super) fn some<'f, T>(
+        &self,
+        fields: &'f Fields<'f>,
+        name: &'static str,
+        read: impl FnMut(&Value, At<'_>) -> Option<T>,
+    ) -> Vec<T> {
+        let value = fields.require(name);
+        if value.and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            let message = format!("`{name}` is empty");
+            self.problems.invalid(fields.at(name), message, "add at least one");
+        }
+        fields.list(name, read)
+    }
+
+    pub(super) fn required_number<'f>(
+        &self,
+        fields: &'f Fields<'f>,
+        name: &'static str,
+        allowed: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        fields.require(name);
+        self.number(fields, name, allowed)
+    }
+
+    pub(super) fn number<'f>(
+        &self,
+        fields: &'f Fields<'f>,
+        name: &'static str,
+        allowed: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let value = fields.get(name)?;
+        let number = value.as_u64().filter(|number| allowed.contains(number));
+        if number.is_none() {
+            let (from, to) = (allowed.start(), allowed.end());
+            let message = format!("`{name}` is {}", describe(value));
+            let help = format!("write a whole number from {from} to {to}");
+            self.problems.invalid(fields.at(name), message, help);
+        }
+        number
+    }
+
+    /// A number that need not be whole.
+    pub(super) fn real<'f>(
+        &self,
+        fields: &'f Fields<'f>,
+        name: &'static str,
+        allowed: RangeInclusive<f64>,
+    ) -> Option<f64> {
+        let value = fields.get(name)?;
+        let number = value.as_f64().filter(|number| allowed.contains(number));
+        if number.is_none() {
+            let (from, to) = (allowed.start(), allowed.end());
+            let message = format!("`{name}` is {}", describe(value));
+            let help = format!("write a number from {from} to {to}");
+            self.problems.invalid(fields.at(name), message, help);
+        }
+        number
+    }
+
+    pub(super) fn required_bool<'f>(
+        &self,
+        fields: &'f Fields<'f>,
+        name: &'static str,
+    ) -> Option<bool> {
+        fields.require(name)?;
+        fields.optional_bool(name)
+    }
+
+    pub(super) fn operation<'f>(
+        &self,
+        fields: &'f Fields<'f>,
+        name: &'static str,
+    ) -> Option<Operation> {
+        Operation::read(self, fields.require(name)?, fields.at(name))
+    }
+
+    pub(super) fn optional_operation<'f>(
+        &self,
+        fields: &'f Fields<'f>,
+        name: &'static str,
+    ) -> Option<Operation> {
+        Operation::read(self, fields.get(name)?, fields.at(name))
+    }
+
+    pub(super) fn optional_predicate<'f>(
+        &self,
+        fields: &'f Fields<'f>,
+        name: &'static str,
+    ) -> Option<Predicate> {
+        Predicate::read(self, fields.get(name)?, fields.at(name))
+    }
+}
+
+/// A value as JSON, also where it is wrapped as `{ "stringValue": … }` and the like, as the
+/// field's own registries write literals.
+pub(super) fn plain(value: &Value) -> Value {
+    let Value::Object(map) = value else { return value.clone() };
+    let mut members = map.iter();
+    match (members.next(), members.next()) {
+        (Some((name, inner)), None) => match (name.as_str(), inner) {
+            ("stringValue", Value::String(_))
+            | ("numberValue", Value::Number(_))
+            | ("boolValue", Value::Bool(_)) => inner.clone(),
+            ("nullValue", Value::Bool(_) | Value::Null) => Value::Null,
+            ("listValue", Value::Array(items)) => items.iter().map(plain).collect(),
+            _ => value.clone(),
+        },
+        _ => value.clone(),
     }
 }

@@ -1,44 +1,14 @@
-//! Patterns around one call: retry, timeout, cache, idempotent, circuit breaker, dead letter,
-//! claim check.
+//! Patterns for a call that may fail or hang: retry, timeout, circuit breaker.
 //!
-//! Deliberately absent: where their state is kept; the gateway's configuration says that.
+//! Deliberately absent: where a breaker's state is kept; the gateway's configuration says that.
 
 use serde_json::Value;
 
-use super::{Operation, Path};
-use crate::name::Name;
-
-/// A comparison of one field.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Predicate {
-    /// What is compared.
-    pub field: Path,
-    /// How.
-    pub op: PredicateOp,
-    /// With what.
-    pub value: Value,
-}
-
-/// The comparisons; one of unlike types is false, and a missing field is only `ne`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PredicateOp {
-    /// Equal.
-    Eq,
-    /// Not equal.
-    Ne,
-    /// Greater.
-    Gt,
-    /// Greater or equal.
-    Gte,
-    /// Less.
-    Lt,
-    /// Less or equal.
-    Lte,
-    /// The field contains the value.
-    Contains,
-    /// The value, an array, contains the field.
-    In,
-}
+use super::{
+    Backoff, Operation, Predicate,
+    read::{ATTEMPTS, COUNT, Reader, SECONDS, TIMEOUT},
+};
+use crate::decode::At;
 
 /// Again after a failure.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,34 +27,6 @@ pub struct Retry {
     pub attempt_timeout_ms: Option<u64>,
 }
 
-/// How delays grow.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Backoff {
-    /// Always the same.
-    Fixed {
-        /// The delay.
-        delay_ms: u64,
-    },
-    /// By the same step each time.
-    Linear {
-        /// The first delay.
-        initial_delay_ms: u64,
-        /// The step.
-        increment_ms: u64,
-        /// Never longer.
-        max_delay_ms: u64,
-    },
-    /// By a factor each time.
-    Exponential {
-        /// The first delay.
-        initial_delay_ms: u64,
-        /// Never longer.
-        max_delay_ms: u64,
-        /// The factor.
-        multiplier: f64,
-    },
-}
-
 /// Not longer than this; the inner call is cancelled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeout {
@@ -96,45 +38,6 @@ pub struct Timeout {
     pub fallback: Option<Operation>,
     /// What to say without a fallback.
     pub message: Option<String>,
-}
-
-/// Remembers successes for a while.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Cache {
-    /// What is remembered.
-    pub inner: Operation,
-    /// Which parts of the input make the key, beside the caller's scope.
-    pub key_paths: Vec<Path>,
-    /// For how long.
-    pub ttl_seconds: u64,
-    /// How much longer a stale answer may be served while it is renewed.
-    pub stale_while_revalidate_seconds: Option<u64>,
-    /// Which results; without it all successes.
-    pub cache_if: Option<Predicate>,
-}
-
-/// Not twice with the same key, also while the first is still running.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Idempotent {
-    /// What must not happen twice.
-    pub inner: Operation,
-    /// Which parts of the input make the key.
-    pub key_paths: Vec<Path>,
-    /// For how long a key is known.
-    pub ttl_seconds: Option<u64>,
-    /// What a duplicate gets.
-    pub on_duplicate: OnDuplicate,
-}
-
-/// What a duplicate gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDuplicate {
-    /// The first result.
-    Cached,
-    /// Nothing.
-    Skip,
-    /// An error.
-    Error,
 }
 
 /// Stops calling what keeps failing.
@@ -158,30 +61,62 @@ pub struct CircuitBreaker {
     pub failure_if: Option<Predicate>,
 }
 
-/// Hands failures, with input, error and attempts, to a tool.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DeadLetter {
-    /// What may fail.
-    pub inner: Operation,
-    /// The tool that gets the failure.
-    pub dead_letter_tool: Name,
-    /// How often it is tried before.
-    pub max_attempts: Option<u64>,
-    /// How long to wait in between.
-    pub backoff: Option<Backoff>,
-    /// Whether the caller sees the failure too.
-    pub rethrow: bool,
+impl Retry {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let inner = reader.operation(&fields, "inner");
+        let max_attempts = reader.required_number(&fields, "maxAttempts", ATTEMPTS);
+        fields.require("backoff");
+        let backoff = Backoff::read_optional(reader, &fields);
+        let jitter = reader.real(&fields, "jitter", 0.0..=1.0);
+        let retry_if = reader.optional_predicate(&fields, "retryIf");
+        let attempt_timeout_ms = reader.number(&fields, "attemptTimeoutMs", TIMEOUT);
+        fields.finish();
+        Some(Self {
+            inner: inner?,
+            max_attempts: max_attempts?,
+            backoff: backoff?,
+            jitter,
+            retry_if,
+            attempt_timeout_ms,
+        })
+    }
 }
 
-/// Keeps a large payload elsewhere while the inner operation works with a reference.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClaimCheck {
-    /// Stores the payload.
-    pub store_tool: Name,
-    /// Brings it back.
-    pub retrieve_tool: Name,
-    /// What works with the reference.
-    pub inner: Operation,
-    /// Whether the result is the payload again.
-    pub retrieve_at_end: bool,
+impl Timeout {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let inner = reader.operation(&fields, "inner");
+        let duration_ms = reader.required_number(&fields, "durationMs", TIMEOUT);
+        let fallback = reader.optional_operation(&fields, "fallback");
+        let message = fields.optional_string("message");
+        fields.finish();
+        Some(Self { inner: inner?, duration_ms: duration_ms?, fallback, message })
+    }
+}
+
+impl CircuitBreaker {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let name = fields.required_string("name");
+        let inner = reader.operation(&fields, "inner");
+        let failure_threshold = reader.required_number(&fields, "failureThreshold", COUNT);
+        let failure_window_seconds =
+            reader.required_number(&fields, "failureWindowSeconds", SECONDS);
+        let reset_timeout_seconds = reader.required_number(&fields, "resetTimeoutSeconds", SECONDS);
+        let success_threshold = reader.number(&fields, "successThreshold", COUNT);
+        let fallback = reader.optional_operation(&fields, "fallback");
+        let failure_if = reader.optional_predicate(&fields, "failureIf");
+        fields.finish();
+        Some(Self {
+            name: name?,
+            inner: inner?,
+            failure_threshold: failure_threshold?,
+            failure_window_seconds: failure_window_seconds?,
+            reset_timeout_seconds: reset_timeout_seconds?,
+            success_threshold,
+            fallback,
+            failure_if,
+        })
+    }
 }

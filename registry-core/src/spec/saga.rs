@@ -2,7 +2,14 @@
 //!
 //! Deliberately absent: the journal that lets a saga survive the gateway.
 
-use super::{Binding, Operation, Path};
+use serde_json::Value;
+
+use super::{
+    Binding, Operation, Path,
+    read::{Reader, TIMEOUT},
+    steps::StepIds,
+};
+use crate::decode::At;
 
 /// Steps whose effects are undone in reverse order when a later one fails.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,4 +41,60 @@ pub struct SagaStep {
     pub compensate_input: Option<Binding>,
     /// Whether to compensate when nobody knows whether the action took place.
     pub compensate_on_unknown: bool,
+}
+
+impl Saga {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let ids = StepIds::of(reader, fields.get("steps"), fields.at("steps"));
+        let mut position = 0;
+        let steps = reader.some(&fields, "steps", |value, at| {
+            position += 1;
+            SagaStep::read(reader, value, at, (&ids, position - 1))
+        });
+        let saga_id_path =
+            fields.get("sagaIdPath").and_then(|value| reader.path(value, fields.at("sagaIdPath")));
+        let timeout_ms = reader.number(&fields, "timeoutMs", TIMEOUT);
+        let output = fields.get("output").and_then(|value| {
+            Binding::read(reader, value, fields.at("output"), ids.visible_at_end())
+        });
+        fields.finish();
+        Some(Self { steps, saga_id_path, timeout_ms, output })
+    }
+}
+
+impl SagaStep {
+    fn read(
+        reader: &Reader,
+        value: &Value,
+        at: At<'_>,
+        (ids, position): (&StepIds, usize),
+    ) -> Option<Self> {
+        reader.step(at);
+        let fields = reader.problems.object(value, at)?;
+        let (id, name) = (fields.required_string("id"), fields.required_string("name"));
+        let action = reader.operation(&fields, "action");
+        let compensate = reader.optional_operation(&fields, "compensate");
+        let binding =
+            |name, visible| Binding::read(reader, fields.get(name)?, fields.at(name), visible);
+        let input = binding("input", ids.visible_before(position));
+        let compensate_input = binding("compensateInput", ids.visible_to_compensation(position));
+        let compensate_on_unknown = fields.optional_bool("compensateOnUnknown").unwrap_or_default();
+        for needless in ["compensateInput", "compensateOnUnknown"] {
+            if fields.get(needless).is_some() && fields.get("compensate").is_none() {
+                let message = format!("`{needless}` without `compensate`");
+                reader.problems.invalid(fields.at(needless), message, "say how to compensate");
+            }
+        }
+        fields.finish();
+        Some(Self {
+            id: id?,
+            name: name?,
+            action: action?,
+            compensate,
+            input,
+            compensate_input,
+            compensate_on_unknown,
+        })
+    }
 }

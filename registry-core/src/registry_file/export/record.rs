@@ -1,0 +1,69 @@
+//! One entry of `records`: what the catalog knows of an entity beside its document.
+//!
+//! Deliberately absent: the document.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    catalog::{InvalidLifecycleState, Lifecycle, LifecycleState, Record},
+    commit::Revision,
+    document::Digest,
+    timestamp::Timestamp,
+};
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct WrittenRecord<'a> {
+    #[serde(borrow)]
+    pub(super) key: Cow<'a, str>,
+    pub(super) digest: Digest,
+    #[serde(borrow)]
+    pub(super) owner: Cow<'a, str>,
+    pub(super) registered: Revision,
+    pub(super) registered_at: Timestamp,
+    /// Absent: active since it was registered.
+    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
+    lifecycle: Option<WrittenLifecycle<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenLifecycle<'a> {
+    #[serde(borrow)]
+    state: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
+    message: Option<Cow<'a, str>>,
+    revision: Revision,
+}
+
+impl<'a> WrittenRecord<'a> {
+    pub(super) fn of(record: &'a Record) -> Self {
+        let Record { document, owner, registered, registered_at, lifecycle } = record;
+        let untouched = lifecycle.state == LifecycleState::Active
+            && lifecycle.revision == *registered
+            && lifecycle.message.is_none();
+        Self {
+            key: document.key().to_string().into(),
+            digest: document.digest(),
+            owner: owner.as_ref().into(),
+            registered: *registered,
+            registered_at: *registered_at,
+            lifecycle: (!untouched).then(|| WrittenLifecycle {
+                state: lifecycle.state.as_str().into(),
+                message: lifecycle.message.as_deref().map(Cow::Borrowed),
+                revision: lifecycle.revision,
+            }),
+        }
+    }
+
+    pub(super) fn lifecycle(&self) -> Result<Lifecycle, InvalidLifecycleState> {
+        let Some(WrittenLifecycle { state, message, revision }) = &self.lifecycle else {
+            let (state, revision) = (LifecycleState::Active, self.registered);
+            return Ok(Lifecycle { state, message: None, revision });
+        };
+        let message = message.as_deref().map(str::to_owned);
+        Ok(Lifecycle { state: state.parse()?, message, revision: *revision })
+    }
+}

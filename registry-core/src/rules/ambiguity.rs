@@ -1,0 +1,75 @@
+//! `dependency-ambiguous`: a name stands for one version.
+//!
+//! An agent calls tools by name, and a composition calls tools and agents by name; the version
+//! comes from what they declare. Deliberately absent: agents of an agent, which are called with
+//! their version.
+
+use std::collections::HashMap;
+
+use super::{dependency::declared, proposal::New};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    reference::Kind,
+};
+
+pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
+    let (depends, list) = declared(new.entity());
+    let mut versions = HashMap::new();
+    for (i, dependency) in depends.iter().enumerate() {
+        let kind = dependency.target.kind();
+        if new.key().kind == Kind::Agent && kind == Kind::Agent {
+            continue;
+        }
+        let first = *versions.entry((kind, &dependency.name)).or_insert(&dependency.version);
+        if *first != dependency.version {
+            let (name, version) = (&dependency.name, &dependency.version);
+            let message = format!(
+                "{} depends on {kind} `{name}` in the versions {first} and {version}, \
+                 but calls it by name",
+                new.key()
+            );
+            let pointer = format!("{list}/{i}/version");
+            let problem = Diagnostic::error(Code::DependencyAmbiguous, pointer, message);
+            new.report(found, problem.with_help("depend on one version of each name"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{agent, found_of, source_tool, versioned};
+    use crate::diagnostic::Code;
+
+    #[test]
+    fn two_versions_of_one_tool_name_are_ambiguous() {
+        let depends = json!([
+            { "type": "tool", "name": "read", "version": "1.0.0" },
+            { "type": "tool", "name": "read", "version": "2.0.0" },
+        ]);
+        let batch = [
+            source_tool("read", "files"),
+            versioned(&source_tool("read", "files"), "2.0.0"),
+            agent("a", &depends),
+        ];
+        assert_eq!(
+            found_of(Code::DependencyAmbiguous, &[], &batch),
+            "error[dependency-ambiguous] agent/a@1.0.0 at \
+             \"/capabilities/extensions/0/params/depends/1/version\": \
+             agent/a@1.0.0 depends on tool `read` in the versions 1.0.0 and 2.0.0, \
+             but calls it by name (depend on one version of each name)"
+        );
+    }
+
+    #[test]
+    fn two_versions_of_an_agent_are_not() {
+        let depends = json!([
+            { "type": "agent", "name": "b", "version": "1.0.0", "skill": "work" },
+            { "type": "agent", "name": "b", "version": "2.0.0", "skill": "work" },
+        ]);
+        let b = agent("b", &json!([]));
+        let batch = [versioned(&b, "2.0.0"), b, agent("a", &depends)];
+        assert_eq!(found_of(Code::DependencyAmbiguous, &[], &batch), "");
+    }
+}

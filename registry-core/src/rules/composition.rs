@@ -1,0 +1,113 @@
+//! `composition-invalid` and `dependency-undeclared`: a composition follows the grammar and uses
+//! only what it declares.
+//!
+//! Deliberately absent: the grammar, which is [`crate::spec`].
+
+use super::proposal::New;
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    entity::{DependencyTarget, Entity, Implementation, Tool},
+    spec::{Composition, Mappings, Target, Use},
+};
+
+pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
+    let Entity::Tool(tool) = new.entity() else { return };
+    if let Some(Err(problems)) = tool.output_transform.as_ref().map(Mappings::parse) {
+        problems.into_iter().for_each(|p| new.report(found, within("/outputTransform", p)));
+    }
+    let Implementation::Spec(spec) = &tool.implementation else { return };
+    match Composition::parse(spec) {
+        Ok(composition) => {
+            let undeclared = composition.uses.iter().filter(|used| !is_declared(tool, used));
+            undeclared.for_each(|used| new.report(found, undeclared_use(tool, used)));
+        }
+        Err(problems) => {
+            problems.into_iter().for_each(|p| new.report(found, within("/spec", p)));
+        }
+    }
+}
+
+fn within(place: &str, problem: Diagnostic) -> Diagnostic {
+    Diagnostic { pointer: format!("{place}{}", problem.pointer), ..problem }
+}
+
+fn is_declared(tool: &Tool, used: &Use) -> bool {
+    tool.depends.iter().any(|dependency| match &used.target {
+        Target::Tool(name) => {
+            dependency.target == DependencyTarget::Tool && dependency.name == *name
+        }
+        Target::Agent { name, skill } => {
+            dependency.target == DependencyTarget::Agent
+                && dependency.name == *name
+                && dependency.skill.as_ref() == Some(skill)
+        }
+    })
+}
+
+fn undeclared_use(tool: &Tool, used: &Use) -> Diagnostic {
+    let (what, entry) = match &used.target {
+        Target::Tool(name) => (format!("the tool `{name}`"), r#""type": "tool""#.to_owned()),
+        Target::Agent { name, skill } => (
+            format!("the skill `{skill}` of the agent `{name}`"),
+            format!(r#""type": "agent", "skill": "{skill}""#),
+        ),
+    };
+    let message = format!("`{}` uses {what}, which its `depends` does not list", tool.name);
+    Diagnostic::error(Code::DependencyUndeclared, format!("/spec{}", used.pointer), message)
+        .with_help(format!("add an entry with {entry}, its name and exact version to `depends`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{found_of, source_tool, tool};
+    use crate::diagnostic::Code;
+
+    #[test]
+    fn what_a_composition_uses_is_declared() {
+        let steps = json!([
+            { "id": "one", "operation": { "tool": { "name": "read" } } },
+            { "id": "two", "operation": { "agent": { "name": "b", "skill": "nap" } } },
+            { "id": "three", "operation": { "tool": { "name": "write" } } },
+        ]);
+        let composed = tool(
+            "copy",
+            json!({
+                "spec": { "pipeline": { "steps": steps } },
+                "depends": [
+                    { "type": "tool", "name": "read", "version": "1.0.0" },
+                    { "type": "agent", "name": "b", "version": "1.0.0", "skill": "work" },
+                ],
+            }),
+        );
+        assert_eq!(
+            found_of(Code::DependencyUndeclared, &[], &[source_tool("read", "files"), composed]),
+            "error[dependency-undeclared] tool/copy@1.0.0 at \
+             \"/spec/pipeline/steps/1/operation/agent\": `copy` uses the skill `nap` of the agent \
+             `b`, which its `depends` does not list (add an entry with \"type\": \"agent\", \
+             \"skill\": \"nap\", its name and exact version to `depends`)\n\
+             error[dependency-undeclared] tool/copy@1.0.0 at \
+             \"/spec/pipeline/steps/2/operation/tool\": `copy` uses the tool `write`, which its \
+             `depends` does not list (add an entry with \"type\": \"tool\", its name and exact \
+             version to `depends`)"
+        );
+    }
+
+    #[test]
+    fn the_grammar_is_kept_in_spec_and_output_transform() {
+        let bad = [
+            tool("a", json!({ "spec": { "pipeline": { "steps": [] } } })),
+            tool(
+                "b",
+                json!({
+                    "source": { "server": "files", "serverVersion": "1.0.0", "tool": "b" },
+                    "outputTransform": { "mappings": { "x": { "path": "nope" } } },
+                }),
+            ),
+        ];
+        let found = found_of(Code::CompositionInvalid, &[], &bad);
+        assert!(found.contains("tool/a@1.0.0 at \"/spec/pipeline/steps\""), "{found}");
+        assert!(found.contains("tool/b@1.0.0 at \"/outputTransform/mappings/x/path\""), "{found}");
+    }
+}

@@ -1,0 +1,93 @@
+//! `dependency-cycle` and `schema-cycle`: nothing needs itself.
+//!
+//! Entities are immutable and name what they need exactly, so nothing that is registered can point
+//! to something new: only the batch is looked at. Deliberately absent: a server and its tools,
+//! which name each other by design.
+
+use super::{
+    Reference, Relation,
+    proposal::{New, Proposal},
+};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    graph,
+    reference::Kind,
+};
+
+pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let depends = |_: &New<'_>, r: &Reference| r.relation == Relation::Depends;
+    report(proposal, Code::DependencyCycle, depends, found);
+    let schemas = |new: &New<'_>, r: &Reference| {
+        new.key().kind == Kind::Schema && r.relation == Relation::Schema
+    };
+    report(proposal, Code::SchemaCycle, schemas, found);
+}
+
+fn report(
+    proposal: &Proposal<'_>,
+    code: Code,
+    counts: impl Fn(&New<'_>, &Reference) -> bool,
+    found: &mut Vec<Diagnostic>,
+) {
+    let successors = |new: &New<'_>| {
+        let references = new.references.iter().filter(|r| counts(new, r));
+        references.filter_map(|r| proposal.position(&r.key)).collect()
+    };
+    let graph: Vec<Vec<usize>> = proposal.new.iter().map(successors).collect();
+    for path in graph::cycles(&graph) {
+        let [first, second, ..] = path[..] else { continue };
+        let (first, second) = (&proposal.new[first], &proposal.new[second]);
+        let keys: Vec<_> = path.iter().map(|&i| proposal.new[i].key().to_string()).collect();
+        let message = format!("{} needs itself: {}", first.key(), keys.join(" → "));
+        let link = first.references.iter().find(|r| counts(first, r) && r.key == *second.key());
+        let pointer = link.map_or_else(String::new, |r| r.pointer.clone());
+        first.report(found, Diagnostic::error(code, pointer, message).with_help(help(code)));
+    }
+}
+
+fn help(code: Code) -> &'static str {
+    match code {
+        Code::SchemaCycle => "put schemas that need each other into one, under `$defs`",
+        _ => "take one of these dependencies away",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{agent, found_of, schema};
+    use crate::diagnostic::Code;
+
+    #[test]
+    fn a_dependency_cycle_prints_its_path() {
+        let on = |name: &str| json!([{ "type": "agent", "name": name, "version": "1.0.0", "skill": "work" }]);
+        let batch = [agent("a", &on("b")), agent("b", &on("c")), agent("c", &on("a"))];
+        assert_eq!(
+            found_of(Code::DependencyCycle, &[], &batch),
+            "error[dependency-cycle] agent/a@1.0.0 at \
+             \"/capabilities/extensions/0/params/depends/0\": agent/a@1.0.0 needs itself: \
+             agent/a@1.0.0 → agent/b@1.0.0 → agent/c@1.0.0 → agent/a@1.0.0 \
+             (take one of these dependencies away)"
+        );
+        assert_eq!(found_of(Code::DependencyCycle, &[], &batch[1..]), "");
+    }
+
+    #[test]
+    fn a_schema_cycle_prints_its_path() {
+        let batch = [
+            schema("A", &json!({ "items": { "$ref": "#B:1.0.0" } })),
+            schema("B", &json!({ "not": { "$ref": "#A:1.0.0" } })),
+            schema("Own", &json!({ "items": { "$ref": "#Own:1.0.0" } })),
+        ];
+        assert_eq!(
+            found_of(Code::SchemaCycle, &[], &batch),
+            "error[schema-cycle] schema/A@1.0.0 at \"/schema/items/$ref\": schema/A@1.0.0 needs \
+             itself: schema/A@1.0.0 → schema/B@1.0.0 → schema/A@1.0.0 \
+             (put schemas that need each other into one, under `$defs`)\n\
+             error[schema-cycle] schema/Own@1.0.0 at \"/schema/items/$ref\": schema/Own@1.0.0 \
+             needs itself: schema/Own@1.0.0 → schema/Own@1.0.0 \
+             (put schemas that need each other into one, under `$defs`)"
+        );
+    }
+}

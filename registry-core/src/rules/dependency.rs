@@ -1,0 +1,88 @@
+//! `dependency-unknown` and `dependency-skill-unknown`: what is depended on exists.
+//!
+//! Deliberately absent: whether a composition declares all that it uses; see `composition`.
+
+use super::proposal::{New, Proposal};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    entity::{Agent, Dependency, DependencyTarget, Entity},
+};
+
+pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+    let (depends, list) = declared(new.entity());
+    for (i, dependency) in depends.iter().enumerate() {
+        let at = format!("{list}/{i}");
+        let key = dependency.key();
+        let Some(target) = proposal.find(&key) else {
+            let message = format!("{} depends on {key}, which is not registered", new.key());
+            let unknown = Diagnostic::error(Code::DependencyUnknown, at, message);
+            new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
+            continue;
+        };
+        if let (DependencyTarget::Agent, Entity::Agent(agent)) = (dependency.target, target)
+            && let Some(problem) = skill_problem(dependency, agent, &at)
+        {
+            new.report(found, problem);
+        }
+    }
+}
+
+/// What an entity declares to depend on, with the pointer of the list.
+pub(super) fn declared(entity: &Entity) -> (&[Dependency], String) {
+    match entity {
+        Entity::Tool(tool) => (&tool.depends, "/depends".to_owned()),
+        Entity::Agent(agent) => agent.depends(),
+        Entity::Schema(_) | Entity::Server(_) => (&[], String::new()),
+    }
+}
+
+fn skill_problem(dependency: &Dependency, agent: &Agent, at: &str) -> Option<Diagnostic> {
+    let key = dependency.key();
+    let (at, message) = match &dependency.skill {
+        None => (at.to_owned(), format!("the dependency on {key} names no skill")),
+        Some(skill) if agent.skill(skill).is_none() => {
+            (format!("{at}/skill"), format!("{key} has no skill `{skill}`"))
+        }
+        Some(_) => return None,
+    };
+    let skills: Vec<_> = agent.skills.iter().take(20).map(|skill| skill.id.as_str()).collect();
+    let help = format!("its skills are {}", skills.join(", "));
+    Some(Diagnostic::error(Code::DependencySkillUnknown, at, message).with_help(help))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{agent, found};
+
+    #[test]
+    fn a_dependency_must_be_registered() {
+        let depends = json!([{ "type": "tool", "name": "fetch", "version": "1.2.3" }]);
+        assert_eq!(
+            found(&[], &[agent("a", &depends)]),
+            "error[dependency-unknown] agent/a@1.0.0 at \
+             \"/capabilities/extensions/0/params/depends/0\": \
+             agent/a@1.0.0 depends on tool/fetch@1.2.3, which is not registered \
+             (register tool/fetch@1.2.3 first, or in the same batch)"
+        );
+    }
+
+    #[test]
+    fn an_agent_is_depended_on_by_a_skill_that_it_has() {
+        let depends = json!([
+            { "type": "agent", "name": "b", "version": "1.0.0" },
+            { "type": "agent", "name": "b", "version": "1.0.0", "skill": "nap" },
+            { "type": "agent", "name": "b", "version": "1.0.0", "skill": "work" },
+        ]);
+        assert_eq!(
+            found(&[], &[agent("b", &json!([])), agent("a", &depends)]),
+            "error[dependency-skill-unknown] agent/a@1.0.0 at \
+             \"/capabilities/extensions/0/params/depends/0\": \
+             the dependency on agent/b@1.0.0 names no skill (its skills are work)\n\
+             error[dependency-skill-unknown] agent/a@1.0.0 at \
+             \"/capabilities/extensions/0/params/depends/1/skill\": \
+             agent/b@1.0.0 has no skill `nap` (its skills are work)"
+        );
+    }
+}

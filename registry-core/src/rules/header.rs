@@ -1,0 +1,285 @@
+//! `header-annotation-invalid`: `x-mcp-header` by the rules of MCP 2026-07-28 (Streamable HTTP,
+//! "Custom Headers from Tool Parameters"); clients drop a tool that breaks them.
+//!
+//! An annotation stands on a property of type integer, string or boolean that is reached through
+//! `properties` alone, and names an HTTP field that no other one names. Deliberately absent: making
+//! the headers; gateways do that.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::proposal::{New, Proposal};
+use crate::{
+    decode::At,
+    diagnostic::{Code, Diagnostic},
+    entity::Entity,
+    json_schema::{each_object, each_reference, pure_reference},
+    limits,
+    reference::Key,
+};
+
+const ANNOTATION: &str = "x-mcp-header";
+
+pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let annotated = annotated(proposal);
+    for new in &proposal.new {
+        let Some(schema) = input_schema(new) else { continue };
+        let at = At::ROOT.member("inputSchema");
+        let mut problems = Vec::new();
+        match pure_reference(schema).and_then(|key| proposal.find(&key)) {
+            // A schema that is only a reference is advertised as what it refers to.
+            Some(Entity::Schema(root)) => {
+                check_schema(&root.schema, at, &annotated, &mut problems);
+                problems.iter_mut().for_each(|problem| problem.pointer = at.to_string());
+            }
+            _ => check_schema(schema, at, &annotated, &mut problems),
+        }
+        problems.into_iter().for_each(|problem| new.report(found, problem));
+    }
+}
+
+fn input_schema<'a>(new: &New<'a>) -> Option<&'a Value> {
+    match new.entity() {
+        Entity::Tool(tool) => tool.input_schema.as_ref(),
+        _ => None,
+    }
+}
+
+/// Checks the annotations of one document, and that its references lead to none.
+fn check_schema(
+    schema: &Value,
+    at: At<'_>,
+    annotated: &HashSet<Key>,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let mut names = HashSet::new();
+    let mut reachable = HashSet::new();
+    along_properties(schema, at, &mut |property, at| {
+        let Some(annotation) = property.get(ANNOTATION) else { return };
+        reachable.insert(at.to_string());
+        let name = annotation.as_str().map(str::to_ascii_lowercase);
+        let repeated = name.is_some_and(|name| !names.insert(name));
+        let repeated = repeated.then(|| format!("the header name {annotation} is used twice"));
+        let problem = problem_of(annotation, property).or(repeated);
+        problems.extend(problem.map(|message| invalid(at.member(ANNOTATION), message)));
+    });
+    each_object(schema, at, &mut |map, at| {
+        if map.contains_key(ANNOTATION) && !reachable.contains(&at.to_string()) {
+            let message = format!("`{ANNOTATION}` stands where `properties` alone do not lead");
+            problems.push(invalid(at.member(ANNOTATION), message));
+        }
+    });
+    each_reference(schema, at, &mut |key, text, at| {
+        if key.is_ok_and(|key| annotated.contains(key)) {
+            let message = format!("`{text}` leads to an `{ANNOTATION}` behind a `$ref`");
+            problems.push(invalid(at, message));
+        }
+    });
+}
+
+/// Calls `found` for every property that is reached from the root through `properties` alone.
+fn along_properties(
+    schema: &Value,
+    at: At<'_>,
+    found: &mut dyn FnMut(&Map<String, Value>, At<'_>),
+) {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return };
+    let list = at.member("properties");
+    for (name, property) in properties {
+        let at = list.member(name);
+        if let Value::Object(map) = property {
+            found(map, at);
+        }
+        along_properties(property, at, found);
+    }
+}
+
+/// What is wrong with an annotation at a place where one may be.
+fn problem_of(annotation: &Value, property: &Map<String, Value>) -> Option<String> {
+    let Value::String(name) = annotation else {
+        return Some(format!("the header name {annotation} is not a string"));
+    };
+    if name.is_empty() {
+        return Some("the header name is empty".to_owned());
+    }
+    if let Some(character) = name.chars().find(|c| !is_token(*c)) {
+        let name = name.escape_debug();
+        return Some(format!("{character:?} is not allowed in the header name `{name}`"));
+    }
+    match property.get("type").and_then(Value::as_str) {
+        Some("string" | "boolean") => None,
+        Some("integer") => unsafe_bound(property),
+        _ => {
+            let says = property.get("type").map_or("missing".to_owned(), ToString::to_string);
+            Some(format!("only integer, string and boolean go into a header; `type` is {says}"))
+        }
+    }
+}
+
+fn unsafe_bound(property: &Map<String, Value>) -> Option<String> {
+    let is_unsafe = |number: &f64| number.abs() >= SAFE;
+    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "const"]
+        .into_iter()
+        .find(|bound| property.get(*bound).and_then(Value::as_f64).as_ref().is_some_and(is_unsafe))
+        .map(|bound| format!("`{bound}` allows integers beyond ±(2^53 - 1)"))
+}
+
+/// 2^53; a header carries integers whose size is below it.
+#[expect(clippy::cast_precision_loss, reason = "2^53 is a power of two and exact")]
+const SAFE: f64 = limits::SAFE_INTEGER as f64;
+
+/// A character of an HTTP token (RFC 9110 section 5.6.2).
+fn is_token(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
+}
+
+/// The schemas behind the batch's tools that carry annotations, or lead to one that does.
+fn annotated(proposal: &Proposal<'_>) -> HashSet<Key> {
+    let mut waiting: Vec<Key> = Vec::new();
+    for schema in proposal.new.iter().filter_map(input_schema) {
+        each_reference(schema, At::ROOT, &mut |key, _, _| waiting.extend(key.ok().cloned()));
+    }
+    let (mut referrers, mut carriers) = (HashMap::<Key, Vec<Key>>::new(), Vec::new());
+    let mut seen = HashSet::new();
+    while let Some(key) = waiting.pop() {
+        let Some(Entity::Schema(schema)) = proposal.find(&key) else { continue };
+        if !seen.insert(key.clone()) {
+            continue;
+        }
+        let mut carries = false;
+        each_object(&schema.schema, At::ROOT, &mut |map, _| {
+            carries |= map.contains_key(ANNOTATION)
+        });
+        each_reference(&schema.schema, At::ROOT, &mut |target, _, _| {
+            if let Ok(target) = target {
+                referrers.entry(target.clone()).or_default().push(key.clone());
+                waiting.push(target.clone());
+            }
+        });
+        carriers.extend(carries.then_some(key));
+    }
+    let mut found = HashSet::new();
+    while let Some(key) = carriers.pop() {
+        carriers.extend(referrers.remove(&key).into_iter().flatten());
+        found.insert(key);
+    }
+    found
+}
+
+fn invalid(at: At<'_>, message: String) -> Diagnostic {
+    Diagnostic::error(Code::HeaderAnnotationInvalid, at.to_string(), message).with_help(
+        "annotate a property of type integer, string or boolean with an HTTP field name of its own",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::testing::{found_of, schema, source_tool, with};
+    use crate::{diagnostic::Code, rules::Proposed};
+
+    fn tool(input: &Value) -> Proposed {
+        with(&source_tool("t", "s"), json!({ "inputSchema": input }))
+    }
+
+    /// What is found in these properties, as `pointer: message`.
+    fn in_properties(properties: &Value) -> Vec<String> {
+        let input = json!({ "type": "object", "properties": properties });
+        found_of(Code::HeaderAnnotationInvalid, &[], &[tool(&input)])
+            .lines()
+            .map(|line| {
+                let (_, rest) = line.split_once("at \"/inputSchema/properties").unwrap();
+                rest.rsplit_once(" (annotate").unwrap().0.replace("\": ", ": ")
+            })
+            .collect()
+    }
+
+    fn property(kind: &str, header: Value) -> Value {
+        json!({ "type": kind, "x-mcp-header": header })
+    }
+
+    #[test]
+    fn good_annotations_pass() {
+        let nested =
+            json!({ "type": "object", "properties": { "c": property("boolean", "C".into()) } });
+        let good = json!({ "a": property("string", "Region".into()), "b": property("integer", "B!".into()), "n": nested });
+        assert_eq!(in_properties(&good), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_are_tokens_and_used_once() {
+        let bad = json!({
+            "a": property("string", "".into()),
+            "b": property("string", "two words".into()),
+            "c": property("string", "x\r\ny".into()),
+            "d": property("string", 7.into()),
+            "e": property("string", "Same".into()),
+            "f": property("string", "sAME".into()),
+        });
+        assert_eq!(
+            in_properties(&bad),
+            [
+                "/a/x-mcp-header: the header name is empty",
+                "/b/x-mcp-header: ' ' is not allowed in the header name `two words`",
+                "/c/x-mcp-header: '\\r' is not allowed in the header name `x\\r\\ny`",
+                "/d/x-mcp-header: the header name 7 is not a string",
+                "/f/x-mcp-header: the header name \"sAME\" is used twice",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_plain_types_with_safe_integers_go_into_headers() {
+        let mut wide = property("integer", "W".into());
+        wide["maximum"] = json!(9_007_199_254_740_992_i64);
+        let bad = json!({
+            "n": property("number", "N".into()),
+            "o": { "x-mcp-header": "O" },
+            "w": wide,
+        });
+        assert_eq!(
+            in_properties(&bad),
+            [
+                "/n/x-mcp-header: only integer, string and boolean go into a header; `type` is \"number\"",
+                "/o/x-mcp-header: only integer, string and boolean go into a header; `type` is missing",
+                "/w/x-mcp-header: `maximum` allows integers beyond ±(2^53 - 1)",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_properties_lead_to_an_annotation() {
+        let annotated = property("string", "H".into());
+        let bad = json!({
+            "a": { "type": "array", "items": annotated },
+            "b": { "anyOf": [{ "properties": { "c": annotated } }] },
+        });
+        let message = "`x-mcp-header` stands where `properties` alone do not lead";
+        assert_eq!(
+            in_properties(&bad),
+            [
+                format!("/a/items/x-mcp-header: {message}"),
+                format!("/b/anyOf/0/properties/c/x-mcp-header: {message}"),
+            ]
+        );
+    }
+
+    #[test]
+    fn references_may_lead_to_none_unless_they_are_the_whole_schema() {
+        let inner =
+            schema("Inner", &json!({ "properties": { "r": property("string", "R".into()) } }));
+        let outer = schema("Outer", &json!({ "items": { "$ref": "#Inner:1.0.0" } }));
+        let registered = [inner, outer];
+        let found =
+            |input: Value| found_of(Code::HeaderAnnotationInvalid, &registered, &[tool(&input)]);
+        assert_eq!(found(json!({ "$ref": "#Inner:1.0.0" })), "");
+        let behind = found(json!({ "properties": { "x": { "$ref": "#Outer:1.0.0" } } }));
+        assert!(
+            behind.contains("\"/inputSchema/properties/x/$ref\": `#Outer:1.0.0` leads to"),
+            "{behind}"
+        );
+        assert!(found(json!({ "$ref": "#Outer:1.0.0" })).contains("at \"/inputSchema\""));
+    }
+}

@@ -1,0 +1,120 @@
+//! A catalog with a batch on top: what the rules look at.
+//!
+//! Deliberately absent: judgement; the rules have that.
+
+use std::collections::HashMap;
+
+use super::{Proposed, Reference, references};
+use crate::{
+    catalog::{Catalog, LifecycleState},
+    diagnostic::Diagnostic,
+    document::Document,
+    entity::Entity,
+    name::Name,
+    reference::{Key, Kind},
+};
+
+pub(super) struct Proposal<'a> {
+    catalog: &'a Catalog,
+    /// What the batch would register that is not registered already, in order.
+    pub(super) new: Vec<New<'a>>,
+    by_key: HashMap<&'a Key, usize>,
+    lifecycles: HashMap<&'a Key, (LifecycleState, Option<&'a str>)>,
+}
+
+/// An entity that the batch would register.
+pub(super) struct New<'a> {
+    change: usize,
+    document: &'a Document,
+    /// What it refers to.
+    pub(super) references: Vec<Reference>,
+}
+
+impl<'a> New<'a> {
+    pub(super) fn key(&self) -> &'a Key {
+        self.document.key()
+    }
+
+    pub(super) fn entity(&self) -> &'a Entity {
+        self.document.entity()
+    }
+
+    /// Reports something about this entity.
+    pub(super) fn report(&self, found: &mut Vec<Diagnostic>, diagnostic: Diagnostic) {
+        found.push(diagnostic.about(self.change, self.key()));
+    }
+}
+
+impl<'a> Proposal<'a> {
+    pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
+        let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
+        for (change, proposed) in batch.iter().enumerate() {
+            match proposed {
+                Proposed::Register(document) => {
+                    let same = |other: &Document| other.digest() == document.digest();
+                    let registered = catalog.find(document.key());
+                    if registered.is_some_and(|record| same(&record.document)) {
+                        continue;
+                    }
+                    by_key.entry(document.key()).or_insert(new.len());
+                    let references = references(document.entity());
+                    new.push(New { change, document, references });
+                }
+                Proposed::SetLifecycle { key, state, message } => {
+                    lifecycles.insert(key, (*state, message.as_deref()));
+                }
+            }
+        }
+        Self { catalog, new, by_key, lifecycles }
+    }
+
+    /// The entity with this key, in the batch or in the catalog.
+    pub(super) fn find(&self, key: &Key) -> Option<&'a Entity> {
+        match self.by_key.get(key) {
+            Some(&i) => Some(self.new[i].entity()),
+            None => self.catalog.find(key).map(|record| record.document.entity()),
+        }
+    }
+
+    /// The position in `new` of the entity with this key.
+    pub(super) fn position(&self, key: &Key) -> Option<usize> {
+        self.by_key.get(key).copied()
+    }
+
+    /// The lifecycle state and its reason once the batch is in.
+    pub(super) fn lifecycle(&self, key: &Key) -> (LifecycleState, Option<&str>) {
+        if let Some(&after) = self.lifecycles.get(key) {
+            return after;
+        }
+        match self.catalog.find(key) {
+            Some(record) => (record.lifecycle.state, record.lifecycle.message.as_deref()),
+            None => (LifecycleState::Active, None),
+        }
+    }
+
+    /// Whether something in the catalog refers to this key.
+    pub(super) fn is_used_in_catalog(&self, key: &Key) -> bool {
+        self.catalog.dependents(key).next().is_some()
+    }
+
+    /// Help for a reference to nothing: what there is of that name.
+    pub(super) fn help_for_unknown(&self, key: &Key) -> String {
+        let known = self.known_versions(key.kind, &key.name);
+        if known.is_empty() {
+            return format!("register {key} first, or in the same batch");
+        }
+        let versions = known.join(", ");
+        format!("register {key} in the same batch, or refer to a registered version: {versions}")
+    }
+
+    /// At most five versions of a name, the newest last.
+    fn known_versions(&self, kind: Kind, name: &Name) -> Vec<String> {
+        let in_batch = self.new.iter().map(New::key).filter(|k| k.kind == kind && k.name == *name);
+        let in_catalog = self.catalog.versions(kind, name).map(|(key, _)| key);
+        let mut versions: Vec<_> = in_catalog.chain(in_batch).map(|key| &key.version).collect();
+        versions.sort();
+        versions.dedup();
+        let from = versions.len().saturating_sub(5);
+        versions[from..].iter().map(ToString::to_string).collect()
+    }
+}

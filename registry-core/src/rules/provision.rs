@@ -1,0 +1,43 @@
+//! `provision-unknown`: a server provides only tool versions that are registered.
+//!
+//! Deliberately absent: whether the tool points back to the server; an alias need not.
+
+use super::{
+    Relation,
+    proposal::{New, Proposal},
+};
+use crate::diagnostic::{Code, Diagnostic};
+
+pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+    for reference in new.references.iter().filter(|r| r.relation == Relation::Provides) {
+        let key = &reference.key;
+        if proposal.find(key).is_none() {
+            let message = format!("the server provides {key}, which is not registered");
+            let unknown = Diagnostic::error(Code::ProvisionUnknown, &reference.pointer, message);
+            new.report(found, unknown.with_help(proposal.help_for_unknown(key)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{found, server, source_tool};
+
+    #[test]
+    fn each_unknown_tool_version_is_reported_at_its_place() {
+        let batch = [server("files", &["read", "write@2.0.0"]), source_tool("read", "files")];
+        assert_eq!(
+            found(&[], &batch),
+            "error[provision-unknown] server/files@1.0.0 at \"/provides/1\": \
+             the server provides tool/write@2.0.0, which is not registered \
+             (register tool/write@2.0.0 first, or in the same batch)"
+        );
+    }
+
+    #[test]
+    fn help_names_the_registered_versions() {
+        let registered = [source_tool("read", "files"), server("files", &["read"])];
+        let found = found(&registered, &[server("more", &["read@1.1.0"])]);
+        assert!(found.contains("or refer to a registered version: 1.0.0"), "{found}");
+    }
+}

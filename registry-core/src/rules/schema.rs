@@ -1,0 +1,256 @@
+//! `schema-invalid`, `schema-unresolved` and `schema-unused`: JSON Schemas compile, lead
+//! somewhere, and are needed.
+//!
+//! A schema is compiled as if everything that it refers to allowed anything: what is registered
+//! compiles by itself, so each schema is compiled once and reported once. Deliberately absent:
+//! circles (`cycle`) and header annotations (`header`).
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::{
+    Relation,
+    proposal::{New, Proposal},
+};
+use crate::{
+    decode::At,
+    diagnostic::{Code, Diagnostic},
+    entity::Entity,
+    json_schema::{each_reference, pure_reference},
+    limits,
+    reference::{Key, Kind},
+    schema_compile::{InvalidSchema, compile},
+};
+
+pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let mut compiled = HashMap::new();
+    for new in &proposal.new {
+        for (place, schema) in schemas(new.entity()) {
+            unresolved(proposal, new, (&place, schema), found);
+            let problems = compiled.entry(schema).or_insert_with(|| problems_of(schema));
+            for problem in problems.iter() {
+                let pointer = format!("{place}{}", problem.pointer());
+                let invalid = Diagnostic::error(Code::SchemaInvalid, pointer, problem.to_string());
+                new.report(found, invalid.with_help(problem.help()));
+            }
+        }
+        arguments_are_an_object(proposal, new, found);
+        too_many_references(proposal, new, found);
+    }
+    unused(proposal, found);
+}
+
+/// The JSON Schemas of an entity with their pointers.
+fn schemas(entity: &Entity) -> Vec<(String, &Value)> {
+    let mut schemas = Vec::new();
+    match entity {
+        Entity::Schema(schema) => schemas.push(("/schema".to_owned(), &schema.schema)),
+        Entity::Server(_) => {}
+        Entity::Tool(tool) => {
+            let input = tool.input_schema.iter().map(|s| ("/inputSchema".to_owned(), s));
+            let output = tool.output_schema.iter().map(|s| ("/outputSchema".to_owned(), s));
+            schemas.extend(input.chain(output));
+        }
+        Entity::Agent(agent) => {
+            for (i, skill) in agent.skills.iter().enumerate() {
+                let at = |name| format!("/skills/{i}/{name}");
+                schemas.extend(skill.input_schema.iter().map(|s| (at("inputSchema"), s)));
+                schemas.extend(skill.output_schema.iter().map(|s| (at("outputSchema"), s)));
+            }
+        }
+    }
+    schemas
+}
+
+fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
+    if pure_reference(schema).is_some() {
+        return Vec::new();
+    }
+    // References are checked on their own, so here they all lead to a schema that allows anything.
+    let problems = compile(schema, &|_| Some(&Value::Bool(true))).err().unwrap_or_default();
+    problems.into_iter().filter(|p| !matches!(p, InvalidSchema::Unresolved { .. })).collect()
+}
+
+fn unresolved(
+    proposal: &Proposal<'_>,
+    new: &New<'_>,
+    (place, schema): (&str, &Value),
+    found: &mut Vec<Diagnostic>,
+) {
+    each_reference(schema, At::ROOT, &mut |key, text, at| {
+        let (message, help) = match key {
+            Ok(key) if proposal.find(key).is_some() => return,
+            Ok(key) => (
+                format!("`{text}` refers to {key}, which is not registered"),
+                proposal.help_for_unknown(key),
+            ),
+            Err(e) => (
+                format!("`{text}` refers to no registered schema: {e}"),
+                "write `#Name:1.0.0` with an exact version".to_owned(),
+            ),
+        };
+        let problem = Diagnostic::error(Code::SchemaUnresolved, format!("{place}{at}"), message);
+        new.report(found, problem.with_help(help));
+    });
+}
+
+/// MCP arguments are an object; a client refuses a whole list of tools for one that says other.
+fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+    let Entity::Tool(tool) = new.entity() else { return };
+    let Some(schema) = &tool.input_schema else { return };
+    let referred = pure_reference(schema).and_then(|key| match proposal.find(&key)? {
+        Entity::Schema(schema) => Some(&schema.schema),
+        _ => None,
+    });
+    let says = match referred.unwrap_or(schema) {
+        Value::Bool(allow) => allow.to_string(),
+        schema => match schema.get("type") {
+            None => return,
+            Some(Value::String(text)) if text == "object" => return,
+            Some(other) => format!("`type` is {other}"),
+        },
+    };
+    let message = format!("a tool's arguments are an object, but the input schema says {says}");
+    let problem = Diagnostic::error(Code::SchemaInvalid, "/inputSchema", message);
+    new.report(found, problem.with_help("write \"type\": \"object\""));
+}
+
+/// A gateway compiles a schema together with all that it leads to.
+fn too_many_references(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+    let own = new.references.iter().filter(|r| r.relation == Relation::Schema);
+    let mut waiting: Vec<Key> = own.map(|r| r.key.clone()).collect();
+    let mut seen: HashSet<Key> = HashSet::new();
+    while let Some(key) = waiting.pop() {
+        let Some(Entity::Schema(schema)) = proposal.find(&key) else { continue };
+        if !seen.insert(key) {
+            continue;
+        }
+        if seen.len() > limits::SCHEMA_REFERENCES {
+            let problem = InvalidSchema::TooManyReferences;
+            let invalid = Diagnostic::error(Code::SchemaInvalid, "", problem.to_string());
+            return new.report(found, invalid.with_help(problem.help()));
+        }
+        each_reference(&schema.schema, At::ROOT, &mut |key, _, _| {
+            waiting.extend(key.ok().cloned())
+        });
+    }
+}
+
+fn unused(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let of = |new: &New<'_>| {
+        let own = new.key().clone();
+        new.references
+            .iter()
+            .map(|r| r.key.clone())
+            .filter(move |key| *key != own)
+            .collect::<Vec<_>>()
+    };
+    let used: HashSet<Key> = proposal.new.iter().flat_map(of).collect();
+    for new in proposal.new.iter().filter(|new| new.key().kind == Kind::Schema) {
+        if !used.contains(new.key()) && !proposal.is_used_in_catalog(new.key()) {
+            let message = format!("nothing refers to {}", new.key());
+            let unused = Diagnostic::warning(Code::SchemaUnused, "", message);
+            new.report(found, unused.with_help("refer to it as `#Name:1.0.0`, or leave it out"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{found_of, schema, source_tool, tool, with};
+    use crate::diagnostic::Code;
+
+    #[test]
+    fn a_schema_must_compile_and_every_problem_has_its_place() {
+        let batch = [
+            schema("A", &json!({ "type": "strin", "properties": { "a": { "minimum": "1" } } })),
+            with(&source_tool("t", "s"), json!({ "outputSchema": { "pattern": "(?=a)" } })),
+        ];
+        assert_eq!(
+            found_of(Code::SchemaInvalid, &[], &batch),
+            "error[schema-invalid] schema/A@1.0.0 at \"/schema/properties/a/minimum\": \
+             \"1\" is not of type \"number\" \
+             (see https://json-schema.org for what the keyword allows)\n\
+             error[schema-invalid] schema/A@1.0.0 at \"/schema/type\": \
+             \"strin\" is not a type; the types are array, boolean, integer, null, number, object \
+             and string \
+             (see https://json-schema.org for what the keyword allows)\n\
+             error[schema-invalid] tool/t@1.0.0 at \"/outputSchema/pattern\": \
+             \"(?=a)\" is not a regular expression without look-around and backreferences \
+             (see https://json-schema.org for what the keyword allows)"
+        );
+    }
+
+    #[test]
+    fn nothing_is_fetched_and_only_known_dialects_are_read() {
+        let batch = [
+            schema("A", &json!({ "items": { "$ref": "http://169.254.169.254/latest" } })),
+            schema("B", &json!({ "$schema": "https://example.com/mine" })),
+            schema("C", &json!({ "$ref": "registry:/A/1.0.0" })),
+            schema("D", &json!({ "$schema": "http://json-schema.org/draft-07/schema#" })),
+        ];
+        assert_eq!(
+            found_of(Code::SchemaInvalid, &[], &batch),
+            "error[schema-invalid] schema/A@1.0.0 at \"/schema/items/$ref\": \
+             `http://169.254.169.254/latest` is outside of the registry, and nothing is ever \
+             fetched (register the other schema and refer to it as `#Name:1.0.0`, or copy it into \
+             `$defs`)\n\
+             error[schema-invalid] schema/B@1.0.0 at \"/schema/$schema\": the dialect \
+             \"https://example.com/mine\" is not supported (use \
+             https://json-schema.org/draft/2020-12/schema, or draft 2019-09, 7, 6 or 4)\n\
+             error[schema-invalid] schema/C@1.0.0 at \"/schema/$ref\": `registry:/A/1.0.0` uses \
+             the registry's own URI scheme (refer to a registered schema as `#Name:1.0.0`)"
+        );
+    }
+
+    #[test]
+    fn references_lead_to_registered_schemas_however_deep() {
+        let nested = json!({ "anyOf": [{ "items": { "$ref": "#Nope:1.0.0" } }] });
+        let batch = [
+            schema("A", &nested),
+            with(&source_tool("t", "s"), json!({ "inputSchema": { "$ref": "#A:latest" } })),
+            with(&source_tool("u", "s"), json!({ "inputSchema": { "$ref": "#A:2.0.0" } })),
+        ];
+        assert_eq!(
+            found_of(Code::SchemaUnresolved, &[], &batch),
+            "error[schema-unresolved] schema/A@1.0.0 at \"/schema/anyOf/0/items/$ref\": \
+             `#Nope:1.0.0` refers to schema/Nope@1.0.0, which is not registered \
+             (register schema/Nope@1.0.0 first, or in the same batch)\n\
+             error[schema-unresolved] tool/t@1.0.0 at \"/inputSchema/$ref\": \
+             `#A:latest` refers to no registered schema: `latest` is not an exact semantic \
+             version: unexpected character 'l' while parsing major version number \
+             (write `#Name:1.0.0` with an exact version)\n\
+             error[schema-unresolved] tool/u@1.0.0 at \"/inputSchema/$ref\": \
+             `#A:2.0.0` refers to schema/A@2.0.0, which is not registered (register \
+             schema/A@2.0.0 in the same batch, or refer to a registered version: 1.0.0)"
+        );
+    }
+
+    #[test]
+    fn arguments_must_be_an_object() {
+        let input = |schema| with(&source_tool("t", "s"), json!({ "inputSchema": schema }));
+        let found = |schema| found_of(Code::SchemaInvalid, &[], &[input(schema)]);
+        assert!(found(json!({ "type": "string" })).contains("the input schema says `type` is"));
+        assert!(found(json!(true)).contains("at \"/inputSchema\""));
+        assert_eq!(found(json!({ "properties": {} })), "");
+        let batch =
+            [schema("A", &json!({ "type": "array" })), input(json!({ "$ref": "#A:1.0.0" }))];
+        assert!(found_of(Code::SchemaInvalid, &[], &batch).contains("tool/t@1.0.0"));
+    }
+
+    #[test]
+    fn only_new_schemas_that_nothing_refers_to_are_unused() {
+        let used = schema("Used", &json!({ "type": "object" }));
+        let unused = schema("Unused", &json!({ "items": { "$ref": "#Unused:1.0.0" } }));
+        let user = tool("t", json!({ "spec": {}, "inputSchema": { "$ref": "#Used:1.0.0" } }));
+        assert_eq!(
+            found_of(Code::SchemaUnused, &[], &[used.clone(), unused.clone(), user.clone()]),
+            "warning[schema-unused] schema/Unused@1.0.0 at \"\": nothing refers to \
+             schema/Unused@1.0.0 (refer to it as `#Name:1.0.0`, or leave it out)"
+        );
+        assert_eq!(found_of(Code::SchemaUnused, &[unused], &[used, user]), "");
+    }
+}

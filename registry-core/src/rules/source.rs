@@ -1,0 +1,67 @@
+//! `source-unknown` and `source-not-provided`: a tool's source is a tool of a registered server.
+//!
+//! Servers say what they provide by the tools' own names, so that an alias finds the real tool.
+//! Deliberately absent: whether the server really has the tool; only a gateway can see that.
+
+use super::proposal::{New, Proposal};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    entity::{Entity, Server, ToolSource},
+};
+
+pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+    let Entity::Tool(tool) = new.entity() else { return };
+    let Some(source) = tool.source() else { return };
+    let key = source.server_key();
+    match proposal.find(&key) {
+        Some(Entity::Server(server)) => {
+            if !server.provides.iter().any(|provision| provision.tool.as_str() == source.tool) {
+                new.report(found, not_provided(source, server));
+            }
+        }
+        _ => {
+            let message = format!("the tool's source {key} is not registered");
+            let unknown = Diagnostic::error(Code::SourceUnknown, "/source", message);
+            new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
+        }
+    }
+}
+
+fn not_provided(source: &ToolSource, server: &Server) -> Diagnostic {
+    let message = format!("{} does not provide `{}`", source.server_key(), source.tool);
+    let names: Vec<_> = server.provides.iter().take(20).map(|p| p.tool.as_str()).collect();
+    let help = match names.as_slice() {
+        [] => "it provides nothing; register a version of the server that does".to_owned(),
+        names => format!("it provides {}", names.join(", ")),
+    };
+    Diagnostic::error(Code::SourceNotProvided, "/source/tool", message).with_help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{found, server, source_tool, tool};
+
+    #[test]
+    fn the_server_version_must_be_registered() {
+        assert_eq!(
+            found(&[], &[source_tool("read", "files")]),
+            "error[source-unknown] tool/read@1.0.0 at \"/source\": \
+             the tool's source server/files@1.0.0 is not registered \
+             (register server/files@1.0.0 first, or in the same batch)"
+        );
+    }
+
+    #[test]
+    fn the_server_must_provide_the_tool() {
+        let source = json!({ "server": "files", "serverVersion": "1.0.0", "tool": "rm" });
+        let alias = tool("remove", json!({ "source": source }));
+        let batch = [server("files", &["read"]), source_tool("read", "files"), alias];
+        assert_eq!(
+            found(&[], &batch),
+            "error[source-not-provided] tool/remove@1.0.0 at \"/source/tool\": \
+             server/files@1.0.0 does not provide `rm` (it provides read)"
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! Verbs for the tests of the rules: small entities, and findings as text.
+//!
+//! Deliberately absent: the rules.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{Proposed, plan};
+use crate::{
+    Catalog, Code, Commit, Diagnostic, Document, Kind, RegistryId, SealedCommit, Timestamp,
+    catalog::LifecycleState,
+};
+
+pub(crate) fn register(kind: Kind, value: &Value) -> Proposed {
+    Proposed::Register(Arc::new(Document::parse(kind, value).unwrap()))
+}
+
+pub(crate) fn schema(name: &str, schema: &Value) -> Proposed {
+    register(Kind::Schema, &json!({ "name": name, "version": "1.0.0", "schema": schema }))
+}
+
+/// A server that provides these tools: `name` or `name@version`.
+pub(crate) fn server(name: &str, provides: &[&str]) -> Proposed {
+    let provision = |text: &&str| {
+        let (tool, version) = text.split_once('@').unwrap_or((text, "1.0.0"));
+        json!({ "tool": tool, "version": version })
+    };
+    let provides: Vec<_> = provides.iter().map(provision).collect();
+    register(Kind::Server, &json!({ "name": name, "version": "1.0.0", "provides": provides }))
+}
+
+/// A tool with these members beside its name and version.
+pub(crate) fn tool(name: &str, members: Value) -> Proposed {
+    let mut tool = json!({ "name": name, "version": "1.0.0" });
+    merge(&mut tool, members);
+    register(Kind::Tool, &tool)
+}
+
+/// The tool of this name of a server.
+pub(crate) fn source_tool(name: &str, server: &str) -> Proposed {
+    let source = json!({ "server": server, "serverVersion": "1.0.0", "tool": name });
+    tool(name, json!({ "source": source }))
+}
+
+/// An agent with the skill `work`.
+pub(crate) fn agent(name: &str, depends: &Value) -> Proposed {
+    let sbom = json!({ "uri": "urn:agentgateway:sbom", "params": { "depends": depends } });
+    let skill = json!({ "id": "work", "name": "Work", "description": "works", "tags": [] });
+    let card = json!({
+        "name": name, "version": "1.0.0", "description": "an agent", "url": "http://localhost",
+        "protocolVersion": "0.2.1", "defaultInputModes": ["text"], "defaultOutputModes": ["text"],
+        "skills": [skill], "capabilities": { "extensions": [sbom] },
+    });
+    register(Kind::Agent, &card)
+}
+
+pub(crate) fn set(key: &str, state: LifecycleState, message: Option<&str>) -> Proposed {
+    Proposed::SetLifecycle { key: key.parse().unwrap(), state, message: message.map(str::to_owned) }
+}
+
+/// The same entity with these members too.
+pub(crate) fn with(proposed: &Proposed, members: Value) -> Proposed {
+    let Proposed::Register(document) = proposed else { panic!("not a registration") };
+    let mut value = document.entity().to_value();
+    merge(&mut value, members);
+    register(document.key().kind, &value)
+}
+
+pub(crate) fn renamed(proposed: &Proposed, name: &str) -> Proposed {
+    with(proposed, json!({ "name": name }))
+}
+
+pub(crate) fn versioned(proposed: &Proposed, version: &str) -> Proposed {
+    with(proposed, json!({ "version": version }))
+}
+
+fn merge(value: &mut Value, members: Value) {
+    let empty = Map::new();
+    let members = members.as_object().unwrap_or(&empty).clone();
+    value.as_object_mut().unwrap().extend(members);
+}
+
+/// A catalog with these changes in its first revision, right or wrong.
+pub(crate) fn catalog(registered: &[Proposed]) -> Catalog {
+    let mut catalog = Catalog::empty(RegistryId::new("test"));
+    let effects = plan(&catalog, registered).effects;
+    let documents = registered.iter().filter_map(|proposed| match proposed {
+        Proposed::Register(document) => Some(document.clone()),
+        Proposed::SetLifecycle { .. } => None,
+    });
+    let commit = Commit {
+        revision: catalog.revision().next(),
+        author: "tester".to_owned(),
+        committed_at: Timestamp::from_millis(0),
+        message: String::new(),
+        request_id: None,
+        changes: effects.into_iter().flatten().collect(),
+    };
+    let sealed = SealedCommit::seal(&catalog.chain(), commit, documents.collect()).unwrap();
+    catalog.apply(&sealed).unwrap();
+    catalog
+}
+
+/// All findings, one a line: `severity[code] entity at "pointer": message (help)`.
+pub(crate) fn found(registered: &[Proposed], batch: &[Proposed]) -> String {
+    lines(&plan(&catalog(registered), batch).diagnostics)
+}
+
+/// The findings of one code.
+pub(crate) fn found_of(code: Code, registered: &[Proposed], batch: &[Proposed]) -> String {
+    let mut found = plan(&catalog(registered), batch).diagnostics;
+    found.retain(|diagnostic| diagnostic.code == code);
+    lines(&found)
+}
+
+pub(crate) fn lines(found: &[Diagnostic]) -> String {
+    let line = |d: &Diagnostic| match &d.help {
+        Some(help) => format!("{d} ({help})"),
+        None => d.to_string(),
+    };
+    found.iter().map(line).collect::<Vec<_>>().join("\n")
+}

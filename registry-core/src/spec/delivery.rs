@@ -1,0 +1,84 @@
+//! Patterns that hand something to another tool: dead letter and claim check.
+//!
+//! Deliberately absent: what those tools do with it.
+
+use serde_json::Value;
+
+use super::{
+    Backoff, Operation,
+    operation::read_tool,
+    read::{ATTEMPTS, Reader},
+};
+use crate::{
+    decode::{At, Fields},
+    name::Name,
+};
+
+/// Hands failures, with input, error and attempts, to a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeadLetter {
+    /// What may fail.
+    pub inner: Operation,
+    /// The tool that gets the failure.
+    pub dead_letter_tool: Name,
+    /// How often it is tried before.
+    pub max_attempts: Option<u64>,
+    /// How long to wait in between.
+    pub backoff: Option<Backoff>,
+    /// Whether the caller sees the failure too.
+    pub rethrow: bool,
+}
+
+/// Keeps a large payload elsewhere while the inner operation works with a reference.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimCheck {
+    /// Stores the payload.
+    pub store_tool: Name,
+    /// Brings it back.
+    pub retrieve_tool: Name,
+    /// What works with the reference.
+    pub inner: Operation,
+    /// Whether the result is the payload again.
+    pub retrieve_at_end: bool,
+}
+
+impl DeadLetter {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let inner = reader.operation(&fields, "inner");
+        let dead_letter_tool = tool(reader, &fields, "deadLetterTool");
+        let max_attempts = reader.number(&fields, "maxAttempts", ATTEMPTS);
+        let backoff = Backoff::read_optional(reader, &fields);
+        let rethrow = reader.required_bool(&fields, "rethrow");
+        fields.finish();
+        Some(Self {
+            inner: inner?,
+            dead_letter_tool: dead_letter_tool?,
+            max_attempts,
+            backoff,
+            rethrow: rethrow?,
+        })
+    }
+}
+
+impl ClaimCheck {
+    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = reader.problems.object(value, at)?;
+        let store_tool = tool(reader, &fields, "storeTool");
+        let retrieve_tool = tool(reader, &fields, "retrieveTool");
+        let inner = reader.operation(&fields, "inner");
+        let retrieve_at_end = reader.required_bool(&fields, "retrieveAtEnd");
+        fields.finish();
+        Some(Self {
+            store_tool: store_tool?,
+            retrieve_tool: retrieve_tool?,
+            inner: inner?,
+            retrieve_at_end: retrieve_at_end?,
+        })
+    }
+}
+
+fn tool<'f>(reader: &Reader, fields: &'f Fields<'f>, name: &'static str) -> Option<Name> {
+    let at = fields.at(name);
+    read_tool(reader, fields.require(name)?, (at, at))
+}

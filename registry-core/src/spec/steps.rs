@@ -1,0 +1,53 @@
+//! The ids of a pattern's steps: unique, and visible to what comes later.
+//!
+//! Deliberately absent: the steps.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::{
+    binding::{COMPENSATION_KINDS, KINDS, Visible},
+    read::Reader,
+};
+use crate::decode::At;
+
+/// The ids of all steps, in order; empty where a step has none.
+pub(super) struct StepIds(Vec<String>);
+
+impl StepIds {
+    /// Collects the ids and reports those that are used twice, or empty.
+    pub(super) fn of(reader: &Reader, steps: Option<&Value>, at: At<'_>) -> Self {
+        let steps = steps.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let id = |step: &Value| step.get("id").and_then(Value::as_str).map(str::to_owned);
+        let ids: Vec<Option<String>> = steps.iter().map(id).collect();
+        let mut seen = HashSet::new();
+        for (i, id) in ids.iter().enumerate() {
+            let Some(id) = id else { continue };
+            let step = at.index(i);
+            if id.is_empty() {
+                reader.problems.invalid(step.member("id"), "the step id is empty", "name the step");
+            } else if !seen.insert(id) {
+                let message = format!("the step id `{id}` is used twice");
+                reader.problems.invalid(step.member("id"), message, "give each step its own id");
+            }
+        }
+        Self(ids.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// What the step at this position may bind to.
+    pub(super) fn visible_before(&self, position: usize) -> Visible<'_> {
+        let (earlier, later) = self.0.split_at(position.min(self.0.len()));
+        Visible { earlier, later, kinds: KINDS }
+    }
+
+    /// What the compensation of the step at this position may bind to.
+    pub(super) fn visible_to_compensation(&self, position: usize) -> Visible<'_> {
+        Visible { kinds: COMPENSATION_KINDS, ..self.visible_before(position + 1) }
+    }
+
+    /// What may be bound to after the last step.
+    pub(super) fn visible_at_end(&self) -> Visible<'_> {
+        self.visible_before(self.0.len())
+    }
+}

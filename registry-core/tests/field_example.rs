@@ -1,0 +1,61 @@
+//! The registry file that the field publishes, as it is: read and validated.
+//!
+//! Deliberately absent: our own complete version of it, which lives in `examples/`.
+
+use registry_core::{Catalog, Kind, RegistryFile, RegistryId, Severity, Spec, rules};
+use serde_json::Value;
+
+const EXAMPLE: &[u8] = include_bytes!("data/field-example.json");
+
+#[test]
+fn the_field_example_lacks_exactly_five_provisions() {
+    let file = RegistryFile::parse(EXAMPLE).unwrap();
+    assert_eq!(file.warnings(), []);
+    let plan = rules::plan(&Catalog::empty(RegistryId::new("test")), file.proposals());
+    let errors: Vec<_> = plan
+        .diagnostics
+        .iter()
+        .filter(|found| found.severity == Severity::Error)
+        .map(|found| {
+            let entity = found.entity.as_ref().unwrap();
+            let (code, pointer) = (found.code.as_str(), &found.pointer);
+            format!("{code} {entity} {pointer} {} {}", file.locate(found), found.message)
+        })
+        .collect();
+    let lacks = |server: &str, at: usize, place: usize, tool: &str| {
+        format!(
+            "provision-unknown server/{server} /provides/{place} /servers/{at}/provides/{place} \
+             the server provides tool/{tool}@1.0.0, which is not registered"
+        )
+    };
+    assert_eq!(
+        errors,
+        [
+            lacks("user-service@1.1.0", 2, 1, "get_user"),
+            lacks("memory-server@1.0.0", 5, 2, "create_relations"),
+            lacks("inventory-service@1.0.0", 7, 2, "inventory_check"),
+            lacks("payment-service@1.0.0", 8, 2, "payment_authorize"),
+            lacks("shipping-service@1.0.0", 9, 2, "shipping_track"),
+        ]
+    );
+    let warnings: Vec<_> = plan.diagnostics.iter().filter(|found| !found.is_error()).collect();
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn the_compositions_of_the_field_example_follow_the_grammar() {
+    let file: Value = serde_json::from_slice(EXAMPLE).unwrap();
+    let specs: Vec<_> =
+        file["tools"].as_array().unwrap().iter().filter_map(|tool| tool.get("spec")).collect();
+    assert_eq!(specs.len(), 5);
+    for spec in specs {
+        Spec::parse(spec).unwrap_or_else(|problems| panic!("{problems:?}"));
+    }
+}
+
+#[test]
+fn everything_in_the_field_example_is_proposed() {
+    let file = RegistryFile::parse(EXAMPLE).unwrap();
+    let count = |kind| file.proposals().iter().filter(|p| p.key().kind == kind).count();
+    assert_eq!(Kind::ALL.map(count), [12, 10, 27, 5]);
+}
