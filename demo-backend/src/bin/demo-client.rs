@@ -11,15 +11,18 @@ use rmcp::{
     model::{CallToolRequestParams, ProtocolVersion, Tool},
     service::RunningService,
     transport::{
-        StreamableHttpClientTransport,
-        streamable_http_client::StreamableHttpClientTransportConfig,
+        StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
 use serde_json::Value;
 
 /// Lists and calls tools at an MCP endpoint.
 #[derive(Debug, Parser)]
-#[command(version, about, after_help = "Exit codes: 0 ok, 1 the tool or the gateway refused, 3 cannot connect")]
+#[command(
+    version,
+    about,
+    after_help = "Exit codes: 0 ok, 1 the tool or the gateway refused, 3 cannot connect"
+)]
 struct Cli {
     /// The MCP endpoint.
     #[arg(long, default_value = "http://127.0.0.1:7080/mcp")]
