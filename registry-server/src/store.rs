@@ -6,17 +6,21 @@
 //! absent: validation, caching and waiting for the database to come back; the registrar and the
 //! feed do that.
 
+mod at;
 mod backend;
+mod batch;
 mod error;
+mod listener;
 mod model;
+mod postgres;
 mod read;
 mod row;
 mod schema;
+mod sql;
+mod sqlite;
 mod url;
 
-pub mod listener;
-pub mod postgres;
-pub mod sqlite;
+use std::time::Duration;
 
 use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit};
 
@@ -25,6 +29,12 @@ pub use error::{AppendError, Error};
 pub use listener::Listener;
 pub use model::{CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader};
 pub use url::{DatabaseUrl, InvalidDatabaseUrl};
+
+/// How long an operation may take before the database counts as unavailable: longer than the
+/// database's own limits, which know better what is wrong.
+const PATIENCE: Duration = Duration::from_secs(45);
+/// The same for [`Store::check`], which a readiness probe waits for.
+const CHECK: Duration = Duration::from_secs(2);
 
 /// A registry's database. Clones share its connections.
 #[derive(Debug, Clone)]
@@ -36,8 +46,7 @@ pub struct Store {
 impl Store {
     /// Connects, creates or migrates the schema, and checks that the database is ours.
     pub async fn open(url: &DatabaseUrl) -> Result<Self, Error> {
-        let backend = Backend::open(url).await?;
-        let registry = backend.identity().await?;
+        let (backend, registry) = Backend::open(url).await?;
         Ok(Self { registry, backend })
     }
 
@@ -59,7 +68,7 @@ impl Store {
         expected: Revision,
         commits: &[SealedCommit],
     ) -> Result<(), AppendError> {
-        self.backend.append(expected, commits).await
+        self.within(PATIENCE, self.backend.append(expected, commits)).await
     }
 
     /// The commits after a position, oldest first, each proved against the chain hash before it.
@@ -70,7 +79,7 @@ impl Store {
         position: (Revision, ChainHash),
         limit: usize,
     ) -> Result<Vec<SealedCommit>, Error> {
-        read::commits_after(&self.backend, position, limit).await
+        self.within(PATIENCE, read::commits_after(&self.backend, position, limit)).await
     }
 
     /// The commit that a request made, if it made one.
@@ -78,33 +87,46 @@ impl Store {
         &self,
         request_id: &str,
     ) -> Result<Option<StoredCommitHeader>, Error> {
-        read::find_request(&self.backend, request_id).await
+        self.within(PATIENCE, read::find_request(&self.backend, request_id)).await
     }
 
     /// One commit, proved against the chain hash before it.
     pub async fn commit(&self, revision: Revision) -> Result<Option<StoredCommit>, Error> {
-        read::commit(&self.backend, &self.registry, revision).await
+        self.within(PATIENCE, read::commit(&self.backend, &self.registry, revision)).await
     }
 
     /// Commits in the order asked for, with their changes. At most `limit`, and fewer where they
     /// have many changes: only an empty answer means that there are no more.
     pub async fn list_commits(&self, query: &CommitQuery) -> Result<Vec<StoredCommit>, Error> {
-        read::list_commits(&self.backend, query).await
+        self.within(PATIENCE, read::list_commits(&self.backend, &self.registry, query)).await
     }
 
     /// The changes of one name, or of one version of it, oldest first. Fewer than `limit` means
     /// that there are no more.
     pub async fn entity_history(&self, query: &HistoryQuery) -> Result<Vec<EntityEvent>, Error> {
-        read::entity_history(&self.backend, query).await
+        self.within(PATIENCE, read::entity_history(&self.backend, query)).await
     }
 
     /// What wakes whoever follows the log. It holds a connection of its own.
     pub async fn listener(&self) -> Result<Listener, Error> {
-        self.backend.listener().await
+        self.within(PATIENCE, self.backend.listener()).await
     }
 
     /// Whether the database answers, as cheaply as that can be known.
     pub async fn check(&self) -> Result<(), Error> {
-        read::check(&self.backend).await
+        self.within(CHECK, read::check(&self.backend)).await
+    }
+
+    /// A database that hangs, or a network that swallows, must not hang its callers.
+    async fn within<T, E: From<Error>>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+            let database = self.backend.name().to_owned();
+            let detail = format!("no answer within {} seconds", limit.as_secs());
+            Err(Error::Unavailable { database, detail }.into())
+        })
     }
 }

@@ -1,25 +1,159 @@
-//! The two backends behind one face.
+//! The two databases behind one face, and the macro that runs a query on either.
 //!
-//! Deliberately absent: SQL.
+//! Deliberately absent: SQL; the shared queries are in `sql.rs`, the others with their database.
 
 use registry_core::{RegistryId, Revision, SealedCommit};
+use sqlx::{Postgres, Sqlite, Transaction};
 
-use super::{AppendError, DatabaseUrl, Error, Listener};
+use super::{
+    AppendError, DatabaseUrl, Error, Listener, batch::Batch, postgres::PostgresStore, read,
+    sqlite::SqliteStore, url::Target,
+};
 
+/// Runs one of the shared queries: `run!(Backend(backend), HeadRow, sql::HEAD, [binds], fetch_one)`.
+macro_rules! run {
+    ($enum:ident($on:expr), $row:ty, $sql:expr, [$($bind:expr),* $(,)?], $fetch:ident) => {
+        match $on {
+            $enum::Sqlite(on) => {
+                sqlx::query_as::<sqlx::Sqlite, $row>($sql)$(.bind($bind))*.$fetch(on.reader()).await
+            }
+            $enum::Postgres(on) => {
+                sqlx::query_as::<sqlx::Postgres, $row>($sql)$(.bind($bind))*.$fetch(on.reader()).await
+            }
+        }
+    };
+}
+pub(super) use run;
+
+/// An open database of either sort.
 #[derive(Debug, Clone)]
-pub(super) enum Backend {}
+pub(super) enum Backend {
+    Sqlite(SqliteStore),
+    Postgres(PostgresStore),
+}
+
+/// One unchanging state of the database, for a read of several queries.
+pub(super) enum Snapshot {
+    Sqlite(SqliteSnapshot),
+    Postgres(PostgresSnapshot),
+}
+
+pub(super) struct SqliteSnapshot(Transaction<'static, Sqlite>);
+pub(super) struct PostgresSnapshot(Transaction<'static, Postgres>);
+
+impl SqliteSnapshot {
+    pub(super) fn reader(&mut self) -> &mut sqlx::SqliteConnection {
+        &mut self.0
+    }
+}
+
+impl PostgresSnapshot {
+    pub(super) fn reader(&mut self) -> &mut sqlx::PgConnection {
+        &mut self.0
+    }
+}
+
+/// How an append ended where nothing broke.
+pub(super) enum Appended {
+    /// Everything is stored.
+    Yes,
+    /// The head was elsewhere. Nothing was written.
+    HeadMoved(Revision),
+}
+
+/// Why an append was refused by the database.
+pub(super) enum Refusal {
+    /// The unique constraint on request ids.
+    RequestId,
+    /// Everything else.
+    Store(Error),
+}
 
 impl Backend {
-    pub(super) async fn open(_url: &DatabaseUrl) -> Result<Self, Error> {
-        unimplemented!("under way")
+    pub(super) async fn open(url: &DatabaseUrl) -> Result<(Self, RegistryId), Error> {
+        let name = url.to_string();
+        match &url.0 {
+            Target::Sqlite(path) => {
+                let (store, registry) = SqliteStore::open(path, name).await?;
+                Ok((Self::Sqlite(store), registry))
+            }
+            Target::Postgres(options) => {
+                let (store, registry) = PostgresStore::open(options, name).await?;
+                Ok((Self::Postgres(store), registry))
+            }
+        }
     }
-    pub(super) async fn identity(&self) -> Result<RegistryId, Error> {
-        unimplemented!("under way")
+
+    /// The database's name without its password.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Sqlite(store) => store.name(),
+            Self::Postgres(store) => store.name(),
+        }
     }
-    pub(super) async fn append(&self, _: Revision, _: &[SealedCommit]) -> Result<(), AppendError> {
-        unimplemented!("under way")
+
+    /// What a failure of the driver means.
+    pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
+        match self {
+            Self::Sqlite(store) => store.explain(error),
+            Self::Postgres(store) => store.explain(error),
+        }
     }
+
+    pub(super) async fn snapshot(&self) -> Result<Snapshot, Error> {
+        let begun = match self {
+            Self::Sqlite(store) => {
+                store.begin_read().await.map(|tx| Snapshot::Sqlite(SqliteSnapshot(tx)))
+            }
+            Self::Postgres(store) => {
+                store.begin_read().await.map(|tx| Snapshot::Postgres(PostgresSnapshot(tx)))
+            }
+        };
+        begun.map_err(|e| self.explain(&e))
+    }
+
+    pub(super) async fn append(
+        &self,
+        expected: Revision,
+        commits: &[SealedCommit],
+    ) -> Result<(), AppendError> {
+        let refused = |detail| Error::Refused { database: self.name().to_owned(), detail };
+        let Some(batch) = Batch::new(expected, commits).map_err(refused)? else {
+            return Ok(());
+        };
+        let appended = match self {
+            Self::Sqlite(store) => store.append(expected, &batch).await,
+            Self::Postgres(store) => store.append(expected, &batch).await,
+        };
+        match appended {
+            Ok(Appended::Yes) => Ok(()),
+            Ok(Appended::HeadMoved(head)) => Err(AppendError::Conflict { head }),
+            Err(Refusal::RequestId) => Err(self.name_request(commits).await),
+            Err(Refusal::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Says which request id was taken, after the database refused one.
+    async fn name_request(&self, commits: &[SealedCommit]) -> AppendError {
+        let mut seen = std::collections::HashMap::new();
+        for sealed in commits {
+            let Some(request_id) = sealed.commit().request_id.clone() else { continue };
+            let stored = match read::find_request(self, &request_id).await {
+                Ok(found) => found.map(|header| header.revision),
+                Err(error) => return error.into(),
+            };
+            if let Some(revision) = stored.or(seen.insert(request_id.clone(), sealed.revision())) {
+                return AppendError::RequestIdTaken { request_id, revision };
+            }
+        }
+        let detail = "it refused a request id that nobody has".to_owned();
+        Error::Refused { database: self.name().to_owned(), detail }.into()
+    }
+
     pub(super) async fn listener(&self) -> Result<Listener, Error> {
-        unimplemented!("under way")
+        match self {
+            Self::Sqlite(_) => Ok(Listener::never()),
+            Self::Postgres(store) => Listener::postgres(store.clone()).await,
+        }
     }
 }

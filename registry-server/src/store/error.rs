@@ -35,9 +35,7 @@ pub enum Error {
         detail: String,
     },
     /// What is stored is not what was once stored.
-    #[error(
-        "the database is damaged or was edited at {what}: {detail}; restore it from a backup"
-    )]
+    #[error("the database is damaged or was edited at {what}: {detail}; restore it from a backup")]
     Corrupt {
         /// The revision, key or table.
         what: String,

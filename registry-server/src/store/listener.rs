@@ -1,18 +1,62 @@
 //! What wakes whoever follows the log.
 //!
 //! A wake only says "look again"; what there is to see is in the log. Deliberately absent: the
-//! content of notifications.
+//! content of notifications, and pauses between attempts to reconnect.
 
-use super::Error;
+use std::{fmt, future::pending};
+
+use sqlx::postgres::PgListener;
+
+use super::{Error, postgres::PostgresStore};
 
 /// Waits for news of the log.
-#[derive(Debug)]
-pub struct Listener {}
+pub struct Listener(Source);
+
+enum Source {
+    /// SQLite has nobody who could tell.
+    Never,
+    /// A connection that listens; without one, the next wait makes it.
+    Postgres { store: PostgresStore, connection: Option<Box<PgListener>> },
+}
 
 impl Listener {
+    pub(super) fn never() -> Self {
+        Self(Source::Never)
+    }
+
+    pub(super) async fn postgres(store: PostgresStore) -> Result<Self, Error> {
+        let connection = store.listen().await.map_err(|e| store.explain(&e))?;
+        Ok(Self(Source::Postgres { store, connection: Some(Box::new(connection)) }))
+    }
+
     /// Returns when there may be new commits: after an append by anybody, and after the connection
-    /// was lost and found again. On SQLite never: nobody else writes. Callers also poll.
+    /// was lost, since something may have been missed then. An error says that the database cannot
+    /// be reached; wait again after a pause. On SQLite it never returns: nobody else writes. In
+    /// any case, also look at the log every few seconds.
     pub async fn wait(&mut self) -> Result<(), Error> {
-        std::future::pending().await
+        let Source::Postgres { store, connection } = &mut self.0 else { return pending().await };
+        let Some(listener) = connection else {
+            let fresh = store.listen().await.map_err(|e| store.explain(&e))?;
+            *connection = Some(Box::new(fresh));
+            return Ok(());
+        };
+        match listener.try_recv().await {
+            // One look at the log serves all that has been announced.
+            Ok(Some(_)) => while listener.next_buffered().is_some() {},
+            // Lost, and found again.
+            Ok(None) => {}
+            // Lost.
+            Err(_) => *connection = None,
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Source::Never => "Listener(never)",
+            Source::Postgres { .. } => "Listener(postgres)",
+        })
     }
 }

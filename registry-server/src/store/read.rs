@@ -1,29 +1,257 @@
-//! Under way.
-use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit};
+//! Everything that is read, from either database.
+//!
+//! Proving documents and chains is work for the processor, so it happens off the async threads.
+//! Deliberately absent: writing.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use registry_core::{Catalog, ChainHash, Document, Record, RegistryId, Revision, SealedCommit};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
-    CommitQuery, EntityEvent, Error, HistoryQuery, StoredCommit, StoredCommitHeader,
-    backend::Backend,
+    CommitQuery, EntityEvent, Error, HistoryQuery, Order, StoredCommit, StoredCommitHeader,
+    backend::{Backend, Snapshot, run},
+    row::{
+        DocumentRow, EntityRow, EventRow, HeadRow, HeaderRow, SealRow, chain, corrupt, revision,
+        stored,
+    },
+    sql,
 };
 
-pub(super) async fn load(_: &Backend, _: &RegistryId) -> Result<Catalog, Error> {
-    unimplemented!("under way")
+/// A page of commits ends where it has this many changes.
+const ENOUGH_CHANGES: i64 = 10_000;
+/// How many entities are read and proved at a time.
+const ENTITIES_A_TIME: usize = 2_000;
+
+pub(super) async fn check(backend: &Backend) -> Result<(), Error> {
+    run!(Backend(backend), HeadRow, sql::HEAD, [], fetch_one)
+        .map(drop)
+        .map_err(|e| backend.explain(&e))
 }
-pub(super) async fn commits_after(_: &Backend, _: (Revision, ChainHash), _: usize) -> Result<Vec<SealedCommit>, Error> {
-    unimplemented!("under way")
+
+pub(super) async fn load(backend: &Backend, registry: &RegistryId) -> Result<Catalog, Error> {
+    let mut snapshot = backend.snapshot().await?;
+    let (revision, chain) = head(backend, &mut snapshot, registry).await?;
+    let records = entities(backend, &mut snapshot).await?;
+    let [(registrations,)]: [(i64,); 1] =
+        [run!(Snapshot(&mut snapshot), (i64,), sql::REGISTRATIONS, [], fetch_one)
+            .map_err(|e| backend.explain(&e))?];
+    if i64::try_from(records.len()) != Ok(registrations) {
+        let detail = format!("the log registers {registrations}, there are {}", records.len());
+        return Err(corrupt("the table entities", detail));
+    }
+    let registry = registry.clone();
+    finished(spawn_blocking(move || Ok(Catalog::restore(registry, revision, chain, records)))).await
 }
-pub(super) async fn find_request(_: &Backend, _: &str) -> Result<Option<StoredCommitHeader>, Error> {
-    unimplemented!("under way")
+
+/// The head, which must be the last commit.
+async fn head(
+    backend: &Backend,
+    snapshot: &mut Snapshot,
+    registry: &RegistryId,
+) -> Result<(Revision, ChainHash), Error> {
+    let explain = |e: sqlx::Error| backend.explain(&e);
+    let row = run!(Snapshot(snapshot), HeadRow, sql::HEAD, [], fetch_one).map_err(explain)?;
+    let last: Option<(String,)> =
+        run!(Snapshot(snapshot), (String,), sql::CHAIN, [row.revision], fetch_optional)
+            .map_err(explain)?;
+    let last = match last {
+        Some((chain,)) => chain,
+        None if row.revision == 0 => ChainHash::genesis(registry).to_string(),
+        None => return Err(corrupt(format!("revision {}", row.revision), "it is missing")),
+    };
+    if row.chain != last {
+        let detail =
+            format!("it has the chain hash {}, revision {} {last}", row.chain, row.revision);
+        return Err(corrupt("the table head", detail));
+    }
+    Ok((revision(row.revision)?, chain("the table head", &row.chain)?))
 }
-pub(super) async fn commit(_: &Backend, _: &RegistryId, _: Revision) -> Result<Option<StoredCommit>, Error> {
-    unimplemented!("under way")
+
+/// All entities, proved page by page while the next page is read.
+async fn entities(backend: &Backend, snapshot: &mut Snapshot) -> Result<Vec<Record>, Error> {
+    let mut pages: Vec<JoinHandle<Result<Vec<Record>, Error>>> = Vec::new();
+    let mut last = (String::new(), String::new(), String::new());
+    let limit = i64::try_from(ENTITIES_A_TIME).unwrap_or(i64::MAX);
+    loop {
+        let (kind, name, version) = &last;
+        let rows: Vec<EntityRow> = run!(
+            Snapshot(&mut *snapshot),
+            EntityRow,
+            sql::ENTITIES,
+            [kind, name, version, limit],
+            fetch_all
+        )
+        .map_err(|e| backend.explain(&e))?;
+        let Some(EntityRow { kind, name, version, .. }) = rows.last() else { break };
+        last = (kind.clone(), name.clone(), version.clone());
+        pages.push(spawn_blocking(move || rows.into_iter().map(Record::try_from).collect()));
+    }
+    let mut records = Vec::with_capacity(pages.len() * ENTITIES_A_TIME);
+    for page in pages {
+        records.extend(finished(page).await?);
+    }
+    Ok(records)
 }
-pub(super) async fn list_commits(_: &Backend, _: &CommitQuery) -> Result<Vec<StoredCommit>, Error> {
-    unimplemented!("under way")
+
+pub(super) async fn commits_after(
+    backend: &Backend,
+    (after, chain): (Revision, ChainHash),
+    limit: usize,
+) -> Result<Vec<SealedCommit>, Error> {
+    let query = CommitQuery {
+        after: Some(after),
+        before: None,
+        author: None,
+        order: Order::OldestFirst,
+        limit,
+    };
+    let seals = seals(backend, &query).await?;
+    let Some(last) = seals.last() else { return Ok(Vec::new()) };
+    let documents: Vec<DocumentRow> = run!(
+        Backend(backend),
+        DocumentRow,
+        sql::DOCUMENTS,
+        [stored(after), last.revision],
+        fetch_all
+    )
+    .map_err(|e| backend.explain(&e))?;
+    finished(spawn_blocking(move || proved(after, chain, seals, documents))).await
 }
-pub(super) async fn entity_history(_: &Backend, _: &HistoryQuery) -> Result<Vec<EntityEvent>, Error> {
-    unimplemented!("under way")
+
+/// Puts commits and documents together, link by link.
+fn proved(
+    mut revision: Revision,
+    mut chain: ChainHash,
+    seals: Vec<SealRow>,
+    documents: Vec<DocumentRow>,
+) -> Result<Vec<SealedCommit>, Error> {
+    let mut commits = Vec::with_capacity(seals.len());
+    let mut documents = documents.into_iter().peekable();
+    for seal in seals {
+        revision = revision.next();
+        let what = format!("revision {revision}");
+        if seal.revision != stored(revision) {
+            return Err(corrupt(what, format!("it is missing before revision {}", seal.revision)));
+        }
+        let mut registered: Vec<Arc<Document>> = Vec::new();
+        while let Some(row) = documents.next_if(|row| row.revision == seal.revision) {
+            registered.push(row.try_into()?);
+        }
+        let expected = super::row::chain(&what, &seal.chain)?;
+        let sealed = SealedCommit::verify(&chain, seal.canonical.into(), expected, registered)
+            .map_err(|e| corrupt(&what, e))?;
+        if sealed.revision() != revision {
+            return Err(corrupt(what, format!("it says that it is {}", sealed.revision())));
+        }
+        chain = sealed.chain();
+        commits.push(sealed);
+    }
+    Ok(commits)
 }
-pub(super) async fn check(_: &Backend) -> Result<(), Error> {
-    unimplemented!("under way")
+
+pub(super) async fn find_request(
+    backend: &Backend,
+    request_id: &str,
+) -> Result<Option<StoredCommitHeader>, Error> {
+    run!(Backend(backend), HeaderRow, sql::REQUEST, [request_id], fetch_optional)
+        .map_err(|e| backend.explain(&e))?
+        .map(StoredCommitHeader::try_from)
+        .transpose()
+}
+
+pub(super) async fn commit(
+    backend: &Backend,
+    registry: &RegistryId,
+    wanted: Revision,
+) -> Result<Option<StoredCommit>, Error> {
+    let after = Revision(wanted.0.saturating_sub(1));
+    let query = CommitQuery {
+        after: Some(after),
+        before: Some(wanted.next()),
+        author: None,
+        order: Order::OldestFirst,
+        limit: 1,
+    };
+    Ok(list_commits(backend, registry, &query).await?.pop())
+}
+
+pub(super) async fn list_commits(
+    backend: &Backend,
+    registry: &RegistryId,
+    query: &CommitQuery,
+) -> Result<Vec<StoredCommit>, Error> {
+    let seals = seals(backend, query).await?;
+    let genesis = ChainHash::genesis(registry);
+    let prove = move || seals.into_iter().map(|seal| stored_commit(&genesis, seal)).collect();
+    finished(spawn_blocking(prove)).await
+}
+
+/// Proves one commit by the chain hash of the one before, which came with it.
+fn stored_commit(genesis: &ChainHash, seal: SealRow) -> Result<StoredCommit, Error> {
+    let what = format!("revision {}", seal.revision);
+    let previous = match seal.previous {
+        Some(previous) => chain(&what, &previous)?,
+        None if seal.revision == 1 => *genesis,
+        None => return Err(corrupt(&what, "the revision before it is missing")),
+    };
+    let (canonical, chain) = (Bytes::from(seal.canonical), chain(&what, &seal.chain)?);
+    if previous.then(&canonical) != chain {
+        return Err(corrupt(&what, "its bytes do not give its chain hash"));
+    }
+    let commit = SealedCommit::parse(&canonical).map_err(|e| corrupt(&what, e))?;
+    if stored(commit.revision) != seal.revision {
+        return Err(corrupt(&what, format!("it says that it is {}", commit.revision)));
+    }
+    Ok(StoredCommit { commit, chain, canonical })
+}
+
+async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<SealRow>, Error> {
+    let CommitQuery { after, before, author, order, limit } = query;
+    let sql = match (order, author) {
+        (Order::OldestFirst, None) => sql::OLDEST_COMMITS,
+        (Order::NewestFirst, None) => sql::NEWEST_COMMITS,
+        (Order::OldestFirst, Some(_)) => sql::OLDEST_COMMITS_BY,
+        (Order::NewestFirst, Some(_)) => sql::NEWEST_COMMITS_BY,
+    };
+    let (after, before) = (after.map_or(0, stored), before.map_or(i64::MAX, stored));
+    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+    run!(Backend(backend), SealRow, sql, [after, before, limit, ENOUGH_CHANGES, author], fetch_all)
+        .map_err(|e| backend.explain(&e))
+}
+
+pub(super) async fn entity_history(
+    backend: &Backend,
+    query: &HistoryQuery,
+) -> Result<Vec<EntityEvent>, Error> {
+    let HistoryQuery { kind, name, version, after, limit } = query;
+    let (kind, name) = (kind.as_str(), name.as_str());
+    let version = version.as_ref().map(ToString::to_string);
+    let (revision, ordinal) =
+        after.map_or((0, -1), |(revision, ordinal)| (stored(revision), i64::from(ordinal)));
+    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+    let rows: Vec<EventRow> = run!(
+        Backend(backend),
+        EventRow,
+        sql::HISTORY,
+        [kind, name, &version, revision, ordinal, limit],
+        fetch_all
+    )
+    .map_err(|e| backend.explain(&e))?;
+    rows.into_iter().map(EntityEvent::try_from).collect()
+}
+
+/// The result of work on a blocking thread; a panic there goes on here.
+async fn finished<T>(work: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
+    match work.await {
+        Ok(result) => result,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Error::Unavailable {
+                database: "-".to_owned(),
+                detail: "the program is shutting down".to_owned(),
+            }),
+        },
+    }
 }

@@ -1,1 +1,209 @@
-//! Under way.
+//! The rows that come back from either database, and their way into the domain.
+//!
+//! Whatever does not fit is [`Error::Corrupt`] and says which revision or key. Deliberately
+//! absent: queries.
+
+use std::{fmt::Display, str::FromStr, sync::Arc};
+
+use registry_core::{
+    Action, ChainHash, Digest, Document, Key, Kind, Lifecycle, LifecycleState, Record, Revision,
+};
+use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
+
+use super::{EntityEvent, Error, StoredCommitHeader, at::At};
+
+/// A struct that is read by column name from both databases.
+macro_rules! row {
+    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(super) struct $name { $(pub(super) $field: $type),* }
+        row!(@ $name SqliteRow $($field)*);
+        row!(@ $name PgRow $($field)*);
+    };
+    (@ $name:ident $row:ident $($field:ident)*) => {
+        impl FromRow<'_, $row> for $name {
+            fn from_row(row: &$row) -> Result<Self, sqlx::Error> {
+                Ok(Self { $($field: row.try_get(stringify!($field))?),* })
+            }
+        }
+    };
+}
+
+row!(
+    /// Where the log is.
+    HeadRow { revision: i64, chain: String }
+);
+row!(
+    /// A commit as the chain covers it.
+    SealRow { revision: i64, chain: String, previous: Option<String>, canonical: Vec<u8> }
+);
+row!(
+    /// A commit for reading.
+    HeaderRow {
+        revision: i64,
+        author: String,
+        committed_at: At,
+        message: String,
+        request_id: Option<String>,
+        changes: i32,
+        chain: String,
+    }
+);
+row!(
+    /// A document that a commit registered.
+    DocumentRow {
+        revision: i64,
+        kind: String,
+        name: String,
+        version: String,
+        digest: String,
+        document: Vec<u8>,
+    }
+);
+row!(
+    /// An entity with its state.
+    EntityRow {
+        kind: String,
+        name: String,
+        version: String,
+        digest: String,
+        owner: String,
+        registered_revision: i64,
+        registered_at: At,
+        lifecycle: String,
+        lifecycle_revision: i64,
+        lifecycle_reason: Option<String>,
+        document: Vec<u8>,
+    }
+);
+row!(
+    /// A change with what its commit says.
+    EventRow {
+        revision: i64,
+        ordinal: i32,
+        action: String,
+        kind: String,
+        name: String,
+        version: String,
+        digest: Option<String>,
+        reason: Option<String>,
+        author: String,
+        committed_at: At,
+        message: String,
+    }
+);
+
+pub(super) fn corrupt(what: impl Display, detail: impl Display) -> Error {
+    Error::Corrupt { what: what.to_string(), detail: detail.to_string() }
+}
+
+/// Revisions are stored as the database's signed integers.
+pub(super) fn revision(stored: i64) -> Result<Revision, Error> {
+    u64::try_from(stored)
+        .map(Revision)
+        .map_err(|_| corrupt(format!("revision {stored}"), "a revision cannot be negative"))
+}
+
+/// The database's signed integer for a revision.
+pub(super) fn stored(revision: Revision) -> i64 {
+    i64::try_from(revision.0).unwrap_or(i64::MAX)
+}
+
+pub(super) fn chain(what: impl Display, text: &str) -> Result<ChainHash, Error> {
+    let digest = Digest::parse(text).map_err(|e| corrupt(what, e))?;
+    Ok(ChainHash::from_bytes(*digest.as_bytes()))
+}
+
+fn document(key: &Key, digest: &str, bytes: Vec<u8>) -> Result<Arc<Document>, Error> {
+    let digest = Digest::parse(digest).map_err(|e| corrupt(key, e))?;
+    let document = Document::verify(key.kind, bytes.into(), digest).map_err(|e| corrupt(key, e))?;
+    if document.key() != key {
+        return Err(corrupt(key, format!("its document is the one of {}", document.key())));
+    }
+    Ok(Arc::new(document))
+}
+
+fn key(kind: &str, name: &str, version: &str) -> Result<Key, Error> {
+    let what = || format!("{kind}/{name}@{version}");
+    let kind = Kind::from_str(kind).map_err(|e| corrupt(what(), e))?;
+    Key::parse(kind, name, version).map_err(|e| corrupt(what(), e))
+}
+
+impl DocumentRow {
+    pub(super) fn key(&self) -> Result<Key, Error> {
+        key(&self.kind, &self.name, &self.version)
+    }
+}
+
+impl TryFrom<DocumentRow> for Arc<Document> {
+    type Error = Error;
+
+    fn try_from(row: DocumentRow) -> Result<Self, Error> {
+        document(&row.key()?, &row.digest, row.document)
+    }
+}
+
+impl TryFrom<EntityRow> for Record {
+    type Error = Error;
+
+    fn try_from(row: EntityRow) -> Result<Self, Error> {
+        let key = key(&row.kind, &row.name, &row.version)?;
+        let state = LifecycleState::from_str(&row.lifecycle).map_err(|e| corrupt(&key, e))?;
+        Ok(Self {
+            document: document(&key, &row.digest, row.document)?,
+            owner: row.owner.into(),
+            registered: revision(row.registered_revision)?,
+            registered_at: row.registered_at.0,
+            lifecycle: Lifecycle {
+                state,
+                message: row.lifecycle_reason,
+                revision: revision(row.lifecycle_revision)?,
+            },
+        })
+    }
+}
+
+impl TryFrom<HeaderRow> for StoredCommitHeader {
+    type Error = Error;
+
+    fn try_from(row: HeaderRow) -> Result<Self, Error> {
+        let revision = revision(row.revision)?;
+        let what = format!("revision {revision}");
+        Ok(Self {
+            revision,
+            author: row.author,
+            committed_at: row.committed_at.0,
+            message: row.message,
+            request_id: row.request_id,
+            changes: usize::try_from(row.changes).map_err(|e| corrupt(&what, e))?,
+            chain: chain(&what, &row.chain)?,
+        })
+    }
+}
+
+impl TryFrom<EventRow> for EntityEvent {
+    type Error = Error;
+
+    fn try_from(row: EventRow) -> Result<Self, Error> {
+        let what = format!("change {} of revision {}", row.ordinal, row.revision);
+        let action = match (row.action.as_str(), row.digest) {
+            ("register", Some(digest)) => {
+                Action::Register { digest: Digest::parse(&digest).map_err(|e| corrupt(&what, e))? }
+            }
+            ("deprecate", None) => Action::Deprecate { message: row.reason },
+            ("retire", None) => Action::Retire { message: row.reason },
+            ("restore", None) => Action::Restore,
+            (action, _) => return Err(corrupt(&what, format!("`{action}` is no action"))),
+        };
+        Ok(Self {
+            revision: revision(row.revision)?,
+            ordinal: u32::try_from(row.ordinal).map_err(|e| corrupt(&what, e))?,
+            key: key(&row.kind, &row.name, &row.version)?,
+            action,
+            author: row.author,
+            committed_at: row.committed_at.0,
+            message: row.message,
+        })
+    }
+}

@@ -1,1 +1,174 @@
-//! Under way.
+//! Makes a database ours: recognises it, migrates it, gives it its identity.
+//!
+//! Deliberately absent: the tables themselves; see `migrations/`.
+
+use std::sync::LazyLock;
+
+use registry_core::{ChainHash, RegistryId};
+use sqlx::{
+    ColumnIndex, Connection, Database, Decode, Encode, Executor, IntoArguments, SqlSafeStr, Type,
+    migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator},
+};
+use uuid::Uuid;
+
+use super::{Error, sql};
+
+/// The migrations of one kind of database, and how to see which tables there are.
+pub(super) struct Schema {
+    migrator: LazyLock<Migrator>,
+    tables: &'static str,
+}
+
+/// The newest migration that this program knows.
+pub(super) const KNOWN: i64 = 1;
+
+pub(super) static SQLITE: Schema = Schema {
+    migrator: LazyLock::new(|| {
+        migrator([("log", include_str!("../../../migrations/sqlite/0001_log.sql"))])
+    }),
+    tables: "SELECT name FROM sqlite_schema
+             WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+};
+
+pub(super) static POSTGRES: Schema = Schema {
+    migrator: LazyLock::new(|| {
+        migrator([("log", include_str!("../../../migrations/postgres/0001_log.sql"))])
+    }),
+    tables: "SELECT tablename::text FROM pg_tables
+             WHERE schemaname = current_schema() ORDER BY tablename",
+};
+
+/// Why a database did not become ours: the driver's failure, or ours.
+pub(super) enum Unprepared {
+    Driver(sqlx::Error),
+    Store(Error),
+}
+
+impl From<sqlx::Error> for Unprepared {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+/// Numbered from 1 in this order.
+fn migrator<const N: usize>(steps: [(&'static str, &'static str); N]) -> Migrator {
+    let migrations = steps.into_iter().zip(1_i64..).map(|((name, sql), version)| {
+        let no_tx = sql.starts_with("-- no-transaction");
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), no_tx)
+    });
+    let mut migrator = Migrator::with_migrations(migrations.collect());
+    // A newer program may have expanded the schema; `needs_version` says when that matters.
+    migrator.set_ignore_missing(true);
+    migrator
+}
+
+/// Recognises, migrates and names the database behind this connection.
+pub(super) async fn prepare<DB>(
+    connection: &mut DB::Connection,
+    schema: &Schema,
+    database: &str,
+) -> Result<RegistryId, Unprepared>
+where
+    DB: Database,
+    DB::Connection: Migrate,
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    for<'q> String: Encode<'q, DB> + Decode<'q, DB> + Type<DB>,
+    for<'q> i64: Decode<'q, DB> + Type<DB>,
+    usize: ColumnIndex<DB::Row>,
+{
+    let tables: Vec<(String,)> = sqlx::query_as(schema.tables).fetch_all(&mut *connection).await?;
+    let tables: Vec<String> = tables.into_iter().map(|(name,)| name).collect();
+    if recognise(&tables, database).map_err(Unprepared::Store)? == Recognised::Ours {
+        let needs: Option<(i64,)> =
+            sqlx::query_as(sql::NEEDS_VERSION).fetch_optional(&mut *connection).await?;
+        if let Some((found,)) = needs.filter(|(needs,)| *needs > KNOWN) {
+            let database = database.to_owned();
+            return Err(Unprepared::Store(Error::SchemaVersion { database, found, known: KNOWN }));
+        }
+    }
+    schema.migrator.run_direct(None, &mut *connection, false).await.map_err(explain_migration)?;
+    identify::<DB>(connection).await
+}
+
+/// Reads the registry's id, or gives it one.
+async fn identify<DB>(connection: &mut DB::Connection) -> Result<RegistryId, Unprepared>
+where
+    DB: Database,
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    for<'q> String: Encode<'q, DB> + Decode<'q, DB> + Type<DB>,
+    usize: ColumnIndex<DB::Row>,
+{
+    // Waits for whoever does the same, so that all read the id of whoever was first.
+    let mut transaction = connection.begin().await?;
+    let fresh = Uuid::now_v7().to_string();
+    sqlx::query(sql::CREATE_IDENTITY).bind(fresh).execute(&mut *transaction).await?;
+    let (id,): (String,) = sqlx::query_as(sql::IDENTITY).fetch_one(&mut *transaction).await?;
+    let registry = RegistryId::new(id);
+    let genesis = ChainHash::genesis(&registry).to_string();
+    sqlx::query(sql::CREATE_HEAD).bind(genesis).execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(registry)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Recognised {
+    Empty,
+    Ours,
+}
+
+fn recognise(tables: &[String], database: &str) -> Result<Recognised, Error> {
+    let has = |name: &str| tables.iter().any(|table| table == name);
+    if tables.iter().all(|table| table == "_sqlx_migrations") {
+        return Ok(Recognised::Empty);
+    }
+    if ["_sqlx_migrations", "registry", "head", "commits", "changes", "entities"].map(has)
+        == [true; 6]
+    {
+        return Ok(Recognised::Ours);
+    }
+    let (shown, more) = tables.split_at(tables.len().min(5));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let found = format!("the tables {}{more}", shown.join(", "));
+    Err(Error::NotOurs { database: database.to_owned(), found })
+}
+
+fn explain_migration(error: MigrateError) -> Unprepared {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            Unprepared::Driver(error)
+        }
+        other => Unprepared::Store(Error::Corrupt {
+            what: "the table _sqlx_migrations".to_owned(),
+            detail: other.to_string(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_databases_know_the_same_migrations() {
+        for schema in [&SQLITE, &POSTGRES] {
+            let versions: Vec<i64> = schema.migrator.iter().map(|m| m.version).collect();
+            assert_eq!(versions, (1..=KNOWN).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn only_an_empty_database_or_a_registry_is_taken() {
+        let judge = |tables: &[&str]| {
+            recognise(&tables.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>(), "db")
+        };
+        assert_eq!(judge(&[]), Ok(Recognised::Empty));
+        assert_eq!(judge(&["_sqlx_migrations"]), Ok(Recognised::Empty));
+        let ours = ["_sqlx_migrations", "changes", "commits", "entities", "head", "registry"];
+        assert_eq!(judge(&ours), Ok(Recognised::Ours));
+        assert!(judge(&ours[..5]).is_err());
+        let error = judge(&["a", "b", "c", "d", "e", "f", "g"]).unwrap_err().to_string();
+        assert!(error.contains("the tables a, b, c, d, e and 2 more"), "{error}");
+    }
+}

@@ -1,1 +1,106 @@
-//! Under way.
+//! The log in one SQLite file: nothing to install, one process.
+//!
+//! One connection writes, a few read beside it (WAL), and a commit is on the disk before it is
+//! acknowledged (`synchronous = FULL`). Deliberately absent: waking other processes.
+
+mod append;
+mod refusal;
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use registry_core::RegistryId;
+use sqlx::{
+    Connection as _, Sqlite, SqliteConnection, SqlitePool, Transaction,
+    pool::PoolOptions,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+};
+
+use super::{
+    Error,
+    schema::{self, Unprepared},
+};
+
+/// How long a statement waits for another process that writes the file.
+const BUSY: Duration = Duration::from_secs(10);
+/// How long an operation waits for one of our own connections.
+const ACQUIRE: Duration = Duration::from_secs(15);
+const READERS: u32 = 4;
+/// Per connection, in KiB, negative as SQLite wants it.
+const CACHE: &str = "-16384";
+
+/// An open SQLite file.
+#[derive(Debug, Clone)]
+pub(super) struct SqliteStore {
+    name: Arc<str>,
+    writer: SqlitePool,
+    readers: SqlitePool,
+}
+
+impl SqliteStore {
+    pub(super) async fn open(path: &Path, name: String) -> Result<(Self, RegistryId), Error> {
+        create_directory(path, &name)?;
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY)
+            .pragma("cache_size", CACHE);
+        let unopened = |e: sqlx::Error| refusal::explain_open(&name, &e);
+        let mut connection = SqliteConnection::connect_with(&options).await.map_err(unopened)?;
+        let registry = schema::prepare::<Sqlite>(&mut connection, &schema::SQLITE, &name)
+            .await
+            .map_err(|unprepared| match unprepared {
+                Unprepared::Driver(error) => unopened(error),
+                Unprepared::Store(error) => error,
+            })?;
+        connection.close().await.map_err(unopened)?;
+        let pool = || {
+            PoolOptions::new()
+                .acquire_timeout(ACQUIRE)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                .test_before_acquire(false)
+        };
+        let reading = options.clone().pragma("query_only", "on");
+        let store = Self {
+            writer: pool().max_connections(1).connect_lazy_with(options),
+            readers: pool().max_connections(READERS).connect_lazy_with(reading),
+            name: name.into(),
+        };
+        Ok((store, registry))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn reader(&self) -> &SqlitePool {
+        &self.readers
+    }
+
+    pub(super) async fn begin_read(&self) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
+        self.readers.begin().await
+    }
+
+    pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
+        refusal::explain(&self.name, error)
+    }
+}
+
+/// Creates what is missing of the path, and says early what SQLite would say unclearly.
+fn create_directory(path: &Path, name: &str) -> Result<(), Error> {
+    let config = |detail: String, help| Error::Config { database: name.to_owned(), detail, help };
+    if path.is_dir() {
+        let detail = format!("{} is a directory", path.display());
+        return Err(config(detail, "name a file inside it"));
+    }
+    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    fs::create_dir_all(parent).map_err(|e| {
+        let detail = format!("the directory {} cannot be created: {e}", parent.display());
+        config(detail, "create it, or name a path that this program may write")
+    })
+}

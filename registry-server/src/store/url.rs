@@ -76,13 +76,11 @@ impl fmt::Display for DatabaseUrl {
             Target::Postgres(options) => {
                 let user = options.get_username();
                 let name = options.get_database().unwrap_or(user);
-                match options.get_socket() {
-                    Some(socket) => write!(f, "postgres://{user}@[{}]/{name}", socket.display()),
-                    None => {
-                        let (host, port) = (options.get_host(), options.get_port());
-                        write!(f, "postgres://{user}@{host}:{port}/{name}")
-                    }
+                if let Some(socket) = options.get_socket() {
+                    return write!(f, "postgres://{user}@[{}]/{name}", socket.display());
                 }
+                let (host, port) = (options.get_host(), options.get_port());
+                write!(f, "postgres://{user}@{host}:{port}/{name}")
             }
         }
     }

@@ -1,0 +1,75 @@
+//! How a point in time is kept: `timestamptz` in Postgres, RFC 3339 text in SQLite.
+//!
+//! Both can be read and compared by hand. Deliberately absent: the clock.
+
+use registry_core::Timestamp;
+use sqlx::{
+    Database, Decode, Encode, Postgres, Sqlite, Type,
+    encode::IsNull,
+    error::BoxDynError,
+    postgres::{PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef, types::Oid},
+    sqlite::{SqliteTypeInfo, SqliteValueRef},
+};
+
+/// A time in a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct At(pub(super) Timestamp);
+
+/// 2000-01-01T00:00:00Z, where Postgres begins to count microseconds.
+const POSTGRES_EPOCH_MILLIS: i64 = 946_684_800_000;
+
+impl Type<Sqlite> for At {
+    fn type_info() -> SqliteTypeInfo {
+        <str as Type<Sqlite>>::type_info()
+    }
+
+    fn compatible(ty: &SqliteTypeInfo) -> bool {
+        <str as Type<Sqlite>>::compatible(ty)
+    }
+}
+
+impl Encode<'_, Sqlite> for At {
+    fn encode_by_ref(
+        &self,
+        buffer: &mut <Sqlite as Database>::ArgumentBuffer,
+    ) -> Result<IsNull, BoxDynError> {
+        Encode::<Sqlite>::encode(self.0.to_string(), buffer)
+    }
+}
+
+impl<'r> Decode<'r, Sqlite> for At {
+    fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
+        Ok(Self(Timestamp::parse(<&str as Decode<Sqlite>>::decode(value)?)?))
+    }
+}
+
+impl Type<Postgres> for At {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Oid(1184))
+    }
+}
+
+impl PgHasArrayType for At {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Oid(1185))
+    }
+}
+
+impl Encode<'_, Postgres> for At {
+    fn encode_by_ref(
+        &self,
+        buffer: &mut <Postgres as Database>::ArgumentBuffer,
+    ) -> Result<IsNull, BoxDynError> {
+        Encode::<Postgres>::encode((self.0.as_millis() - POSTGRES_EPOCH_MILLIS) * 1000, buffer)
+    }
+}
+
+impl<'r> Decode<'r, Postgres> for At {
+    fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
+        if value.format() != PgValueFormat::Binary {
+            return Err("a time came as text".into());
+        }
+        let micros = <i64 as Decode<Postgres>>::decode(value)?;
+        Ok(Self(Timestamp::from_millis(micros.div_euclid(1000) + POSTGRES_EPOCH_MILLIS)))
+    }
+}

@@ -1,0 +1,202 @@
+//! Commits laid out as the rows that an append writes.
+//!
+//! A lifecycle change of an entity that the same batch registers goes into the entity's own row,
+//! so that no row is written twice. Deliberately absent: SQL.
+
+use std::collections::HashMap;
+
+use registry_core::{
+    Action, ChainHash, Change, Document, Key, LifecycleState, Revision, SealedCommit,
+};
+
+use super::{at::At, row::stored};
+
+/// What one append writes.
+pub(super) struct Batch<'a> {
+    pub(super) head: Revision,
+    pub(super) chain: ChainHash,
+    pub(super) commits: Vec<NewCommit<'a>>,
+    pub(super) changes: Vec<NewChange<'a>>,
+    pub(super) entities: Vec<NewEntity<'a>>,
+    pub(super) lifecycles: Vec<NewLifecycle<'a>>,
+}
+
+pub(super) struct NewCommit<'a> {
+    pub(super) revision: i64,
+    pub(super) author: &'a str,
+    pub(super) committed_at: At,
+    pub(super) message: &'a str,
+    pub(super) request_id: Option<&'a str>,
+    pub(super) changes: i32,
+    pub(super) chain: String,
+    pub(super) canonical: &'a [u8],
+}
+
+pub(super) struct NewKey<'a> {
+    pub(super) kind: &'static str,
+    pub(super) name: &'a str,
+    pub(super) version: String,
+}
+
+pub(super) struct NewChange<'a> {
+    pub(super) revision: i64,
+    pub(super) ordinal: i32,
+    pub(super) action: &'static str,
+    pub(super) key: NewKey<'a>,
+    pub(super) digest: Option<String>,
+    pub(super) reason: Option<&'a str>,
+}
+
+pub(super) struct NewEntity<'a> {
+    pub(super) key: NewKey<'a>,
+    pub(super) digest: String,
+    pub(super) owner: &'a str,
+    pub(super) registered_revision: i64,
+    pub(super) state: NewState<'a>,
+    pub(super) document: &'a [u8],
+}
+
+pub(super) struct NewLifecycle<'a> {
+    pub(super) key: NewKey<'a>,
+    pub(super) state: NewState<'a>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct NewState<'a> {
+    pub(super) lifecycle: &'static str,
+    pub(super) revision: i64,
+    pub(super) reason: Option<&'a str>,
+}
+
+impl<'a> NewKey<'a> {
+    fn new(key: &'a Key) -> Self {
+        let Key { kind, name, version } = key;
+        Self { kind: kind.as_str(), name: name.as_str(), version: version.to_string() }
+    }
+}
+
+impl<'a> NewState<'a> {
+    fn after(action: &'a Action, revision: i64) -> Self {
+        let state = match action {
+            Action::Register { .. } | Action::Restore => LifecycleState::Active,
+            Action::Deprecate { .. } => LifecycleState::Deprecated,
+            Action::Retire { .. } => LifecycleState::Retired,
+        };
+        Self { lifecycle: state.as_str(), revision, reason: action.message() }
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// Lays out commits that follow on `expected`. `None`: there are none. An error says where
+    /// they do not follow on each other.
+    pub(super) fn new(
+        expected: Revision,
+        commits: &'a [SealedCommit],
+    ) -> Result<Option<Self>, String> {
+        let Some(last) = commits.last() else { return Ok(None) };
+        check_order(expected, commits)?;
+        let (mut changes, mut states) = (Vec::new(), States::default());
+        for sealed in commits {
+            let revision = stored(sealed.revision());
+            let mut documents = sealed.documents().iter();
+            for (change, ordinal) in sealed.commit().changes.iter().zip(0_i32..) {
+                changes.push(new_change(revision, ordinal, change));
+                // `SealedCommit` proves that each registration comes with its document.
+                let document = match change.action {
+                    Action::Register { .. } => documents.next(),
+                    _ => None,
+                };
+                states.change(revision, change, document.map(|d| (&**d, &*sealed.commit().author)));
+            }
+        }
+        Ok(Some(Self {
+            head: last.revision(),
+            chain: last.chain(),
+            commits: commits.iter().map(new_commit).collect(),
+            changes,
+            entities: states.entities,
+            lifecycles: states.lifecycles,
+        }))
+    }
+}
+
+/// The log is for ever, so whatever would tear it is refused before it is written.
+fn check_order(expected: Revision, commits: &[SealedCommit]) -> Result<(), String> {
+    let mut head = expected;
+    for sealed in commits {
+        if sealed.revision() != head.next() {
+            return Err(format!("revision {} cannot follow revision {head}", sealed.revision()));
+        }
+        head = sealed.revision();
+    }
+    for pair in commits.windows(2) {
+        if pair[0].chain().then(pair[1].bytes()) != pair[1].chain() {
+            return Err(format!(
+                "revision {} is not chained to the one before",
+                pair[1].revision()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn new_commit(sealed: &SealedCommit) -> NewCommit<'_> {
+    let commit = sealed.commit();
+    NewCommit {
+        revision: stored(commit.revision),
+        author: &commit.author,
+        committed_at: At(commit.committed_at),
+        message: &commit.message,
+        request_id: commit.request_id.as_deref(),
+        changes: i32::try_from(commit.changes.len()).unwrap_or(i32::MAX),
+        chain: sealed.chain().to_string(),
+        canonical: sealed.bytes(),
+    }
+}
+
+fn new_change(revision: i64, ordinal: i32, Change { key, action }: &Change) -> NewChange<'_> {
+    let digest = match action {
+        Action::Register { digest } => Some(digest.to_string()),
+        Action::Deprecate { .. } | Action::Retire { .. } | Action::Restore => None,
+    };
+    let (key, reason) = (NewKey::new(key), action.message());
+    NewChange { revision, ordinal, action: action.as_str(), key, digest, reason }
+}
+
+/// The states that entities end up in, each once.
+#[derive(Default)]
+struct States<'a> {
+    entities: Vec<NewEntity<'a>>,
+    lifecycles: Vec<NewLifecycle<'a>>,
+    entity_at: HashMap<&'a Key, usize>,
+    lifecycle_at: HashMap<&'a Key, usize>,
+}
+
+impl<'a> States<'a> {
+    fn change(
+        &mut self,
+        revision: i64,
+        Change { key, action }: &'a Change,
+        registered: Option<(&'a Document, &'a str)>,
+    ) {
+        let state = NewState::after(action, revision);
+        if let Some((document, owner)) = registered {
+            self.entity_at.insert(key, self.entities.len());
+            self.entities.push(NewEntity {
+                key: NewKey::new(key),
+                digest: document.digest().to_string(),
+                owner,
+                registered_revision: revision,
+                state,
+                document: document.bytes(),
+            });
+        } else if let Some(at) = self.entity_at.get(key) {
+            self.entities[*at].state = state;
+        } else if let Some(at) = self.lifecycle_at.get(key) {
+            self.lifecycles[*at].state = state;
+        } else {
+            self.lifecycle_at.insert(key, self.lifecycles.len());
+            self.lifecycles.push(NewLifecycle { key: NewKey::new(key), state });
+        }
+    }
+}

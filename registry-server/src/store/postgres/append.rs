@@ -1,0 +1,105 @@
+//! Appending to Postgres: one statement, see `append.sql`.
+//!
+//! Deliberately absent: retries; whoever calls knows whether the commits are still right.
+
+use registry_core::Revision;
+use sqlx::{
+    Postgres,
+    postgres::{PgArguments, PgBindIterExt as _},
+    query::Query,
+};
+
+use super::PostgresStore;
+use crate::store::{
+    backend::{Appended, Refusal},
+    batch::{Batch, NewChange, NewCommit, NewEntity, NewLifecycle},
+    row::{HeadRow, corrupt, revision, stored},
+    sql,
+};
+
+type Append<'q> = Query<'q, Postgres, PgArguments>;
+
+impl PostgresStore {
+    pub(in crate::store) async fn append(
+        &self,
+        expected: Revision,
+        batch: &Batch<'_>,
+    ) -> Result<Appended, Refusal> {
+        let refused = |e: sqlx::Error| super::refusal::refusal(&self.name, &e);
+        let append = sqlx::query(include_str!("append.sql"));
+        let append = bind_head(append, expected, batch);
+        let append = bind_commits(append, &batch.commits);
+        let append = bind_entities(append, &batch.entities);
+        let append = bind_changes(append, &batch.changes);
+        let append = bind_lifecycles(append, &batch.lifecycles);
+        let done = append.execute(&self.pool).await.map_err(refused)?;
+        if done.rows_affected() == 1 {
+            return Ok(Appended::Yes);
+        }
+        let head: HeadRow =
+            sqlx::query_as(sql::HEAD).fetch_one(&self.pool).await.map_err(refused)?;
+        if head.revision != stored(expected) {
+            return revision(head.revision).map(Appended::HeadMoved).map_err(Refusal::Store);
+        }
+        let detail = format!("revision {} is not the one that was read", head.revision);
+        Err(Refusal::Store(corrupt("the table head", detail)))
+    }
+}
+
+fn bind_head<'q>(append: Append<'q>, expected: Revision, batch: &Batch<'_>) -> Append<'q> {
+    let first = batch.commits.first();
+    append
+        .bind(stored(expected))
+        .bind(stored(batch.head))
+        .bind(batch.chain.to_string())
+        .bind(first.map(|commit| commit.canonical.to_vec()))
+        .bind(first.map(|commit| commit.chain.clone()))
+}
+
+fn bind_commits<'q>(append: Append<'q>, commits: &'q [NewCommit<'_>]) -> Append<'q> {
+    append
+        .bind(commits.iter().map(|c| c.revision).bind_iter())
+        .bind(commits.iter().map(|c| c.author).bind_iter())
+        .bind(commits.iter().map(|c| c.committed_at).bind_iter())
+        .bind(commits.iter().map(|c| c.message).bind_iter())
+        .bind(commits.iter().map(|c| c.request_id).bind_iter())
+        .bind(commits.iter().map(|c| c.changes).bind_iter())
+        .bind(commits.iter().map(|c| c.chain.as_str()).bind_iter())
+        .bind(commits.iter().map(|c| c.canonical).bind_iter())
+}
+
+fn bind_entities<'q>(append: Append<'q>, entities: &'q [NewEntity<'_>]) -> Append<'q> {
+    append
+        .bind(entities.iter().map(|e| e.key.kind).bind_iter())
+        .bind(entities.iter().map(|e| e.key.name).bind_iter())
+        .bind(entities.iter().map(|e| e.key.version.as_str()).bind_iter())
+        .bind(entities.iter().map(|e| e.digest.as_str()).bind_iter())
+        .bind(entities.iter().map(|e| e.owner).bind_iter())
+        .bind(entities.iter().map(|e| e.registered_revision).bind_iter())
+        .bind(entities.iter().map(|e| e.state.lifecycle).bind_iter())
+        .bind(entities.iter().map(|e| e.state.revision).bind_iter())
+        .bind(entities.iter().map(|e| e.state.reason).bind_iter())
+        .bind(entities.iter().map(|e| e.document).bind_iter())
+}
+
+fn bind_changes<'q>(append: Append<'q>, changes: &'q [NewChange<'_>]) -> Append<'q> {
+    append
+        .bind(changes.iter().map(|c| c.revision).bind_iter())
+        .bind(changes.iter().map(|c| c.ordinal).bind_iter())
+        .bind(changes.iter().map(|c| c.action).bind_iter())
+        .bind(changes.iter().map(|c| c.key.kind).bind_iter())
+        .bind(changes.iter().map(|c| c.key.name).bind_iter())
+        .bind(changes.iter().map(|c| c.key.version.as_str()).bind_iter())
+        .bind(changes.iter().map(|c| c.digest.as_deref()).bind_iter())
+        .bind(changes.iter().map(|c| c.reason).bind_iter())
+}
+
+fn bind_lifecycles<'q>(append: Append<'q>, lifecycles: &'q [NewLifecycle<'_>]) -> Append<'q> {
+    append
+        .bind(lifecycles.iter().map(|l| l.key.kind).bind_iter())
+        .bind(lifecycles.iter().map(|l| l.key.name).bind_iter())
+        .bind(lifecycles.iter().map(|l| l.key.version.as_str()).bind_iter())
+        .bind(lifecycles.iter().map(|l| l.state.lifecycle).bind_iter())
+        .bind(lifecycles.iter().map(|l| l.state.revision).bind_iter())
+        .bind(lifecycles.iter().map(|l| l.state.reason).bind_iter())
+}

@@ -1,0 +1,40 @@
+-- Appends commits in one statement, so in one transaction and one round trip.
+--
+-- Moving the head takes its row's lock, which holds until the commit: the next append waits, so
+-- commits become visible in revision order. The head moves only from the revision that the caller
+-- knows, and only if the first commit is chained to it; else no row comes back and nothing is done.
+WITH moved AS (
+    UPDATE head SET revision = $2, chain = $3
+    WHERE revision = $1
+      AND sha256(decode(substr(chain, 8), 'hex') || $4) = decode(substr($5, 8), 'hex')
+    RETURNING revision
+), new_commits AS (
+    INSERT INTO commits
+        (revision, author, committed_at, message, request_id, changes, chain, canonical)
+    SELECT new.* FROM moved, unnest(
+        $6::bigint[], $7::text[], $8::timestamptz[], $9::text[], $10::text[], $11::integer[],
+        $12::text[], $13::bytea[]
+    ) AS new
+), new_entities AS (
+    INSERT INTO entities
+        (kind, name, version, digest, owner, registered_revision, lifecycle, lifecycle_revision,
+         lifecycle_reason, document)
+    SELECT new.* FROM moved, unnest(
+        $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[],
+        $20::text[], $21::bigint[], $22::text[], $23::bytea[]
+    ) AS new
+), new_changes AS (
+    INSERT INTO changes (revision, ordinal, action, kind, name, version, digest, reason)
+    SELECT new.* FROM moved, unnest(
+        $24::bigint[], $25::integer[], $26::text[], $27::text[], $28::text[], $29::text[],
+        $30::text[], $31::text[]
+    ) AS new
+), new_lifecycles AS (
+    UPDATE entities
+    SET lifecycle = new.lifecycle, lifecycle_revision = new.revision, lifecycle_reason = new.reason
+    FROM moved, unnest(
+        $32::text[], $33::text[], $34::text[], $35::text[], $36::bigint[], $37::text[]
+    ) AS new (kind, name, version, lifecycle, revision, reason)
+    WHERE entities.kind = new.kind AND entities.name = new.name AND entities.version = new.version
+)
+SELECT pg_notify('registry_commits', revision::text) FROM moved

@@ -1,0 +1,88 @@
+//! The queries that both databases understand as they are.
+//!
+//! Deliberately absent: the append, which each database does in its own best way.
+
+/// Where the log is.
+pub(super) const HEAD: &str = "SELECT revision, chain FROM head";
+
+/// The chain hash of one commit: $1 revision.
+pub(super) const CHAIN: &str = "SELECT chain FROM commits WHERE revision = $1";
+
+/// How many entities there should be.
+pub(super) const REGISTRATIONS: &str = "SELECT count(*) FROM changes WHERE action = 'register'";
+
+/// A page of the current state: $1 kind, $2 name, $3 version of the last entity before, $4 limit.
+pub(super) const ENTITIES: &str = "
+    SELECT e.kind, e.name, e.version, e.digest, e.owner, e.registered_revision,
+           c.committed_at AS registered_at, e.lifecycle, e.lifecycle_revision, e.lifecycle_reason,
+           e.document
+    FROM entities e JOIN commits c ON c.revision = e.registered_revision
+    WHERE (e.kind, e.name, e.version) > ($1, $2, $3)
+    ORDER BY e.kind, e.name, e.version
+    LIMIT $4";
+
+/// A page of commits that ends early where it has many changes: $1 after, $2 before, $3 limit,
+/// $4 how many changes are enough, $5 author.
+macro_rules! page {
+    ($order:literal, $filter:literal) => {
+        concat!(
+            "SELECT c.revision, c.chain, p.chain AS previous, c.canonical
+             FROM (SELECT revision, sum(changes) OVER (ORDER BY revision ",
+            $order,
+            ") - changes AS sooner
+                   FROM (SELECT revision, changes FROM commits
+                         WHERE revision > $1 AND revision < $2 ",
+            $filter,
+            " ORDER BY revision ",
+            $order,
+            " LIMIT $3) AS page) AS sized
+             JOIN commits c ON c.revision = sized.revision
+             LEFT JOIN commits p ON p.revision = c.revision - 1
+             WHERE sized.sooner < $4
+             ORDER BY c.revision ",
+            $order
+        )
+    };
+}
+
+pub(super) const OLDEST_COMMITS: &str = page!("ASC", "");
+pub(super) const NEWEST_COMMITS: &str = page!("DESC", "");
+pub(super) const OLDEST_COMMITS_BY: &str = page!("ASC", "AND author = $5");
+pub(super) const NEWEST_COMMITS_BY: &str = page!("DESC", "AND author = $5");
+
+/// The documents that commits registered, in the order of their changes: $1 after, $2 up to.
+pub(super) const DOCUMENTS: &str = "
+    SELECT ch.revision, kind, name, version, e.digest, e.document
+    FROM changes ch JOIN entities e USING (kind, name, version)
+    WHERE ch.revision > $1 AND ch.revision <= $2 AND ch.action = 'register'
+    ORDER BY ch.revision, ch.ordinal";
+
+/// The commit of a request: $1 request id.
+pub(super) const REQUEST: &str = "
+    SELECT revision, author, committed_at, message, request_id, changes, chain
+    FROM commits WHERE request_id = $1";
+
+/// The changes of one name: $1 kind, $2 name, $3 version or null, $4 revision and $5 ordinal of
+/// the change before, $6 limit.
+pub(super) const HISTORY: &str = "
+    SELECT ch.revision, ch.ordinal, ch.action, ch.kind, ch.name, ch.version, ch.digest, ch.reason,
+           c.author, c.committed_at, c.message
+    FROM changes ch JOIN commits c ON c.revision = ch.revision
+    WHERE ch.kind = $1 AND ch.name = $2 AND (CAST($3 AS text) IS NULL OR ch.version = $3)
+      AND (ch.revision, ch.ordinal) > ($4, $5)
+    ORDER BY ch.revision, ch.ordinal
+    LIMIT $6";
+
+/// What says which registry this is.
+pub(super) const IDENTITY: &str = "SELECT id FROM registry";
+
+/// The oldest schema version that a program must know.
+pub(super) const NEEDS_VERSION: &str = "SELECT needs_version FROM registry";
+
+/// Makes a new database a registry: $1 id.
+pub(super) const CREATE_IDENTITY: &str =
+    "INSERT INTO registry (id) VALUES ($1) ON CONFLICT DO NOTHING";
+
+/// Starts the log of a new registry: $1 chain hash before the first commit.
+pub(super) const CREATE_HEAD: &str =
+    "INSERT INTO head (revision, chain) VALUES (0, $1) ON CONFLICT DO NOTHING";

@@ -1,0 +1,157 @@
+//! Appending to a SQLite file: one immediate transaction, many rows a statement.
+//!
+//! Deliberately absent: retries; whoever calls knows whether the commits are still right.
+
+use registry_core::Revision;
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
+
+use super::SqliteStore;
+use crate::store::{
+    backend::{Appended, Refusal},
+    batch::{Batch, NewKey},
+    row::{HeadRow, chain, corrupt, revision, stored},
+    sql,
+};
+
+/// Rows a statement: enough that the hop to SQLite's thread no longer counts.
+const ROWS: usize = 250;
+
+impl SqliteStore {
+    pub(in crate::store) async fn append(
+        &self,
+        expected: Revision,
+        batch: &Batch<'_>,
+    ) -> Result<Appended, Refusal> {
+        let refused = |e: sqlx::Error| super::refusal::refusal(&self.name, &e);
+        let mut transaction = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(refused)?;
+        let head: HeadRow =
+            sqlx::query_as(sql::HEAD).fetch_one(&mut *transaction).await.map_err(refused)?;
+        if head.revision != stored(expected) {
+            return revision(head.revision).map(Appended::HeadMoved).map_err(Refusal::Store);
+        }
+        check_chain(&head, batch)?;
+        write(&mut transaction, batch).await.map_err(refused)?;
+        transaction.commit().await.map_err(refused)?;
+        Ok(Appended::Yes)
+    }
+}
+
+/// The head must be the commit that the first new one was sealed after, not only have its number.
+fn check_chain(head: &HeadRow, batch: &Batch<'_>) -> Result<(), Refusal> {
+    let what = "the table head";
+    let previous = chain(what, &head.chain).map_err(Refusal::Store)?;
+    match batch.commits.first() {
+        Some(first) if previous.then(first.canonical).to_string() != first.chain => {
+            let detail = format!("revision {} is not the one that was read", head.revision);
+            Err(Refusal::Store(corrupt(what, detail)))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn write(connection: &mut SqliteConnection, batch: &Batch<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE head SET revision = $1, chain = $2")
+        .bind(stored(batch.head))
+        .bind(batch.chain.to_string())
+        .execute(&mut *connection)
+        .await?;
+    insert_commits(connection, batch).await?;
+    insert_entities(connection, batch).await?;
+    insert_changes(connection, batch).await?;
+    for lifecycle in &batch.lifecycles {
+        let NewKey { kind, name, version } = &lifecycle.key;
+        sqlx::query(
+            "UPDATE entities SET lifecycle = $1, lifecycle_revision = $2, lifecycle_reason = $3
+             WHERE kind = $4 AND name = $5 AND version = $6",
+        )
+        .bind(lifecycle.state.lifecycle)
+        .bind(lifecycle.state.revision)
+        .bind(lifecycle.state.reason)
+        .bind(*kind)
+        .bind(*name)
+        .bind(version.as_str())
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn insert_commits(
+    connection: &mut SqliteConnection,
+    batch: &Batch<'_>,
+) -> Result<(), sqlx::Error> {
+    for chunk in batch.commits.chunks(ROWS) {
+        QueryBuilder::<Sqlite>::new(
+            "INSERT INTO commits
+             (revision, author, committed_at, message, request_id, changes, chain, canonical) ",
+        )
+        .push_values(chunk, |mut row, commit| {
+            row.push_bind(commit.revision)
+                .push_bind(commit.author)
+                .push_bind(commit.committed_at)
+                .push_bind(commit.message)
+                .push_bind(commit.request_id)
+                .push_bind(commit.changes)
+                .push_bind(commit.chain.as_str())
+                .push_bind(commit.canonical);
+        })
+        .build()
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn insert_entities(
+    connection: &mut SqliteConnection,
+    batch: &Batch<'_>,
+) -> Result<(), sqlx::Error> {
+    for chunk in batch.entities.chunks(ROWS) {
+        QueryBuilder::<Sqlite>::new(
+            "INSERT INTO entities (kind, name, version, digest, owner, registered_revision,
+             lifecycle, lifecycle_revision, lifecycle_reason, document) ",
+        )
+        .push_values(chunk, |mut row, entity| {
+            row.push_bind(entity.key.kind)
+                .push_bind(entity.key.name)
+                .push_bind(entity.key.version.as_str())
+                .push_bind(entity.digest.as_str())
+                .push_bind(entity.owner)
+                .push_bind(entity.registered_revision)
+                .push_bind(entity.state.lifecycle)
+                .push_bind(entity.state.revision)
+                .push_bind(entity.state.reason)
+                .push_bind(entity.document);
+        })
+        .build()
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn insert_changes(
+    connection: &mut SqliteConnection,
+    batch: &Batch<'_>,
+) -> Result<(), sqlx::Error> {
+    for chunk in batch.changes.chunks(ROWS) {
+        QueryBuilder::<Sqlite>::new(
+            "INSERT INTO changes
+             (revision, ordinal, action, kind, name, version, digest, reason) ",
+        )
+        .push_values(chunk, |mut row, change| {
+            row.push_bind(change.revision)
+                .push_bind(change.ordinal)
+                .push_bind(change.action)
+                .push_bind(change.key.kind)
+                .push_bind(change.key.name)
+                .push_bind(change.key.version.as_str())
+                .push_bind(change.digest.as_deref())
+                .push_bind(change.reason);
+        })
+        .build()
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! What SQLite's result codes mean to us.
+//!
+//! Deliberately absent: codes that only a bug could bring; they are [`Error::Refused`].
+
+use crate::store::{Error, backend::Refusal};
+
+const BUSY: i32 = 5;
+const LOCKED: i32 = 6;
+const READ_ONLY: i32 = 8;
+const IO_ERROR: i32 = 10;
+const CORRUPT: i32 = 11;
+const FULL: i32 = 13;
+const CANNOT_OPEN: i32 = 14;
+const NOT_A_DATABASE: i32 = 26;
+
+/// The primary result code.
+fn code(error: &sqlx::Error) -> Option<i32> {
+    let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(extended & 0xff)
+}
+
+/// A failure of an open database.
+pub(super) fn explain(database: &str, error: &sqlx::Error) -> Error {
+    let (database, detail) = (database.to_owned(), error.to_string());
+    match code(error) {
+        Some(READ_ONLY) => Error::ReadOnly { database, detail },
+        Some(FULL) => Error::Full { database, detail },
+        Some(CORRUPT | NOT_A_DATABASE) => Error::Corrupt { what: database, detail },
+        Some(BUSY | LOCKED | IO_ERROR | CANNOT_OPEN) => Error::Unavailable { database, detail },
+        Some(_) => Error::Refused { database, detail },
+        None => explain_driver(database, error),
+    }
+}
+
+/// A failure of opening it.
+pub(super) fn explain_open(database: &str, error: &sqlx::Error) -> Error {
+    let (name, detail) = (database.to_owned(), error.to_string());
+    match code(error) {
+        Some(NOT_A_DATABASE) => {
+            Error::NotOurs { database: name, found: "a file that is no SQLite database".to_owned() }
+        }
+        Some(CANNOT_OPEN) => Error::Config {
+            database: name,
+            detail,
+            help: "check that the path exists and that this program may write the file and its \
+                   directory",
+        },
+        _ => explain(database, error),
+    }
+}
+
+/// What the driver says without SQLite.
+fn explain_driver(database: String, error: &sqlx::Error) -> Error {
+    let detail = error.to_string();
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => Error::Unavailable { database, detail },
+        sqlx::Error::RowNotFound => Error::Corrupt { what: "the table head".to_owned(), detail },
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
+            Error::Corrupt { what: database, detail }
+        }
+        _ => Error::Refused { database, detail },
+    }
+}
+
+/// A failure while appending; SQLite names the columns of the constraint in its message.
+pub(super) fn refusal(database: &str, error: &sqlx::Error) -> Refusal {
+    let taken = error
+        .as_database_error()
+        .is_some_and(|e| e.is_unique_violation() && e.message().contains("commits.request_id"));
+    if taken { Refusal::RequestId } else { Refusal::Store(explain(database, error)) }
+}
