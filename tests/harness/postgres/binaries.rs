@@ -1,0 +1,72 @@
+//! Finds PostgreSQL's programs, and installs them where that is possible and nobody minds.
+//!
+//! Deliberately absent: building or downloading them otherwise than through the system's packages.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+/// The directory that has both `initdb` and `postgres`.
+pub(super) fn directory() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| find().unwrap_or_else(install))
+}
+
+/// The newest version of the usual places, then the search path.
+fn find() -> Option<PathBuf> {
+    let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .collect();
+    versions.sort_by_key(|bin| {
+        let version = bin.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        std::cmp::Reverse(version.and_then(|version| version.parse::<f32>().ok()).map(f32::to_bits))
+    });
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    versions
+        .into_iter()
+        .chain(std::env::split_paths(&path))
+        .find(|dir| dir.join("initdb").is_file() && dir.join("postgres").is_file())
+}
+
+fn install() -> PathBuf {
+    assert!(
+        is_root() && Path::new("/etc/debian_version").exists(),
+        "PostgreSQL is not installed: install the package `postgresql`, or set DATABASE_URL to a \
+         server on which the tests may create databases"
+    );
+    for arguments in
+        [&["update"][..], &["install", "-y", "--no-install-recommends", "postgresql"][..]]
+    {
+        let mut command = Command::new("apt-get");
+        let status = command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "PostgreSQL is not installed, and `apt-get {}` failed: install the package \
+             `postgresql` by hand, or set DATABASE_URL",
+            arguments.join(" ")
+        );
+    }
+    find().expect("the package postgresql brings initdb and postgres")
+}
+
+/// Whether this process is root, which Postgres refuses to run as.
+pub(super) fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
+}
+
+/// The ids of the user that runs Postgres when this process is root.
+pub(super) fn unprivileged() -> (u32, u32) {
+    const NOBODY: (u32, u32) = (65534, 65534);
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let ids = |line: &str| {
+        let mut fields = line.strip_prefix("postgres:")?.split(':').skip(1);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    users.lines().find_map(ids).unwrap_or(NOBODY)
+}
