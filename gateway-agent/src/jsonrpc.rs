@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use self::{
-    object::{InvalidObject, Member, Object, ObjectWriter},
+    object::{InvalidObject, Member, Object, ObjectWriter, write_string},
     write::{error, notification, request, result},
 };
 

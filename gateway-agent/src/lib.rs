@@ -7,3 +7,4 @@
 pub mod config;
 pub mod jsonrpc;
 pub mod permit;
+pub mod upstream;

@@ -138,8 +138,8 @@ impl ObjectWriter {
     }
 }
 
-/// Appends a JSON string.
-pub(super) fn write_string(out: &mut Vec<u8>, text: &str) {
+/// Appends a JSON string, escaped where needed.
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text)
         .expect("a string always serializes, and a Vec always takes it");
 }

@@ -1,0 +1,183 @@
+//! What the targets list: every tool's definition, raw, by server and name.
+//!
+//! Deliberately absent: asking for it, and what of it an agent may see.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use registry_core::Key;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    error::{Breach, Error},
+    header::{self, InvalidAnnotation, Mirror},
+};
+
+/// Most tools that one server may list.
+const MAX_TOOLS: usize = 10_000;
+
+/// What every target lists.
+#[derive(Debug, Clone, Default)]
+pub struct Definitions(HashMap<Key, Arc<Tools>>);
+
+impl Definitions {
+    /// What one server lists; nothing as long as it was never reached.
+    pub fn find(&self, server: &Key) -> Option<&Arc<Tools>> {
+        self.0.get(server)
+    }
+
+    /// The raw definition of one tool.
+    pub fn find_tool(&self, server: &Key, tool: &str) -> Option<&RawValue> {
+        self.find(server)?.find(tool)
+    }
+
+    /// Puts in what a server lists now, and says whether that is something else.
+    pub(super) fn replace(&mut self, server: &Key, tools: Arc<Tools>) -> bool {
+        if self.0.get(server).is_some_and(|known| *known == tools) {
+            return false;
+        }
+        self.0.insert(server.clone(), tools);
+        true
+    }
+}
+
+/// The tools of one server.
+#[derive(Debug, Default)]
+pub struct Tools(BTreeMap<Box<str>, Tool>);
+
+#[derive(Debug)]
+struct Tool {
+    definition: Box<RawValue>,
+    mirrors: Vec<Mirror>,
+}
+
+impl PartialEq for Tools {
+    fn eq(&self, other: &Self) -> bool {
+        let texts = |tools: &'_ Self| -> Vec<(Box<str>, String)> {
+            let text = |tool: &Tool| tool.definition.get().to_owned();
+            tools.0.iter().map(|(name, tool)| (name.clone(), text(tool))).collect()
+        };
+        texts(self) == texts(other)
+    }
+}
+
+impl Tools {
+    /// The raw definition of one tool, as the server gives it.
+    pub fn find(&self, tool: &str) -> Option<&RawValue> {
+        self.0.get(tool).map(|tool| &*tool.definition)
+    }
+
+    /// All tools in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, tool)| (name.as_ref(), &*tool.definition))
+    }
+
+    /// What of its arguments a tool wants mirrored into headers.
+    pub(super) fn mirrors(&self, tool: &str) -> &[Mirror] {
+        self.0.get(tool).map_or(&[], |tool| &tool.mirrors)
+    }
+
+    /// Adds a page of `tools/list`, and gives the cursor of the next one. A tool that cannot be
+    /// used is left out, with a warning.
+    pub(super) fn add_page(
+        &mut self,
+        server: &Key,
+        page: &RawValue,
+    ) -> Result<Option<String>, Error> {
+        let page: Page<'_> =
+            serde_json::from_str(page.get()).map_err(|_| Breach::Shape("tools/list"))?;
+        for definition in page.tools {
+            match Tool::parse(definition) {
+                Ok((name, tool)) => _ = self.0.entry(name).or_insert(tool),
+                Err((name, reason)) => tracing::warn!(
+                    target.server = %server, tool.name = %name, %reason,
+                    "left out a tool that the upstream lists"
+                ),
+            }
+        }
+        if self.0.len() > MAX_TOOLS {
+            return Err(Breach::EndlessList.into());
+        }
+        Ok(page.next_cursor)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    #[serde(borrow)]
+    tools: Vec<&'a RawValue>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    input_schema: Option<&'a RawValue>,
+}
+
+/// Why a listed tool cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum InvalidTool {
+    #[error("it has no name")]
+    Nameless,
+    #[error(transparent)]
+    Annotation(#[from] InvalidAnnotation),
+}
+
+impl Tool {
+    fn parse(definition: &RawValue) -> Result<(Box<str>, Self), (String, InvalidTool)> {
+        let named: Named<'_> = serde_json::from_str(definition.get())
+            .map_err(|_| (String::new(), InvalidTool::Nameless))?;
+        let mirrors = named.input_schema.map_or(Ok(Vec::new()), header::mirrors);
+        let mirrors = mirrors.map_err(|error| (named.name.to_string(), error.into()))?;
+        Ok((named.name.into(), Self { definition: definition.to_owned(), mirrors }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn pages_add_up_and_unusable_tools_are_left_out() {
+        let server: Key = "server/a@1.0.0".parse().unwrap();
+        let mut tools = Tools::default();
+        let first = page(
+            r#"{"tools":[{"name":"b","x":1.0},{"title":"nameless"},
+               {"name":"bad","inputSchema":{"x-mcp-header":"A"}}],"nextCursor":""}"#,
+        );
+        assert_eq!(tools.add_page(&server, &first).unwrap().as_deref(), Some(""));
+        let last = page(r#"{"tools":[{"name":"a"},{"name":"b","second":true}]}"#);
+        assert_eq!(tools.add_page(&server, &last).unwrap(), None);
+        let listed: Vec<_> = tools.iter().map(|(name, raw)| (name, raw.get())).collect();
+        assert_eq!(listed, [("a", r#"{"name":"a"}"#), ("b", r#"{"name":"b","x":1.0}"#)]);
+        assert!(tools.add_page(&server, &page("[]")).is_err());
+    }
+
+    #[test]
+    fn only_a_changed_list_is_a_change() {
+        let server: Key = "server/a@1.0.0".parse().unwrap();
+        let tools = |text: &str| {
+            let mut tools = Tools::default();
+            tools.add_page(&server, &page(text)).unwrap();
+            Arc::new(tools)
+        };
+        let mut all = Definitions::default();
+        assert!(all.replace(&server, tools(r#"{"tools":[]}"#)));
+        assert!(all.replace(&server, tools(r#"{"tools":[{"name":"a"}]}"#)));
+        assert!(!all.replace(&server, tools(r#"{"tools":[{"name":"a"}],"ttlMs":1}"#)));
+        assert!(all.find_tool(&server, "a").is_some());
+    }
+}

@@ -1,0 +1,150 @@
+//! Why a call of an upstream gave no result.
+//!
+//! Deliberately absent: what the caller is told about it; `respond` has the one mapping.
+
+use std::fmt;
+
+use registry_core::Key;
+use serde_json::value::RawValue;
+
+/// Why there is no result. Except for [`Error::Timeout`], [`Error::TooLarge`] and
+/// [`Error::Protocol`] it is certain that the tool did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server is registered, but nobody said where it runs.
+    #[error("no target is configured for {server}")]
+    NotConfigured {
+        /// The registered server.
+        server: Key,
+    },
+    /// No connection could be made, or no process started; the tool did not run.
+    #[error("could not reach {target}: {source}")]
+    Unavailable {
+        /// The registered server.
+        target: Key,
+        /// What happened.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It took too long.
+    #[error("waited longer than {after_ms} ms to {phase} the upstream")]
+    Timeout {
+        /// What was being done.
+        phase: Phase,
+        /// The limit.
+        after_ms: u64,
+    },
+    /// The answer is over the limit.
+    #[error("the answer of the upstream is longer than {limit_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// What came is not what MCP allows.
+    #[error("the upstream broke the protocol: {what}")]
+    Protocol {
+        /// How.
+        what: Breach,
+    },
+    /// The upstream's own answer is an error.
+    #[error("the upstream answered with error {code}: {message}")]
+    Rpc {
+        /// Its code.
+        code: i64,
+        /// Its message.
+        message: String,
+        /// Its data, raw.
+        data: Option<Box<RawValue>>,
+    },
+}
+
+/// What was being done when time ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Connecting, or the handshake that finds out the protocol version.
+    Connect,
+    /// Asking what tools there are.
+    List,
+    /// Calling a tool.
+    Call,
+}
+
+impl Phase {
+    /// In one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::List => "list",
+            Self::Call => "call",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "connect to",
+            Self::List => "list the tools of",
+            Self::Call => "hear from",
+        })
+    }
+}
+
+/// How an upstream broke the protocol.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Breach {
+    /// The connection or the process ended before the answer was complete.
+    #[error("it went away before the answer was complete")]
+    Closed,
+    /// The answer is no JSON-RPC response.
+    #[error("the answer is no response: {0}")]
+    Garbage(#[from] crate::jsonrpc::Invalid),
+    /// The answer is a response to something else.
+    #[error("the answer belongs to another request")]
+    WrongId,
+    /// The answer is of a media type that MCP does not know.
+    #[error("the answer is neither JSON nor an event stream")]
+    ContentType,
+    /// The HTTP status says no, and no JSON-RPC error came with it. Redirects are not followed.
+    #[error("the answer has the HTTP status {0}")]
+    Status(u16),
+    /// The result is not what the method promises.
+    #[error("the result of {0} has the wrong shape")]
+    Shape(&'static str),
+    /// The result is of a type that nobody asked for.
+    #[error("the result is of an unknown type")]
+    ResultType,
+    /// It speaks only versions that the gateway does not.
+    #[error("it speaks no protocol version that the gateway speaks")]
+    NoCommonVersion,
+    /// It insists that what the gateway sent does not fit together.
+    #[error("it refused the request's protocol headers")]
+    HeadersRefused,
+    /// The pages of its list do not end.
+    #[error("its list of tools does not end")]
+    EndlessList,
+}
+
+impl From<Breach> for Error {
+    fn from(what: Breach) -> Self {
+        Self::Protocol { what }
+    }
+}
+
+impl Error {
+    /// Whether this is about reaching the upstream at all, rather than about one call.
+    pub(super) fn is_about_reach(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable { .. }
+                | Self::Timeout { phase: Phase::Connect, .. }
+                | Self::Protocol {
+                    what: Breach::Closed | Breach::Status(_) | Breach::NoCommonVersion
+                }
+        )
+    }
+
+    /// Whether the connection got lost, so that something harmless may be tried again.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Protocol { what: Breach::Closed })
+    }
+}

@@ -1,0 +1,135 @@
+//! Which era an upstream speaks: what its answers to `server/discover` and `initialize` mean.
+//!
+//! Deliberately absent: asking; the transports do, each in its own way.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    error::{Breach, Error},
+    message::{LEGACY, MODERN},
+    reply::Reply,
+};
+use crate::jsonrpc::code;
+
+/// What to speak after an answer to `server/discover`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Modern,
+    /// It did not understand; try `initialize`.
+    Legacy,
+    /// It is modern, but of other versions than ours.
+    Foreign,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DiscoverResult<'a> {
+    #[serde(borrow)]
+    supported_versions: Vec<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct UnsupportedVersion<'a> {
+    #[serde(borrow)]
+    supported: Vec<Cow<'a, str>>,
+}
+
+/// Reads the answer to `server/discover`. Only a recognised modern answer makes a modern server.
+pub(super) fn after_discover(reply: &Reply) -> Verdict {
+    let versions = match reply {
+        Reply::Result(raw) => serde_json::from_str::<DiscoverResult<'_>>(raw.get())
+            .map(|result| result.supported_versions),
+        Reply::Error(error) => match (error.code, error.data.as_deref()) {
+            (code::UNSUPPORTED_PROTOCOL_VERSION, Some(data)) => {
+                serde_json::from_str::<UnsupportedVersion<'_>>(data.get())
+                    .map(|data| data.supported)
+            }
+            (code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY, _) => return Verdict::Modern,
+            _ => return Verdict::Legacy,
+        },
+    };
+    versions.map_or(Verdict::Legacy, |versions| choose(&versions))
+}
+
+/// Whether a modern server says that it does not speak our version any more.
+pub(super) fn is_foreign(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(error) if error.code == code::UNSUPPORTED_PROTOCOL_VERSION)
+}
+
+fn choose(versions: &[Cow<'_, str>]) -> Verdict {
+    if versions.iter().any(|version| version == MODERN) {
+        Verdict::Modern
+    } else if versions.iter().any(|version| LEGACY.contains(&version.as_ref())) {
+        Verdict::Legacy
+    } else {
+        Verdict::Foreign
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InitializeResult<'a> {
+    #[serde(borrow)]
+    protocol_version: Cow<'a, str>,
+}
+
+/// Reads the answer to `initialize`: the version that both speak now.
+pub(super) fn after_initialize(reply: Reply) -> Result<&'static str, Error> {
+    let raw: Box<RawValue> = reply.into_result()?;
+    let result: InitializeResult<'_> =
+        serde_json::from_str(raw.get()).map_err(|_| Breach::Shape("initialize"))?;
+    let known = LEGACY.into_iter().find(|version| *version == result.protocol_version);
+    known.ok_or_else(|| Breach::NoCommonVersion.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jsonrpc::{Limits, Message, parse};
+
+    fn reply(outcome: &str) -> Reply {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,{outcome}}}"#);
+        let Ok(Message::Response(response)) = parse(body.as_bytes(), Limits::of_bytes(1000)) else {
+            panic!("{body}")
+        };
+        response.outcome.into()
+    }
+
+    #[test]
+    fn only_recognised_modern_answers_make_a_modern_server() {
+        let unsupported = |supported: &str| {
+            format!(
+                r#""error":{{"code":-32022,"message":"no","data":{{"supported":{supported}}}}}"#
+            )
+        };
+        for (outcome, verdict) in [
+            (r#""result":{"supportedVersions":["2026-07-28","x"]}"#.into(), Verdict::Modern),
+            (r#""result":{"supportedVersions":["2025-06-18"]}"#.into(), Verdict::Legacy),
+            (r#""result":{"supportedVersions":["2031-01-01"]}"#.into(), Verdict::Foreign),
+            (r#""result":{}"#.into(), Verdict::Legacy),
+            (r#""error":{"code":-32601,"message":"?"}"#.into(), Verdict::Legacy),
+            (r#""error":{"code":-32000,"message":"?"}"#.into(), Verdict::Legacy),
+            (r#""error":{"code":-32020,"message":"?"}"#.into(), Verdict::Modern),
+            (r#""error":{"code":-32022,"message":"?"}"#.into(), Verdict::Legacy),
+            (unsupported(r#"["2027-01-01","2025-11-25"]"#), Verdict::Legacy),
+            (unsupported(r#"["2027-01-01"]"#), Verdict::Foreign),
+        ] {
+            assert_eq!(after_discover(&reply(&outcome)), verdict, "{outcome}");
+        }
+    }
+
+    #[test]
+    fn initialize_settles_on_a_known_version() {
+        let version = |version: &str| {
+            after_initialize(reply(&format!(r#""result":{{"protocolVersion":"{version}"}}"#)))
+        };
+        assert_eq!(version("2025-03-26").unwrap(), "2025-03-26");
+        let error = version("2031-01-01").unwrap_err();
+        assert!(matches!(error, Error::Protocol { what: Breach::NoCommonVersion }));
+        let error = after_initialize(reply(r#""error":{"code":-5,"message":"m"}"#)).unwrap_err();
+        assert!(matches!(error, Error::Rpc { code: -5, .. }));
+    }
+}

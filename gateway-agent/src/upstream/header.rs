@@ -1,0 +1,254 @@
+//! The `Mcp-*` headers that repeat parts of the body: which arguments a tool wants mirrored
+//! (`x-mcp-header`), and how a value becomes a header.
+//!
+//! Deliberately absent: sending them.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderName, HeaderValue};
+use serde_json::{Value, value::RawValue};
+
+use crate::jsonrpc::Object;
+
+/// The annotation.
+const ANNOTATION: &str = "x-mcp-header";
+
+/// Largest integer that JavaScript counts exactly.
+const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
+
+/// One argument that is mirrored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mirror {
+    /// `mcp-param-…`.
+    header: HeaderName,
+    /// The names of the properties that lead to it.
+    path: Vec<String>,
+}
+
+/// Why a tool's annotations are refused, and the tool with them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum InvalidAnnotation {
+    #[error("the input schema is not a JSON object")]
+    Schema,
+    #[error("an x-mcp-header is not a header name")]
+    Name,
+    #[error("two x-mcp-header have the name {0}")]
+    Twice(HeaderName),
+    #[error("an x-mcp-header is on something that is no string, integer or boolean")]
+    Type,
+    #[error("an x-mcp-header is somewhere else than on a property")]
+    Place,
+}
+
+/// Finds what a tool wants mirrored.
+pub(super) fn mirrors(input_schema: &RawValue) -> Result<Vec<Mirror>, InvalidAnnotation> {
+    if !input_schema.get().contains(ANNOTATION) && !input_schema.get().contains('\\') {
+        return Ok(Vec::new());
+    }
+    let schema: Value =
+        serde_json::from_str(input_schema.get()).map_err(|_| InvalidAnnotation::Schema)?;
+    let mut found = Vec::new();
+    walk(&schema, Some(&mut Vec::new()), &mut found)?;
+    Ok(found)
+}
+
+/// Walks a schema. `path` is there as long as only `properties` led here.
+fn walk(
+    schema: &Value,
+    path: Option<&mut Vec<String>>,
+    found: &mut Vec<Mirror>,
+) -> Result<(), InvalidAnnotation> {
+    let members = match schema {
+        Value::Object(members) => members,
+        Value::Array(items) => return items.iter().try_for_each(|item| walk(item, None, found)),
+        _ => return Ok(()),
+    };
+    if let Some(name) = members.get(ANNOTATION) {
+        let path = path.as_deref().filter(|path| !path.is_empty());
+        let path = path.ok_or(InvalidAnnotation::Place)?;
+        found.push(mirror(name, members.get("type"), path, found)?);
+    }
+    let mut path = path;
+    for (keyword, value) in members {
+        match (keyword.as_str(), value) {
+            // These hold data, not schemas.
+            ("const" | "enum" | "default" | "examples" | ANNOTATION, _) => {}
+            ("properties", Value::Object(properties)) => {
+                walk_properties(properties, path.as_deref_mut(), found)?;
+            }
+            (
+                "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                Value::Object(schemas),
+            ) => {
+                schemas.values().try_for_each(|schema| walk(schema, None, found))?;
+            }
+            _ => walk(value, None, found)?,
+        }
+    }
+    Ok(())
+}
+
+fn walk_properties(
+    properties: &serde_json::Map<String, Value>,
+    mut path: Option<&mut Vec<String>>,
+    found: &mut Vec<Mirror>,
+) -> Result<(), InvalidAnnotation> {
+    for (name, schema) in properties {
+        if let Some(path) = path.as_deref_mut() {
+            path.push(name.clone());
+            walk(schema, Some(path), found)?;
+            path.pop();
+        } else {
+            walk(schema, None, found)?;
+        }
+    }
+    Ok(())
+}
+
+fn mirror(
+    name: &Value,
+    kind: Option<&Value>,
+    path: &[String],
+    found: &[Mirror],
+) -> Result<Mirror, InvalidAnnotation> {
+    let name = name.as_str().filter(|name| !name.is_empty()).ok_or(InvalidAnnotation::Name)?;
+    let header = HeaderName::from_bytes(format!("mcp-param-{name}").as_bytes())
+        .map_err(|_| InvalidAnnotation::Name)?;
+    if !matches!(kind.and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
+        return Err(InvalidAnnotation::Type);
+    }
+    if found.iter().any(|other| other.header == header) {
+        return Err(InvalidAnnotation::Twice(header));
+    }
+    Ok(Mirror { header, path: path.to_vec() })
+}
+
+impl Mirror {
+    /// The header for these arguments, if they have a value to mirror.
+    pub(super) fn header(&self, arguments: &RawValue) -> Option<(HeaderName, HeaderValue)> {
+        let mut value = arguments;
+        for name in &self.path {
+            value = Object::parse(value).ok()?.find(name)?;
+        }
+        Some((self.header.clone(), encode(&as_text(value)?)))
+    }
+}
+
+/// A primitive in the form that headers use.
+fn as_text(value: &RawValue) -> Option<String> {
+    match serde_json::from_str(value.get()).ok()? {
+        Value::String(text) => Some(text),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(number) => integer(&number).map(|integer| integer.to_string()),
+        _ => None,
+    }
+}
+
+/// The number if it is an integer that everybody counts exactly, also where it is written `42.0`.
+fn integer(number: &serde_json::Number) -> Option<i64> {
+    let integer = number.as_i64().or_else(|| {
+        let text = number.as_f64().filter(|float| float.fract() == 0.0)?.to_string();
+        text.parse().ok()
+    })?;
+    (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(&integer).then_some(integer)
+}
+
+/// A text as a header value: as it is where that is safe, else in Base64.
+pub(super) fn encode(text: &str) -> HeaderValue {
+    let is_padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
+    let is_sentinel = text.starts_with("=?base64?") && text.ends_with("?=");
+    let is_plain = text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+    if is_plain
+        && !is_padded
+        && !is_sentinel
+        && let Ok(value) = HeaderValue::from_str(text)
+    {
+        return value;
+    }
+    HeaderValue::try_from(format!("=?base64?{}?=", STANDARD.encode(text)))
+        .expect("Base64 is visible ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn raw(value: &Value) -> Box<RawValue> {
+        serde_json::value::to_raw_value(value).unwrap()
+    }
+
+    fn found(schema: &Value) -> Result<Vec<Mirror>, InvalidAnnotation> {
+        mirrors(&raw(schema))
+    }
+
+    #[test]
+    fn values_are_encoded_as_the_specification_shows() {
+        for (text, header) in [
+            ("us-west1", "us-west1"),
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+            ("", ""),
+        ] {
+            assert_eq!(encode(text).to_str().unwrap(), header);
+        }
+    }
+
+    #[test]
+    fn annotated_properties_are_mirrored_at_any_depth() {
+        let schema = json!({"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "x-mcp-header": {"type": "string", "default": {"x-mcp-header": 1}},
+            "at": {"type": "object", "properties": {
+                "shard": {"type": "integer", "x-mcp-header": "Shard"},
+                "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+            }},
+        }});
+        let mirrors = found(&schema).unwrap();
+        let headers = |arguments: Value| {
+            let arguments = raw(&arguments);
+            let mut headers: Vec<String> = mirrors
+                .iter()
+                .filter_map(|mirror| mirror.header(&arguments))
+                .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+                .collect();
+            headers.sort();
+            headers
+        };
+        assert_eq!(
+            headers(json!({"region": "a\"b", "at": {"shard": 42.0, "dry": true}})),
+            ["mcp-param-dry: true", "mcp-param-region: a\"b", "mcp-param-shard: 42"]
+        );
+        assert_eq!(headers(json!({"region": null, "at": {"shard": 1.5}})), [""; 0]);
+        assert_eq!(headers(json!({"at": {"shard": 9_007_199_254_740_993_i64}})), [""; 0]);
+        assert_eq!(headers(json!({"at": 1})), [""; 0]);
+    }
+
+    #[test]
+    fn invalid_annotations_are_refused_by_name() {
+        let property = |schema: Value| json!({"properties": {"a": schema}});
+        let annotated = json!({"type": "string", "x-mcp-header": "A"});
+        for (schema, expected) in [
+            (json!({"x-mcp-header": "A", "type": "string"}), InvalidAnnotation::Place),
+            (json!({"$defs": {"x": annotated}}), InvalidAnnotation::Place),
+            (property(json!({"items": annotated})), InvalidAnnotation::Place),
+            (property(json!({"oneOf": [annotated]})), InvalidAnnotation::Place),
+            (json!({"allOf": [{"properties": {"a": annotated}}]}), InvalidAnnotation::Place),
+            (property(json!({"type": "string", "x-mcp-header": ""})), InvalidAnnotation::Name),
+            (property(json!({"type": "string", "x-mcp-header": "a b"})), InvalidAnnotation::Name),
+            (property(json!({"type": "string", "x-mcp-header": 5})), InvalidAnnotation::Name),
+            (property(json!({"type": "number", "x-mcp-header": "A"})), InvalidAnnotation::Type),
+            (property(json!({"x-mcp-header": "A"})), InvalidAnnotation::Type),
+            (
+                json!({"properties": {"a": annotated,
+                    "b": {"type": "string", "x-mcp-header": "a"}}}),
+                InvalidAnnotation::Twice(HeaderName::from_static("mcp-param-a")),
+            ),
+        ] {
+            assert_eq!(found(&schema).unwrap_err(), expected, "{schema}");
+        }
+        assert_eq!(found(&json!({"properties": {"a": {}}})).unwrap(), []);
+    }
+}

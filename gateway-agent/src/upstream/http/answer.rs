@@ -1,0 +1,178 @@
+//! Reading the answer to a POST: JSON or an event stream, within the size limit.
+//!
+//! Deliberately absent: what an answer means for the session.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+
+use super::{
+    super::{message, reply::Reply, sse::Events},
+    Breach, Error,
+    session::SESSION,
+};
+use crate::jsonrpc::{self, Limits, Message};
+
+/// How long the rest of an event stream is read after the answer, so that its connection can be
+/// used again.
+const REST: Duration = Duration::from_millis(500);
+
+/// What the answer must be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected {
+    pub(super) id: u64,
+    pub(super) limit_bytes: usize,
+}
+
+/// What came.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// None: the status says no, and the body does not say more.
+    pub(super) reply: Option<Reply>,
+    pub(super) session_id: Option<HeaderValue>,
+}
+
+impl Answer {
+    pub(super) fn into_reply(self) -> Result<Reply, Error> {
+        self.reply.ok_or_else(|| Breach::Status(self.status.as_u16()).into())
+    }
+}
+
+/// Reads the answer to a request. What the server asks meanwhile is handed to `answer_back`.
+pub(super) async fn read(
+    response: Response<Incoming>,
+    expected: Expected,
+    answer_back: impl Fn(Bytes),
+) -> Result<Answer, Error> {
+    let (mut head, body) = response.into_parts();
+    let status = head.status;
+    let session_id = head.headers.remove(SESSION);
+    let reply = if status.is_success() && is_media_type(&head.headers, "text/event-stream") {
+        Some(read_events(body, expected, answer_back).await?)
+    } else {
+        let is_json = is_media_type(&head.headers, "application/json");
+        if status.is_success() && !is_json {
+            return Err(Breach::ContentType.into());
+        }
+        let body = read_whole(body, expected.limit_bytes).await?;
+        match read_response(&body, expected) {
+            Ok(reply) => Some(reply),
+            Err(error) if status.is_success() => return Err(error),
+            Err(_) => None,
+        }
+    };
+    Ok(Answer { status, reply, session_id })
+}
+
+/// Reads the answer to a notification, which has no content that matters.
+pub(super) async fn acknowledgement(response: Response<Incoming>) -> Result<StatusCode, Error> {
+    let status = response.status();
+    read_whole(response.into_body(), 64 * 1024).await?;
+    Ok(status)
+}
+
+fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = value.split(';').next().unwrap_or("").trim();
+    essence.eq_ignore_ascii_case(wanted)
+}
+
+async fn read_whole(mut body: Incoming, limit_bytes: usize) -> Result<Bytes, Error> {
+    let too_large = || Error::TooLarge { limit_bytes };
+    let announced = body.size_hint().lower();
+    if announced > limit_bytes as u64 {
+        return Err(too_large());
+    }
+    let mut first = Bytes::new();
+    let mut rest = Vec::new();
+    while let Some(chunk) = next_chunk(&mut body).await? {
+        if first.len().max(rest.len()) + chunk.len() > limit_bytes {
+            return Err(too_large());
+        }
+        // Most answers are one chunk, which needs no copy.
+        if first.is_empty() && rest.is_empty() {
+            first = chunk;
+            continue;
+        }
+        if rest.is_empty() {
+            rest.reserve(usize::try_from(announced).unwrap_or(0).max(first.len() + chunk.len()));
+            rest.extend_from_slice(&first);
+        }
+        rest.extend_from_slice(&chunk);
+    }
+    Ok(if rest.is_empty() { first } else { rest.into() })
+}
+
+async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(_)) => return Err(Breach::Closed.into()),
+        }
+    }
+}
+
+fn read_response(body: &[u8], expected: Expected) -> Result<Reply, Error> {
+    match jsonrpc::parse(body, Limits::of_bytes(expected.limit_bytes)) {
+        Ok(Message::Response(response)) => own_response(response, expected.id),
+        Ok(_) => Err(Breach::Garbage(jsonrpc::Invalid::Kind).into()),
+        Err(error) => Err(Breach::Garbage(error).into()),
+    }
+}
+
+/// An error without an id is about the only request that was sent with this POST.
+fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error> {
+    match response.id {
+        Some(answered) if answered.as_raw().parse() != Ok(id) => Err(Breach::WrongId.into()),
+        _ => Ok(response.outcome.into()),
+    }
+}
+
+async fn read_events(
+    mut body: Incoming,
+    expected: Expected,
+    answer_back: impl Fn(Bytes),
+) -> Result<Reply, Error> {
+    let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
+    let mut events = Events::new(expected.limit_bytes);
+    let mut seen_bytes = 0;
+    while let Some(chunk) = next_chunk(&mut body).await? {
+        seen_bytes += chunk.len();
+        if seen_bytes > expected.limit_bytes {
+            return Err(too_large());
+        }
+        events.push(&chunk).map_err(|_| too_large())?;
+        while let Some(data) = events.next() {
+            match jsonrpc::parse(&data, Limits::of_bytes(expected.limit_bytes)) {
+                Ok(Message::Response(response)) => {
+                    let reply = own_response(response, expected.id)?;
+                    finish(body);
+                    return Ok(reply);
+                }
+                Ok(Message::Request(request)) => answer_back(message::answer(&request)),
+                Ok(Message::Notification(_)) => {}
+                Err(error) => return Err(Breach::Garbage(error).into()),
+            }
+        }
+    }
+    Err(Breach::Closed.into())
+}
+
+/// Reads a stream to its end, which usually has come already.
+fn finish(mut body: Incoming) {
+    if !body.is_end_stream() {
+        tokio::spawn(async move {
+            let rest = async { while let Ok(Some(_)) = next_chunk(&mut body).await {} };
+            let _ = tokio::time::timeout(REST, rest).await;
+        });
+    }
+}

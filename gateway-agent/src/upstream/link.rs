@@ -1,0 +1,88 @@
+//! A way to one upstream, whatever it is made of.
+//!
+//! Deliberately absent: time limits and second attempts; the target has them.
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+use registry_core::Key;
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+
+use super::{
+    error::Error,
+    http::{Client, HttpLink},
+    message::{Era, Outgoing},
+    reply::Reply,
+    stdio::StdioLink,
+    target::Start,
+};
+use crate::config::TransportConfig;
+
+/// A way to one upstream.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// Over the network.
+    Http(Box<HttpLink>),
+    /// To a child process.
+    Stdio(StdioLink),
+    /// The configuration makes no sense; why.
+    Broken(Key, String),
+}
+
+impl Link {
+    /// Opens the way, and starts what it needs in the background.
+    pub(super) fn start(
+        start: &Start<'_>,
+        client: &Client,
+        tasks: &TaskTracker,
+        refresh: &Arc<Notify>,
+    ) -> Self {
+        let server = start.config.server.clone();
+        match &start.config.transport {
+            TransportConfig::Http { url, headers } => {
+                match HttpLink::new(server.clone(), url, headers, client.clone()) {
+                    Ok(link) => Self::Http(Box::new(link)),
+                    Err(error) => Self::Broken(server, error.to_string()),
+                }
+            }
+            TransportConfig::Stdio { .. } => {
+                let (link, supervisor) = StdioLink::new(start, Arc::clone(refresh));
+                tasks.spawn(supervisor.run(start.stop.clone()));
+                Self::Stdio(link)
+            }
+        }
+    }
+
+    /// Sends a request, with headers that repeat arguments where there are headers, and waits for
+    /// its answer.
+    pub(super) async fn request(
+        &self,
+        outgoing: &Outgoing<'_>,
+        mirrored: &[(HeaderName, HeaderValue)],
+    ) -> Result<Reply, Error> {
+        match self {
+            Self::Http(link) => link.request(outgoing, mirrored).await,
+            Self::Stdio(link) => link.request(outgoing).await,
+            Self::Broken(server, reason) => {
+                Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })
+            }
+        }
+    }
+
+    /// What the upstream speaks, as far as it is known.
+    pub(super) fn era(&self) -> Option<Era> {
+        match self {
+            Self::Http(link) => link.era(),
+            Self::Stdio(link) => link.era(),
+            Self::Broken(..) => None,
+        }
+    }
+
+    /// Says good-bye where that is due. A child's supervisor does so itself.
+    pub(super) async fn close(&self) {
+        if let Self::Http(link) = self {
+            link.close().await;
+        }
+    }
+}

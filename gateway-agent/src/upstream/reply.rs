@@ -1,0 +1,151 @@
+//! What an upstream answers: a raw result, of which only the members that steer are read.
+//!
+//! Deliberately absent: checking it against an output schema, and rewriting it for a caller's era.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::error::{Breach, Error};
+use crate::jsonrpc::{ErrorObject, Outcome, code};
+
+/// The result of a tool, as the upstream wrote it.
+#[derive(Debug)]
+pub struct ToolResult {
+    /// The result object, untouched. It may contain line breaks outside of its strings.
+    pub result: Box<RawValue>,
+    /// Whether the tool says that it failed.
+    pub is_error: bool,
+    /// What kind of result it says it is.
+    pub result_type: ResultType,
+    /// Whether it carries `_meta`, where an upstream's reserved keys would be.
+    pub has_meta: bool,
+}
+
+/// The `resultType` of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultType {
+    /// Not said, as before 2026-07-28; it counts as complete.
+    Absent,
+    /// `complete`.
+    Complete,
+    /// `input_required`.
+    InputRequired,
+}
+
+#[derive(Deserialize)]
+struct Steering<'a> {
+    #[serde(rename = "isError")]
+    is_error: Option<bool>,
+    #[serde(rename = "resultType", borrow)]
+    result_type: Option<Cow<'a, str>>,
+    #[serde(rename = "_meta")]
+    meta: Option<IgnoredAny>,
+}
+
+impl ToolResult {
+    pub(super) fn read(result: Box<RawValue>) -> Result<Self, Error> {
+        let steering: Steering<'_> =
+            serde_json::from_str(result.get()).map_err(|_| Breach::Shape("tools/call"))?;
+        let result_type = match steering.result_type.as_deref() {
+            None => ResultType::Absent,
+            Some("complete") => ResultType::Complete,
+            Some("input_required") => ResultType::InputRequired,
+            Some(_) => return Err(Breach::ResultType.into()),
+        };
+        let is_error = steering.is_error.unwrap_or(false);
+        let has_meta = steering.meta.is_some();
+        Ok(Self { result, is_error, result_type, has_meta })
+    }
+}
+
+/// An answer, cut loose from the bytes that it came in.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Result(Box<RawValue>),
+    Error(RpcError),
+}
+
+/// The upstream's own error.
+#[derive(Debug)]
+pub(super) struct RpcError {
+    pub(super) code: i64,
+    message: String,
+    pub(super) data: Option<Box<RawValue>>,
+}
+
+impl From<ErrorObject<'_>> for RpcError {
+    fn from(error: ErrorObject<'_>) -> Self {
+        Self {
+            code: error.code,
+            message: error.message.into_owned(),
+            data: error.data.map(ToOwned::to_owned),
+        }
+    }
+}
+
+impl From<Outcome<'_>> for Reply {
+    fn from(outcome: Outcome<'_>) -> Self {
+        match outcome {
+            Outcome::Result(raw) => Self::Result(raw.to_owned()),
+            Outcome::Error(error) => Self::Error(error.into()),
+        }
+    }
+}
+
+impl Reply {
+    /// Whether the upstream found that our headers do not fit the body.
+    pub(super) fn is_header_mismatch(&self) -> bool {
+        matches!(self, Self::Error(error) if error.code == code::HEADER_MISMATCH)
+    }
+
+    /// The result. Errors about the conversation between the gateway and the upstream are no
+    /// answer to what the caller asked, so they do not pass as such.
+    pub(super) fn into_result(self) -> Result<Box<RawValue>, Error> {
+        match self {
+            Self::Result(raw) => Ok(raw),
+            Self::Error(error) if error.code == code::HEADER_MISMATCH => {
+                Err(Breach::HeadersRefused.into())
+            }
+            Self::Error(error) if error.code == code::UNSUPPORTED_PROTOCOL_VERSION => {
+                Err(Breach::NoCommonVersion.into())
+            }
+            Self::Error(RpcError { code, message, data }) => {
+                Err(Error::Rpc { code, message, data })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ToolResult, Error> {
+        ToolResult::read(RawValue::from_string(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn what_steers_is_read_and_nothing_changes() {
+        let text = r#"{"content":[ {"isError":true} ],"x":1.0}"#;
+        let result = read(text).unwrap();
+        assert_eq!(result.result.get(), text);
+        assert!(!result.is_error && !result.has_meta);
+        assert_eq!(result.result_type, ResultType::Absent);
+
+        let result = read(r#"{"isError":true,"resultType":"complete","_meta":{}}"#).unwrap();
+        assert!(result.is_error && result.has_meta);
+        assert_eq!(result.result_type, ResultType::Complete);
+    }
+
+    #[test]
+    fn results_that_nobody_understands_are_refused() {
+        for text in ["5", "[]", r#"{"isError":"no"}"#, r#"{"isError":true,"isError":false}"#] {
+            let error = read(text).unwrap_err();
+            assert!(matches!(error, Error::Protocol { what: Breach::Shape(_) }), "{text}");
+        }
+        let error = read(r#"{"resultType":"task"}"#).unwrap_err();
+        assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
+    }
+}

@@ -1,0 +1,155 @@
+//! Server-sent events, read from chunks that may be cut anywhere, within a limit.
+//!
+//! Deliberately absent: event names, ids and retry times; MCP needs the data only, and streams are
+//! not resumed.
+
+use std::collections::VecDeque;
+
+/// More bytes than the limit belong to one event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooLong;
+
+/// Reads the data of events.
+#[derive(Debug)]
+pub(super) struct Events {
+    limit_bytes: usize,
+    line: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    after_return: bool,
+    is_first_line: bool,
+    ready: VecDeque<Vec<u8>>,
+}
+
+impl Events {
+    /// Reads events of at most this many bytes.
+    pub(super) fn new(limit_bytes: usize) -> Self {
+        Self {
+            limit_bytes,
+            line: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            after_return: false,
+            is_first_line: true,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub(super) fn push(&mut self, mut chunk: &[u8]) -> Result<(), TooLong> {
+        while !chunk.is_empty() {
+            if std::mem::take(&mut self.after_return) && chunk[0] == b'\n' {
+                chunk = &chunk[1..];
+                continue;
+            }
+            let end = chunk.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let part = &chunk[..end.unwrap_or(chunk.len())];
+            if self.line.len() + self.data.len() + part.len() > self.limit_bytes {
+                return Err(TooLong);
+            }
+            self.line.extend_from_slice(part);
+            let Some(end) = end else { return Ok(()) };
+            self.after_return = chunk[end] == b'\r';
+            chunk = &chunk[end + 1..];
+            self.end_line();
+        }
+        Ok(())
+    }
+
+    /// The data of the next complete event. Events without data are none.
+    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+        self.ready.pop_front()
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let mut line = line.as_slice();
+        if std::mem::take(&mut self.is_first_line) {
+            line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        }
+        if line.is_empty() {
+            self.end_event();
+        } else if let Some(value) = line.strip_prefix(b"data") {
+            let value = match value {
+                [b':', b' ', value @ ..] | [b':', value @ ..] => value,
+                [] => &[],
+                _ => return, // another field, `database:`
+            };
+            if std::mem::replace(&mut self.has_data, true) {
+                self.data.push(b'\n');
+            }
+            self.data.extend_from_slice(value);
+        }
+    }
+
+    fn end_event(&mut self) {
+        self.has_data = false;
+        let data = std::mem::take(&mut self.data);
+        if !data.is_empty() {
+            self.ready.push_back(data);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STREAM: &[u8] = b"\xef\xbb\xbfdata: one\n\n: comment\r\nid: 5\r\ndata:two\r\ndata\r\n\
+        data:  three\r\n\r\nevent: x\rdata: {\"a\":1}\r\rdatabase: no\n\ndata:\n\ndata: unfinished\n";
+
+    fn read(chunks: &[&[u8]]) -> Vec<String> {
+        let mut events = Events::new(1000);
+        let mut read = Vec::new();
+        for chunk in chunks {
+            events.push(chunk).unwrap();
+            while let Some(data) = events.next() {
+                read.push(String::from_utf8(data).unwrap());
+            }
+        }
+        read
+    }
+
+    #[test]
+    fn a_stream_cut_at_any_byte_reads_the_same() {
+        let whole = read(&[STREAM]);
+        assert_eq!(whole, ["one", "two\n\n three", "{\"a\":1}"]);
+        for cut in 0..=STREAM.len() {
+            assert_eq!(read(&[&STREAM[..cut], &STREAM[cut..]]), whole, "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = STREAM.chunks(1).collect();
+        assert_eq!(read(&bytes), whole);
+    }
+
+    #[test]
+    fn long_events_are_refused_and_many_short_ones_are_not() {
+        let mut events = Events::new(10);
+        assert_eq!(events.push(b"data: 12345"), Err(TooLong));
+        let mut events = Events::new(10);
+        events.push(b"data: 12\ndata: 34").unwrap();
+        assert_eq!(events.push(b"567\n"), Err(TooLong));
+        let mut events = Events::new(10);
+        for _ in 0..100 {
+            events.push(b"data: 1\n\n").unwrap();
+            assert_eq!(events.next().unwrap(), b"1");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_in_any_chunks_read_the_same(
+            bytes in prop::collection::vec(prop::sample::select(&b"dat: \r\n{x\xef"[..]), 0..200),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let cut = cut.index(bytes.len() + 1);
+            let lossy = |chunks: &[&[u8]]| {
+                let mut events = Events::new(1000);
+                chunks.iter().for_each(|chunk| events.push(chunk).unwrap());
+                std::iter::from_fn(|| events.next()).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(lossy(&[&bytes]), lossy(&[&bytes[..cut], &bytes[cut..]]));
+        }
+    }
+}

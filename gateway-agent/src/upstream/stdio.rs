@@ -1,0 +1,99 @@
+//! MCP over the standard streams of a child process: one supervised child for each target, shared
+//! by all calls.
+//!
+//! Deliberately absent: sandboxing of the child; what is configured is trusted.
+
+mod child;
+mod connection;
+mod lines;
+mod log;
+mod supervisor;
+
+use std::{sync::Arc, time::Duration};
+
+use registry_core::Key;
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
+
+use self::{connection::Connection, supervisor::Supervisor};
+use super::{
+    error::{Error, Phase},
+    message::{Era, Outgoing},
+    reply::Reply,
+    target::Start,
+};
+
+/// How the child is.
+#[derive(Debug, Clone)]
+enum Status {
+    /// It was started, and did not introduce itself yet.
+    Starting,
+    /// It can be called.
+    Up(Arc<Connection>),
+    /// It ended or could not be started, and will be again after a while.
+    Down(Arc<str>),
+}
+
+/// One upstream behind a child process.
+#[derive(Debug)]
+pub(super) struct StdioLink {
+    server: Key,
+    status: watch::Receiver<Status>,
+    connect_timeout_ms: u64,
+}
+
+impl StdioLink {
+    /// A link, and the supervisor that must run for it.
+    pub(super) fn new(start: &Start<'_>, refresh: Arc<Notify>) -> (Self, Supervisor) {
+        let (report, status) = watch::channel(Status::Starting);
+        let link = Self {
+            server: start.config.server.clone(),
+            status,
+            connect_timeout_ms: start.limits.connect_timeout_ms,
+        };
+        (link, Supervisor::new(start, report, refresh))
+    }
+
+    /// What the child speaks, as far as it is known.
+    pub(super) fn era(&self) -> Option<Era> {
+        match &*self.status.borrow() {
+            Status::Up(connection) => Some(connection.era()),
+            Status::Starting | Status::Down(_) => None,
+        }
+    }
+
+    /// Sends a request and waits for its answer. Dropping the future tells the child to cancel.
+    pub(super) async fn request(&self, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
+        self.connection().await?.request(outgoing).await
+    }
+
+    /// The running child's connection; a child that is just starting is waited for.
+    async fn connection(&self) -> Result<Arc<Connection>, Error> {
+        let known = self.status.borrow().clone();
+        let status = match known {
+            Status::Starting => self.settled().await?,
+            known => known,
+        };
+        let reason = match status {
+            Status::Up(connection) => return Ok(connection),
+            Status::Down(reason) => reason,
+            Status::Starting => "the process is starting".into(),
+        };
+        Err(Error::Unavailable { target: self.server.clone(), source: reason.as_ref().into() })
+    }
+
+    async fn settled(&self) -> Result<Status, Error> {
+        let mut status = self.status.clone();
+        let settled = status.wait_for(|status| !matches!(status, Status::Starting));
+        match timeout(Duration::from_millis(self.connect_timeout_ms), settled).await {
+            Ok(Ok(status)) => Ok(status.clone()),
+            Ok(Err(_)) => Ok(Status::Down("the gateway is stopping".into())),
+            Err(_) => {
+                let after_ms = self.connect_timeout_ms;
+                Err(Error::Timeout { phase: Phase::Connect, after_ms })
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Keeps one child running: starts it, shakes hands, serves its streams, starts it again when it
+//! ends.
+//!
+//! Deliberately absent: requests of callers; they meet the connection directly.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use registry_core::Key;
+use tokio::{
+    io::{AsyncRead, AsyncWriteExt as _},
+    process::ChildStdin,
+    sync::{Notify, mpsc, watch},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{
+        Timing,
+        backoff::Backoff,
+        error::{Breach, Error, Phase},
+        handshake::{self, Verdict},
+        message::{self, Era, Outgoing},
+        target::Start,
+    },
+    Status,
+    child::{Child, Streams},
+    connection::Connection,
+    lines::{Line, Lines},
+    log::ChildLog,
+};
+use crate::config::{LimitsConfig, TransportConfig};
+
+/// Longest line of the child's standard error that is looked at.
+const MAX_LOG_BYTES: usize = 8 * 1024;
+
+/// How long what a child wrote last may take to arrive after its end.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// How the conversation with a child is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// Ask what it speaks.
+    Probe,
+    /// The last one ended when it was asked, as some legacy servers do.
+    Initialize,
+}
+
+/// How a life ended.
+#[derive(Debug)]
+struct Ended {
+    reason: String,
+    next: Opening,
+}
+
+/// What keeps one child running.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    server: Key,
+    config: TransportConfig,
+    limits: LimitsConfig,
+    timing: Timing,
+    report: watch::Sender<Status>,
+    refresh: Arc<Notify>,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        start: &Start<'_>,
+        report: watch::Sender<Status>,
+        refresh: Arc<Notify>,
+    ) -> Self {
+        Self {
+            server: start.config.server.clone(),
+            config: start.config.transport.clone(),
+            limits: start.limits,
+            timing: start.timing,
+            report,
+            refresh,
+        }
+    }
+
+    /// Runs until it is told to stop; then the child is gone too.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
+        let mut opening = Opening::Probe;
+        loop {
+            let started_at = Instant::now();
+            let Ended { reason, next } = self.live(opening, &stop).await;
+            self.report.send_replace(Status::Down(reason.as_str().into()));
+            if stop.is_cancelled() {
+                return;
+            }
+            opening = next;
+            if started_at.elapsed() >= self.timing.stable {
+                backoff.reset();
+            }
+            let wait = backoff.next();
+            tracing::warn!(
+                target.server = %self.server, %reason, wait_ms = wait.as_millis(),
+                "a child process is started again"
+            );
+            if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+                return;
+            }
+            self.report.send_replace(Status::Starting);
+        }
+    }
+
+    /// One life of a child, from its start to its end.
+    async fn live(&self, opening: Opening, stop: &CancellationToken) -> Ended {
+        let (mut child, streams) = match Child::start(&self.config) {
+            Ok(started) => started,
+            Err(error) => {
+                let reason = format!("the process could not be started: {error}");
+                return Ended { reason, next: opening };
+            }
+        };
+        let (connection, to_write) = Connection::new(
+            self.server.clone(),
+            self.limits.response_bytes,
+            Arc::clone(&self.refresh),
+        );
+        let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
+        let reason = tokio::select! {
+            reason = child.ended() => {
+                let _ = timeout(LAST_WORDS, output_ended.cancelled()).await;
+                reason
+            }
+            () = output_ended.cancelled() => "the process closed its output".to_owned(),
+            () = stop.cancelled() => "the gateway is stopping".to_owned(),
+            error = self.introduce(opening, &connection) => format!("the handshake failed: {error}"),
+        };
+        self.report.send_replace(Status::Down(reason.as_str().into()));
+        let next = match (opening, connection.settled_era()) {
+            (Opening::Probe, None) | (_, Some(Era::Legacy)) => Opening::Initialize,
+            (Opening::Initialize, None) | (_, Some(Era::Modern)) => Opening::Probe,
+        };
+        connection.close();
+        tasks.shutdown().await; // closes the child's input
+        child.end(self.timing.grace).await;
+        Ended { reason, next }
+    }
+
+    /// Serves the three streams.
+    fn serve(
+        &self,
+        connection: &Arc<Connection>,
+        streams: Streams,
+        to_write: mpsc::Receiver<Bytes>,
+    ) -> (JoinSet<()>, CancellationToken) {
+        let mut tasks = JoinSet::new();
+        let output_ended = CancellationToken::new();
+        let guard = output_ended.clone().drop_guard();
+        let connection = Arc::clone(connection);
+        let stdout = Lines::new(streams.stdout, self.limits.response_bytes);
+        let stray = ChildLog::new(self.server.clone(), "stdout");
+        tasks.spawn(write(streams.stdin, to_write));
+        tasks.spawn(drain(streams.stderr, ChildLog::new(self.server.clone(), "stderr")));
+        tasks.spawn(async move {
+            read(stdout, connection, stray).await;
+            drop(guard);
+        });
+        (tasks, output_ended)
+    }
+
+    /// Finds out the era, and makes the child available; then this only ends with an error.
+    async fn introduce(&self, opening: Opening, connection: &Arc<Connection>) -> Error {
+        if let Err(error) = self.handshake(opening, connection).await {
+            return error;
+        }
+        self.report.send_replace(Status::Up(Arc::clone(connection)));
+        self.refresh.notify_one();
+        std::future::pending().await
+    }
+
+    async fn handshake(&self, opening: Opening, connection: &Connection) -> Result<(), Error> {
+        let verdict = match opening {
+            Opening::Probe => self.probe(connection).await?,
+            Opening::Initialize => Verdict::Legacy,
+        };
+        match verdict {
+            Verdict::Modern => {
+                connection.settle(Era::Modern);
+                connection.listen();
+            }
+            Verdict::Foreign => return Err(Breach::NoCommonVersion.into()),
+            Verdict::Legacy => {
+                let reply = connection.request_in(Era::Legacy, &Outgoing::Initialize);
+                let after_ms = self.limits.list_timeout_ms;
+                let reply = timeout(Duration::from_millis(after_ms), reply).await;
+                let late = Err(Error::Timeout { phase: Phase::Connect, after_ms });
+                handshake::after_initialize(reply.unwrap_or(late)?)?;
+                connection.settle(Era::Legacy);
+                connection.send(message::initialized());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks what it speaks; some legacy servers say nothing to what they do not know.
+    async fn probe(&self, connection: &Connection) -> Result<Verdict, Error> {
+        let patience = Duration::from_millis(self.limits.connect_timeout_ms);
+        match timeout(patience, connection.request_in(Era::Modern, &Outgoing::Discover)).await {
+            Ok(reply) => Ok(handshake::after_discover(&reply?)),
+            Err(_) => Ok(Verdict::Legacy),
+        }
+    }
+}
+
+async fn write(mut stdin: ChildStdin, mut to_write: mpsc::Receiver<Bytes>) {
+    while let Some(line) = to_write.recv().await {
+        if stdin.write_all(&line).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read<R: AsyncRead + Unpin>(
+    mut lines: Lines<R>,
+    connection: Arc<Connection>,
+    mut stray: ChildLog,
+) {
+    while let Ok(Some(line)) = lines.next().await {
+        let (Line::Whole(text) | Line::TooLong { head: text, .. }) = line;
+        if !connection.receive(&line) && !text.is_empty() {
+            stray.write(text);
+        }
+    }
+}
+
+async fn drain<R: AsyncRead + Unpin>(stream: R, mut log: ChildLog) {
+    let mut lines = Lines::new(stream, MAX_LOG_BYTES);
+    while let Ok(Some(Line::Whole(text) | Line::TooLong { head: text, .. })) = lines.next().await {
+        log.write(text);
+    }
+}

@@ -1,0 +1,1 @@
+//! Upstreams against real sockets and real processes.
