@@ -1,2 +1,21 @@
-//! Placeholder until the first module lands.
+//! The registry service: one log, validated writes, a stream of every change.
+//!
+//! `grpc` and `http` call the use cases in `app`; those write through the `registrar`, read the
+//! present from the `feed`'s hub and the past from the `store`. Deliberately absent: rules about
+//! documents, which are `registry-core`'s.
+
+pub mod app;
+pub mod clock;
+pub mod config;
+pub mod feed;
+pub mod grpc;
+pub mod http;
+mod jitter;
+pub mod metrics;
+pub mod registrar;
+pub mod server;
 pub mod store;
+pub mod telemetry;
+
+pub use config::Config;
+pub use server::Server;

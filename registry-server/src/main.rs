@@ -1,3 +1,78 @@
-//! Wiring.
+//! Wiring: settings, logs, socket, signals.
 
-fn main() {}
+use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
+
+use clap::Parser as _;
+use registry_server::{Config, Server, clock::SystemClock, server::Error, telemetry};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+const DATABASE: u8 = 3;
+
+fn main() -> ExitCode {
+    let config = Config::parse();
+    if let Err(e) = telemetry::start(&config.log, config.log_format) {
+        return fail(USAGE, &format!("--log {:?} is not a filter: {e}", config.log));
+    }
+    if let Err(e) = config.check() {
+        return fail(USAGE, &e.to_string());
+    }
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(e) => return fail(FAILED, &format!("the runtime cannot start: {e}")),
+    };
+    let result = runtime.block_on(run(config));
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    result.unwrap_or_else(|(code, message)| fail(code, &message))
+}
+
+async fn run(config: Config) -> Result<ExitCode, (u8, String)> {
+    let stop = stop_signal().map_err(|e| (FAILED, format!("signals cannot be caught: {e}")))?;
+    let listen = config.listen;
+    if config.is_exposed() {
+        tracing::warn!(address = %listen, "listening beyond loopback without authentication: whoever reaches this address may change the registry");
+    }
+    let server =
+        Server::open(config, Arc::new(SystemClock)).await.map_err(|e| (code(&e), e.to_string()))?;
+    let listening =
+        async { TcpListener::bind(listen).await.and_then(|l| Ok((l.local_addr()?, l))) };
+    let (address, listener) =
+        listening.await.map_err(|e| (FAILED, format!("cannot listen on {listen}: {e}")))?;
+    // Whoever started the server reads this line; if nobody does, it serves all the same.
+    let _ = writeln!(std::io::stdout(), "{}", server.banner(address));
+    server.serve(listener, stop).await.map_err(|e| (code(&e), e.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Completes at the first SIGTERM or SIGINT.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+fn code(error: &Error) -> u8 {
+    match error {
+        Error::Config(_) => USAGE,
+        Error::Store(_) => DATABASE,
+        Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => FAILED,
+    }
+}
+
+fn fail(code: u8, message: &str) -> ExitCode {
+    // Nobody may be reading standard error either.
+    let _ = writeln!(std::io::stderr(), "registry-server: {message}");
+    ExitCode::from(code)
+}

@@ -1,0 +1,61 @@
+//! Apply a batch, or say what it would do.
+//!
+//! Deliberately absent: who may apply what.
+
+use registry_core::rules;
+
+use super::App;
+use crate::{
+    metrics,
+    registrar::{Applied, Error, Submission},
+};
+
+/// Whether the batch is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Commit it.
+    Commit,
+    /// Only say what would happen.
+    DryRun,
+}
+
+/// Applies a batch.
+pub async fn apply(app: &App, submission: Submission, mode: Mode) -> Result<Applied, Error> {
+    if mode == Mode::DryRun {
+        return rehearse(app, submission).await;
+    }
+    let result = app.registrar.apply(submission).await;
+    metrics::applied(outcome(&result));
+    if let Err(Error::Refused(found)) = &result {
+        metrics::refused(found);
+    }
+    result
+}
+
+/// Plans beside the runtime; what would refuse the batch is part of the answer.
+async fn rehearse(app: &App, submission: Submission) -> Result<Applied, Error> {
+    let catalog = app.catalog();
+    let (revision, batch) = (catalog.revision(), submission.batch);
+    if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != revision) {
+        return Err(Error::BaseRevision { wanted, current: revision });
+    }
+    let planning = tokio::task::spawn_blocking(move || (rules::plan(&catalog, &batch), batch));
+    let (plan, batch) = planning.await.map_err(|e| Error::Internal(e.to_string()))?;
+    Ok(Applied { revision, committed: false, batch, plan })
+}
+
+fn outcome(result: &Result<Applied, Error>) -> &'static str {
+    match result {
+        Ok(Applied { committed: true, .. }) => "committed",
+        Ok(_) => "unchanged",
+        Err(Error::Refused(_)) => "refused",
+        Err(Error::BaseRevision { .. }) => "base_revision",
+        Err(Error::RequestIdReused { .. }) => "request_id_reused",
+        Err(Error::QueueFull) => "queue_full",
+        Err(Error::Contended { .. }) => "contended",
+        Err(Error::Database(_)) => "database",
+        Err(Error::OutcomeUnknown) => "unknown",
+        Err(Error::Draining) => "draining",
+        Err(Error::Internal(_)) => "internal",
+    }
+}

@@ -1,0 +1,111 @@
+//! Read the log: commits, one commit, and what happened to one entity.
+//!
+//! Deliberately absent: the documents as they were; entities never change, so `Get` has them.
+
+use registry_core::{Kind, Name, Revision, Version};
+
+use super::{
+    App,
+    page::{self, InvalidPage},
+};
+use crate::store::{self, CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit};
+
+/// Why history cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The page asked for.
+    #[error(transparent)]
+    Page(#[from] InvalidPage),
+    /// There is no such commit.
+    #[error("there is no revision {wanted}, the registry is at {head}")]
+    NoCommit {
+        /// The revision asked for.
+        wanted: Revision,
+        /// The last one.
+        head: Revision,
+    },
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// Which commits.
+#[derive(Debug, Clone)]
+pub struct ListCommits {
+    /// In which order.
+    pub order: Order,
+    /// Only by this author; empty: all.
+    pub author: String,
+    /// Only after this revision.
+    pub after: Revision,
+}
+
+/// A page of the log with the token of the next one; empty at the end.
+#[derive(Debug)]
+pub struct Page<T> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// Where to go on.
+    pub next_page_token: String,
+}
+
+/// Lists commits.
+pub async fn list_commits(
+    app: &App,
+    query: ListCommits,
+    limit: usize,
+    token: &str,
+) -> Result<Page<StoredCommit>, Error> {
+    let mark = format!("{query:?}");
+    let cursor = page::cursor(&mark, token)?
+        .map(|cursor| cursor.parse().map(Revision).map_err(|_| InvalidPage::Token))
+        .transpose()?;
+    let head = app.catalog().revision();
+    let (after, before) = match query.order {
+        Order::OldestFirst => (cursor.unwrap_or(query.after), None),
+        Order::NewestFirst => (query.after, cursor),
+    };
+    let author = Some(query.author).filter(|author| !author.is_empty());
+    let wanted = CommitQuery { after: Some(after), before, author, order: query.order, limit };
+    let items = app.store.list_commits(&wanted).await?;
+    let last = items.last().map(|last| last.commit.revision).filter(|last| match query.order {
+        Order::OldestFirst => *last < head,
+        Order::NewestFirst => *last > query.after.next(),
+    });
+    let next_page_token = last.map(|last| page::token(&mark, &last.to_string()));
+    Ok(Page { items, next_page_token: next_page_token.unwrap_or_default() })
+}
+
+/// Reads one commit.
+pub async fn get_commit(app: &App, wanted: Revision) -> Result<StoredCommit, Error> {
+    let head = app.catalog().revision();
+    app.store.commit(wanted).await?.ok_or(Error::NoCommit { wanted, head })
+}
+
+/// Lists what happened to a name, or to one version of it.
+pub async fn entity_history(
+    app: &App,
+    (kind, name, version): (Kind, Name, Option<Version>),
+    size: usize,
+    token: &str,
+) -> Result<Page<EntityEvent>, Error> {
+    let mark = format!("{kind} {name} {version:?}");
+    let after = page::cursor(&mark, token)?
+        .map(|cursor| read_place(&cursor).ok_or(InvalidPage::Token))
+        .transpose()?;
+    // One more than asked for tells whether there is another page.
+    let query = HistoryQuery { kind, name, version, after, limit: size + 1 };
+    let mut items = app.store.entity_history(&query).await?;
+    let more = items.len() > size;
+    items.truncate(size);
+    let last = items.last().filter(|_| more);
+    let next_page_token = last
+        .map(|last| page::token(&mark, &format!("{}.{}", last.revision, last.ordinal)))
+        .unwrap_or_default();
+    Ok(Page { items, next_page_token })
+}
+
+fn read_place(cursor: &str) -> Option<(Revision, u32)> {
+    let (revision, ordinal) = cursor.split_once('.')?;
+    Some((Revision(revision.parse().ok()?), ordinal.parse().ok()?))
+}

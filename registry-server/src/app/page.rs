@@ -1,0 +1,98 @@
+//! Pages: their size, and the opaque tokens by which the next one is asked for.
+//!
+//! A token carries where to go on and a fingerprint of the query that it belongs to, so that a
+//! token with other filters is refused and not silently wrong. It holds no secret and grants
+//! nothing. Deliberately absent: what a cursor means; each list reads its own.
+
+use registry_core::Digest;
+
+const DEFAULT_SIZE: usize = 100;
+const LARGEST_SIZE: usize = 1_000;
+const LONGEST_TOKEN: usize = 2_048;
+const FINGERPRINT: usize = 8;
+
+/// Why a page cannot be given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPage {
+    /// More entries than a page holds.
+    #[error("page_size is {0}, at most {LARGEST_SIZE} are allowed")]
+    Size(u32),
+    /// Not a token that was given out.
+    #[error("page_token is not one that this server gave out; begin again without it")]
+    Token,
+    /// A token of another query.
+    #[error("page_token belongs to a query with other filters; begin again without it")]
+    OtherQuery,
+}
+
+/// Reads a page size.
+pub fn size(wanted: u32) -> Result<usize, InvalidPage> {
+    match usize::try_from(wanted) {
+        Ok(0) => Ok(DEFAULT_SIZE),
+        Ok(size) if size <= LARGEST_SIZE => Ok(size),
+        _ => Err(InvalidPage::Size(wanted)),
+    }
+}
+
+/// A token to go on after a cursor; `query` is everything that must stay the same.
+pub fn token(query: &str, cursor: &str) -> String {
+    let mut bytes = fingerprint(query).to_vec();
+    bytes.extend_from_slice(cursor.as_bytes());
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads the cursor out of a token; the empty token has none.
+pub fn cursor(query: &str, token: &str) -> Result<Option<String>, InvalidPage> {
+    if token.is_empty() {
+        return Ok(None);
+    }
+    let bytes = unhex(token).ok_or(InvalidPage::Token)?;
+    let (mark, cursor) = bytes.split_at_checked(FINGERPRINT).ok_or(InvalidPage::Token)?;
+    if mark != fingerprint(query) {
+        return Err(InvalidPage::OtherQuery);
+    }
+    String::from_utf8(cursor.to_vec()).map(Some).map_err(|_| InvalidPage::Token)
+}
+
+fn fingerprint(query: &str) -> [u8; FINGERPRINT] {
+    let mut mark = [0; FINGERPRINT];
+    mark.copy_from_slice(&Digest::of(query.as_bytes()).as_bytes()[..FINGERPRINT]);
+    mark
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if digits.len() > LONGEST_TOKEN || !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    digits.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_goes_on_only_with_its_own_query() {
+        let token = token("kind=tool", "tool/a@1.0.0");
+        assert_eq!(cursor("kind=tool", &token), Ok(Some("tool/a@1.0.0".to_owned())));
+        assert_eq!(cursor("kind=agent", &token), Err(InvalidPage::OtherQuery));
+        assert_eq!(cursor("kind=tool", ""), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        for bad in ["x", "zz", "abc", "é0", "00", &"00".repeat(4_000)] {
+            assert_eq!(cursor("q", bad), Err(InvalidPage::Token), "{bad}");
+        }
+        let broken = token("q", "a") + "ff";
+        assert_eq!(cursor("q", &broken), Err(InvalidPage::Token));
+    }
+
+    #[test]
+    fn sizes_have_a_default_and_a_limit() {
+        assert_eq!((size(0), size(7), size(1_000)), (Ok(100), Ok(7), Ok(1_000)));
+        assert_eq!(size(1_001), Err(InvalidPage::Size(1_001)));
+    }
+}

@@ -1,0 +1,140 @@
+//! The server's settings: flags, each with an environment variable, all with defaults.
+//!
+//! The only place where the environment is read. Deliberately absent: a configuration file, and
+//! settings that change while the server runs.
+
+mod duration;
+mod tuning;
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Parser, ValueEnum};
+
+pub use duration::parse_duration;
+pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
+
+use crate::store::DatabaseUrl;
+
+/// The registry service: one log, validated writes, a stream of every change.
+///
+/// Serves gRPC (with health and reflection) and HTTP (/livez, /readyz, /metrics, /registry.json)
+/// on one port. Ends with exit code 0 after a drain, 1 when it fails while serving, 2 for wrong
+/// usage, 3 when the database cannot be used.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "registry-server", version)]
+pub struct Config {
+    /// The address to serve on; port 0 takes a free one.
+    #[arg(long, env = "REGISTRY_LISTEN", default_value = "127.0.0.1:7070")]
+    pub listen: SocketAddr,
+
+    /// Serve beyond the loopback interface although nobody is authenticated yet.
+    #[arg(long, env = "REGISTRY_INSECURE")]
+    pub insecure: bool,
+
+    /// The database: `sqlite:PATH` or `postgres://…`. Default: registry.db in the data directory.
+    #[arg(long, env = "REGISTRY_DATABASE", value_name = "URL", hide_env_values = true)]
+    pub database: Option<DatabaseUrl>,
+
+    /// The same, by the variable that hosting platforms set; `--database` comes first.
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide = true, hide_env_values = true)]
+    pub database_url: Option<DatabaseUrl>,
+
+    /// Where the embedded database lives.
+    #[arg(long, env = "REGISTRY_DATA_DIR", default_value = "./data", value_name = "DIR")]
+    pub data_dir: PathBuf,
+
+    /// How log lines are written, on standard error.
+    #[arg(long, env = "REGISTRY_LOG_FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// What is logged: a level, or `target=level,…`.
+    #[arg(long, env = "REGISTRY_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+
+    /// How requests are served.
+    #[command(flatten)]
+    pub serve: ServeConfig,
+
+    /// How writes are batched.
+    #[command(flatten)]
+    pub registrar: RegistrarConfig,
+
+    /// How followers are served.
+    #[command(flatten)]
+    pub feed: FeedConfig,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Why settings do not go together.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidConfig {
+    /// Without authentication, the network must not reach the server by accident.
+    #[error(
+        "refusing to listen on {0}: callers are not authenticated yet, so everybody who reaches \
+         this address may change the registry; listen on 127.0.0.1, or pass --insecure where \
+         something else guards the port"
+    )]
+    Exposed(SocketAddr),
+    /// The default database has no path that can be a URL.
+    #[error("the data directory {path:?} cannot hold the database: {reason}")]
+    DataDir {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Config {
+    /// Checks what no single flag can.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        if self.listen.ip().is_loopback() || self.insecure {
+            return Ok(());
+        }
+        Err(InvalidConfig::Exposed(self.listen))
+    }
+
+    /// Whether the server can be reached from other machines.
+    pub fn is_exposed(&self) -> bool {
+        !self.listen.ip().is_loopback()
+    }
+
+    /// The database to use.
+    pub fn database(&self) -> Result<DatabaseUrl, InvalidConfig> {
+        if let Some(url) = self.database.as_ref().or(self.database_url.as_ref()) {
+            return Ok(url.clone());
+        }
+        let refused =
+            |reason: String| InvalidConfig::DataDir { path: self.data_dir.clone(), reason };
+        std::fs::create_dir_all(&self.data_dir).map_err(|e| refused(e.to_string()))?;
+        let path = self.data_dir.join("registry.db");
+        let url = format!("sqlite:{}", path.display());
+        url.parse::<DatabaseUrl>().map_err(|e| refused(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Config {
+        Config::try_parse_from([&["registry-server"], arguments].concat()).unwrap()
+    }
+
+    #[test]
+    fn other_machines_need_a_deliberate_flag() {
+        assert!(parse(&["--listen", "127.0.0.1:0"]).check().is_ok());
+        assert!(parse(&["--listen", "[::1]:0"]).check().is_ok());
+        let refused = parse(&["--listen", "0.0.0.0:7070"]).check().unwrap_err().to_string();
+        assert!(refused.contains("0.0.0.0:7070") && refused.contains("--insecure"), "{refused}");
+        assert!(parse(&["--listen", "0.0.0.0:7070", "--insecure"]).check().is_ok());
+    }
+}

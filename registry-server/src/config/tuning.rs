@@ -1,0 +1,100 @@
+//! The limits and intervals of each concern, as flags.
+//!
+//! Deliberately absent: limits on documents, which are the domain's and the same everywhere.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::parse_duration;
+
+/// How requests are served.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Serving")]
+pub struct ServeConfig {
+    /// Largest gRPC message in either direction, after decompression, in bytes.
+    #[arg(long, env = "REGISTRY_MAX_MESSAGE_BYTES", default_value_t = 16 << 20)]
+    pub max_message_bytes: usize,
+
+    /// Most requests and streams that one connection may have open.
+    #[arg(long, env = "REGISTRY_MAX_CONNECTION_STREAMS", default_value_t = 2_000)]
+    pub max_connection_streams: u32,
+
+    /// Longest that any request but Sync may take, whatever deadline its caller gives.
+    #[arg(long, env = "REGISTRY_REQUEST_TIMEOUT", default_value = "30s", value_parser = parse_duration)]
+    pub request_timeout: Duration,
+
+    /// How often quiet connections are pinged; one that does not answer as long again is closed.
+    #[arg(long, env = "REGISTRY_KEEPALIVE", default_value = "30s", value_parser = parse_duration)]
+    pub keepalive: Duration,
+
+    /// After a signal to stop: how long to report not ready before connections are refused.
+    #[arg(long, env = "REGISTRY_DRAIN_NOTICE", default_value = "200ms", value_parser = parse_duration)]
+    pub drain_notice: Duration,
+
+    /// After a signal to stop: how long work that has begun may take to finish.
+    #[arg(long, env = "REGISTRY_DRAIN_TIMEOUT", default_value = "20s", value_parser = parse_duration)]
+    pub drain_timeout: Duration,
+}
+
+/// How writes are batched.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Writing")]
+pub struct RegistrarConfig {
+    /// Most writes that wait; one more is refused.
+    #[arg(long, env = "REGISTRY_WRITE_QUEUE", default_value_t = 4_096)]
+    pub write_queue: usize,
+
+    /// Most bytes of documents that wait to be written.
+    #[arg(long, env = "REGISTRY_WRITE_QUEUE_BYTES", default_value_t = 64 << 20)]
+    pub write_queue_bytes: usize,
+
+    /// Most commits that share one transaction.
+    #[arg(long, env = "REGISTRY_WRITE_GROUP", default_value_t = 256)]
+    pub write_group: usize,
+
+    /// How often a write is tried again when other servers keep coming first.
+    #[arg(long, env = "REGISTRY_WRITE_ATTEMPTS", default_value_t = 20)]
+    pub write_attempts: u32,
+
+    /// Longest that one statement of the database may take.
+    #[arg(long, env = "REGISTRY_DATABASE_TIMEOUT", default_value = "10s", value_parser = parse_duration)]
+    pub database_timeout: Duration,
+
+    /// How often to look for other servers' commits when no notification comes.
+    #[arg(long, env = "REGISTRY_POLL_INTERVAL", default_value = "3s", value_parser = parse_duration)]
+    pub poll_interval: Duration,
+}
+
+/// How followers are served.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Following")]
+pub struct FeedConfig {
+    /// Most Sync streams at once.
+    #[arg(long, env = "REGISTRY_MAX_STREAMS", default_value_t = 20_000)]
+    pub max_streams: usize,
+
+    /// Most recent commits that are kept in memory for followers.
+    #[arg(long, env = "REGISTRY_RECENT_COMMITS", default_value_t = 8_192)]
+    pub recent_commits: usize,
+
+    /// Most bytes of recent commits that are kept in memory for followers.
+    #[arg(long, env = "REGISTRY_RECENT_BYTES", default_value_t = 64 << 20)]
+    pub recent_bytes: usize,
+
+    /// A follower that lacks more revisions than this gets a snapshot instead of the commits.
+    #[arg(long, env = "REGISTRY_SNAPSHOT_GAP", default_value_t = 10_000)]
+    pub snapshot_gap: u64,
+
+    /// A follower that takes no message for this long is cut off; it may resume.
+    #[arg(long, env = "REGISTRY_SLOW_READER_TIMEOUT", default_value = "30s", value_parser = parse_duration)]
+    pub slow_reader_timeout: Duration,
+
+    /// How long a new stream may take to say hello.
+    #[arg(long, env = "REGISTRY_HELLO_TIMEOUT", default_value = "10s", value_parser = parse_duration)]
+    pub hello_timeout: Duration,
+
+    /// How often a follower with nothing to learn is told so (a tenth more or less).
+    #[arg(long, env = "REGISTRY_PROGRESS_INTERVAL", default_value = "10s", value_parser = parse_duration)]
+    pub progress_interval: Duration,
+}

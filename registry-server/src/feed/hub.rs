@@ -1,0 +1,83 @@
+//! The hub: the current catalog for readers, the recent commits and the head for followers.
+//!
+//! Deliberately absent: the streams themselves; each pulls at its own speed.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use arc_swap::ArcSwap;
+use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
+use tokio::sync::{Mutex, watch};
+
+use super::{
+    recent::{Limits, Next, Recent},
+    snapshot::Snapshot,
+};
+use crate::config::FeedConfig;
+
+/// Where the writer publishes, and readers and followers look.
+pub struct Hub {
+    catalog: ArcSwap<Catalog>,
+    recent: RwLock<Recent>,
+    head: watch::Sender<Revision>,
+    snapshot: Mutex<Option<Arc<Snapshot>>>,
+}
+
+impl Hub {
+    /// A hub at the state that the store had at the start.
+    pub fn new(catalog: Catalog, config: &FeedConfig) -> Self {
+        let limits = Limits { commits: config.recent_commits, bytes: config.recent_bytes };
+        let recent = Recent::new((catalog.revision(), catalog.chain()), limits);
+        let (head, _) = watch::channel(catalog.revision());
+        Self {
+            catalog: ArcSwap::from_pointee(catalog),
+            recent: RwLock::new(recent),
+            head,
+            snapshot: Mutex::new(None),
+        }
+    }
+
+    /// The current catalog.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// Makes commits visible: first to readers, then to followers.
+    pub(crate) fn publish(&self, catalog: Catalog, commits: Vec<SealedCommit>) {
+        let head = catalog.revision();
+        {
+            let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+            commits.into_iter().for_each(|commit| recent.push(Arc::new(commit)));
+        }
+        self.catalog.store(Arc::new(catalog));
+        self.head.send_replace(head);
+    }
+
+    /// Follows the head.
+    pub(super) fn watch(&self) -> watch::Receiver<Revision> {
+        self.head.subscribe()
+    }
+
+    /// The commit after a revision, as far as it is in memory.
+    pub(super) fn after(&self, revision: Revision) -> Next {
+        self.recent.read().unwrap_or_else(PoisonError::into_inner).after(revision)
+    }
+
+    /// The chain hash after a revision, as far as it is in memory.
+    pub(super) fn chain_at(&self, revision: Revision) -> Option<ChainHash> {
+        self.recent.read().unwrap_or_else(PoisonError::into_inner).chain_at(revision)
+    }
+
+    /// A snapshot that the recent commits continue. Followers that come at the same time share it.
+    pub(super) async fn snapshot(&self) -> Arc<Snapshot> {
+        let mut cached = self.snapshot.lock().await;
+        if let Some(snapshot) = &*cached
+            && snapshot.is_fresh(self.catalog().revision())
+            && !matches!(self.after(snapshot.revision()), Next::Older)
+        {
+            return snapshot.clone();
+        }
+        let snapshot = Arc::new(Snapshot::of(self.catalog()).await);
+        *cached = Some(snapshot.clone());
+        snapshot
+    }
+}

@@ -1,0 +1,125 @@
+//! The ring of recent commits, bounded by count and bytes.
+//!
+//! Deliberately absent: waiting, and the log behind it.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use registry_core::{ChainHash, Revision, SealedCommit};
+
+#[derive(Debug)]
+pub(super) struct Recent {
+    commits: VecDeque<Arc<SealedCommit>>,
+    bytes: usize,
+    /// The place just before the first commit of the ring.
+    before: (Revision, ChainHash),
+    limits: Limits,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) commits: usize,
+    pub(super) bytes: usize,
+}
+
+/// What comes after a revision.
+#[derive(Debug)]
+pub(super) enum Next {
+    Commit(Arc<SealedCommit>),
+    /// Nothing yet.
+    Nothing,
+    /// It is no longer in the ring.
+    Older,
+}
+
+impl Recent {
+    pub(super) fn new(head: (Revision, ChainHash), limits: Limits) -> Self {
+        Self { commits: VecDeque::new(), bytes: 0, before: head, limits }
+    }
+
+    /// Adds the next commit, and forgets the oldest ones beyond the limits.
+    pub(super) fn push(&mut self, commit: Arc<SealedCommit>) {
+        self.bytes += size(&commit);
+        self.commits.push_back(commit);
+        while self.commits.len() > self.limits.commits || self.bytes > self.limits.bytes {
+            let Some(oldest) = self.commits.pop_front() else { return };
+            self.bytes -= size(&oldest);
+            self.before = (oldest.revision(), oldest.chain());
+        }
+    }
+
+    /// The commit after a revision.
+    pub(super) fn after(&self, revision: Revision) -> Next {
+        let Some(index) = revision.0.checked_sub(self.before.0.0) else { return Next::Older };
+        let commit = usize::try_from(index).ok().and_then(|index| self.commits.get(index));
+        commit.map_or(Next::Nothing, |commit| Next::Commit(commit.clone()))
+    }
+
+    /// The chain hash after a revision, if the ring reaches back to it.
+    pub(super) fn chain_at(&self, revision: Revision) -> Option<ChainHash> {
+        if revision == self.before.0 {
+            return Some(self.before.1);
+        }
+        let index = usize::try_from(revision.0.checked_sub(self.before.0.next().0)?).ok()?;
+        self.commits.get(index).map(|commit| commit.chain())
+    }
+}
+
+fn size(commit: &SealedCommit) -> usize {
+    commit.bytes().len() + commit.documents().iter().map(|d| d.bytes().len()).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_core::{Commit, RegistryId, Timestamp};
+
+    use super::*;
+
+    fn ring(commits: usize, count: u64) -> (Recent, Vec<ChainHash>) {
+        let genesis = ChainHash::genesis(&RegistryId::new("test"));
+        let limits = Limits { commits, bytes: usize::MAX };
+        let mut recent = Recent::new((Revision(0), genesis), limits);
+        let mut chains = vec![genesis];
+        for revision in 1..=count {
+            let commit = Commit {
+                revision: Revision(revision),
+                author: "ann".to_owned(),
+                committed_at: Timestamp::default(),
+                message: String::new(),
+                request_id: None,
+                changes: Vec::new(),
+            };
+            let sealed = SealedCommit::seal(chains.last().unwrap(), commit, Vec::new()).unwrap();
+            chains.push(sealed.chain());
+            recent.push(Arc::new(sealed));
+        }
+        (recent, chains)
+    }
+
+    #[test]
+    fn gives_the_commit_after_each_revision_it_holds() {
+        let (recent, chains) = ring(3, 5);
+        for (revision, chain) in (0..).map(Revision).zip(&chains) {
+            match recent.after(revision) {
+                Next::Older => assert!(revision.0 < 2),
+                Next::Commit(next) => assert_eq!(next.revision(), revision.next()),
+                Next::Nothing => assert_eq!(revision, Revision(5)),
+            }
+            let known = (revision.0 >= 2).then_some(*chain);
+            assert_eq!(recent.chain_at(revision), known, "{revision}");
+        }
+        assert!(matches!(recent.after(Revision(9)), Next::Nothing));
+        assert_eq!(recent.chain_at(Revision(9)), None);
+    }
+
+    #[test]
+    fn forgets_by_bytes_too() {
+        let (mut recent, _) = ring(100, 5);
+        recent.limits.bytes = 1;
+        let (_, chains) = ring(100, 6);
+        let last = ring(100, 6).0.commits.pop_back().unwrap();
+        recent.push(last);
+        assert!(recent.commits.is_empty() && recent.bytes == 0);
+        assert_eq!(recent.chain_at(Revision(6)), chains.last().copied());
+        assert!(matches!(recent.after(Revision(6)), Next::Nothing));
+    }
+}

@@ -1,0 +1,98 @@
+//! The gRPC surface: each handler decodes, calls one use case and encodes.
+//!
+//! Generated types and `tonic::Status` stay in here. Deliberately absent: authentication, which
+//! will be a layer before the services, and decisions.
+
+mod deadline;
+mod history;
+mod invalid;
+mod registry;
+mod status;
+mod sync;
+
+use std::sync::Arc;
+
+use axum::Router;
+use registry_proto::{
+    FILE_DESCRIPTOR_SET,
+    v1::{
+        history_service_server::HistoryServiceServer,
+        registry_service_server::RegistryServiceServer, sync_service_server::SyncServiceServer,
+    },
+};
+use tonic::{codec::CompressionEncoding::Gzip, service::Routes};
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+use crate::{app::App, config::ServeConfig};
+
+pub use status::unimplemented;
+
+/// The names under which health is asked for; the empty one is the whole server.
+const SERVICES: [&str; 4] =
+    ["", "registry.v1.RegistryService", "registry.v1.HistoryService", "registry.v1.SyncService"];
+
+/// The routes of all services.
+pub async fn router(
+    app: &Arc<App>,
+    config: &ServeConfig,
+) -> Result<(Router, Health), tonic_reflection::server::Error> {
+    let limit = config.max_message_bytes;
+    let registry = RegistryServiceServer::new(registry::Service::new(app.clone()))
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip);
+    let history = HistoryServiceServer::new(history::Service::new(app.clone()))
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip);
+    let sync = SyncServiceServer::new(sync::Service::new(app.clone()))
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit)
+        .accept_compressed(Gzip);
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let health_of = Health { reporter };
+    health_of.set(ServingStatus::Serving).await;
+    let routes = Routes::new(registry)
+        .add_service(history)
+        .add_service(sync)
+        .add_service(health)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
+    let router = routes.into_axum_router().reset_fallback();
+    Ok((deadline::layer(router, config.request_timeout), health_of))
+}
+
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
+/// What gRPC health checks are told.
+#[derive(Clone)]
+pub struct Health {
+    reporter: HealthReporter,
+}
+
+impl Health {
+    /// Says that the server is about to stop.
+    pub async fn drain(&self) {
+        self.set(ServingStatus::NotServing).await;
+    }
+
+    /// Ends the streams of those who watch, which would keep their connections open.
+    pub async fn close(&self) {
+        let mut reporter = self.reporter.clone();
+        for service in SERVICES {
+            reporter.clear_service_status(service).await;
+        }
+    }
+
+    async fn set(&self, status: ServingStatus) {
+        for service in SERVICES {
+            self.reporter.set_service_status(service, status).await;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Requests that cannot be read, and the limits on what is in them.
+//!
+//! Deliberately absent: the rules on documents.
+
+use registry_core::limits;
+use registry_proto::convert::{InvalidEntityKey, InvalidKind, InvalidPosition, InvalidState};
+
+/// Why a request cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidRequest {
+    #[error("{field} has {bytes} bytes, at most {limit} are allowed")]
+    TooLong { field: &'static str, bytes: usize, limit: usize },
+    #[error("{field} has {count} entries, at most {limit} are allowed")]
+    TooMany { field: &'static str, count: usize, limit: usize },
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    #[error("{field}: {problem}")]
+    Field { field: &'static str, problem: String },
+    #[error("key: {0}")]
+    Key(#[from] InvalidEntityKey),
+    #[error("kind: {0}")]
+    Kind(#[from] InvalidKind),
+    #[error("lifecycle: {0}")]
+    State(#[from] InvalidState),
+    #[error("position: {0}")]
+    Position(#[from] InvalidPosition),
+}
+
+/// Longest name of a gateway or of its version, in bytes.
+pub(super) const GATEWAY_BYTES: usize = 128;
+/// Most findings of a refusal that are kept.
+pub(super) const NACK_DIAGNOSTICS: usize = 100;
+/// Longest name or version in a filter, in bytes.
+pub(super) const FILTER_BYTES: usize = 256;
+
+/// Takes a text that is short enough.
+pub(super) fn text(
+    field: &'static str,
+    text: String,
+    limit: usize,
+) -> Result<String, InvalidRequest> {
+    let bytes = text.len();
+    if bytes > limit { Err(InvalidRequest::TooLong { field, bytes, limit }) } else { Ok(text) }
+}
+
+/// Takes a request id that is short enough; an empty one is none.
+pub(super) fn request_id(id: Option<String>) -> Result<Option<String>, InvalidRequest> {
+    let id = id.filter(|id| !id.is_empty());
+    id.map(|id| text("request_id", id, limits::REQUEST_ID_BYTES)).transpose()
+}
+
+/// Takes a list that is short enough.
+pub(super) fn list<T>(
+    field: &'static str,
+    list: Vec<T>,
+    limit: usize,
+) -> Result<Vec<T>, InvalidRequest> {
+    let count = list.len();
+    if count > limit { Err(InvalidRequest::TooMany { field, count, limit }) } else { Ok(list) }
+}

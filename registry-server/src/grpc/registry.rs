@@ -1,0 +1,148 @@
+//! `RegistryService`: change and read the present.
+//!
+//! Deliberately absent: anything but decoding, one call and encoding.
+
+use std::sync::Arc;
+
+use registry_core::{Key, Revision, limits};
+use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
+use tonic::{Request, Response, Status};
+
+use super::{
+    invalid::{self, FILTER_BYTES, InvalidRequest},
+    status,
+};
+use crate::{
+    app::{
+        App,
+        apply::{self, Mode},
+        list::{self, ListQuery},
+        page,
+    },
+    metrics,
+    registrar::{Applied, Submission},
+};
+
+/// The service.
+pub(super) struct Service {
+    app: Arc<App>,
+}
+
+impl Service {
+    pub(super) fn new(app: Arc<App>) -> Self {
+        Self { app }
+    }
+}
+
+#[tonic::async_trait]
+impl RegistryService for Service {
+    async fn apply(
+        &self,
+        request: Request<v1::ApplyRequest>,
+    ) -> Result<Response<v1::ApplyResponse>, Status> {
+        let v1::ApplyRequest { changes, message, author, request_id, base_revision, dry_run } =
+            request.into_inner();
+        let mode = if dry_run { Mode::DryRun } else { Mode::Commit };
+        let changes = invalid::list("changes", changes, limits::BATCH_CHANGES)?;
+        let message = invalid::text("message", message, limits::MESSAGE_BYTES)?;
+        let author = read_author(author)?;
+        let request_id = invalid::request_id(request_id)?;
+        let base_revision = base_revision.map(Revision);
+        let batch = match decode(changes).await? {
+            Ok(batch) => batch,
+            Err(found) if mode == Mode::DryRun => {
+                let revision = self.app.catalog().revision().0;
+                let diagnostics = convert::diagnostics(&found);
+                let answer = v1::ApplyResponse { revision, diagnostics, ..Default::default() };
+                return Ok(Response::new(answer));
+            }
+            Err(found) => {
+                metrics::refused(&found);
+                return Err(status::refused(&found));
+            }
+        };
+        let submission = Submission { batch, author, message, request_id, base_revision };
+        let Applied { revision, committed, batch, plan } =
+            apply::apply(&self.app, submission, mode).await?;
+        Ok(Response::new(v1::ApplyResponse {
+            revision: revision.0,
+            committed,
+            plan: convert::plan(&batch, &plan),
+            diagnostics: convert::diagnostics(&plan.diagnostics),
+        }))
+    }
+
+    async fn get(
+        &self,
+        request: Request<v1::GetRequest>,
+    ) -> Result<Response<v1::GetResponse>, Status> {
+        let v1::GetRequest { key, include_document } = request.into_inner();
+        let key = key.ok_or(InvalidRequest::Missing("key"))?;
+        let key = Key::try_from(key).map_err(InvalidRequest::from)?;
+        let catalog = self.app.catalog();
+        let record = catalog.find(&key).ok_or_else(|| status::not_found(&key))?;
+        let record = encode(include_document)(record);
+        Ok(Response::new(v1::GetResponse { record: Some(record), revision: catalog.revision().0 }))
+    }
+
+    async fn list(
+        &self,
+        request: Request<v1::ListRequest>,
+    ) -> Result<Response<v1::ListResponse>, Status> {
+        let v1::ListRequest {
+            kind,
+            name,
+            name_prefix,
+            lifecycle,
+            owner,
+            page_size,
+            page_token,
+            include_document,
+        } = request.into_inner();
+        let lifecycle = invalid::list("lifecycle", lifecycle, 16)?;
+        let query = ListQuery {
+            kind: convert::filter_kind(kind).map_err(InvalidRequest::from)?,
+            name: invalid::text("name", name, FILTER_BYTES)?,
+            name_prefix: invalid::text("name_prefix", name_prefix, FILTER_BYTES)?,
+            lifecycle: convert::filter_states(&lifecycle).map_err(InvalidRequest::from)?,
+            owner: invalid::text("owner", owner, limits::AUTHOR_BYTES)?,
+        };
+        let size = page::size(page_size)?;
+        let listed = list::list(&self.app, query, size, &page_token).await?;
+        Ok(Response::new(v1::ListResponse {
+            records: listed.records.iter().map(|r| encode(include_document)(r)).collect(),
+            next_page_token: listed.next_page_token,
+            revision: listed.revision.0,
+        }))
+    }
+}
+
+fn read_author(author: String) -> Result<String, InvalidRequest> {
+    if author.is_empty() {
+        return Ok("anonymous".to_owned());
+    }
+    invalid::text("author", author, limits::AUTHOR_BYTES)
+}
+
+type Decoded = Result<Vec<registry_core::rules::Proposed>, Vec<registry_core::Diagnostic>>;
+
+/// Reads a batch; a big one beside the runtime, because it takes a while.
+async fn decode(changes: Vec<v1::Change>) -> Result<Decoded, Status> {
+    const BIG: usize = 8;
+    if changes.len() <= BIG {
+        return Ok(convert::batch(changes));
+    }
+    let decoding = tokio::task::spawn_blocking(move || convert::batch(changes));
+    decoding.await.map_err(|e| crate::registrar::Error::Internal(e.to_string()).into())
+}
+
+/// How records are written: with their documents, or without.
+fn encode(
+    include_document: bool,
+) -> fn(&std::sync::Arc<registry_core::Record>) -> v1::EntityRecord {
+    if include_document {
+        |record| convert::record_with_document(record)
+    } else {
+        |record| v1::EntityRecord::from(&**record)
+    }
+}

@@ -1,0 +1,148 @@
+//! `SyncService`: follow the registry.
+//!
+//! Deliberately absent: what comes next on a stream; the feed knows.
+
+use std::{net::SocketAddr, pin::Pin, sync::Arc};
+
+use futures_util::{Stream, StreamExt, stream};
+use registry_core::{Revision, limits};
+use registry_proto::{
+    convert::{self, Nack, Position},
+    v1::{self, sync_request, sync_response, sync_service_server::SyncService},
+};
+use tokio::time::{sleep_until, timeout};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{
+    deadline::Deadline,
+    invalid::{self, GATEWAY_BYTES, InvalidRequest, NACK_DIAGNOSTICS},
+};
+use crate::{
+    app::{App, gateways},
+    feed::{Error, Hello, Message, Signal},
+};
+
+/// The service.
+pub(super) struct Service {
+    app: Arc<App>,
+}
+
+impl Service {
+    pub(super) fn new(app: Arc<App>) -> Self {
+        Self { app }
+    }
+}
+
+type Responses = Pin<Box<dyn Stream<Item = Result<v1::SyncResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl SyncService for Service {
+    type SyncStream = Responses;
+
+    async fn sync(
+        &self,
+        request: Request<Streaming<v1::SyncRequest>>,
+    ) -> Result<Response<Responses>, Status> {
+        let address = request.remote_addr();
+        let deadline = request.extensions().get::<Deadline>().copied();
+        let mut inbound = request.into_inner();
+        let first = timeout(self.app.feed.hello_timeout(), inbound.message());
+        let first = first.await.map_err(|_| InvalidRequest::Missing("hello"))??;
+        let hello = read_hello(first, address)?;
+        let signals = inbound.map(|message| read_signal(message.map_err(|_| Error::Gone)?));
+        let messages = self.app.feed.clone().follow(hello, signals).await?;
+        let responses = messages.map(|message| Ok(encode(message?)));
+        Ok(Response::new(match deadline {
+            None => Box::pin(responses),
+            Some(Deadline(at)) => {
+                let last = stream::once(async { Err(Error::Deadline.into()) });
+                Box::pin(responses.take_until(sleep_until(at)).chain(last))
+            }
+        }))
+    }
+
+    async fn list_gateways(
+        &self,
+        request: Request<v1::ListGatewaysRequest>,
+    ) -> Result<Response<v1::ListGatewaysResponse>, Status> {
+        let v1::ListGatewaysRequest {} = request.into_inner();
+        let (gateways, head) = gateways::list(&self.app);
+        let gateways = gateways.into_iter().map(encode_gateway).collect();
+        Ok(Response::new(v1::ListGatewaysResponse { gateways, revision: head.0 }))
+    }
+}
+
+fn read_hello(
+    first: Option<v1::SyncRequest>,
+    address: Option<SocketAddr>,
+) -> Result<Hello, InvalidRequest> {
+    let message = first.and_then(|first| first.message);
+    let Some(sync_request::Message::Hello(hello)) = message else {
+        return Err(InvalidRequest::Missing("hello, which must be the first message,"));
+    };
+    let v1::Hello { gateway, gateway_version, scope, position } = hello;
+    if let Some(v1::Scope { scope: None }) = scope {
+        let problem = "the scope names nothing; leave it out for everything".to_owned();
+        return Err(InvalidRequest::Field { field: "scope", problem });
+    }
+    Ok(Hello {
+        gateway: invalid::text("gateway", gateway, GATEWAY_BYTES)?,
+        gateway_version: invalid::text("gateway_version", gateway_version, GATEWAY_BYTES)?,
+        address,
+        position: position.map(Position::try_from).transpose()?,
+    })
+}
+
+fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
+    let unreadable = |what: &str| Error::Unreadable(what.to_owned());
+    match request.message.ok_or_else(|| unreadable("it is empty"))? {
+        sync_request::Message::Hello(_) => Err(unreadable("hello comes first and only once")),
+        sync_request::Message::Ack(v1::Ack { applied_revision, persisted_revision }) => {
+            let (applied, persisted) = (Revision(applied_revision), Revision(persisted_revision));
+            Ok(Signal::Ack { applied, persisted })
+        }
+        sync_request::Message::Nack(nack) => {
+            let v1::Nack { revision, message, diagnostics } = nack;
+            let message = invalid::text("message", message, limits::MESSAGE_BYTES)
+                .map_err(|e| Error::Unreadable(e.to_string()))?;
+            // A newer gateway may have codes that this server does not know; it keeps the others.
+            let known = diagnostics.into_iter().take(NACK_DIAGNOSTICS);
+            let diagnostics = known.filter_map(|found| found.try_into().ok()).collect();
+            Ok(Signal::Nack(Nack { revision: Revision(revision), message, diagnostics }))
+        }
+    }
+}
+
+fn encode(message: Message) -> v1::SyncResponse {
+    use sync_response::Message as Wire;
+    let message = match message {
+        Message::SnapshotBegin { position, entities } => Wire::SnapshotBegin(v1::SnapshotBegin {
+            position: Some((&position).into()),
+            entities: entities as u64,
+        }),
+        Message::SnapshotChunk(records) => Wire::SnapshotChunk(v1::SnapshotChunk {
+            entities: records.iter().map(|record| (&**record).into()).collect(),
+        }),
+        Message::SnapshotEnd(digest) => {
+            let digest = bytes::Bytes::copy_from_slice(digest.as_bytes());
+            Wire::SnapshotEnd(v1::SnapshotEnd { digest })
+        }
+        Message::Delta(commit) => Wire::Delta((&*commit).into()),
+        Message::Progress(position) => Wire::Progress((&position).into()),
+    };
+    v1::SyncResponse { message: Some(message) }
+}
+
+fn encode_gateway(gateways::Gateway { follower, lag }: gateways::Gateway) -> v1::GatewayStatus {
+    v1::GatewayStatus {
+        gateway: follower.gateway,
+        gateway_version: follower.gateway_version,
+        address: follower.address.map(|address| address.to_string()).unwrap_or_default(),
+        connected_at: Some(convert::timestamp(follower.connected_at)),
+        sent_revision: follower.sent.0,
+        applied_revision: follower.applied.0,
+        persisted_revision: follower.persisted.0,
+        lag,
+        last_nack: follower.nack.as_ref().map(v1::Nack::from),
+    }
+}

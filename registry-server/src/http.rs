@@ -1,0 +1,50 @@
+//! The HTTP surface: health, metrics and the exported catalog.
+//!
+//! Deliberately absent: changing anything.
+
+mod export;
+mod health;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+
+use crate::{
+    app::{App, gateways},
+    grpc, metrics,
+};
+
+/// The routes, and what answers on all others.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "alive\n" }))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(render_metrics))
+        .route("/registry.json", get(export::registry_file))
+        .fallback(nothing_here)
+        .with_state(app)
+}
+
+async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let (gateways, _) = gateways::list(&app);
+    let lag = gateways.iter().map(|gateway| gateway.lag).max().unwrap_or_default();
+    metrics::observe(&app.catalog(), gateways.len(), lag);
+    metrics::database(&app.registrar.database());
+    let text = metrics::recorder().render();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+}
+
+async fn nothing_here(request: Request) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
+        return grpc::unimplemented().into_http();
+    }
+    let help = "not found; there are /livez, /readyz, /metrics and /registry.json\n";
+    (StatusCode::NOT_FOUND, help).into_response()
+}

@@ -1,0 +1,57 @@
+//! `/registry.json`: the catalog as a file, with its revision as the entity tag.
+//!
+//! Deliberately absent: compression; the file is cached as it is.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use registry_core::Revision;
+
+use crate::app::App;
+
+pub(super) async fn registry_file(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let catalog = app.catalog();
+    if knows(&headers, catalog.revision()) {
+        return (StatusCode::NOT_MODIFIED, tags(catalog.revision())).into_response();
+    }
+    let (revision, bytes) = app.export.of(catalog).await;
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (tags(revision), kind, bytes).into_response()
+}
+
+fn tags(revision: Revision) -> [(header::HeaderName, HeaderValue); 2] {
+    let tag = HeaderValue::from_str(&tag(revision)).unwrap_or(HeaderValue::from_static("\"\""));
+    [(header::ETAG, tag), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))]
+}
+
+fn tag(revision: Revision) -> String {
+    format!("\"{revision}\"")
+}
+
+/// Whether the caller has this revision already.
+fn knows(headers: &HeaderMap, revision: Revision) -> bool {
+    let current = tag(revision);
+    let values = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == current)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compares_tags_as_http_does() {
+        let knows = |value: &'static str| {
+            let headers = HeaderMap::from_iter([(header::IF_NONE_MATCH, value.parse().unwrap())]);
+            knows(&headers, Revision(42))
+        };
+        assert!(knows("\"42\"") && knows("W/\"42\"") && knows("\"1\", \"42\"") && knows("*"));
+        assert!(!knows("\"4\"") && !knows("42") && !knows(""));
+        assert!(!super::knows(&HeaderMap::new(), Revision(42)));
+    }
+}

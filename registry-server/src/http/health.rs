@@ -1,0 +1,48 @@
+//! `/readyz`: whether requests should come here, and how the server is.
+//!
+//! A server that has lost its database still answers reads and streams, so it stays ready and says
+//! `degraded`: taking all servers out would turn a loss of writes into a loss of everything.
+//! Deliberately absent: repairs.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode, response::IntoResponse};
+use serde::Serialize;
+
+use crate::{app::App, registrar::Database};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Readiness {
+    status: &'static str,
+    registry: String,
+    revision: u64,
+    entities: usize,
+    streams: usize,
+    database: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+pub(super) async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let catalog = app.catalog();
+    let (database, problem) = match app.registrar.database() {
+        Database::Writable => ("writable", None),
+        Database::ReadOnly(error) => ("read-only", Some(error.to_string())),
+    };
+    let (code, status) = match (app.draining.is_cancelled(), &problem) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        (false, Some(_)) => (StatusCode::OK, "degraded"),
+        (false, None) => (StatusCode::OK, "ready"),
+    };
+    let readiness = Readiness {
+        status,
+        registry: app.registry().to_string(),
+        revision: catalog.revision().0,
+        entities: catalog.len(),
+        streams: app.feed.roster().len(),
+        database,
+        problem,
+    };
+    (code, Json(readiness))
+}

@@ -1,0 +1,151 @@
+//! What the server counts, for Prometheus. Each metric's help text stands beside its name.
+//!
+//! Labels have few values: outcomes, codes, reasons, methods; never names, ids or addresses.
+//! Deliberately absent: traces and logs.
+
+use std::{sync::OnceLock, time::Duration};
+
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use registry_core::{Catalog, Diagnostic, Kind, SealedCommit};
+
+use crate::registrar::Database;
+
+const APPLIES: &str = "registry_applies_total";
+const REFUSALS: &str = "registry_refusals_total";
+const REPEATS: &str = "registry_repeated_requests_total";
+const APPENDS: &str = "registry_append_seconds";
+const GROUPS: &str = "registry_append_commits";
+const COMMITS: &str = "registry_commits_total";
+const CHANGES: &str = "registry_changes_total";
+const REVISION: &str = "registry_revision";
+const ENTITIES: &str = "registry_entities";
+const WRITABLE: &str = "registry_database_writable";
+const STREAMS: &str = "registry_streams";
+const LAG: &str = "registry_stream_lag_revisions_max";
+const STREAM_ENDS: &str = "registry_stream_ends_total";
+const SNAPSHOTS: &str = "registry_snapshots_total";
+const NACKS: &str = "registry_nacks_total";
+const REQUESTS: &str = "registry_request_seconds";
+const ERRORS: &str = "registry_errors_total";
+
+/// The recorder of this process, installed on first use.
+pub fn recorder() -> &'static PrometheusHandle {
+    static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
+    RECORDER.get_or_init(|| {
+        let seconds =
+            [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+        let commits = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+        let builder = PrometheusBuilder::new();
+        // Neither list is empty, which is all that is asked of buckets.
+        let builder = builder.set_buckets(&seconds).expect("there are buckets");
+        let groups = Matcher::Full(GROUPS.to_owned());
+        let builder = builder.set_buckets_for_metric(groups, &commits).expect("there are buckets");
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        // Somebody who embeds the server may have a recorder already; then that one counts.
+        let _ = metrics::set_global_recorder(recorder);
+        describe();
+        handle
+    })
+}
+
+fn describe() {
+    describe_counter!(APPLIES, "Batches, by what became of them");
+    describe_counter!(REFUSALS, "Findings of refused batches, by code");
+    describe_counter!(REPEATS, "Retries that were answered with what the first request did");
+    describe_histogram!(APPENDS, "Time to append a group to the log, by outcome");
+    describe_histogram!(GROUPS, "Commits that shared one transaction");
+    describe_counter!(COMMITS, "Commits published by this server, whoever made them");
+    describe_counter!(CHANGES, "Changes of those commits");
+    describe_gauge!(REVISION, "The revision that this server serves");
+    describe_gauge!(ENTITIES, "Entities in the catalog, by kind");
+    describe_gauge!(WRITABLE, "1 while the database takes writes, else 0");
+    describe_gauge!(STREAMS, "Followers connected to this server");
+    describe_gauge!(LAG, "Revisions that the slowest follower has yet to apply");
+    describe_counter!(STREAM_ENDS, "Ended streams, by reason");
+    describe_counter!(SNAPSHOTS, "Snapshots sent");
+    describe_counter!(NACKS, "Revisions that followers refused");
+    describe_histogram!(REQUESTS, "Time to answer a request, by method; of streams, to begin");
+    describe_counter!(ERRORS, "Failed requests, by reason");
+}
+
+/// A batch was answered.
+pub(crate) fn applied(outcome: &'static str) {
+    counter!(APPLIES, "outcome" => outcome).increment(1);
+}
+
+/// A batch was refused for these findings.
+pub(crate) fn refused(found: &[Diagnostic]) {
+    for diagnostic in found.iter().filter(|diagnostic| diagnostic.is_error()) {
+        counter!(REFUSALS, "code" => diagnostic.code.as_str()).increment(1);
+    }
+}
+
+/// A retry was recognized.
+pub(crate) fn repeated() {
+    counter!(REPEATS).increment(1);
+}
+
+/// A group was appended, or not.
+pub(crate) fn appended(took: Duration, outcome: &'static str, commits: usize) {
+    histogram!(APPENDS, "outcome" => outcome).record(took);
+    histogram!(GROUPS).record(as_f64(commits as u64));
+}
+
+/// Commits became visible.
+pub(crate) fn published(catalog: &Catalog, commits: &[SealedCommit]) {
+    counter!(COMMITS).increment(commits.len() as u64);
+    let changes: usize = commits.iter().map(|commit| commit.commit().changes.len()).sum();
+    counter!(CHANGES).increment(changes as u64);
+    gauge!(REVISION).set(as_f64(catalog.revision().0));
+}
+
+/// The database was seen to take writes, or not.
+pub(crate) fn database(now: &Database) {
+    gauge!(WRITABLE).set(match now {
+        Database::Writable => 1.0,
+        Database::ReadOnly(_) => 0.0,
+    });
+}
+
+/// What is only looked at when somebody asks.
+pub(crate) fn observe(catalog: &Catalog, streams: usize, lag: u64) {
+    gauge!(REVISION).set(as_f64(catalog.revision().0));
+    gauge!(STREAMS).set(as_f64(streams as u64));
+    gauge!(LAG).set(as_f64(lag));
+    for kind in Kind::ALL {
+        let count = catalog.of_kind(kind).count();
+        gauge!(ENTITIES, "kind" => kind.as_str()).set(as_f64(count as u64));
+    }
+}
+
+/// A stream ended.
+pub(crate) fn stream_ended(reason: &'static str) {
+    counter!(STREAM_ENDS, "reason" => reason).increment(1);
+}
+
+/// A snapshot was begun.
+pub(crate) fn snapshot() {
+    counter!(SNAPSHOTS).increment(1);
+}
+
+/// A follower refused a revision.
+pub(crate) fn nack() {
+    counter!(NACKS).increment(1);
+}
+
+/// A request was answered.
+pub(crate) fn requested(method: &'static str, took: Duration) {
+    histogram!(REQUESTS, "method" => method).record(took);
+}
+
+/// A request failed.
+pub(crate) fn failed(reason: &'static str) {
+    counter!(ERRORS, "reason" => reason).increment(1);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count past 2^53 may lose its last digits")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,200 @@
+//! The one writer of this server: takes what callers want changed, validates it, appends it to the
+//! log, publishes it and answers.
+//!
+//! Writes that wait at the same time share one transaction, one commit each. Several servers may
+//! write the same log: whoever comes second reads the first one's commits and validates again. An
+//! answer is never ahead of the log: success only for what is stored, failure only for what is
+//! known not to be. Deliberately absent: reading requests, and who may write.
+
+mod answer;
+mod database;
+mod follow;
+mod group;
+mod listen;
+mod log;
+mod repeat;
+mod waiting;
+mod writer;
+
+use std::sync::Arc;
+
+use registry_core::{
+    Diagnostic, Revision,
+    rules::{Plan, Proposed},
+};
+use tokio::{
+    sync::{Notify, Semaphore, mpsc, oneshot, watch},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+pub use database::Database;
+use waiting::Waiting;
+use writer::Writer;
+
+use crate::{
+    clock::Clock,
+    config::RegistrarConfig,
+    feed::Hub,
+    store::{self, Store},
+};
+
+/// A batch that somebody wants committed.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// The wanted changes, in order.
+    pub batch: Vec<Proposed>,
+    /// Who wants them.
+    pub author: String,
+    /// Why.
+    pub message: String,
+    /// By which a retry is known.
+    pub request_id: Option<String>,
+    /// The revision that the registry must be at.
+    pub base_revision: Option<Revision>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    /// The revision of its commit, or the current one where it changed nothing.
+    pub revision: Revision,
+    /// Whether there is a commit of it.
+    pub committed: bool,
+    /// The batch as it was submitted.
+    pub batch: Vec<Proposed>,
+    /// What each of its changes did, and the warnings.
+    pub plan: Plan,
+}
+
+/// Why a batch was not committed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Validation found errors.
+    #[error("the batch was refused: {}", summary(.0))]
+    Refused(Vec<Diagnostic>),
+    /// The registry is not where the caller believes.
+    #[error("the batch wants the registry at revision {wanted}, it is at {current}")]
+    BaseRevision {
+        /// Where the caller believes that it is.
+        wanted: Revision,
+        /// Where it is.
+        current: Revision,
+    },
+    /// The request id belongs to another batch.
+    #[error("the request id `{request_id}` was used for other changes in revision {revision}")]
+    RequestIdReused {
+        /// The id.
+        request_id: String,
+        /// The commit of that other batch.
+        revision: Revision,
+    },
+    /// Too much is waiting already.
+    #[error("too many writes are waiting; try again later")]
+    QueueFull,
+    /// Other servers came first, again and again.
+    #[error("other writers came first {attempts} times; try again")]
+    Contended {
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The database takes no writes; nothing was written.
+    #[error(transparent)]
+    Database(store::Error),
+    /// The database was lost at a moment when the commit may have been stored or not.
+    #[error("the database was lost while committing; whether the batch was stored is unknown")]
+    OutcomeUnknown,
+    /// The server is shutting down; nothing was written.
+    #[error("the server is shutting down")]
+    Draining,
+    /// A bug.
+    #[error("the batch cannot be committed: {0}")]
+    Internal(String),
+}
+
+fn summary(diagnostics: &[Diagnostic]) -> String {
+    let errors = diagnostics.iter().filter(|found| found.is_error()).count();
+    match diagnostics.iter().find(|found| found.is_error()) {
+        Some(first) if errors == 1 => first.to_string(),
+        Some(first) => format!("{errors} errors, the first is {first}"),
+        None => "no reason was found".to_owned(),
+    }
+}
+
+/// Where batches are submitted. Clones submit to the same writer.
+#[derive(Debug, Clone)]
+pub struct Registrar {
+    queue: mpsc::Sender<Waiting>,
+    space: Arc<Semaphore>,
+    database: watch::Receiver<Database>,
+    wake: Arc<Notify>,
+    closing: CancellationToken,
+}
+
+/// What the writer needs.
+pub struct Parts {
+    /// The log.
+    pub store: Store,
+    /// Where commits are published.
+    pub hub: Arc<Hub>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Its limits.
+    pub config: RegistrarConfig,
+}
+
+/// Starts the writer. The task ends after [`Registrar::close`].
+pub async fn start(parts: Parts) -> Result<(Registrar, JoinHandle<()>), store::Error> {
+    let (queue, waiting) = mpsc::channel(parts.config.write_queue.max(1));
+    let space = Arc::new(Semaphore::new(units(parts.config.write_queue_bytes)));
+    let (sender, database) = watch::channel(Database::Writable);
+    let wake = Arc::new(Notify::new());
+    let listener = listen::spawn(parts.store.clone(), wake.clone());
+    let writer = Writer::new(parts, sender).await?;
+    let closing = CancellationToken::new();
+    let (woken, closed) = (wake.clone(), closing.clone());
+    let task = tokio::spawn(async move {
+        writer.run(waiting, woken, closed).await;
+        listener.abort();
+    });
+    Ok((Registrar { queue, space, database, wake, closing }, task))
+}
+
+impl Registrar {
+    /// Commits a batch, or says why not. A caller that stops waiting does not undo anything.
+    pub async fn apply(&self, submission: Submission) -> Result<Applied, Error> {
+        if let Some(reason) = self.database.borrow().refusal() {
+            return Err(Error::Database(reason.clone()));
+        }
+        let (reply, answer) = oneshot::channel();
+        let wanted = u32::try_from(units(waiting::bytes(&submission))).unwrap_or(u32::MAX);
+        let space = self.space.clone().try_acquire_many_owned(wanted);
+        let space = space.map_err(|_| Error::QueueFull)?;
+        self.queue.try_send(Waiting::new(submission, reply, space)).map_err(|e| match e {
+            mpsc::error::TrySendError::Full(_) => Error::QueueFull,
+            mpsc::error::TrySendError::Closed(_) => Error::Draining,
+        })?;
+        // Without an answer, the writer ended at a moment that nobody knows.
+        answer.await.unwrap_or(Err(Error::OutcomeUnknown))
+    }
+
+    /// Whether the database takes writes, as far as is known.
+    pub fn database(&self) -> Database {
+        self.database.borrow().clone()
+    }
+
+    /// Takes no more batches; the writer finishes what waits and ends.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Asks the writer to look for other servers' commits soon.
+    pub fn nudge(&self) {
+        self.wake.notify_one();
+    }
+}
+
+/// Bytes in the units of the semaphore, which counts no further than an u32 in one step.
+fn units(bytes: usize) -> usize {
+    bytes.div_ceil(1024).max(1)
+}

@@ -1,0 +1,85 @@
+//! The writer's answers, among them those to retries.
+//!
+//! Deliberately absent: remembering requests; the log does.
+
+use super::{
+    Applied, Error,
+    group::{Footing, Group, Member, Verdict},
+    repeat,
+    waiting::Waiting,
+    writer::Writer,
+};
+use crate::metrics;
+
+impl Writer {
+    /// Answers what holds whatever becomes of the group's commits.
+    pub(super) async fn answer_settled(&mut self, group: &mut Group) {
+        let holds = |m: &mut Member| {
+            m.footing == Footing::Stored && !matches!(m.verdict, Verdict::Commits(..))
+        };
+        let settled = group.members.extract_if(.., holds).collect();
+        self.answer_each(settled).await;
+    }
+
+    /// Answers members of a group that is stored.
+    pub(super) async fn answer_each(&mut self, members: Vec<Member>) {
+        for Member { waiting, verdict, .. } in members {
+            let (revision, committed, plan) = match verdict {
+                Verdict::Commits(revision, plan) => (revision, true, plan),
+                Verdict::Unchanged(revision, plan) => match self.find_repeat(&waiting).await {
+                    Ok(None) => (revision, false, plan),
+                    other => {
+                        settle_repeat(waiting, other);
+                        continue;
+                    }
+                },
+                Verdict::Refused(error) => {
+                    match self.find_repeat(&waiting).await {
+                        Ok(None) => waiting.fail(error),
+                        other => settle_repeat(waiting, other),
+                    }
+                    continue;
+                }
+            };
+            waiting.succeed(|batch| Applied { revision, committed, batch, plan });
+        }
+    }
+
+    /// Answers members whose request ids the log has.
+    pub(super) async fn answer_repeats(&mut self, members: Vec<Member>) {
+        for Member { waiting, .. } in members {
+            let found = self.find_repeat(&waiting).await;
+            settle_repeat(waiting, found);
+        }
+    }
+
+    /// What an earlier request with the same id did, if there was one.
+    async fn find_repeat(&mut self, waiting: &Waiting) -> Result<Option<Applied>, Error> {
+        let Some(request_id) = waiting.request_id() else { return Ok(None) };
+        let log = self.log.clone();
+        let found = log.timed(log.store.find_request(request_id)).await.map_err(Error::Database)?;
+        let Some(header) = found else { return Ok(None) };
+        if header.revision > self.hub.catalog().revision() {
+            self.catch_up().await;
+        }
+        let revision = header.revision;
+        let stored = log.timed(log.store.commit(revision)).await.map_err(Error::Database)?;
+        let batch = &waiting.submission.batch;
+        let plan = stored.and_then(|s| repeat::plan_of(&s.commit, batch, &self.hub.catalog()));
+        let Some(plan) = plan else {
+            return Err(Error::RequestIdReused { request_id: request_id.to_owned(), revision });
+        };
+        metrics::repeated();
+        Ok(Some(Applied { revision, committed: true, batch: Vec::new(), plan }))
+    }
+}
+
+fn settle_repeat(waiting: Waiting, found: Result<Option<Applied>, Error>) {
+    match found {
+        Ok(Some(applied)) => waiting.succeed(|batch| Applied { batch, ..applied }),
+        Ok(None) => {
+            waiting.fail(Error::Internal("its request id is both taken and free".to_owned()))
+        }
+        Err(error) => waiting.fail(error),
+    }
+}

@@ -1,0 +1,57 @@
+//! The writer follows the log: other servers' commits, and the health of the database.
+//!
+//! Deliberately absent: this server's own commits until they are stored.
+
+use registry_core::{Catalog, SealedCommit};
+
+use super::{Database, writer::Writer};
+use crate::{metrics, store};
+
+impl Writer {
+    /// Publishes what other servers have committed since.
+    pub(super) async fn catch_up(&mut self) {
+        match self.read_log().await {
+            // What only a write can find out, only a write can clear.
+            Ok(()) if self.database.borrow().refusal().is_some() => {
+                self.set_database(Database::Writable);
+            }
+            Ok(()) => {}
+            Err(error) => self.set_database(Database::ReadOnly(error)),
+        }
+    }
+
+    async fn read_log(&mut self) -> Result<(), store::Error> {
+        let catalog = self.hub.catalog();
+        if self.database.borrow().refusal().is_some() {
+            self.log.holds(catalog.revision(), catalog.chain()).await?;
+        }
+        while let Some((catalog, commits)) = self.log.next(&self.hub.catalog()).await? {
+            self.publish(catalog, commits);
+        }
+        Ok(())
+    }
+
+    /// Makes stored commits visible to readers and followers.
+    pub(super) fn publish(&mut self, catalog: Catalog, commits: Vec<SealedCommit>) {
+        let last = commits.last().map(|last| last.commit().committed_at);
+        self.last_commit_at = self.last_commit_at.max(last.unwrap_or_default());
+        metrics::published(&catalog, &commits);
+        self.hub.publish(catalog, commits);
+    }
+
+    pub(super) fn set_database(&self, now: Database) {
+        let changed = self.database.send_if_modified(|was| {
+            let changed = *was != now;
+            *was = now.clone();
+            changed
+        });
+        metrics::database(&now);
+        match now {
+            Database::ReadOnly(error) if changed => {
+                tracing::error!(%error, "the database takes no writes; reads and streams go on");
+            }
+            Database::Writable if changed => tracing::info!("the database takes writes again"),
+            Database::ReadOnly(_) | Database::Writable => {}
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The writer's side of the log: appending so that the outcome is known, and catching up with
+//! other servers.
+//!
+//! A connection that is lost during a commit leaves open whether it was stored. The way out is to
+//! append the same commits again: the head's lock makes the second try wait for the first, and
+//! then either it is stored, or the log shows whose commits are there. Deliberately absent:
+//! validation.
+
+use std::{future::Future, time::Duration};
+
+use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Error;
+use crate::{
+    jitter,
+    store::{self, AppendError, Store},
+};
+
+/// How long a lost commit is looked for before its callers hear that nobody knows.
+const PATIENCE: Duration = Duration::from_secs(6);
+const PAUSE: Duration = Duration::from_millis(200);
+const PAGE: usize = 256;
+
+/// The log with a limit on how long it may take to answer.
+#[derive(Debug, Clone)]
+pub(super) struct Log {
+    pub(super) store: Store,
+    pub(super) timeout: Duration,
+}
+
+/// What became of commits.
+#[derive(Debug)]
+pub(super) enum Appended {
+    /// They are stored.
+    Stored,
+    /// They are not: another server's commits are there.
+    Behind,
+    /// They are not: this request id was used before.
+    RequestIdTaken(String),
+    /// They are not, or nobody knows.
+    Failed(Error, store::Error),
+}
+
+impl Appended {
+    /// One word for the metrics.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::Behind => "conflict",
+            Self::RequestIdTaken(_) => "request_id_taken",
+            Self::Failed(Error::OutcomeUnknown, _) => "unknown",
+            Self::Failed(..) => "failed",
+        }
+    }
+}
+
+impl Log {
+    /// Appends commits after a revision.
+    pub(super) async fn append(&self, base: Revision, commits: &[SealedCommit]) -> Appended {
+        let give_up = Instant::now() + PATIENCE;
+        let mut lost = false;
+        loop {
+            let result = self.timed(self.store.append(base, commits)).await;
+            let error = match (result, lost) {
+                (Ok(()), _) => return Appended::Stored,
+                (Err(AppendError::Store(error)), _) => error,
+                // The first try may have been stored; then the second finds the log further on.
+                (Err(AppendError::Conflict { .. } | AppendError::RequestIdTaken { .. }), true) => {
+                    match self.is_ours(base, commits).await {
+                        Ok(true) => return Appended::Stored,
+                        Ok(false) => return Appended::Behind,
+                        Err(error) => error,
+                    }
+                }
+                (Err(AppendError::Conflict { head }), false) if head < base => {
+                    let error = rolled_back(base, head);
+                    return Appended::Failed(Error::Database(error.clone()), error);
+                }
+                (Err(AppendError::Conflict { .. }), false) => return Appended::Behind,
+                (Err(AppendError::RequestIdTaken { request_id, .. }), false) => {
+                    return Appended::RequestIdTaken(request_id);
+                }
+            };
+            lost |= matches!(error, store::Error::Unavailable { .. });
+            if !lost {
+                return Appended::Failed(Error::Database(error.clone()), error);
+            }
+            if Instant::now() > give_up {
+                return Appended::Failed(Error::OutcomeUnknown, error);
+            }
+            sleep(jitter::around(PAUSE)).await;
+        }
+    }
+
+    /// Whether the log goes on with these very commits.
+    async fn is_ours(&self, base: Revision, ours: &[SealedCommit]) -> Result<bool, store::Error> {
+        let Some(first) = ours.first() else { return Ok(true) };
+        let stored = self.timed(self.store.commit(base.next())).await?;
+        Ok(stored.is_some_and(|stored| stored.chain == first.chain()))
+    }
+
+    /// The catalog with the commits after it, as many as are read at once; `None` if there are no more.
+    pub(super) async fn next(
+        &self,
+        catalog: &Catalog,
+    ) -> Result<Option<(Catalog, Vec<SealedCommit>)>, store::Error> {
+        let position = (catalog.revision(), catalog.chain());
+        let commits = self.timed(self.store.commits_after(position, PAGE)).await?;
+        if commits.is_empty() {
+            return Ok(None);
+        }
+        let mut catalog = catalog.clone();
+        for commit in &commits {
+            catalog.apply(commit).map_err(|e| corrupt(commit.revision(), &e.to_string()))?;
+        }
+        Ok(Some((catalog, commits)))
+    }
+
+    /// Proves that a database that came back is the one that was lost.
+    pub(super) async fn holds(&self, head: Revision, chain: ChainHash) -> Result<(), store::Error> {
+        if head == Revision(0) {
+            return self.timed(self.store.check()).await;
+        }
+        match self.timed(self.store.commit(head)).await? {
+            Some(stored) if stored.chain == chain => Ok(()),
+            Some(_) => Err(corrupt(head, "it is not the commit that this server has seen there")),
+            None => Err(rolled_back(head, Revision(0))),
+        }
+    }
+
+    pub(super) async fn timed<T, E: From<store::Error>>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        match timeout(self.timeout, work).await {
+            Ok(result) => result,
+            Err(_) => Err(store::Error::Unavailable {
+                database: format!("of registry {}", self.store.registry()),
+                detail: format!("no answer within {:?}", self.timeout),
+            }
+            .into()),
+        }
+    }
+}
+
+fn corrupt(revision: Revision, detail: &str) -> store::Error {
+    store::Error::Corrupt { what: format!("revision {revision}"), detail: detail.to_owned() }
+}
+
+fn rolled_back(seen: Revision, head: Revision) -> store::Error {
+    let detail = format!(
+        "the log ended at revision {seen} and now ends before it (at {head}); it was replaced \
+         while this server ran, restart the server if that was on purpose"
+    );
+    store::Error::Corrupt { what: format!("revision {seen}"), detail }
+}

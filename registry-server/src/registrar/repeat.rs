@@ -1,0 +1,56 @@
+//! Retries: whether a batch is the one that a commit with its request id was made of.
+//!
+//! A commit lists what it changed, not what was asked. So each wanted change must either be in the
+//! commit, in order, or have been true before it. Deliberately absent: finding the commit.
+
+use registry_core::{
+    Action, Catalog, Change, Commit, LifecycleState,
+    rules::{Plan, Proposed},
+};
+
+/// What the commit did for each change of the batch; `None` if the commit was made of another one.
+pub(super) fn plan_of(commit: &Commit, batch: &[Proposed], catalog: &Catalog) -> Option<Plan> {
+    let mut made = commit.changes.iter().peekable();
+    let mut effects = Vec::with_capacity(batch.len());
+    for proposed in batch {
+        let effect = made.next_if(|change| is_of(change, proposed)).cloned();
+        if effect.is_none() && !was_so_before(proposed, commit, catalog) {
+            return None;
+        }
+        effects.push(effect);
+    }
+    made.next().is_none().then(|| Plan { effects, diagnostics: Vec::new() })
+}
+
+fn is_of(change: &Change, proposed: &Proposed) -> bool {
+    if change.key != *proposed.key() {
+        return false;
+    }
+    match (&change.action, proposed) {
+        (Action::Register { digest }, Proposed::Register(document)) => *digest == document.digest(),
+        (action, Proposed::SetLifecycle { state, message, .. }) => {
+            let wanted = match action {
+                Action::Deprecate { .. } => LifecycleState::Deprecated,
+                Action::Retire { .. } => LifecycleState::Retired,
+                Action::Restore => LifecycleState::Active,
+                Action::Register { .. } => return false,
+            };
+            // A restoration keeps no reason.
+            *state == wanted
+                && (wanted == LifecycleState::Active || action.message() == message.as_deref())
+        }
+        (_, Proposed::Register(_)) => false,
+    }
+}
+
+/// Whether the commit had nothing to do for this change. Of lifecycles only the present is known,
+/// so that one is believed where its entity is as old as the commit.
+fn was_so_before(proposed: &Proposed, commit: &Commit, catalog: &Catalog) -> bool {
+    let Some(record) = catalog.find(proposed.key()) else { return false };
+    match proposed {
+        Proposed::Register(document) => {
+            record.registered <= commit.revision && record.document.digest() == document.digest()
+        }
+        Proposed::SetLifecycle { .. } => record.registered <= commit.revision,
+    }
+}

@@ -1,0 +1,54 @@
+//! A batch that waits for its answer.
+//!
+//! Deliberately absent: time limits; the caller's deadline drops the receiving end.
+
+use registry_core::rules::Proposed;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::{Applied, Error, Submission};
+
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) submission: Submission,
+    reply: oneshot::Sender<Result<Applied, Error>>,
+    _space: OwnedSemaphorePermit,
+}
+
+impl Waiting {
+    pub(super) fn new(
+        submission: Submission,
+        reply: oneshot::Sender<Result<Applied, Error>>,
+        space: OwnedSemaphorePermit,
+    ) -> Self {
+        Self { submission, reply, _space: space }
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    pub(super) fn request_id(&self) -> Option<&str> {
+        self.submission.request_id.as_deref()
+    }
+
+    /// Answers with what became of the batch.
+    pub(super) fn succeed(self, answer: impl FnOnce(Vec<Proposed>) -> Applied) {
+        // A caller that is gone asks again with its request id.
+        let _ = self.reply.send(Ok(answer(self.submission.batch)));
+    }
+
+    /// Answers with why there is no commit.
+    pub(super) fn fail(self, error: Error) {
+        let _ = self.reply.send(Err(error));
+    }
+}
+
+/// How many bytes of documents a batch holds.
+pub(super) fn bytes(submission: &Submission) -> usize {
+    let size = |proposed: &Proposed| match proposed {
+        Proposed::Register(document) => document.bytes().len(),
+        Proposed::SetLifecycle { message, .. } => message.as_ref().map_or(0, String::len),
+    };
+    submission.batch.iter().map(size).sum()
+}

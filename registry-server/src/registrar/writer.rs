@@ -1,0 +1,179 @@
+//! The writer's loop: wait, form a group, append it, publish it, answer.
+//!
+//! Deliberately absent: deciding (`group.rs`), the log's own troubles (`log.rs`), following the
+//! log and answering (`follow.rs`, `answer.rs`).
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use registry_core::Timestamp;
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Database, Error, Parts,
+    group::{Budget, Group, Member},
+    log::{Appended, Log},
+    waiting::Waiting,
+};
+use crate::{clock::Clock, config::RegistrarConfig, feed::Hub, jitter, metrics, store};
+
+/// Most bytes of documents in one transaction.
+const GROUP_BYTES: usize = 32 << 20;
+/// How often a lost database is tried.
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST_BACKOFF: Duration = Duration::from_millis(100);
+
+pub(super) struct Writer {
+    pub(super) log: Log,
+    pub(super) hub: Arc<Hub>,
+    pub(super) database: watch::Sender<Database>,
+    pub(super) last_commit_at: Timestamp,
+    clock: Arc<dyn Clock>,
+    config: RegistrarConfig,
+}
+
+/// Whether a group is through.
+enum Progress {
+    Done,
+    Again,
+}
+
+impl Writer {
+    pub(super) async fn new(
+        Parts { store, hub, clock, config }: Parts,
+        database: watch::Sender<Database>,
+    ) -> Result<Self, store::Error> {
+        let log = Log { store, timeout: config.database_timeout };
+        let head = hub.catalog().revision();
+        let last = log.timed(log.store.commit(head)).await?;
+        let last_commit_at = last.map_or(Timestamp::default(), |last| last.commit.committed_at);
+        Ok(Self { log, hub, database, last_commit_at, clock, config })
+    }
+
+    /// Runs until it is closed and everything that waited is answered.
+    pub(super) async fn run(
+        mut self,
+        mut queue: mpsc::Receiver<Waiting>,
+        wake: Arc<Notify>,
+        closing: CancellationToken,
+    ) {
+        let (mut waiting, mut taken) = (VecDeque::new(), Vec::new());
+        loop {
+            if waiting.is_empty() {
+                tokio::select! {
+                    biased;
+                    count = queue.recv_many(&mut taken, self.config.write_group) => {
+                        if count == 0 { return }
+                    }
+                    () = closing.cancelled(), if !queue.is_closed() => queue.close(),
+                    () = wake.notified() => self.catch_up().await,
+                    () = sleep(self.pause()) => self.catch_up().await,
+                }
+            }
+            while waiting.len() + taken.len() < self.config.write_group
+                && let Ok(next) = queue.try_recv()
+            {
+                taken.push(next);
+            }
+            waiting.extend(taken.drain(..));
+            if !waiting.is_empty() {
+                self.settle(&mut waiting).await;
+            }
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        let is_lost = self.database.borrow().refusal().is_some();
+        jitter::around(if is_lost { RETRY } else { self.config.poll_interval })
+    }
+
+    /// Decides and stores a group from the front of the queue, again while others come first.
+    async fn settle(&mut self, queue: &mut VecDeque<Waiting>) {
+        let attempts = self.config.write_attempts.max(1);
+        for attempt in 0..attempts {
+            sleep(jitter::up_to(LONGEST_BACKOFF.min(Duration::from_millis(2) * attempt))).await;
+            if let Progress::Done = self.attempt(queue).await {
+                return;
+            }
+            let lost = self.database.borrow().refusal().cloned();
+            if let Some(error) = lost {
+                return queue.drain(..).for_each(|w| w.fail(Error::Database(error.clone())));
+            }
+        }
+        let group = queue.len().min(self.config.write_group);
+        queue.drain(..group).for_each(|waiting| waiting.fail(Error::Contended { attempts }));
+    }
+
+    async fn attempt(&mut self, queue: &mut VecDeque<Waiting>) -> Progress {
+        let Some(mut group) = self.form(queue).await else { return Progress::Done };
+        self.answer_settled(&mut group).await;
+        if group.commits.is_empty() {
+            return Progress::Done;
+        }
+        let began = Instant::now();
+        let outcome = self.log.append(group.base, &group.commits).await;
+        metrics::appended(began.elapsed(), outcome.label(), group.commits.len());
+        match outcome {
+            Appended::Stored => {
+                self.set_database(Database::Writable);
+                self.publish(group.catalog, group.commits);
+                self.answer_each(group.members).await;
+                Progress::Done
+            }
+            Appended::Behind => {
+                put_back(queue, group.members);
+                self.catch_up().await;
+                Progress::Again
+            }
+            Appended::RequestIdTaken(id) => {
+                let is_taken = |m: &Member| m.waiting.request_id() == Some(&id);
+                let (taken, others) = group.members.into_iter().partition(is_taken);
+                put_back(queue, others);
+                self.catch_up().await;
+                self.answer_repeats(taken).await;
+                Progress::Again
+            }
+            Appended::Failed(error, cause) => {
+                self.set_database(Database::ReadOnly(cause));
+                group.members.into_iter().for_each(|m| m.waiting.fail(error.clone()));
+                Progress::Done
+            }
+        }
+    }
+
+    /// Forms a group beside the runtime, because validation may take a while.
+    async fn form(&self, queue: &mut VecDeque<Waiting>) -> Option<Group> {
+        let catalog = self.hub.catalog();
+        let now = self.clock.now().max(self.last_commit_at);
+        let budget = Budget { commits: self.config.write_group, bytes: GROUP_BYTES };
+        let mut waiting = std::mem::take(queue);
+        let forming = tokio::task::spawn_blocking(move || {
+            let group = Group::form(&catalog, &mut waiting, budget, now);
+            (group, waiting)
+        });
+        match forming.await {
+            Ok((group, rest)) => {
+                *queue = rest;
+                Some(group)
+            }
+            Err(panic) => {
+                tracing::error!(error = %panic, "deciding a group of writes failed; nothing of it was stored");
+                None
+            }
+        }
+    }
+}
+
+/// Puts members back to the front of the queue, in their order.
+fn put_back(queue: &mut VecDeque<Waiting>, members: Vec<Member>) {
+    for member in members.into_iter().rev() {
+        queue.push_front(member.waiting);
+    }
+}

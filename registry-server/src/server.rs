@@ -1,0 +1,152 @@
+//! The server: put together, served, drained.
+//!
+//! Deliberately absent: signals and telemetry, which belong to the program.
+
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::{
+    net::TcpListener,
+    task::JoinHandle,
+    time::{Instant, sleep, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    service::Routes,
+    transport::{Server as Transport, server::TcpIncoming},
+};
+
+use crate::{
+    app::{App, export::Export},
+    clock::Clock,
+    config::{Config, InvalidConfig, ServeConfig},
+    feed::{Feed, Hub},
+    grpc, http, metrics, registrar,
+    store::{self, Store},
+};
+
+/// Largest headers of a request.
+const MAX_HEADER_BYTES: u32 = 32 * 1024;
+/// What the last writes get even where connections took all the time.
+const LAST_WRITES: Duration = Duration::from_secs(1);
+
+/// Why the server does not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The settings.
+    #[error(transparent)]
+    Config(#[from] InvalidConfig),
+    /// The database, before anything is served.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The reflection service.
+    #[error("the API's description cannot be served: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// The socket.
+    #[error("serving failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    /// The writer ended although nobody stopped it.
+    #[error("the writer ended unexpectedly: {0}")]
+    Writer(String),
+}
+
+/// A server that has read its catalog and is ready to serve.
+pub struct Server {
+    app: Arc<App>,
+    writer: JoinHandle<()>,
+    config: ServeConfig,
+}
+
+impl Server {
+    /// Opens the database and reads the catalog.
+    pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        metrics::recorder();
+        let store = Store::open(&config.database()?).await?;
+        let catalog = store.load().await?;
+        let hub = Arc::new(Hub::new(catalog, &config.feed));
+        let parts = registrar::Parts {
+            store: store.clone(),
+            hub: hub.clone(),
+            clock: clock.clone(),
+            config: config.registrar,
+        };
+        let (registrar, writer) = registrar::start(parts).await?;
+        let draining = CancellationToken::new();
+        let app = Arc::new(App {
+            feed: Arc::new(Feed::new(
+                hub.clone(),
+                (store.clone(), registrar.clone()),
+                clock,
+                config.feed,
+                draining.clone(),
+            )),
+            registrar,
+            hub,
+            store,
+            export: Export::default(),
+            draining,
+        });
+        Ok(Self { app, writer, config: config.serve })
+    }
+
+    /// The line that says that the server is there.
+    pub fn banner(&self, address: SocketAddr) -> String {
+        let (registry, revision) = (self.app.registry(), self.app.catalog().revision());
+        format!(
+            "registry-server listening on http://{address} (registry {registry}, revision {revision})"
+        )
+    }
+
+    /// Serves until told to stop, then drains.
+    pub async fn serve(
+        mut self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        let (services, health) = grpc::router(&self.app, &self.config).await?;
+        let routes = services.merge(http::router(self.app.clone()));
+        let refuse = CancellationToken::new();
+        let serving =
+            self.transport().add_routes(Routes::from(routes)).serve_with_incoming_shutdown(
+                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                refuse.clone().cancelled_owned(),
+            );
+        let mut serving = std::pin::pin!(serving);
+        tokio::select! {
+            served = &mut serving => return Ok(served?),
+            ended = &mut self.writer => return Err(Error::Writer(describe(ended))),
+            () = shutdown => {}
+        }
+        tracing::info!("draining: finishing what has begun");
+        health.drain().await;
+        self.app.draining.cancel();
+        let notice = async {
+            sleep(self.config.drain_notice).await;
+            health.close().await;
+            refuse.cancel();
+        };
+        let limit = Instant::now() + self.config.drain_timeout;
+        let (drained, ()) = tokio::join!(timeout_at(limit, serving), notice);
+        match drained {
+            Ok(served) => served?,
+            Err(_) => tracing::warn!("some connections did not end in time and are cut"),
+        }
+        self.app.registrar.close();
+        if timeout_at(limit.max(Instant::now() + LAST_WRITES), self.writer).await.is_err() {
+            tracing::error!("the last writes did not end in time; their callers were not answered");
+        }
+        Ok(())
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::builder()
+            .accept_http1(true)
+            .max_concurrent_streams(self.config.max_connection_streams)
+            .http2_keepalive_interval(Some(self.config.keepalive))
+            .http2_keepalive_timeout(Some(self.config.keepalive))
+            .http2_max_header_list_size(MAX_HEADER_BYTES)
+    }
+}
+
+fn describe(ended: Result<(), tokio::task::JoinError>) -> String {
+    ended.map_or_else(|e| e.to_string(), |()| "its queue was closed".to_owned())
+}

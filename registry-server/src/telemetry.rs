@@ -1,0 +1,21 @@
+//! Log lines, on standard error.
+//!
+//! Deliberately absent: traces and metrics.
+
+use std::io;
+
+use tracing_subscriber::{EnvFilter, filter::ParseError, fmt};
+
+use crate::config::LogFormat;
+
+/// Starts logging; once a process.
+pub fn start(filter: &str, format: LogFormat) -> Result<(), ParseError> {
+    let filter = EnvFilter::builder().parse(filter)?;
+    let lines = fmt().with_env_filter(filter).with_writer(io::stderr);
+    // A second start keeps the first; only tests do that.
+    let _ = match format {
+        LogFormat::Text => lines.try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    Ok(())
+}

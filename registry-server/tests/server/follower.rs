@@ -1,0 +1,141 @@
+//! A follower as a gateway is one: it verifies everything and holds a catalog.
+//!
+//! Deliberately absent: reconnecting; tests decide when.
+
+use std::time::Duration;
+
+use registry_core::{Catalog, Digest, Record, RegistryId, Revision};
+use registry_proto::{
+    convert::{self, Position},
+    v1::{self, sync_request, sync_response::Message},
+};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use crate::harness::TestServer;
+
+/// An open stream and what it has told so far.
+pub(crate) struct Follower {
+    pub(crate) catalog: Option<Catalog>,
+    /// How the stream was spoken to: `snapshot`, `delta 3`, `progress 3`.
+    pub(crate) heard: Vec<String>,
+    says: mpsc::Sender<v1::SyncRequest>,
+    hears: Streaming<v1::SyncResponse>,
+    snapshot: Option<(Position, Vec<Record>)>,
+}
+
+pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
+    let hello = v1::Hello {
+        gateway: "edge-1".to_owned(),
+        gateway_version: "1.0.0".to_owned(),
+        scope: None,
+        position,
+    };
+    v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) }
+}
+
+impl Follower {
+    /// Follows from nothing.
+    pub(crate) async fn new(server: &TestServer) -> Self {
+        Self::resume(server, None).await.unwrap()
+    }
+
+    /// Follows from a catalog.
+    pub(crate) async fn resume(
+        server: &TestServer,
+        catalog: Option<Catalog>,
+    ) -> Result<Self, Status> {
+        let position = catalog.as_ref().map(|catalog| (&Position::of(catalog)).into());
+        Self::open(server, position, catalog).await
+    }
+
+    pub(crate) async fn open(
+        server: &TestServer,
+        position: Option<v1::Position>,
+        catalog: Option<Catalog>,
+    ) -> Result<Self, Status> {
+        let (says, said) = mpsc::channel(16);
+        says.send(hello(position)).await.unwrap();
+        let mut client = server.sync().await.max_decoding_message_size(16 << 20);
+        let hears = client.sync(ReceiverStream::new(said)).await?.into_inner();
+        Ok(Self { catalog, heard: Vec::new(), says, hears, snapshot: None })
+    }
+
+    /// Takes the next message, and proves it.
+    pub(crate) async fn hear(&mut self) -> Result<Message, Status> {
+        let next = timeout(Duration::from_secs(10), self.hears.message()).await.unwrap();
+        let message = next?.expect("the stream ends with a status").message.unwrap();
+        self.take(message.clone());
+        Ok(message)
+    }
+
+    /// Hears messages until the catalog is at a revision.
+    pub(crate) async fn reach(&mut self, revision: u64) {
+        while self.revision() < revision {
+            self.hear().await.unwrap();
+        }
+        assert_eq!(self.revision(), revision);
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.catalog.as_ref().map_or(0, |catalog| catalog.revision().0)
+    }
+
+    pub(crate) async fn ack(&self, applied_revision: u64, persisted_revision: u64) {
+        let ack = v1::Ack { applied_revision, persisted_revision };
+        self.say(sync_request::Message::Ack(ack)).await;
+    }
+
+    pub(crate) async fn say(&self, message: sync_request::Message) {
+        self.says.send(v1::SyncRequest { message: Some(message) }).await.unwrap();
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::SnapshotBegin(v1::SnapshotBegin { position, .. }) => {
+                self.heard.push("snapshot".to_owned());
+                self.snapshot = Some((position.unwrap().try_into().unwrap(), Vec::new()));
+            }
+            Message::SnapshotChunk(v1::SnapshotChunk { entities }) => {
+                assert!(!entities.is_empty() && entities.len() <= 512);
+                let (_, records) = self.snapshot.as_mut().unwrap();
+                records
+                    .extend(entities.into_iter().map(|entity| Record::try_from(entity).unwrap()));
+            }
+            Message::SnapshotEnd(v1::SnapshotEnd { digest }) => {
+                let (Position { registry, revision, chain }, records) =
+                    self.snapshot.take().unwrap();
+                let catalog = Catalog::restore(registry, revision, chain, records);
+                assert_eq!(catalog.digest().as_bytes()[..], digest[..]);
+                self.catalog = Some(catalog);
+            }
+            Message::Delta(delta) => {
+                self.heard.push(format!("delta {}", delta.revision));
+                let catalog = self.catalog.as_mut().expect("a snapshot comes first");
+                let commit = convert::sealed_commit(&catalog.chain(), delta).unwrap();
+                catalog.apply(&commit).unwrap();
+            }
+            Message::Progress(v1::Progress { revision, chain }) => {
+                self.heard.push(format!("progress {revision}"));
+                let catalog = self.catalog.as_ref().unwrap();
+                assert_eq!(catalog.revision(), Revision(revision));
+                assert_eq!(catalog.chain().as_bytes()[..], chain[..]);
+            }
+        }
+    }
+}
+
+/// The digest of what a server holds now, by way of a new follower.
+pub(crate) async fn digest(server: &TestServer) -> Digest {
+    let mut follower = Follower::new(server).await;
+    while follower.catalog.is_none() {
+        follower.hear().await.unwrap();
+    }
+    follower.catalog.unwrap().digest()
+}
+
+/// A catalog of nothing.
+pub(crate) fn empty(registry: &str) -> Catalog {
+    Catalog::empty(RegistryId::new(registry))
+}

@@ -1,0 +1,161 @@
+//! A server in a temporary directory, and the words that tests speak to it.
+//!
+//! Deliberately absent: assertions.
+
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use clap::Parser as _;
+use registry_proto::v1::{
+    self, history_service_client::HistoryServiceClient,
+    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
+};
+use registry_server::{Config, Server, clock::SystemClock};
+use tempfile::TempDir;
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
+    pub(crate) directory: Arc<TempDir>,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl TestServer {
+    pub(crate) async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// A new registry, with these flags.
+    pub(crate) async fn with(flags: &[&str]) -> Self {
+        Self::on(Arc::new(tempfile::tempdir().unwrap()), flags).await
+    }
+
+    /// A server on the registry in this directory (or, by its flags, on another database).
+    pub(crate) async fn on(directory: Arc<TempDir>, flags: &[&str]) -> Self {
+        let config = config(directory.path(), flags);
+        let server = Server::open(config, Arc::new(SystemClock)).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        let serving = tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
+        Self { address, directory, stop, serving }
+    }
+
+    pub(crate) async fn channel(&self) -> Channel {
+        Channel::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
+    }
+
+    pub(crate) async fn registry(&self) -> RegistryServiceClient<Channel> {
+        RegistryServiceClient::new(self.channel().await).max_decoding_message_size(16 << 20)
+    }
+
+    pub(crate) async fn history(&self) -> HistoryServiceClient<Channel> {
+        HistoryServiceClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn sync(&self) -> SyncServiceClient<Channel> {
+        SyncServiceClient::new(self.channel().await)
+    }
+
+    /// Asks the server to drain.
+    pub(crate) fn begin_stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Drains, and gives the directory back for the next server.
+    pub(crate) async fn stop(self) -> Arc<TempDir> {
+        self.stop.cancel();
+        tokio::time::timeout(Duration::from_secs(10), self.serving).await.unwrap().unwrap();
+        self.directory
+    }
+}
+
+fn config(directory: &Path, flags: &[&str]) -> Config {
+    let data = directory.to_str().unwrap();
+    let defaults = ["registry-server", "--data-dir", data, "--drain-notice", "20ms"];
+    Config::try_parse_from(defaults.iter().chain(flags)).unwrap()
+}
+
+/// A schema without references.
+pub(crate) fn schema(name: &str, version: &str) -> v1::Entity {
+    schema_of(name, version, r#"{"type":"object"}"#)
+}
+
+pub(crate) fn schema_of(name: &str, version: &str, schema: &str) -> v1::Entity {
+    let schema = v1::Schema {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        schema: schema.to_owned(),
+        ..Default::default()
+    };
+    v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) }
+}
+
+/// A server that provides tool versions.
+pub(crate) fn server(name: &str, version: &str, provides: &[(&str, &str)]) -> v1::Entity {
+    let provides = provides.iter().map(|(tool, version)| v1::ToolProvision {
+        tool: (*tool).to_owned(),
+        version: (*version).to_owned(),
+    });
+    let server = v1::Server {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        provides: provides.collect(),
+        ..Default::default()
+    };
+    v1::Entity { kind: Some(v1::entity::Kind::Server(server)) }
+}
+
+pub(crate) fn key(kind: v1::Kind, name: &str, version: &str) -> v1::EntityKey {
+    v1::EntityKey { kind: kind.into(), name: name.to_owned(), version: version.to_owned() }
+}
+
+pub(crate) fn register(entity: v1::Entity) -> v1::Change {
+    v1::Change { change: Some(v1::change::Change::Register(entity)) }
+}
+
+pub(crate) fn set_lifecycle(
+    key: v1::EntityKey,
+    state: v1::LifecycleState,
+    why: &str,
+) -> v1::Change {
+    let message = Some(why.to_owned()).filter(|why| !why.is_empty());
+    let change = v1::SetLifecycle { key: Some(key), state: state.into(), message };
+    v1::Change { change: Some(v1::change::Change::SetLifecycle(change)) }
+}
+
+/// A request to apply these changes.
+pub(crate) fn batch(changes: impl IntoIterator<Item = v1::Change>) -> v1::ApplyRequest {
+    v1::ApplyRequest {
+        changes: changes.into_iter().collect(),
+        message: "a test".to_owned(),
+        author: "ann".to_owned(),
+        ..Default::default()
+    }
+}
+
+/// A request to register one new schema of this name.
+pub(crate) fn new_schema(name: &str) -> v1::ApplyRequest {
+    batch([register(schema(name, "1.0.0"))])
+}
+
+/// The machine-readable reason of a status.
+pub(crate) fn reason(status: &Status) -> String {
+    let info = status.get_details_error_info();
+    let info = info.unwrap_or_else(|| panic!("no ErrorInfo: {status:?}"));
+    assert_eq!(info.domain, "registry");
+    info.reason
+}
+
+/// The findings of a refused batch.
+pub(crate) fn findings(status: &Status) -> Vec<v1::Diagnostic> {
+    use prost::Message as _;
+    let whole = tonic_types::pb::Status::decode(status.details()).unwrap();
+    let name = "type.googleapis.com/registry.v1.ValidationFailure";
+    let detail = whole.details.iter().find(|any| any.type_url == name).unwrap();
+    v1::ValidationFailure::decode(&*detail.value).unwrap().diagnostics
+}
