@@ -217,6 +217,11 @@ impl<'a> Fields<'a> {
         value.as_bool()
     }
 
+    pub(crate) fn required_bool(&'a self, name: &'static str) -> Option<bool> {
+        self.require(name)?;
+        self.optional_bool(name)
+    }
+
     pub(crate) fn name(&'a self, kind: Kind, name: &'static str) -> Option<Name> {
         self.problems.name(kind, self.require(name)?, self.at(name))
     }

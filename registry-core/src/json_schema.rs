@@ -63,12 +63,11 @@ pub(crate) fn each_object(
     }
 }
 
+/// Gets the key that a reference means, the reference as it is written, and its place.
+type FoundReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, At<'_>);
+
 /// Calls `found` for every reference that is meant for the registry, with the place of the `$ref`.
-pub(crate) fn each_reference(
-    schema: &Value,
-    at: At<'_>,
-    found: &mut dyn FnMut(Result<&Key, InvalidKey>, &str, At<'_>),
-) {
+pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'_>) {
     each_object(schema, at, &mut |map, at| {
         if let Some(Value::String(text)) = map.get("$ref") {
             match SchemaRef::parse(text) {

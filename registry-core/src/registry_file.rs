@@ -66,3 +66,6 @@ impl RegistryFile {
         format!("{entity}{}", found.pointer)
     }
 }
+
+#[cfg(test)]
+mod tests;

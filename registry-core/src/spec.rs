@@ -149,3 +149,6 @@ impl Spec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

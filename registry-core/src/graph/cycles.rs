@@ -26,7 +26,9 @@ pub fn cycles(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
 fn components(successors: &[Vec<usize>]) -> Vec<usize> {
     let mut predecessors = vec![Vec::new(); successors.len()];
     for (node, nexts) in successors.iter().enumerate() {
-        nexts.iter().for_each(|&next| predecessors[next].push(node));
+        for &next in nexts {
+            predecessors[next].push(node);
+        }
     }
     let mut component = vec![None; successors.len()];
     for root in finishing_order(successors).into_iter().rev() {

@@ -98,7 +98,7 @@ fn migrate_source(builder: &mut Builder, source: &mut Map<String, Value>, pointe
 /// What a composition uses, as `depends` entries.
 fn depends(spec: &Value, tools: &[Value]) -> Vec<Value> {
     let uses = Composition::parse(spec).map(|composition| composition.uses).unwrap_or_default();
-    let used: BTreeSet<_> = uses.into_iter().map(|found| found.target).collect();
+    let targets: BTreeSet<_> = uses.into_iter().map(|found| found.target).collect();
     let dependency = |target: Target| match target {
         Target::Tool(name) => {
             let version = version_of(tools, name.as_str());
@@ -108,7 +108,7 @@ fn depends(spec: &Value, tools: &[Value]) -> Vec<Value> {
             "type": "agent", "name": name.as_str(), "version": VERSION, "skill": skill,
         }),
     };
-    used.into_iter().map(dependency).collect()
+    targets.into_iter().map(dependency).collect()
 }
 
 fn version_of<'a>(tools: &'a [Value], name: &str) -> &'a str {

@@ -13,16 +13,21 @@ use crate::{
 pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Tool(tool) = new.entity() else { return };
     if let Some(Err(problems)) = tool.output_transform.as_ref().map(Mappings::parse) {
-        problems.into_iter().for_each(|p| new.report(found, within("/outputTransform", p)));
+        for problem in problems {
+            new.report(found, within("/outputTransform", problem));
+        }
     }
     let Implementation::Spec(spec) = &tool.implementation else { return };
     match Composition::parse(spec) {
         Ok(composition) => {
-            let undeclared = composition.uses.iter().filter(|used| !is_declared(tool, used));
-            undeclared.for_each(|used| new.report(found, undeclared_use(tool, used)));
+            for used in composition.uses.iter().filter(|used| !is_declared(tool, used)) {
+                new.report(found, undeclared_use(tool, used));
+            }
         }
         Err(problems) => {
-            problems.into_iter().for_each(|p| new.report(found, within("/spec", p)));
+            for problem in problems {
+                new.report(found, within("/spec", problem));
+            }
         }
     }
 }

@@ -31,11 +31,15 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
             // A schema that is only a reference is advertised as what it refers to.
             Some(Entity::Schema(root)) => {
                 check_schema(&root.schema, at, &annotated, &mut problems);
-                problems.iter_mut().for_each(|problem| problem.pointer = at.to_string());
+                for problem in &mut problems {
+                    problem.pointer = at.to_string();
+                }
             }
             _ => check_schema(schema, at, &annotated, &mut problems),
         }
-        problems.into_iter().for_each(|problem| new.report(found, problem));
+        for problem in problems {
+            new.report(found, problem);
+        }
     }
 }
 
@@ -147,9 +151,9 @@ fn annotated(proposal: &Proposal<'_>) -> HashSet<Key> {
         if !seen.insert(key.clone()) {
             continue;
         }
-        let mut carries = false;
+        let mut has_one = false;
         each_object(&schema.schema, At::ROOT, &mut |map, _| {
-            carries |= map.contains_key(ANNOTATION)
+            has_one |= map.contains_key(ANNOTATION);
         });
         each_reference(&schema.schema, At::ROOT, &mut |target, _, _| {
             if let Ok(target) = target {
@@ -157,7 +161,7 @@ fn annotated(proposal: &Proposal<'_>) -> HashSet<Key> {
                 waiting.push(target.clone());
             }
         });
-        carriers.extend(carries.then_some(key));
+        carriers.extend(has_one.then_some(key));
     }
     let mut found = HashSet::new();
     while let Some(key) = carriers.pop() {
@@ -196,27 +200,27 @@ mod tests {
             .collect()
     }
 
-    fn property(kind: &str, header: Value) -> Value {
+    fn property(kind: &str, header: impl Into<Value>) -> Value {
+        let header = header.into();
         json!({ "type": kind, "x-mcp-header": header })
     }
 
     #[test]
     fn good_annotations_pass() {
-        let nested =
-            json!({ "type": "object", "properties": { "c": property("boolean", "C".into()) } });
-        let good = json!({ "a": property("string", "Region".into()), "b": property("integer", "B!".into()), "n": nested });
+        let nested = json!({ "type": "object", "properties": { "c": property("boolean", "C") } });
+        let good = json!({ "a": property("string", "Region"), "b": property("integer", "B!"), "n": nested });
         assert_eq!(in_properties(&good), Vec::<String>::new());
     }
 
     #[test]
     fn names_are_tokens_and_used_once() {
         let bad = json!({
-            "a": property("string", "".into()),
-            "b": property("string", "two words".into()),
-            "c": property("string", "x\r\ny".into()),
-            "d": property("string", 7.into()),
-            "e": property("string", "Same".into()),
-            "f": property("string", "sAME".into()),
+            "a": property("string", ""),
+            "b": property("string", "two words"),
+            "c": property("string", "x\r\ny"),
+            "d": property("string", 7),
+            "e": property("string", "Same"),
+            "f": property("string", "sAME"),
         });
         assert_eq!(
             in_properties(&bad),
@@ -232,10 +236,10 @@ mod tests {
 
     #[test]
     fn only_plain_types_with_safe_integers_go_into_headers() {
-        let mut wide = property("integer", "W".into());
+        let mut wide = property("integer", "W");
         wide["maximum"] = json!(9_007_199_254_740_992_i64);
         let bad = json!({
-            "n": property("number", "N".into()),
+            "n": property("number", "N"),
             "o": { "x-mcp-header": "O" },
             "w": wide,
         });
@@ -251,7 +255,7 @@ mod tests {
 
     #[test]
     fn only_properties_lead_to_an_annotation() {
-        let annotated = property("string", "H".into());
+        let annotated = property("string", "H");
         let bad = json!({
             "a": { "type": "array", "items": annotated },
             "b": { "anyOf": [{ "properties": { "c": annotated } }] },
@@ -268,8 +272,7 @@ mod tests {
 
     #[test]
     fn references_may_lead_to_none_unless_they_are_the_whole_schema() {
-        let inner =
-            schema("Inner", &json!({ "properties": { "r": property("string", "R".into()) } }));
+        let inner = schema("Inner", &json!({ "properties": { "r": property("string", "R") } }));
         let outer = schema("Outer", &json!({ "items": { "$ref": "#Inner:1.0.0" } }));
         let registered = [inner, outer];
         let found =

@@ -132,7 +132,7 @@ fn too_many_references(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<D
             return new.report(found, invalid.with_help(problem.help()));
         }
         each_reference(&schema.schema, At::ROOT, &mut |key, _, _| {
-            waiting.extend(key.ok().cloned())
+            waiting.extend(key.ok().cloned());
         });
     }
 }
@@ -245,12 +245,12 @@ mod tests {
     fn only_new_schemas_that_nothing_refers_to_are_unused() {
         let used = schema("Used", &json!({ "type": "object" }));
         let unused = schema("Unused", &json!({ "items": { "$ref": "#Unused:1.0.0" } }));
-        let user = tool("t", json!({ "spec": {}, "inputSchema": { "$ref": "#Used:1.0.0" } }));
+        let tool = tool("t", json!({ "spec": {}, "inputSchema": { "$ref": "#Used:1.0.0" } }));
         assert_eq!(
-            found_of(Code::SchemaUnused, &[], &[used.clone(), unused.clone(), user.clone()]),
+            found_of(Code::SchemaUnused, &[], &[used.clone(), unused.clone(), tool.clone()]),
             "warning[schema-unused] schema/Unused@1.0.0 at \"\": nothing refers to \
              schema/Unused@1.0.0 (refer to it as `#Name:1.0.0`, or leave it out)"
         );
-        assert_eq!(found_of(Code::SchemaUnused, &[unused], &[used, user]), "");
+        assert_eq!(found_of(Code::SchemaUnused, &[unused], &[used, tool]), "");
     }
 }

@@ -13,18 +13,15 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
     let Entity::Tool(tool) = new.entity() else { return };
     let Some(source) = tool.source() else { return };
     let key = source.server_key();
-    match proposal.find(&key) {
-        Some(Entity::Server(server)) => {
-            if !server.provides.iter().any(|provision| provision.tool.as_str() == source.tool) {
-                new.report(found, not_provided(source, server));
-            }
+    if let Some(Entity::Server(server)) = proposal.find(&key) {
+        if !server.provides.iter().any(|provision| provision.tool.as_str() == source.tool) {
+            new.report(found, not_provided(source, server));
         }
-        _ => {
-            let message = format!("the tool's source {key} is not registered");
-            let unknown = Diagnostic::error(Code::SourceUnknown, "/source", message);
-            new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
-        }
+        return;
     }
+    let message = format!("the tool's source {key} is not registered");
+    let unknown = Diagnostic::error(Code::SourceUnknown, "/source", message);
+    new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
 }
 
 fn not_provided(source: &ToolSource, server: &Server) -> Diagnostic {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Proposed, plan};
 use crate::{
@@ -76,8 +76,7 @@ pub(crate) fn versioned(proposed: &Proposed, version: &str) -> Proposed {
 }
 
 fn merge(value: &mut Value, members: Value) {
-    let empty = Map::new();
-    let members = members.as_object().unwrap_or(&empty).clone();
+    let Value::Object(members) = members else { panic!("not an object") };
     value.as_object_mut().unwrap().extend(members);
 }
 

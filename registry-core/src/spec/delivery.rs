@@ -49,7 +49,7 @@ impl DeadLetter {
         let dead_letter_tool = tool(reader, &fields, "deadLetterTool");
         let max_attempts = reader.number(&fields, "maxAttempts", ATTEMPTS);
         let backoff = Backoff::read_optional(reader, &fields);
-        let rethrow = reader.required_bool(&fields, "rethrow");
+        let rethrow = fields.required_bool("rethrow");
         fields.finish();
         Some(Self {
             inner: inner?,
@@ -67,7 +67,7 @@ impl ClaimCheck {
         let store_tool = tool(reader, &fields, "storeTool");
         let retrieve_tool = tool(reader, &fields, "retrieveTool");
         let inner = reader.operation(&fields, "inner");
-        let retrieve_at_end = reader.required_bool(&fields, "retrieveAtEnd");
+        let retrieve_at_end = fields.required_bool("retrieveAtEnd");
         fields.finish();
         Some(Self {
             store_tool: store_tool?,

@@ -195,15 +195,6 @@ impl Reader {
         number
     }
 
-    pub(super) fn required_bool<'f>(
-        &self,
-        fields: &'f Fields<'f>,
-        name: &'static str,
-    ) -> Option<bool> {
-        fields.require(name)?;
-        fields.optional_bool(name)
-    }
-
     pub(super) fn operation<'f>(
         &self,
         fields: &'f Fields<'f>,

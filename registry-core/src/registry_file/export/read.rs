@@ -46,7 +46,7 @@ pub enum InvalidExport {
     #[error("the lifecycle of {key} cannot be read: {reason}")]
     Lifecycle {
         /// The entity.
-        key: Key,
+        key: Box<Key>,
         /// Why not.
         #[source]
         reason: InvalidLifecycleState,
@@ -55,7 +55,7 @@ pub enum InvalidExport {
     #[error("the document of {key} is damaged: {reason}")]
     Document {
         /// The entity.
-        key: Key,
+        key: Box<Key>,
         /// What is wrong.
         #[source]
         reason: InvalidDocument,
@@ -64,9 +64,9 @@ pub enum InvalidExport {
     #[error("the copy has {actual} where {expected} belongs")]
     Misplaced {
         /// What the record says.
-        expected: Key,
+        expected: Box<Key>,
         /// What is there.
-        actual: Key,
+        actual: Box<Key>,
     },
     /// The whole does not have the digest that it claims.
     #[error("the copy of registry {registry} has the digest {actual}, not {expected}")]
@@ -145,12 +145,14 @@ fn record(
     raw: &RawValue,
     written: &WrittenRecord<'_>,
 ) -> Result<Record, InvalidExport> {
-    let key: Key = written.key.parse().map_err(|reason| InvalidExport::Key { index, reason })?;
+    let key = written.key.parse::<Key>();
+    let key = Box::new(key.map_err(|reason| InvalidExport::Key { index, reason })?);
     let bytes = Bytes::copy_from_slice(raw.get().as_bytes());
     let document = Document::verify(kind, bytes, written.digest)
         .map_err(|reason| InvalidExport::Document { key: key.clone(), reason })?;
-    if *document.key() != key {
-        return Err(InvalidExport::Misplaced { expected: key, actual: document.key().clone() });
+    if *document.key() != *key {
+        let actual = Box::new(document.key().clone());
+        return Err(InvalidExport::Misplaced { expected: key, actual });
     }
     let lifecycle =
         written.lifecycle().map_err(|reason| InvalidExport::Lifecycle { key, reason })?;
@@ -162,3 +164,6 @@ fn record(
         lifecycle,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! Registry files: what both versions mean, what is refused, and what is written back.
+//!
+//! Deliberately absent: exports, which are tested beside their reader.
+
+use serde_json::{Value, json};
+
+use super::{FileError, RegistryFile, write};
+use crate::{
+    Catalog, RegistryId,
+    catalog::LifecycleState::{Deprecated, Retired},
+    diagnostic::Diagnostic,
+    rules::{
+        plan,
+        testing::{agent, catalog, lines, schema, server, set, source_tool},
+    },
+};
+
+fn read(file: &Value) -> RegistryFile {
+    RegistryFile::from_value(file).unwrap()
+}
+
+fn refused(file: &Value) -> Vec<String> {
+    let FileError { diagnostics } = RegistryFile::from_value(file).unwrap_err();
+    diagnostics.iter().map(line).collect()
+}
+
+fn line(found: &Diagnostic) -> String {
+    format!("{} {}: {}", found.code, found.pointer, found.message)
+}
+
+fn proposals(file: &RegistryFile) -> Vec<String> {
+    let change = |(i, proposed): (usize, &crate::rules::Proposed)| match proposed {
+        crate::rules::Proposed::Register(document) => {
+            format!("{} {}", file.pointer(i).unwrap(), document.key())
+        }
+        crate::rules::Proposed::SetLifecycle { key, state, message } => {
+            format!("{} {key} {state} {message:?}", file.pointer(i).unwrap())
+        }
+    };
+    file.proposals().iter().enumerate().map(change).collect()
+}
+
+#[test]
+fn version_2_gives_changes_with_their_places() {
+    let file = read(&json!({
+        "$comment": "ours",
+        "schemaVersion": "2.0",
+        "tools": [
+            { "name": "t", "version": "1.0.0", "deprecated": true, "deprecationMessage": "use u",
+              "source": { "target": "s", "serverVersion": "1.0.0", "tool": "t" } },
+        ],
+        "servers": [
+            { "name": "s", "version": "1.0.0", "provides": [], "deprecated": false },
+            { "name": "r", "version": "1.0.0", "provides": [], "retired": true },
+        ],
+    }));
+    assert_eq!(
+        proposals(&file),
+        [
+            "/servers/0 server/s@1.0.0",
+            "/servers/1 server/r@1.0.0",
+            "/servers/1 server/r@1.0.0 retired None",
+            "/tools/0 tool/t@1.0.0",
+            "/tools/0 tool/t@1.0.0 deprecated Some(\"use u\")",
+        ]
+    );
+    let tool = file.proposals()[3].clone();
+    let crate::rules::Proposed::Register(document) = tool else { panic!("not a registration") };
+    let source = &document.entity().to_value()["source"];
+    assert_eq!(*source, json!({ "server": "s", "serverVersion": "1.0.0", "tool": "t" }));
+}
+
+#[test]
+fn every_problem_of_a_file_is_reported_at_once() {
+    let file = json!({
+        "schemaVersion": "2.0",
+        "surplus": 1,
+        "servers": {},
+        "tools": [
+            { "name": "a b", "version": "latest", "extra": true, "deprecationMessage": "?" },
+            7,
+            { "name": "c", "version": "1.0.0",
+              "source": { "server": "s", "target": "t", "serverVersion": "1.0.0", "tool": "c" } },
+        ],
+    });
+    assert_eq!(
+        refused(&file),
+        [
+            "document-invalid /tools/0/deprecationMessage: `deprecationMessage` without `deprecated`",
+            "name-invalid /tools/0/name: ` ` is not allowed in the name `a b`",
+            "version-invalid /tools/0/version: `latest` is not an exact semantic version: \
+             unexpected character 'l' while parsing major version number",
+            "implementation-ambiguous /tools/0: a tool needs exactly one of `source` and `spec`, \
+             it has neither",
+            "document-invalid /tools/0/extra: unknown field `extra`",
+            "document-invalid /tools/1: expected an object, got the number 7",
+            "document-invalid /tools/2/source/target: `target` says `t`, but `server` says `s`",
+            "document-invalid /servers: expected an array, got an object",
+            "document-invalid /surplus: unknown field `surplus`",
+        ]
+    );
+}
+
+#[test]
+fn unknown_versions_are_refused_clearly() {
+    for version in [json!("3.0"), json!("2.1"), json!("0.9"), json!(2), json!({})] {
+        let found = refused(&json!({ "schemaVersion": version, "tools": [] }));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("document-invalid /schemaVersion: the registry file's schema")
+        );
+        assert!(found[0].contains("reads \"2.0\" and \"1.0\""), "{found:?}");
+    }
+    let missing = "document-invalid : the required field `schemaVersion` is missing";
+    assert_eq!(refused(&json!({})), [missing]);
+    assert_eq!(refused(&json!({ "servers": [], "tools": [] })), [missing]);
+    let newer = json!({ "name": "t", "source": { "server": "s", "serverVersion": "1.0.0" } });
+    assert_eq!(refused(&json!({ "tools": [newer] })), [missing]);
+    assert_eq!(refused(&json!([])), ["document-invalid : expected an object, got an array"]);
+    let error = RegistryFile::parse(b"{\n  \"tools\": [,] }").unwrap_err();
+    assert!(line(&error.diagnostics[0]).contains("line 2 column 13"), "{error}");
+}
+
+#[test]
+fn version_1_keeps_working_and_says_how_to_migrate() {
+    let file = json!({ "tools": [
+        { "name": "search", "source": { "target": "backend", "tool": "search" } },
+        { "name": "find", "source": { "target": "backend", "tool": "lookup", "defaults": { "n": 1 } } },
+        { "name": "both", "version": "2.0.0",
+          "spec": { "pipeline": { "steps": [{ "id": "a", "operation": { "tool": { "name": "search" } } }] } } },
+    ] });
+    let file = read(&file);
+    assert_eq!(
+        proposals(&file),
+        [
+            "/tools/0/source server/backend@1.0.0",
+            "/tools/1/source tool/lookup@1.0.0",
+            "/tools/0 tool/search@1.0.0",
+            "/tools/1 tool/find@1.0.0",
+            "/tools/2 tool/both@2.0.0",
+        ]
+    );
+    let empty = Catalog::empty(RegistryId::new("test"));
+    let accepted = plan(&empty, file.proposals());
+    assert_eq!(lines(&accepted.diagnostics), "");
+    let warnings = lines(file.warnings());
+    for expected in [
+        "at \"/schemaVersion\": this is a registry file of version 1 (write \"schemaVersion\": \"2.0\"",
+        "at \"/tools/0\": the tool has no version; 1.0.0 is assumed (add \"version\": \"1.0.0\")",
+        "at \"/tools/0/source/target\": `target` is written `server` in version 2: \"backend\" \
+         (write \"server\": \"backend\", \"serverVersion\": \"1.0.0\"",
+        "at \"/tools/2\": the composition declares no dependencies \
+         (add \"depends\": [{\"name\":\"search\",\"type\":\"tool\",\"version\":\"1.0.0\"}])",
+        "at \"/tools/0/source\": the target `backend` is not a registered server (add to `servers`: ",
+    ] {
+        assert!(warnings.contains(expected), "{expected}\nnot in\n{warnings}");
+    }
+    assert!(!warnings.contains("at \"/tools/2\": the tool has no version"), "{warnings}");
+}
+
+#[test]
+fn the_field_s_own_version_1_is_read_too() {
+    let file = read(&json!({ "schemaVersion": "1.0", "tools": [
+        { "name": "t", "implementation": { "source": { "target": "b", "tool": "t" } } },
+    ] }));
+    assert_eq!(proposals(&file), ["/tools/0/source server/b@1.0.0", "/tools/0 tool/t@1.0.0"]);
+    let strict = json!({ "schemaVersion": "1.0", "surplus": 1, "tools": [{ "name": "t" }] });
+    assert_eq!(
+        refused(&strict),
+        [
+            "implementation-ambiguous /tools/0: a tool needs exactly one of `source` and `spec`, \
+             it has neither",
+            "document-invalid /surplus: unknown field `surplus`",
+        ]
+    );
+}
+
+#[test]
+fn what_is_written_reads_back_with_its_lifecycle() {
+    let registered = [
+        schema("A", &json!({ "type": "object" })),
+        server("files", &["read"]),
+        source_tool("read", "files"),
+        agent("ns/a", &json!([])),
+        set("server/files@1.0.0", Deprecated, Some("old")),
+        set("agent/ns/a@1.0.0", Retired, None),
+    ];
+    let before = catalog(&registered);
+    let bytes = write(&before);
+    assert_eq!(bytes, write(&before.clone()));
+    let file = RegistryFile::parse(&bytes).unwrap();
+    assert_eq!(file.warnings(), []);
+    let after = catalog(file.proposals());
+    let lines = |catalog: &Catalog| -> Vec<String> {
+        let records = catalog.iter();
+        records.map(|(k, r)| format!("{k} {} {:?}", r.document.digest(), r.lifecycle)).collect()
+    };
+    assert_eq!(lines(&before), lines(&after));
+    let text = String::from_utf8(bytes).unwrap();
+    assert!(text.starts_with(
+        "{\n  \"schemaVersion\": \"2.0\",\n  \"schemas\": [\n    {\n      \"name\": \"A\""
+    ));
+}
