@@ -4,7 +4,12 @@
 //! Deliberately absent: the registry's own rules (they are `registry-core`), running compositions,
 //! and A2A.
 
+mod backoff;
+pub mod cache;
 pub mod config;
 pub mod jsonrpc;
 pub mod permit;
+pub mod source;
+pub mod startup;
+pub mod sync;
 pub mod upstream;

@@ -1,0 +1,180 @@
+//! What the gateway knows of the registry: the current catalog, how old that knowledge is, and the
+//! verified copy of it on disk.
+//!
+//! A source puts catalogs in, everybody else reads; a swap is atomic, and whoever holds a catalog
+//! keeps it. The disk follows within a second and may lag, but it always holds a true past state.
+//! Deliberately absent: where catalogs come from (`sync.rs`, `source.rs`).
+
+mod disk;
+mod files;
+mod journal;
+mod writer;
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use registry_core::{Catalog, RegistryId, Revision, SealedCommit};
+use tokio::sync::watch;
+
+pub use disk::CacheError;
+pub use writer::Writer;
+
+use crate::{config::StartupValidation, startup};
+use disk::Disk;
+
+/// Most bytes of commits that wait for the disk; past that the whole catalog is written instead.
+const PENDING_BYTES: usize = 32 * 1024 * 1024;
+
+/// The current catalog; clones share it.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    catalog: watch::Sender<Arc<Catalog>>,
+    persisted: watch::Sender<Revision>,
+    pending: Mutex<Pending>,
+    confirmed: Mutex<Option<Confirmed>>,
+}
+
+/// What the disk does not have yet.
+#[derive(Debug, Default)]
+struct Pending {
+    commits: Vec<SealedCommit>,
+    bytes: usize,
+    is_whole: bool,
+}
+
+impl Pending {
+    fn push(&mut self, commit: SealedCommit) {
+        if self.is_whole {
+            return;
+        }
+        let documents: usize = commit.documents().iter().map(|d| d.bytes().len()).sum();
+        self.bytes += commit.bytes().len() + documents;
+        self.commits.push(commit);
+        if self.bytes > PENDING_BYTES {
+            *self = Self::whole();
+        }
+    }
+
+    fn whole() -> Self {
+        Self { is_whole: true, ..Self::default() }
+    }
+}
+
+/// When the catalog was last known to be the registry's latest.
+#[derive(Debug, Clone, Copy)]
+struct Confirmed {
+    at: Instant,
+    before: Duration,
+}
+
+/// A batch for the disk: the catalog, and the commits that lead to it if there are only those.
+#[derive(Debug)]
+struct Batch {
+    catalog: Arc<Catalog>,
+    commits: Option<Vec<SealedCommit>>,
+}
+
+impl Cache {
+    /// A cache without a disk, that begins with this catalog or with nothing.
+    pub fn in_memory(catalog: Option<Catalog>) -> Self {
+        let catalog = catalog.unwrap_or_else(|| Catalog::empty(RegistryId::new("")));
+        let (catalog, _) = watch::channel(Arc::new(catalog));
+        let (persisted, _) = watch::channel(Revision(0));
+        let (pending, confirmed) = (Mutex::default(), Mutex::default());
+        Self { shared: Arc::new(Shared { catalog, persisted, pending, confirmed }) }
+    }
+
+    /// Takes the copy at this path, if one verifies and passes the startup checks. The writer must
+    /// be run for the disk to follow.
+    pub fn open(path: &Path, modes: StartupValidation) -> Result<(Self, Writer), CacheError> {
+        let (disk, loaded) = Disk::open(path, |catalog| startup::admit(catalog, modes))?;
+        let age = disk.age();
+        let cache = Self::in_memory(loaded);
+        if cache.has_catalog() {
+            cache.shared.persisted.send_replace(cache.current().revision());
+            *lock(&cache.shared.confirmed) =
+                age.map(|before| Confirmed { at: Instant::now(), before });
+        }
+        let writer = Writer::new(cache.clone(), disk);
+        Ok((cache, writer))
+    }
+
+    /// The catalog now.
+    pub fn current(&self) -> Arc<Catalog> {
+        self.shared.catalog.borrow().clone()
+    }
+
+    /// The catalog now and whenever it changes.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.shared.catalog.subscribe()
+    }
+
+    /// Whether there is a catalog at all; an empty registry's catalog is one.
+    pub fn has_catalog(&self) -> bool {
+        !self.current().registry().as_str().is_empty()
+    }
+
+    /// Swaps in another catalog as a whole.
+    pub fn replace(&self, catalog: Catalog) {
+        let mut pending = lock(&self.shared.pending);
+        *pending = Pending::whole();
+        self.shared.catalog.send_replace(Arc::new(catalog));
+    }
+
+    /// Swaps in the catalog that follows from the current one by this commit.
+    pub fn advance(&self, catalog: Catalog, commit: SealedCommit) {
+        let mut pending = lock(&self.shared.pending);
+        pending.push(commit);
+        self.shared.catalog.send_replace(Arc::new(catalog));
+    }
+
+    /// Notes that the catalog is the registry's latest.
+    pub fn confirm(&self) {
+        *lock(&self.shared.confirmed) =
+            Some(Confirmed { at: Instant::now(), before: Duration::ZERO });
+    }
+
+    /// How long ago the catalog was known to be the registry's latest; after a start from disk, at
+    /// most the age of the file.
+    pub fn age(&self) -> Option<Duration> {
+        let confirmed = *lock(&self.shared.confirmed);
+        confirmed.map(|confirmed| confirmed.at.elapsed() + confirmed.before)
+    }
+
+    /// The revision on disk, now and whenever it changes.
+    pub fn persisted(&self) -> watch::Receiver<Revision> {
+        self.shared.persisted.subscribe()
+    }
+
+    /// Everything that the disk does not have yet; `None` if it has all.
+    fn take_batch(&self) -> Option<Batch> {
+        let mut pending = lock(&self.shared.pending);
+        let pending = std::mem::take(&mut *pending);
+        if !pending.is_whole && pending.commits.is_empty() {
+            return None;
+        }
+        let commits = (!pending.is_whole).then_some(pending.commits);
+        Some(Batch { catalog: self.current(), commits })
+    }
+
+    /// Has the whole catalog written next, after a write that failed.
+    fn want_whole(&self) {
+        *lock(&self.shared.pending) = Pending::whole();
+    }
+
+    fn note_persisted(&self, revision: Revision) {
+        self.shared.persisted.send_replace(revision);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

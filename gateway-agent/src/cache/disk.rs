@@ -1,0 +1,274 @@
+//! The copy on disk: a snapshot, the one before it, and a journal of the commits since.
+//!
+//! `PATH` is an export of the registry (`registry-v2.json`), `PATH.previous` the one before,
+//! `PATH.log` the journal of a big one, `PATH.lock` what keeps a second gateway out. Nothing is
+//! used before it is proved. Deliberately absent: when to write (`writer.rs`).
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use registry_core::{
+    Catalog, RegistryId, Revision,
+    registry_file::{InvalidExport, read_export, write_export},
+};
+
+use super::{
+    Batch,
+    files::{beside, directory, keep_as, remove, sync_directory, write_synced},
+    journal,
+};
+use crate::startup::Refused;
+
+/// Largest file that is read, in bytes.
+const FILE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// From this size on a snapshot gets a journal, in bytes.
+const JOURNAL_FROM_BYTES: u64 = 1024 * 1024;
+
+/// Why the copy on disk cannot be used or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// A second gateway.
+    #[error(
+        "the cache {} is in use by another gateway; give each its own `registry.cache`",
+        .0.display()
+    )]
+    Locked(PathBuf),
+    /// The file system refused.
+    #[error("cannot {attempt} {}: {source}", .path.display())]
+    Io {
+        /// What was attempted.
+        attempt: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CacheError {
+    let path = path.to_owned();
+    move |source| CacheError::Io { attempt, path, source }
+}
+
+/// Why one file of the copy is not used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("it has {0} bytes, {FILE_BYTES} are allowed")]
+    TooLarge(u64),
+    #[error(transparent)]
+    Invalid(Box<InvalidExport>),
+    #[error("{0}")]
+    Refused(Refused),
+}
+
+/// What the files hold.
+#[derive(Debug)]
+struct Base {
+    registry: RegistryId,
+    revision: Revision,
+    snapshot_bytes: u64,
+    /// The journal's length; `None` if it must not be appended to.
+    journal_bytes: Option<u64>,
+}
+
+/// The files of one gateway, which holds their lock.
+#[derive(Debug)]
+pub(super) struct Disk {
+    path: PathBuf,
+    _lock: File,
+    /// What can be built upon; `None` before the first write and after a failed one.
+    base: Option<Base>,
+    /// Whether the snapshot at `path` is known to be good, and so worth keeping.
+    is_current_good: bool,
+    /// How long ago what was loaded had been written.
+    age: Option<Duration>,
+}
+
+/// A snapshot that was read.
+struct Snapshot {
+    catalog: Catalog,
+    bytes: u64,
+    age: Option<Duration>,
+}
+
+type Admit<'a> = &'a dyn Fn(&Catalog) -> Result<(), Refused>;
+
+impl Disk {
+    /// Locks the files and takes the newest copy that verifies and is admitted.
+    pub(super) fn open(
+        path: &Path,
+        admit: impl Fn(&Catalog) -> Result<(), Refused>,
+    ) -> Result<(Self, Option<Catalog>), CacheError> {
+        let directory = directory(path);
+        fs::create_dir_all(directory).map_err(failed("create the cache's directory", directory))?;
+        let lock = take_lock(path)?;
+        let path = path.to_owned();
+        let mut disk = Self { path, _lock: lock, base: None, is_current_good: false, age: None };
+        let catalog = disk.load(&admit);
+        Ok((disk, catalog))
+    }
+
+    fn load(&mut self, admit: Admit<'_>) -> Option<Catalog> {
+        let current = load_snapshot(&self.path, admit);
+        self.is_current_good = current.is_some();
+        let previous = || load_snapshot(&beside(&self.path, ".previous"), admit);
+        let Snapshot { mut catalog, bytes: snapshot_bytes, age } = current.or_else(previous)?;
+        self.age = age;
+        let journal_bytes = self.replay(&mut catalog, admit);
+        // Whatever is built upon the previous snapshot needs a current one first.
+        if self.is_current_good {
+            let (registry, revision) = (catalog.registry().clone(), catalog.revision());
+            self.base = Some(Base { registry, revision, snapshot_bytes, journal_bytes });
+        }
+        Some(catalog)
+    }
+
+    /// Adds the journal's commits. `None`: the journal must not be appended to.
+    fn replay(&mut self, catalog: &mut Catalog, admit: Admit<'_>) -> Option<u64> {
+        let path = beside(&self.path, ".log");
+        let bytes = match read_bounded(&path) {
+            Ok(bytes) => Bytes::from(bytes),
+            Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Some(0),
+            Err(e) => {
+                tracing::error!(path = %path.display(), "the cache's journal is not used: {e}");
+                return None;
+            }
+        };
+        let length = bytes.len() as u64;
+        let mut replayed = catalog.clone();
+        let ended = journal::replay(&mut replayed, bytes);
+        let revision = replayed.revision();
+        if let Err(e) = &ended {
+            let path = path.display();
+            tracing::warn!(%path, %revision, "the rest of the cache's journal is not used: {e}");
+        }
+        if revision > catalog.revision() {
+            if let Err(e) = admit(&replayed) {
+                tracing::error!(path = %path.display(), "the cache's journal is not used: {e}");
+                return None;
+            }
+            *catalog = replayed;
+            self.age = age_of(&path);
+        }
+        ended.is_ok().then_some(length)
+    }
+
+    /// How long ago what was loaded had been written.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.age
+    }
+
+    /// Writes a batch, by appending where that is enough.
+    pub(super) fn save(&mut self, batch: &Batch) -> Result<(), CacheError> {
+        // A failure leaves unknown things behind; the next write must be a whole one.
+        let base = self.base.take();
+        self.base = Some(match base.and_then(|base| self.append(base, batch).transpose()) {
+            Some(appended) => appended?,
+            None => self.rewrite(&batch.catalog)?,
+        });
+        Ok(())
+    }
+
+    /// Appends the batch's commits to the journal; `None` where the catalog is to be rewritten.
+    fn append(&self, base: Base, batch: &Batch) -> Result<Option<Base>, CacheError> {
+        let Some((commits, length)) = batch.commits.as_ref().zip(base.journal_bytes) else {
+            return Ok(None);
+        };
+        let catalog = &batch.catalog;
+        let fits = base.snapshot_bytes >= JOURNAL_FROM_BYTES
+            && base.registry == *catalog.registry()
+            && journal::leads(commits, base.revision, catalog.revision());
+        let mut frames = Vec::new();
+        if !fits || commits.iter().any(|c| journal::append(&mut frames, c).is_err()) {
+            return Ok(None);
+        }
+        let length = length + frames.len() as u64;
+        if length > base.snapshot_bytes / 2 {
+            return Ok(None);
+        }
+        let path = beside(&self.path, ".log");
+        append_synced(&path, &frames).map_err(failed("append to", &path))?;
+        Ok(Some(Base { revision: catalog.revision(), journal_bytes: Some(length), ..base }))
+    }
+
+    fn rewrite(&mut self, catalog: &Catalog) -> Result<Base, CacheError> {
+        let bytes = write_export(catalog);
+        let (path, new) = (&self.path, beside(&self.path, ".tmp"));
+        write_synced(&new, &bytes).map_err(failed("write", &new))?;
+        if self.is_current_good && path.exists() {
+            let previous = beside(path, ".previous");
+            keep_as(path, &previous).map_err(failed("keep the previous copy as", &previous))?;
+        }
+        fs::rename(&new, path).map_err(failed("replace", path))?;
+        self.is_current_good = true;
+        sync_directory(path).map_err(failed("flush the directory of", path))?;
+        // The frames in it are older than the snapshot: harmless, should this fail.
+        let journal = beside(path, ".log");
+        remove(&journal).map_err(failed("remove", &journal))?;
+        Ok(Base {
+            registry: catalog.registry().clone(),
+            revision: catalog.revision(),
+            snapshot_bytes: bytes.len() as u64,
+            journal_bytes: Some(0),
+        })
+    }
+}
+
+fn take_lock(path: &Path) -> Result<File, CacheError> {
+    let lock = beside(path, ".lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&lock);
+    let file = file.map_err(failed("open the cache's lock", &lock))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(CacheError::Locked(path.to_owned())),
+        Err(TryLockError::Error(e)) => Err(failed("lock", &lock)(e)),
+    }
+}
+
+/// Reads a snapshot; says why, if it is there and not used.
+fn load_snapshot(path: &Path, admit: Admit<'_>) -> Option<Snapshot> {
+    match read_snapshot(path, admit) {
+        Ok(loaded) => Some(loaded),
+        Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => {
+            let path = path.display();
+            tracing::error!(%path, "this copy of the registry is refused: {e}");
+            None
+        }
+    }
+}
+
+fn read_snapshot(path: &Path, admit: Admit<'_>) -> Result<Snapshot, Unusable> {
+    let bytes = read_bounded(path)?;
+    let catalog = read_export(&bytes).map_err(|e| Unusable::Invalid(Box::new(e)))?;
+    admit(&catalog).map_err(Unusable::Refused)?;
+    Ok(Snapshot { catalog, bytes: bytes.len() as u64, age: age_of(path) })
+}
+
+/// How long ago a file was written, if its clock and ours agree that it was.
+fn age_of(path: &Path) -> Option<Duration> {
+    fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
+}
+
+fn read_bounded(path: &Path) -> Result<Vec<u8>, Unusable> {
+    let size = fs::metadata(path)?.len();
+    if size > FILE_BYTES {
+        return Err(Unusable::TooLarge(size));
+    }
+    Ok(fs::read(path)?)
+}
+
+fn append_synced(path: &Path, frames: &[u8]) -> io::Result<()> {
+    let is_new = !path.exists();
+    let mut file = File::options().create(true).append(true).open(path)?;
+    file.write_all(frames)?;
+    file.sync_data()?;
+    if is_new { sync_directory(path) } else { Ok(()) }
+}

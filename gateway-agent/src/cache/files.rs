@@ -1,0 +1,57 @@
+//! Files that are whole or absent: written beside their place, flushed, and renamed into it.
+//!
+//! Deliberately absent: what is in them.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+/// The path with more at its end: `registry.json` and `.log` give `registry.json.log`.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// The directory of a file.
+pub(super) fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes renames and removals in the directory of a file survive a crash.
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(directory(path))?.sync_all()
+}
+
+/// Writes a new file, flushed to the disk.
+pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Gives a file a second name, atomically; what had that name is gone. There is never a moment
+/// without the file itself, nor, once there was one, without a file of the second name.
+pub(super) fn keep_as(path: &Path, second: &Path) -> io::Result<()> {
+    let link = beside(second, ".tmp");
+    remove(&link)?;
+    match fs::hard_link(path, &link) {
+        Ok(()) => fs::rename(&link, second),
+        // Some file systems have no hard links.
+        Err(_) => fs::rename(path, second),
+    }
+}
+
+/// Removes a file, if it is there.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}

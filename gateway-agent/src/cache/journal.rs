@@ -1,0 +1,138 @@
+//! The journal beside a big snapshot: the commits since, so that the snapshot need not be rewritten
+//! for each.
+//!
+//! A frame is the length of its body (4 bytes, little-endian), the SHA-256 of the body, and the
+//! body: the chain hash, then the commit and each document with a length of 4 bytes before it.
+//! Reading proves each commit by the chain, and stops at the first frame that is torn or does not
+//! follow. Deliberately absent: IO.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use registry_core::{
+    Action, Catalog, ChainHash, Change, Digest, Document, Revision, SealedCommit,
+    catalog::ApplyError, commit::InvalidCommit, document::InvalidDocument,
+};
+
+const LENGTH: usize = 4;
+const HASH: usize = 32;
+const HEADER: usize = LENGTH + HASH;
+
+/// Why the rest of a journal is not used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Stopped {
+    /// The file ends within a frame.
+    #[error("its last frame is torn")]
+    Torn,
+    /// A body without its checksum.
+    #[error("a frame does not have its checksum")]
+    Checksum,
+    /// A body that is not a commit with its documents.
+    #[error("a frame does not hold a commit")]
+    Form,
+    /// The commit does not continue the chain.
+    #[error(transparent)]
+    Commit(#[from] InvalidCommit),
+    /// A document is not the one that the commit names.
+    #[error(transparent)]
+    Document(#[from] InvalidDocument),
+    /// The commit does not follow on the catalog.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+}
+
+/// Adds one commit's frame.
+pub(super) fn append(out: &mut Vec<u8>, commit: &SealedCommit) -> Result<(), Stopped> {
+    let mut body = Vec::from(commit.chain().as_bytes().as_slice());
+    push_part(&mut body, commit.bytes())?;
+    for document in commit.documents() {
+        push_part(&mut body, document.bytes())?;
+    }
+    let length = u32::try_from(body.len()).map_err(|_| Stopped::Form)?;
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(Digest::of(&body).as_bytes());
+    out.extend_from_slice(&body);
+    Ok(())
+}
+
+fn push_part(body: &mut Vec<u8>, part: &[u8]) -> Result<(), Stopped> {
+    let length = u32::try_from(part.len()).map_err(|_| Stopped::Form)?;
+    body.extend_from_slice(&length.to_le_bytes());
+    body.extend_from_slice(part);
+    Ok(())
+}
+
+/// Applies the frames that follow on the catalog; those before it are passed over. Says why it
+/// stopped before the end, if it did.
+pub(super) fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), Stopped> {
+    let mut rest = journal;
+    while !rest.is_empty() {
+        let body = take_frame(&mut rest)?;
+        apply(catalog, body)?;
+    }
+    Ok(())
+}
+
+fn take_frame(rest: &mut Bytes) -> Result<Bytes, Stopped> {
+    if rest.len() < HEADER {
+        return Err(Stopped::Torn);
+    }
+    let mut header = rest.split_to(HEADER);
+    let length = take_length(&mut header).ok_or(Stopped::Torn)?;
+    if rest.len() < length {
+        return Err(Stopped::Torn);
+    }
+    let body = rest.split_to(length);
+    if Digest::of(&body).as_bytes().as_slice() != header {
+        return Err(Stopped::Checksum);
+    }
+    Ok(body)
+}
+
+fn take_length(bytes: &mut Bytes) -> Option<usize> {
+    let length = bytes.get(..LENGTH)?.try_into().ok()?;
+    let _ = bytes.split_to(LENGTH);
+    usize::try_from(u32::from_le_bytes(length)).ok()
+}
+
+fn take_part(body: &mut Bytes) -> Option<Bytes> {
+    let length = take_length(body)?;
+    (length <= body.len()).then(|| body.split_to(length))
+}
+
+fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
+    if body.len() < HASH {
+        return Err(Stopped::Form);
+    }
+    let chain: [u8; HASH] = (*body.split_to(HASH)).try_into().map_err(|_| Stopped::Form)?;
+    let bytes = take_part(&mut body).ok_or(Stopped::Form)?;
+    let commit = SealedCommit::parse(&bytes)?;
+    if commit.revision <= catalog.revision() {
+        return Ok(());
+    }
+    let documents = documents(&commit.changes, &mut body)?;
+    let chain = ChainHash::from_bytes(chain);
+    let sealed = SealedCommit::verify(&catalog.chain(), bytes, chain, documents)?;
+    Ok(catalog.apply(&sealed)?)
+}
+
+fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>, Stopped> {
+    let mut documents = Vec::new();
+    for Change { key, action } in changes {
+        if let Action::Register { digest } = action {
+            let bytes = take_part(body).ok_or(Stopped::Form)?;
+            documents.push(Arc::new(Document::verify(key.kind, bytes, *digest)?));
+        }
+    }
+    if body.is_empty() { Ok(documents) } else { Err(Stopped::Form) }
+}
+
+/// Whether these commits lead from one revision to another without a gap.
+pub(super) fn leads(commits: &[SealedCommit], from: Revision, to: Revision) -> bool {
+    let mut at = from;
+    commits.iter().all(|commit| {
+        let follows = commit.revision() == at.next();
+        at = commit.revision();
+        follows
+    }) && at == to
+}

@@ -1,0 +1,62 @@
+//! Where catalogs come from: each source puts them into the cache and says how it is doing.
+//!
+//! Deliberately absent: `grpc://`, which is `sync.rs`; here it is only started.
+
+mod content;
+mod file;
+mod http;
+mod intake;
+mod status;
+
+use tokio_util::sync::CancellationToken;
+
+pub use content::Rejected;
+pub use status::{Report, SourceState, Status};
+
+use crate::{
+    cache::Cache,
+    config::{Config, Source, StartupValidation},
+    sync::Follower,
+};
+
+/// What every source works with.
+#[derive(Debug, Clone)]
+pub struct Feed {
+    /// Where catalogs go.
+    pub cache: Cache,
+    /// Where it says how it is doing.
+    pub status: Status,
+    /// What is checked in a catalog that is loaded as a whole.
+    pub startup: StartupValidation,
+    /// When to end.
+    pub stop: CancellationToken,
+}
+
+impl Feed {
+    /// Notes that the source was heard, and that the catalog is its latest.
+    pub(crate) fn live(&self) {
+        self.cache.confirm();
+        self.status.live();
+    }
+
+    /// Waits, but not past the end; says whether to go on.
+    pub(crate) async fn pause(&self, time: std::time::Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(time) => true,
+            () = self.stop.cancelled() => false,
+        }
+    }
+}
+
+/// Follows the configured source until it is stopped. Fails only where there is no catalog to
+/// serve and the source's first one is refused: an operator should see that at once.
+pub async fn follow(config: &Config, feed: Feed) -> Result<(), Rejected> {
+    match &config.registry.source {
+        Source::Grpc(address) => {
+            Follower::new(address.clone(), config.name.clone(), feed).run().await;
+            Ok(())
+        }
+        Source::Http(url) => http::poll(url, config.registry.poll_interval, feed).await,
+        Source::File(path) => file::watch(path, feed).await,
+    }
+}

@@ -1,0 +1,228 @@
+//! From the bytes of a registry file to the catalog that is served: a verified copy of a registry,
+//! or a plain file that somebody wrote.
+//!
+//! A plain file has no history of its own. It becomes the registry `file`, whose revision counts
+//! the contents that this gateway has seen. Deliberately absent: where the bytes come from.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use registry_core::{
+    Catalog, ChainHash, Diagnostic, Key, Lifecycle, LifecycleState, Record, RegistryFile,
+    RegistryId, Revision, Timestamp,
+    registry_file::{FileError, InvalidExport, read_export},
+    rules::{Proposed, plan},
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::{
+    cache::Cache,
+    config::StartupValidation,
+    startup::{self, Refused},
+};
+
+/// The registry of plain files.
+const PLAIN: &str = "file";
+
+/// Why the content of a source is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum Rejected {
+    /// A copy of a registry that does not verify.
+    #[error(transparent)]
+    Export(Box<InvalidExport>),
+    /// A plain file that is not a registry file.
+    #[error("not a registry file:{}", list(.0))]
+    File(Vec<Diagnostic>),
+    /// It has findings that the configuration does not let pass.
+    #[error(transparent)]
+    Findings(#[from] Refused),
+    /// It belongs to another registry.
+    #[error(
+        "it is of registry `{found}`, but `{served}` is served; if the registry was replaced on \
+         purpose, stop the gateway, delete its cache file and start it again"
+    )]
+    OtherRegistry {
+        /// Whose catalog is served.
+        served: RegistryId,
+        /// Whose this is.
+        found: RegistryId,
+    },
+    /// It is older than what is served.
+    #[error(
+        "it is of revision {found}, but {served} is served already; to go back on purpose, stop \
+         the gateway, delete its cache file and start it again"
+    )]
+    Older {
+        /// Which revision is served.
+        served: Revision,
+        /// Which this is.
+        found: Revision,
+    },
+    /// The same revision with another history.
+    #[error(
+        "its history differs from what is served at revision {0}; if the registry was restored on \
+         purpose, stop the gateway, delete its cache file and start it again"
+    )]
+    OtherHistory(Revision),
+}
+
+fn list(found: &[Diagnostic]) -> String {
+    found.iter().fold(String::new(), |list, diagnostic| list + "\n  " + &diagnostic.to_string())
+}
+
+impl From<FileError> for Rejected {
+    fn from(FileError { diagnostics }: FileError) -> Self {
+        Self::File(diagnostics)
+    }
+}
+
+/// Takes the content of a source into the cache, unless it is what is served already. Bytes that
+/// are rejected leave everything as it was.
+pub(super) fn take(cache: &Cache, bytes: &[u8], modes: StartupValidation) -> Result<(), Rejected> {
+    let served = cache.current();
+    let catalog = if is_export(bytes) {
+        let catalog = read_export(bytes).map_err(|e| Rejected::Export(Box::new(e)))?;
+        check_place(cache, &catalog)?;
+        if catalog.revision() == served.revision() && cache.has_catalog() {
+            return Ok(());
+        }
+        startup::admit(&catalog, modes)?;
+        catalog
+    } else {
+        let records = read_plain(bytes, modes)?;
+        match next_plain(cache, records)? {
+            Some(catalog) => catalog,
+            None => return Ok(()),
+        }
+    };
+    let (revision, entities) = (catalog.revision(), catalog.len());
+    cache.replace(catalog);
+    tracing::info!(%revision, entities, "loaded a catalog");
+    Ok(())
+}
+
+/// Whether the file claims to be a verified copy: then it must be one.
+fn is_export(bytes: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Members {
+        registry: Option<IgnoredAny>,
+        chain: Option<IgnoredAny>,
+        digest: Option<IgnoredAny>,
+        records: Option<IgnoredAny>,
+    }
+    serde_json::from_slice::<Members>(bytes).is_ok_and(|found| {
+        let Members { registry, chain, digest, records } = found;
+        registry.or(chain).or(digest).or(records).is_some()
+    })
+}
+
+/// Whether a catalog may follow on what is served.
+fn check_place(cache: &Cache, catalog: &Catalog) -> Result<(), Rejected> {
+    if !cache.has_catalog() {
+        return Ok(());
+    }
+    let served = cache.current();
+    if served.registry() != catalog.registry() {
+        let (served, found) = (served.registry().clone(), catalog.registry().clone());
+        return Err(Rejected::OtherRegistry { served, found });
+    }
+    if catalog.revision() < served.revision() {
+        let (served, found) = (served.revision(), catalog.revision());
+        return Err(Rejected::Older { served, found });
+    }
+    if catalog.revision() == served.revision() && catalog.chain() != served.chain() {
+        return Err(Rejected::OtherHistory(served.revision()));
+    }
+    Ok(())
+}
+
+type Plain = BTreeMap<Key, Record>;
+
+fn read_plain(bytes: &[u8], modes: StartupValidation) -> Result<Plain, Rejected> {
+    let file = RegistryFile::parse(bytes)?;
+    let empty = Catalog::empty(RegistryId::new(PLAIN));
+    let located = plan(&empty, file.proposals()).diagnostics.into_iter().map(|found| {
+        let pointer = file.locate(&found);
+        Diagnostic { pointer, ..found }
+    });
+    startup::judge(file.warnings().iter().cloned().chain(located).collect(), modes)?;
+    let mut records = Plain::new();
+    for proposed in file.proposals() {
+        match proposed {
+            Proposed::Register(document) => {
+                let key = document.key().clone();
+                records.insert(key, fresh(document.clone()));
+            }
+            Proposed::SetLifecycle { key, state, message } => {
+                if let Some(record) = records.get_mut(key) {
+                    record.lifecycle.state = *state;
+                    record.lifecycle.message.clone_from(message);
+                }
+            }
+        }
+    }
+    Ok(records)
+}
+
+fn fresh(document: Arc<registry_core::Document>) -> Record {
+    let revision = Revision(0);
+    Record {
+        document,
+        owner: PLAIN.into(),
+        registered: revision,
+        registered_at: Timestamp::default(),
+        lifecycle: Lifecycle { state: LifecycleState::Active, message: None, revision },
+    }
+}
+
+/// The catalog of a plain file after what is served; `None` if it says the same.
+fn next_plain(cache: &Cache, records: Plain) -> Result<Option<Catalog>, Rejected> {
+    let registry = RegistryId::new(PLAIN);
+    let served = cache.current();
+    let is_first = !cache.has_catalog();
+    if !is_first && *served.registry() != registry {
+        let served = served.registry().clone();
+        return Err(Rejected::OtherRegistry { served, found: registry });
+    }
+    if !is_first && says_the_same(&served, &records) {
+        return Ok(None);
+    }
+    let (revision, chain) = if is_first {
+        (Revision(1), ChainHash::genesis(&registry))
+    } else {
+        (served.revision().next(), served.chain())
+    };
+    let records = records.into_iter().map(|(key, record)| since(&served, &key, record, revision));
+    let listed = Catalog::restore(registry.clone(), revision, chain, records);
+    let chain = chain.then(listed.digest().as_bytes());
+    let records: Vec<_> = listed.iter().map(|(_, record)| Record::clone(record)).collect();
+    Ok(Some(Catalog::restore(registry, revision, chain, records)))
+}
+
+fn says_the_same(served: &Catalog, records: &Plain) -> bool {
+    served.len() == records.len()
+        && records
+            .iter()
+            .all(|(key, record)| served.find(key).is_some_and(|old| is_same(old, record)))
+}
+
+fn is_same(old: &Record, new: &Record) -> bool {
+    old.document.digest() == new.document.digest()
+        && old.lifecycle.state == new.lifecycle.state
+        && old.lifecycle.message == new.lifecycle.message
+}
+
+/// The record as it was if it is the same, else dated to this revision.
+fn since(served: &Catalog, key: &Key, record: Record, revision: Revision) -> Record {
+    match served.find(key) {
+        Some(old) if is_same(old, &record) => Record::clone(old),
+        Some(old) if old.document.digest() == record.document.digest() => {
+            Record { lifecycle: Lifecycle { revision, ..record.lifecycle }, ..Record::clone(old) }
+        }
+        _ => Record {
+            registered: revision,
+            lifecycle: Lifecycle { revision, ..record.lifecycle },
+            ..record
+        },
+    }
+}

@@ -1,0 +1,86 @@
+//! `file://`: a registry file, looked at every second.
+//!
+//! Deliberately absent: inotify, which misses renames on some mounts and all of NFS.
+
+use std::{
+    io,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use registry_core::Digest;
+
+use super::{Feed, content::Rejected, intake::Intake};
+
+/// How often the file is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A file that changed more recently may change again without a new time stamp.
+const SETTLED: Duration = Duration::from_secs(3);
+/// Largest file, in bytes.
+const FILE_BYTES: u64 = 256 * 1024 * 1024;
+
+/// What a look at the file's entry shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+}
+
+impl Stamp {
+    fn is_settled(&self) -> bool {
+        let age = self.modified.and_then(|time| time.elapsed().ok());
+        age.is_some_and(|age| age > SETTLED)
+    }
+}
+
+/// What is known of the file.
+#[derive(Debug, Default)]
+struct Seen {
+    stamp: Option<Stamp>,
+    digest: Option<Digest>,
+}
+
+/// Follows the file until it is stopped; fails if the first content is refused and nothing else is
+/// there to serve.
+pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), Rejected> {
+    let (mut seen, mut intake) = (Seen::default(), Intake::new(feed.clone()));
+    loop {
+        match look(path, seen).await {
+            Ok((now, content)) => {
+                seen = now;
+                match content {
+                    Some(bytes) => intake.content(bytes).await?,
+                    None => intake.unchanged(),
+                }
+            }
+            Err(e) => {
+                seen = Seen::default();
+                feed.status.down(&format!("{}: {e}", path.display()));
+            }
+        }
+        if !feed.pause(INTERVAL).await {
+            return Ok(());
+        }
+    }
+}
+
+/// Looks at the file, and reads it where it may have changed: its content, if it did.
+async fn look(path: &Path, seen: Seen) -> io::Result<(Seen, Option<Vec<u8>>)> {
+    let path = path.to_owned();
+    let looking = tokio::task::spawn_blocking(move || {
+        let metadata = std::fs::metadata(&path)?;
+        let stamp = Stamp { modified: metadata.modified().ok(), bytes: metadata.len() };
+        if seen.stamp == Some(stamp) && stamp.is_settled() {
+            return Ok((seen, None));
+        }
+        if stamp.bytes > FILE_BYTES {
+            let message = format!("it has {} bytes, {FILE_BYTES} are allowed", stamp.bytes);
+            return Err(io::Error::other(message));
+        }
+        let bytes = std::fs::read(&path)?;
+        let digest = Some(Digest::of(&bytes));
+        let is_new = seen.digest != digest;
+        Ok((Seen { stamp: Some(stamp), digest }, is_new.then_some(bytes)))
+    });
+    looking.await.unwrap_or_else(|e| Err(io::Error::other(e)))
+}

@@ -1,0 +1,124 @@
+//! `http(s)://`: a registry file, asked for with its `ETag` every interval.
+//!
+//! Deliberately absent: redirects to other hosts and credentials.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::header::{ETAG, IF_NONE_MATCH};
+use reqwest::{Client, Response, StatusCode, redirect::Policy};
+
+use super::{Feed, content::Rejected, intake::Intake};
+use crate::backoff::{Backoff, jittered};
+
+/// Largest body, in bytes.
+const BODY_BYTES: usize = 256 * 1024 * 1024;
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Longest wait for the next part of an answer.
+const READ: Duration = Duration::from_secs(15);
+/// Longest wait after a failure, however long the interval.
+const RETRY_LONGEST: Duration = Duration::from_secs(30);
+
+/// Why an answer is none.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error("{}", chain(.0))]
+    Http(#[from] reqwest::Error),
+    #[error("it answers {0}")]
+    Status(StatusCode),
+    #[error("its body is longer than {BODY_BYTES} bytes")]
+    TooLarge,
+}
+
+/// reqwest keeps the reason in the chain of sources.
+fn chain(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// An answer: new content, or the one that is known.
+enum Answer {
+    Unchanged,
+    Content { bytes: Vec<u8>, tag: Option<String> },
+}
+
+/// Follows the URL until it is stopped; fails if the first content is refused and nothing else is
+/// there to serve.
+pub(super) async fn poll(url: &str, interval: Duration, feed: Feed) -> Result<(), Rejected> {
+    let client = match client() {
+        Ok(client) => client,
+        Err(e) => {
+            feed.status.down(&chain(&e));
+            feed.stop.cancelled().await;
+            return Ok(());
+        }
+    };
+    let (mut tag, mut intake) = (None, Intake::new(feed.clone()));
+    let mut backoff = Backoff::new(interval.min(Duration::from_secs(1)), RETRY_LONGEST);
+    loop {
+        let asked = tokio::select! {
+            asked = ask(&client, url, tag.as_deref()) => asked,
+            () = feed.stop.cancelled() => return Ok(()),
+        };
+        let wait = match asked {
+            Ok(answer) => {
+                match answer {
+                    Answer::Unchanged => intake.unchanged(),
+                    Answer::Content { bytes, tag: new } => {
+                        tag = new;
+                        intake.content(bytes).await?;
+                    }
+                }
+                backoff.reset();
+                jittered(interval)
+            }
+            Err(e) => {
+                feed.status.down(&e.to_string());
+                backoff.next()
+            }
+        };
+        if !feed.pause(wait).await {
+            return Ok(());
+        }
+    }
+}
+
+fn client() -> reqwest::Result<Client> {
+    let agent = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
+    let builder = Client::builder().user_agent(agent).redirect(Policy::none());
+    builder.connect_timeout(CONNECT).read_timeout(READ).build()
+}
+
+async fn ask(client: &Client, url: &str, tag: Option<&str>) -> Result<Answer, Failed> {
+    let mut request = client.get(url);
+    if let Some(tag) = tag {
+        request = request.header(IF_NONE_MATCH, tag);
+    }
+    let response = request.send().await?;
+    match response.status() {
+        StatusCode::NOT_MODIFIED if tag.is_some() => Ok(Answer::Unchanged),
+        StatusCode::OK => {
+            let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
+            let tag = tag.map(str::to_owned);
+            Ok(Answer::Content { bytes: body(response).await?, tag })
+        }
+        status => Err(Failed::Status(status)),
+    }
+}
+
+async fn body(mut response: Response) -> Result<Vec<u8>, Failed> {
+    let mut body = BytesMut::new();
+    while let Some(part) = response.chunk().await? {
+        if body.len() + part.len() > BODY_BYTES {
+            return Err(Failed::TooLarge);
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(body.into())
+}

@@ -1,0 +1,119 @@
+//! What is checked when a whole catalog is loaded from a file, over HTTP or from the cache:
+//! `registry.validation.startup`.
+//!
+//! Deliberately absent: the rules themselves, and what comes over the Sync stream; the registry
+//! has checked that when it was registered.
+
+use std::fmt;
+
+use registry_core::{
+    Catalog, Code, Diagnostic, Kind, LifecycleState,
+    rules::{Reference, Relation, references},
+};
+
+use crate::config::{Mode, StartupValidation};
+
+/// Most findings that are written to the log one by one.
+const LOGGED: usize = 20;
+
+/// A catalog that is not served because of what was found in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// What keeps it out.
+    pub errors: Vec<Diagnostic>,
+}
+
+impl std::error::Error for Refused {}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.errors.len();
+        write!(f, "{count} findings that `registry.validation.startup` does not let pass")?;
+        for found in &self.errors {
+            write!(f, "\n  {found}")?;
+            if let Some(help) = &found.help {
+                write!(f, "; {help}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks through a catalog that was valid when it was registered. Warnings are logged.
+pub fn admit(catalog: &Catalog, modes: StartupValidation) -> Result<(), Refused> {
+    judge(inspect(catalog, modes), modes)
+}
+
+/// Decides about findings, whoever made them. Warnings are logged.
+pub fn judge(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(), Refused> {
+    let mut errors = Vec::new();
+    let mut warnings = Vec::new();
+    for diagnostic in found {
+        match mode_of(&diagnostic, modes) {
+            Mode::Error => errors.push(diagnostic),
+            Mode::Warn => warnings.push(diagnostic),
+            Mode::Ignore => {}
+        }
+    }
+    for warning in warnings.iter().take(LOGGED) {
+        tracing::warn!("{warning}");
+    }
+    if warnings.len() > LOGGED {
+        tracing::warn!("and {} more findings in this catalog", warnings.len() - LOGGED);
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Refused { errors }) }
+}
+
+fn mode_of(diagnostic: &Diagnostic, modes: StartupValidation) -> Mode {
+    match diagnostic.code {
+        Code::DeprecatedDependency => modes.deprecated_entity,
+        Code::SchemaUnused => modes.unused_schema,
+        _ if diagnostic.is_error() => modes.missing_entity,
+        _ => Mode::Warn,
+    }
+}
+
+/// What a whole catalog shows without compiling anything: ends that are missing, deprecated or
+/// unused.
+fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (key, record) in catalog.iter() {
+        let about = |diagnostic: Diagnostic| Diagnostic { entity: Some(key.clone()), ..diagnostic };
+        if needs_references(modes) {
+            let references = references(record.document.entity());
+            found.extend(references.iter().filter_map(|r| examine(catalog, r)).map(about));
+        }
+        if key.kind == Kind::Schema
+            && modes.unused_schema != Mode::Ignore
+            && catalog.dependents(key).next().is_none()
+        {
+            let message = format!("nothing refers to {key}");
+            found.push(about(Diagnostic::warning(Code::SchemaUnused, "", message)));
+        }
+    }
+    found
+}
+
+fn needs_references(modes: StartupValidation) -> bool {
+    modes.missing_entity != Mode::Ignore || modes.deprecated_entity != Mode::Ignore
+}
+
+fn examine(catalog: &Catalog, reference: &Reference) -> Option<Diagnostic> {
+    let Reference { relation, key, pointer } = reference;
+    let Some(record) = catalog.find(key) else {
+        let code = match relation {
+            Relation::Provides => Code::ProvisionUnknown,
+            Relation::Source => Code::SourceUnknown,
+            Relation::Depends => Code::DependencyUnknown,
+            Relation::Schema => Code::SchemaUnresolved,
+        };
+        return Some(Diagnostic::error(code, pointer, format!("{key} is not registered")));
+    };
+    let state = record.lifecycle.state;
+    if state == LifecycleState::Active || *relation == Relation::Provides {
+        return None;
+    }
+    let reason = record.lifecycle.message.as_deref().unwrap_or("no reason was given");
+    let message = format!("{key} is {state}: {reason}");
+    Some(Diagnostic::warning(Code::DeprecatedDependency, pointer, message))
+}

@@ -1,0 +1,136 @@
+//! The Sync client: follows a registry server and keeps the cache at its latest revision. The only
+//! file, with its folder, that names the API's generated types.
+//!
+//! Nothing is taken that does not decode and verify: it is answered with a NACK, the last good
+//! catalog stays, and the stream is opened anew. Deliberately absent: TLS and credentials to the
+//! registry.
+
+mod incoming;
+mod session;
+mod snapshot;
+
+use std::time::Duration;
+
+use tonic::transport::Endpoint;
+
+use self::session::{Ended, Session};
+use crate::{backoff::Backoff, backoff::jittered, source::Feed};
+
+/// Longest wait for a connection, and for the answer to the first message.
+const CONNECT: Duration = Duration::from_secs(5);
+/// The server says something at least this often (its progress interval).
+const PROGRESS: Duration = Duration::from_secs(10);
+/// A stream that says nothing for so long is dead.
+const SILENCE: Duration = PROGRESS.saturating_mul(3);
+/// The first wait before a new stream; it doubles.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// The longest such wait.
+const RETRY_LONGEST: Duration = Duration::from_secs(15);
+/// The wait after what only an operator can mend.
+const RETRY_FINAL: Duration = Duration::from_secs(30);
+
+/// How long things take; tests are in a hurry.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// Longest wait for a connection, and for the answer to the first message.
+    pub connect: Duration,
+    /// A stream that says nothing for so long is dead.
+    pub silence: Duration,
+    /// The first wait before a new stream; it doubles.
+    pub retry_first: Duration,
+    /// The longest such wait.
+    pub retry_longest: Duration,
+    /// The wait after what only an operator can mend.
+    pub retry_final: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            connect: CONNECT,
+            silence: SILENCE,
+            retry_first: RETRY_FIRST,
+            retry_longest: RETRY_LONGEST,
+            retry_final: RETRY_FINAL,
+        }
+    }
+}
+
+/// Keeps one stream to the registry.
+#[derive(Debug)]
+pub struct Follower {
+    address: String,
+    gateway: String,
+    feed: Feed,
+    timing: Timing,
+}
+
+impl Follower {
+    /// A follower of the registry at `http://host:port` under this gateway's name.
+    pub fn new(address: String, gateway: String, feed: Feed) -> Self {
+        Self { address, gateway, feed, timing: Timing::default() }
+    }
+
+    /// Changes how long things take.
+    pub fn with_timing(self, timing: Timing) -> Self {
+        Self { timing, ..self }
+    }
+
+    /// Follows until it is stopped.
+    pub async fn run(self) {
+        let endpoint = match self.endpoint() {
+            Ok(endpoint) => endpoint,
+            Err(e) => {
+                self.feed.status.refused(&format!("`{}` is no address: {e}", self.address));
+                return self.feed.stop.cancelled().await;
+            }
+        };
+        let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
+        loop {
+            let session = Session::new(&self.gateway, &self.feed, self.timing);
+            let outcome = tokio::select! {
+                outcome = session.run(&endpoint) => outcome,
+                () = self.feed.stop.cancelled() => return,
+            };
+            if outcome.was_useful {
+                backoff.reset();
+            }
+            let wait = self.note(&outcome.ended).unwrap_or_else(|| backoff.next());
+            if !self.feed.pause(wait).await {
+                return;
+            }
+            metrics::counter!("gateway_sync_reconnects_total").increment(1);
+        }
+    }
+
+    /// Tells why a stream ended; the wait, where it does not depend on how often that happened.
+    fn note(&self, ended: &Ended) -> Option<Duration> {
+        match ended {
+            Ended::Lost(reason) => {
+                self.feed.status.down(reason);
+                None
+            }
+            Ended::Refused(reason) => {
+                self.feed.status.refused(reason);
+                None
+            }
+            Ended::Final(reason) => {
+                self.feed.status.refused(reason);
+                Some(jittered(self.timing.retry_final))
+            }
+        }
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, tonic::transport::Error> {
+        let agent = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
+        Ok(Endpoint::from_shared(self.address.clone())?
+            .user_agent(agent)?
+            .connect_timeout(self.timing.connect)
+            .tcp_nodelay(true)
+            .tcp_keepalive(Some(Duration::from_secs(30)))
+            .http2_keep_alive_interval(Duration::from_secs(10))
+            .keep_alive_timeout(Duration::from_secs(5))
+            .keep_alive_while_idle(true)
+            .http2_adaptive_window(true))
+    }
+}

@@ -1,0 +1,171 @@
+//! What a message means: the next catalog, or why it is refused. Whole or not at all.
+//!
+//! Deliberately absent: the stream.
+
+use registry_core::{Catalog, Revision, SealedCommit};
+use registry_proto::{
+    convert::{Position, chain_hash, sealed_commit},
+    v1::{Delta, Progress, SnapshotBegin, SyncResponse, sync_response::Message},
+};
+
+use super::snapshot::Snapshot;
+use crate::cache::Cache;
+
+/// From so many documents on, proving them is no work for a thread that serves calls.
+const MANY: usize = 32;
+
+/// What a message did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// A part of something bigger.
+    Part,
+    /// There is a new catalog.
+    Applied,
+    /// The catalog is the latest.
+    Current,
+}
+
+/// A message that is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) revision: Revision,
+    pub(super) message: String,
+    /// Whether only an operator can mend it.
+    pub(super) is_final: bool,
+}
+
+impl Refusal {
+    fn new(revision: Revision, message: &dyn ToString) -> Self {
+        Self { revision, message: message.to_string(), is_final: false }
+    }
+}
+
+/// The receiving end of a stream.
+#[derive(Debug)]
+pub(super) struct Incoming<'a> {
+    cache: &'a Cache,
+    snapshot: Option<Snapshot>,
+}
+
+impl<'a> Incoming<'a> {
+    pub(super) fn new(cache: &'a Cache) -> Self {
+        Self { cache, snapshot: None }
+    }
+
+    /// Takes one message.
+    pub(super) async fn take(&mut self, response: SyncResponse) -> Result<Taken, Refusal> {
+        let Some(message) = response.message else {
+            return Err(self.refuse_next(&"a message without content"));
+        };
+        match (message, self.snapshot.take()) {
+            (Message::SnapshotBegin(begin), None) => {
+                self.snapshot = Some(self.begin(begin)?);
+                Ok(Taken::Part)
+            }
+            (Message::SnapshotChunk(chunk), Some(snapshot)) => {
+                self.snapshot = Some(snapshot.extended(chunk).await?);
+                Ok(Taken::Part)
+            }
+            (Message::SnapshotEnd(end), Some(snapshot)) => {
+                let catalog = snapshot.finished(end).await?;
+                let (revision, entities) = (catalog.revision(), catalog.len());
+                self.cache.replace(catalog);
+                tracing::info!(%revision, entities, "took a snapshot");
+                Ok(Taken::Applied)
+            }
+            (Message::Delta(delta), None) => self.delta(delta).await,
+            (Message::Progress(progress), None) => self.progress(&progress),
+            (_, Some(_)) => Err(self.refuse_next(&"another message in the middle of a snapshot")),
+            (_, None) => Err(self.refuse_next(&"a part of a snapshot that did not begin")),
+        }
+    }
+
+    /// Refuses whatever was to come next.
+    pub(super) fn refuse_next(&self, message: &dyn ToString) -> Refusal {
+        Refusal::new(self.cache.current().revision().next(), message)
+    }
+
+    fn begin(
+        &self,
+        SnapshotBegin { position, entities }: SnapshotBegin,
+    ) -> Result<Snapshot, Refusal> {
+        let missing = || self.refuse_next(&"a snapshot without its position");
+        let position = position.ok_or_else(missing)?;
+        let claimed = Revision(position.revision);
+        let position = Position::try_from(position).map_err(|e| Refusal::new(claimed, &e))?;
+        self.check_place(&position)?;
+        Ok(Snapshot::new(position, entities))
+    }
+
+    /// Whether a snapshot may follow on what is served: the same registry, not older, and the same
+    /// past where that can be seen.
+    fn check_place(&self, position: &Position) -> Result<(), Refusal> {
+        let held = self.cache.current();
+        let is_first = !self.cache.has_catalog();
+        let problem = if is_first {
+            return Ok(());
+        } else if position.registry != *held.registry() {
+            format!("it is registry {}, the cache is of {}", position.registry, held.registry())
+        } else if position.revision < held.revision() {
+            format!(
+                "the snapshot is of revision {}, but {} is served already",
+                position.revision,
+                held.revision()
+            )
+        } else if position.revision == held.revision() && position.chain != held.chain() {
+            format!("revision {} has another chain hash here than there", position.revision)
+        } else {
+            return Ok(());
+        };
+        let message = format!(
+            "{problem}; if that is on purpose, stop the gateway, delete its cache file and start \
+             it again, or correct `registry.source`"
+        );
+        Err(Refusal { revision: position.revision, message, is_final: true })
+    }
+
+    async fn delta(&self, delta: Delta) -> Result<Taken, Refusal> {
+        let revision = Revision(delta.revision);
+        let held = self.cache.current();
+        if !self.cache.has_catalog() {
+            return Err(Refusal::new(revision, &"a delta before any snapshot"));
+        }
+        let is_big = delta.documents.len() >= MANY;
+        let prove = move || next(&held, delta);
+        let proved = if is_big { offloaded(prove).await? } else { prove() };
+        let (catalog, sealed) = proved.map_err(|message| Refusal::new(revision, &message))?;
+        self.cache.advance(catalog, sealed);
+        Ok(Taken::Applied)
+    }
+
+    fn progress(&self, Progress { revision, chain }: &Progress) -> Result<Taken, Refusal> {
+        let revision = Revision(*revision);
+        let chain = chain_hash(chain).map_err(|e| Refusal::new(revision, &e))?;
+        let held = self.cache.current();
+        if self.cache.has_catalog() && revision == held.revision() && chain == held.chain() {
+            return Ok(Taken::Current);
+        }
+        let message = if revision == held.revision() {
+            format!("revision {revision} has another chain hash here than there")
+        } else {
+            format!("nothing new up to revision {revision}, but {} is served", held.revision())
+        };
+        Err(Refusal::new(revision, &message))
+    }
+}
+
+/// Proves a delta and applies it to a copy.
+fn next(held: &Catalog, delta: Delta) -> Result<(Catalog, SealedCommit), String> {
+    let sealed = sealed_commit(&held.chain(), delta).map_err(|e| e.to_string())?;
+    let mut catalog = held.clone();
+    catalog.apply(&sealed).map_err(|e| e.to_string())?;
+    Ok((catalog, sealed))
+}
+
+/// Runs long work where it does not hold up calls.
+pub(super) async fn offloaded<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|e| Refusal::new(Revision(0), &format!("the proof could not be made: {e}")))
+}

@@ -1,0 +1,243 @@
+//! One stream: the first word, then whatever the server sends, each answered.
+//!
+//! Deliberately absent: what a message means for the catalog (`incoming.rs`), and when to open the
+//! next stream.
+
+use std::time::Duration;
+
+use registry_core::Revision;
+use registry_proto::{
+    convert::{Nack, Position},
+    v1::{
+        Ack, Hello, SyncRequest, SyncResponse, sync_request::Message,
+        sync_service_client::SyncServiceClient,
+    },
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, Streaming, transport::Endpoint};
+use tonic_types::StatusExt as _;
+
+use super::{
+    Timing,
+    incoming::{Incoming, Refusal, Taken},
+};
+use crate::source::Feed;
+
+/// Largest message from the server, in bytes: a commit of the most and largest documents that one
+/// request may carry.
+const MESSAGE_BYTES: usize = 128 * 1024 * 1024;
+/// Longest text of a NACK, in bytes; the API's limit.
+const NACK_BYTES: usize = 4 * 1024;
+/// How long a NACK may take to leave.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// Answers that wait for the network; acknowledgements past that are merged.
+const ANSWERS: usize = 16;
+/// The reasons with which a server says that the follower's past is not its own.
+const FINAL_REASONS: [&str; 2] = ["REGISTRY_MISMATCH", "CHAIN_MISMATCH"];
+
+/// Why a stream ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The connection, or the server, is gone.
+    Lost(String),
+    /// The server sent what does not decode or verify.
+    Refused(String),
+    /// The server does not want this follower as it is.
+    Final(String),
+}
+
+/// What became of a stream.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) ended: Ended,
+    /// Whether the server said anything that was of use.
+    pub(super) was_useful: bool,
+}
+
+/// One stream.
+pub(super) struct Session<'a> {
+    gateway: &'a str,
+    feed: &'a Feed,
+    timing: Timing,
+    incoming: Incoming<'a>,
+    persisted: watch::Receiver<Revision>,
+    was_useful: bool,
+    is_ack_due: bool,
+}
+
+type Answers = mpsc::Sender<SyncRequest>;
+
+impl<'a> Session<'a> {
+    pub(super) fn new(gateway: &'a str, feed: &'a Feed, timing: Timing) -> Self {
+        let (incoming, persisted) = (Incoming::new(&feed.cache), feed.cache.persisted());
+        Self { gateway, feed, timing, incoming, persisted, was_useful: false, is_ack_due: false }
+    }
+
+    pub(super) async fn run(mut self, endpoint: &Endpoint) -> Outcome {
+        let ended = match self.open(endpoint).await {
+            Ok((answers, stream)) => self.follow(answers, stream).await,
+            Err(ended) => ended,
+        };
+        Outcome { ended, was_useful: self.was_useful }
+    }
+
+    async fn open(&self, endpoint: &Endpoint) -> Result<(Answers, Streaming<SyncResponse>), Ended> {
+        let channel = endpoint.connect().await.map_err(|e| Ended::Lost(reason_of(&e)))?;
+        let mut client = SyncServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES);
+        let (answers, requests) = mpsc::channel(ANSWERS);
+        // There is room: it is the first.
+        let _ = answers.try_send(SyncRequest { message: Some(Message::Hello(self.hello())) });
+        let opening = client.sync(ReceiverStream::new(requests));
+        match timeout(self.timing.connect, opening).await {
+            Ok(Ok(response)) => Ok((answers, response.into_inner())),
+            Ok(Err(status)) => Err(ended_by(&status)),
+            Err(_) => Err(Ended::Lost("the registry does not answer".to_owned())),
+        }
+    }
+
+    fn hello(&self) -> Hello {
+        let held = self.feed.cache.current();
+        Hello {
+            gateway: self.gateway.to_owned(),
+            gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
+            scope: None,
+            position: self.feed.cache.has_catalog().then(|| (&Position::of(&held)).into()),
+        }
+    }
+
+    async fn follow(&mut self, answers: Answers, mut stream: Streaming<SyncResponse>) -> Ended {
+        loop {
+            let next = tokio::select! {
+                next = timeout(self.timing.silence, stream.message()) => next,
+                Ok(()) = self.persisted.changed() => {
+                    self.acknowledge(&answers);
+                    continue;
+                }
+            };
+            let refusal = match next {
+                Ok(Ok(Some(message))) => match self.take(message, &answers).await {
+                    Ok(()) => continue,
+                    Err(refusal) => refusal,
+                },
+                Ok(Ok(None)) => return Ended::Lost("the registry closed the stream".to_owned()),
+                Ok(Err(status)) if is_undecodable(&status) => {
+                    self.incoming.refuse_next(&status.message())
+                }
+                Ok(Err(status)) => return ended_by(&status),
+                Err(_) => {
+                    let seconds = self.timing.silence.as_secs_f32();
+                    return Ended::Lost(format!("the registry said nothing for {seconds} s"));
+                }
+            };
+            self.refuse(&refusal, answers, stream).await;
+            return if refusal.is_final {
+                Ended::Final(refusal.message)
+            } else {
+                Ended::Refused(refusal.message)
+            };
+        }
+    }
+
+    async fn take(&mut self, message: SyncResponse, answers: &Answers) -> Result<(), Refusal> {
+        match self.incoming.take(message).await? {
+            Taken::Part => {}
+            Taken::Applied => {
+                self.was_useful = true;
+                self.feed.live();
+                self.acknowledge(answers);
+            }
+            Taken::Current => {
+                self.was_useful = true;
+                self.feed.live();
+            }
+        }
+        if self.is_ack_due {
+            self.acknowledge(answers);
+        }
+        Ok(())
+    }
+
+    /// Says what is applied and what is on disk. Where the network is slow, later ones do.
+    fn acknowledge(&mut self, answers: &Answers) {
+        let ack = Ack {
+            applied_revision: self.feed.cache.current().revision().0,
+            persisted_revision: self.persisted.borrow_and_update().0,
+        };
+        let request = SyncRequest { message: Some(Message::Ack(ack)) };
+        self.is_ack_due = answers.try_send(request).is_err();
+    }
+
+    /// Says what is wrong, and stays until the server has had a chance to read it.
+    async fn refuse(
+        &self,
+        refusal: &Refusal,
+        answers: Answers,
+        mut stream: Streaming<SyncResponse>,
+    ) {
+        metrics::counter!("gateway_sync_nacks_total").increment(1);
+        let nack = Nack {
+            revision: refusal.revision,
+            message: shortened(&refusal.message).to_owned(),
+            diagnostics: Vec::new(),
+        };
+        let request = SyncRequest { message: Some(Message::Nack((&nack).into())) };
+        let farewell = async {
+            if answers.send(request).await.is_ok() {
+                drop(answers);
+                while let Ok(Some(_)) = stream.message().await {}
+            }
+        };
+        let _ = timeout(FAREWELL, farewell).await;
+    }
+}
+
+/// What tonic says when a message cannot be decoded or is too long, rather than the server.
+fn is_undecodable(status: &Status) -> bool {
+    match status.code() {
+        Code::OutOfRange => true,
+        Code::Internal => status.message().contains("decode"),
+        _ => false,
+    }
+}
+
+fn ended_by(status: &Status) -> Ended {
+    let text = format!("the registry says {:?}: {}", status.code(), status.message());
+    let info = status.get_details_error_info();
+    if info.is_some_and(|info| FINAL_REASONS.contains(&info.reason.as_str())) {
+        return Ended::Final(format!(
+            "{text}; the cache is of another registry or of another past: stop the gateway, delete \
+             its cache file and start it again, or correct `registry.source`"
+        ));
+    }
+    match status.code() {
+        Code::Unimplemented
+        | Code::InvalidArgument
+        | Code::FailedPrecondition
+        | Code::PermissionDenied
+        | Code::Unauthenticated => Ended::Final(text),
+        _ => Ended::Lost(text),
+    }
+}
+
+/// tonic keeps the reason in the chain of sources.
+fn reason_of(error: &tonic::transport::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+fn shortened(text: &str) -> &str {
+    let mut end = text.len().min(NACK_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
