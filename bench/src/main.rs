@@ -1,3 +1,70 @@
-//! Wiring.
+//! The benchmarks: each a ratio against a peer or a limit, both sides in the same run.
+//!
+//! `make bench` runs all of them and records the table in `bench/README.md`. Deliberately absent:
+//! verdicts; a machine's speed is not a test.
 
-fn main() {}
+mod calls;
+mod catalog;
+mod follow;
+mod load;
+mod memory;
+mod nginx;
+mod reads;
+mod report;
+mod sample;
+mod writes;
+
+use clap::{Parser, ValueEnum};
+
+use report::Report;
+
+/// Measures the registry and the gateway beside their peers.
+#[derive(Debug, Parser)]
+struct Cli {
+    /// What to measure; nothing: everything.
+    sections: Vec<Section>,
+    /// How long each load lasts, in seconds.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Only print; leave bench/README.md alone.
+    #[arg(long)]
+    no_record: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Section {
+    /// Registrations a second, beside pgbench; bulk rows a second, beside a bare insert.
+    Writes,
+    /// Exact gets a second.
+    Reads,
+    /// Commit to applied, at 1, 100 and 1,000 streams.
+    Follow,
+    /// 100,000 entities: snapshot, validation.
+    Catalog,
+    /// tools/call and tools/list: direct, through nginx, through the gateway.
+    Calls,
+    /// Memory of both processes, and the gateway's cold start.
+    Memory,
+}
+
+#[tokio::main]
+async fn main() {
+    let cli = Cli::parse();
+    let mut report = Report::default();
+    let all = Section::value_variants();
+    let wanted = if cli.sections.is_empty() { all } else { cli.sections.as_slice() };
+    for section in wanted {
+        match section {
+            Section::Writes => writes::measure(&mut report, cli.seconds).await,
+            Section::Reads => reads::measure(&mut report, cli.seconds).await,
+            Section::Follow => follow::measure(&mut report).await,
+            Section::Catalog => catalog::measure(&mut report).await,
+            Section::Calls => calls::measure(&mut report, cli.seconds).await,
+            Section::Memory => memory::measure(&mut report).await,
+        }
+    }
+    println!("\n{}", report.table());
+    if !cli.no_record {
+        report.record();
+    }
+}

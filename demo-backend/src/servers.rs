@@ -2,6 +2,7 @@
 //! tools, its state and its seed data.
 
 pub mod bench;
+pub mod bench_many;
 pub mod documents;
 pub mod fetch;
 pub mod inventory;
@@ -30,6 +31,7 @@ pub fn all(clock: Clock) -> Vec<Hosted> {
         Hosted::new(payment::Payment::new()),
         Hosted::new(shipping::Shipping::new(clock)),
         Hosted::new(bench::Bench),
+        Hosted::new(bench_many::BenchMany),
     ]
 }
 
@@ -55,7 +57,7 @@ mod tests {
         let servers = all(Clock::System);
         let names: HashSet<_> = servers.iter().map(Hosted::name).collect();
         let paths: HashSet<_> = servers.iter().map(Hosted::path).collect();
-        assert_eq!((names.len(), paths.len()), (11, 11));
+        assert_eq!((names.len(), paths.len()), (12, 12));
         let tools: Vec<_> = servers.iter().flat_map(Hosted::tools).map(|t| &t.name).collect();
         assert_eq!(tools.iter().collect::<HashSet<_>>().len(), tools.len());
     }

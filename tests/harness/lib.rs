@@ -1,1 +1,28 @@
-//! Test harness.
+//! The harness of the front-door tests: the real programs as processes, their clients, a private
+//! Postgres, and a proxy that breaks connections.
+//!
+//! Deliberately absent: fakes of anything that this workspace builds.
+
+pub mod gateway;
+pub mod mcp;
+pub mod postgres;
+pub mod process;
+pub mod proxy;
+pub mod registry;
+
+pub use gateway::{Backend, Gateway, GatewayOptions};
+pub use mcp::ModernClient;
+pub use process::{Process, binary, root};
+pub use proxy::FaultProxy;
+pub use registry::{CtlOutput, Registry, ctl};
+
+use std::time::{Duration, Instant};
+
+/// Asks again until the answer is yes; panics with `what` when it never is.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !ask().await {
+        assert!(Instant::now() < deadline, "never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}

@@ -1,0 +1,83 @@
+//! Closed-loop load: some clients, each with one request at a time, for a while.
+//!
+//! Deliberately absent: open-loop arrival; latencies under it are not what these budgets speak of.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+/// What a load gave.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// Answered requests a second.
+    pub(crate) per_second: f64,
+    /// Answered requests.
+    pub(crate) count: u64,
+    latencies: Histogram<u64>,
+}
+
+impl Load {
+    /// A latency quantile in milliseconds.
+    pub(crate) fn quantile_ms(&self, quantile: f64) -> f64 {
+        quantile_ms(&self.latencies, quantile)
+    }
+
+    /// Rate and latencies as one text.
+    pub(crate) fn text(&self) -> String {
+        let (p50, p99) = (self.quantile_ms(0.5), self.quantile_ms(0.99));
+        format!("{:.0}/s, p50 {p50:.2} ms, p99 {p99:.2} ms", self.per_second)
+    }
+}
+
+/// A quantile of a histogram of microseconds, in milliseconds.
+#[expect(clippy::cast_precision_loss, reason = "microseconds fit a double")]
+pub(crate) fn quantile_ms(latencies: &Histogram<u64>, quantile: f64) -> f64 {
+    latencies.value_at_quantile(quantile) as f64 / 1000.0
+}
+
+/// A histogram of microseconds up to a minute.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000, 3).expect("sound bounds")
+}
+
+/// Runs one request loop for each client for so long. `request` makes one request; the number is
+/// the client's and the request's, unique in this load.
+#[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]
+pub(crate) async fn run<C, F>(
+    clients: Vec<C>,
+    seconds: u64,
+    request: impl Fn(C, u64) -> F + Clone + Send + 'static,
+) -> Load
+where
+    C: Clone + Send + 'static,
+    F: Future<Output = ()> + Send,
+{
+    let begin = Instant::now();
+    let end = begin + Duration::from_secs(seconds);
+    let mut loops = Vec::new();
+    for (number, client) in clients.into_iter().enumerate() {
+        let request = request.clone();
+        loops.push(tokio::spawn(async move {
+            let mut latencies = histogram();
+            let mut id = (number as u64) << 32;
+            while Instant::now() < end {
+                let sent = Instant::now();
+                request(client.clone(), id).await;
+                record(&mut latencies, sent.elapsed());
+                id += 1;
+            }
+            latencies
+        }));
+    }
+    let mut latencies = histogram();
+    for one in loops {
+        latencies.add(one.await.expect("a client ends")).expect("equal bounds");
+    }
+    let count = latencies.len();
+    Load { per_second: count as f64 / begin.elapsed().as_secs_f64(), count, latencies }
+}
+
+/// Notes one latency.
+pub(crate) fn record(latencies: &mut Histogram<u64>, elapsed: Duration) {
+    latencies.saturating_record(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX));
+}

@@ -1,0 +1,146 @@
+//! The entities that the benchmarks register: tools of ordinary size over shared schemas.
+//!
+//! Deliberately absent: randomness; every run registers the same.
+
+use registry_proto::v1;
+
+/// How many tools one server provides.
+pub(crate) const TOOLS_PER_SERVER: usize = 100;
+
+/// A shared schema with a handful of properties.
+pub(crate) fn schema(number: usize) -> v1::Change {
+    let schema = format!(
+        r#"{{"type":"object","properties":{{"query":{{"type":"string","minLength":1}},"limit":{{"type":"integer","minimum":1,"maximum":100,"default":10}},"tags":{{"type":"array","items":{{"type":"string"}}}},"variant":{{"const":{number}}}}},"required":["query"]}}"#
+    );
+    register(v1::entity::Kind::Schema(v1::Schema {
+        name: format!("Query{number}"),
+        version: "1.0.0".to_owned(),
+        description: Some("a query with a limit and tags".to_owned()),
+        schema,
+        metadata: None,
+    }))
+}
+
+/// A server that provides its share of the tools.
+pub(crate) fn server(number: usize, tools: usize) -> v1::Change {
+    let first = number * TOOLS_PER_SERVER;
+    let provides = (first..tools.min(first + TOOLS_PER_SERVER))
+        .map(|tool| v1::ToolProvision { tool: tool_name(tool), version: "1.0.0".to_owned() })
+        .collect();
+    register(v1::entity::Kind::Server(v1::Server {
+        name: format!("server-{number}"),
+        version: "1.0.0".to_owned(),
+        description: Some("a server of the benchmark".to_owned()),
+        provides,
+        metadata: None,
+    }))
+}
+
+/// The name of a tool.
+pub(crate) fn tool_name(number: usize) -> String {
+    format!("tool_{number:06}")
+}
+
+/// A tool of a server, with a shared input schema.
+pub(crate) fn tool(number: usize) -> v1::Change {
+    let source = v1::ToolSource {
+        server: format!("server-{}", number / TOOLS_PER_SERVER),
+        server_version: "1.0.0".to_owned(),
+        tool: "echo".to_owned(),
+        ..Default::default()
+    };
+    register(v1::entity::Kind::Tool(v1::Tool {
+        name: tool_name(number),
+        version: "1.0.0".to_owned(),
+        title: Some(format!("Tool {number}")),
+        description: Some(format!(
+            "tool number {number} of the benchmark: answers what it is asked"
+        )),
+        implementation: Some(v1::tool::Implementation::Source(source)),
+        input_schema: Some(r##"{"$ref":"#Query0:1.0.0"}"##.to_owned()),
+        ..Default::default()
+    }))
+}
+
+/// The benchmark's own server with its echo, as the demo backend runs it.
+pub(crate) fn echo() -> Vec<v1::Change> {
+    let provides = vec![v1::ToolProvision { tool: "echo".into(), version: "1.0.0".into() }];
+    let server = v1::Server {
+        name: "bench-server".to_owned(),
+        version: "1.0.0".to_owned(),
+        provides,
+        ..Default::default()
+    };
+    let source = v1::ToolSource {
+        server: "bench-server".to_owned(),
+        server_version: "1.0.0".to_owned(),
+        tool: "echo".to_owned(),
+        ..Default::default()
+    };
+    let schema = r#"{"type":"object","properties":{"payload":{"type":"string"}},"required":["payload"],"additionalProperties":false}"#;
+    let tool = v1::Tool {
+        name: "echo".to_owned(),
+        version: "1.0.0".to_owned(),
+        implementation: Some(v1::tool::Implementation::Source(source)),
+        input_schema: Some(schema.to_owned()),
+        ..Default::default()
+    };
+    vec![register(v1::entity::Kind::Server(server)), register(v1::entity::Kind::Tool(tool))]
+}
+
+/// An agent that declares these tools, and the echo.
+pub(crate) fn agent_with_echo(name: &str, tools: std::ops::Range<usize>) -> v1::Change {
+    let names = tools.map(tool_name).chain(["echo".to_owned()]);
+    let depends = names
+        .map(|name| v1::Dependency {
+            r#type: v1::Kind::Tool.into(),
+            name,
+            version: "1.0.0".to_owned(),
+            skill: None,
+        })
+        .collect();
+    let extension = v1::AgentExtension {
+        uri: "urn:agentgateway:sbom".to_owned(),
+        params: Some(v1::agent_extension::Params::Sbom(v1::Sbom { depends })),
+        ..Default::default()
+    };
+    register(v1::entity::Kind::Agent(v1::Agent {
+        name: name.to_owned(),
+        version: "1.0.0".to_owned(),
+        description: "an agent of the benchmark".to_owned(),
+        url: "http://127.0.0.1/".to_owned(),
+        protocol_version: "1.0".to_owned(),
+        capabilities: Some(v1::AgentCapabilities {
+            extensions: vec![extension],
+            ..Default::default()
+        }),
+        ..Default::default()
+    }))
+}
+
+/// A registry of so many tools with their servers, in batches that can be applied in order: each
+/// batch holds whole servers, since a server and its tools refer to each other.
+pub(crate) fn registry(tools: usize) -> Vec<Vec<v1::Change>> {
+    let servers: Vec<usize> = (0..tools.div_ceil(TOOLS_PER_SERVER)).collect();
+    let mut batches = vec![vec![schema(0)]];
+    for group in servers.chunks(40) {
+        let mut batch = Vec::new();
+        for &number in group {
+            let first = number * TOOLS_PER_SERVER;
+            batch.extend((first..tools.min(first + TOOLS_PER_SERVER)).map(tool));
+            batch.push(server(number, tools));
+        }
+        batches.push(batch);
+    }
+    batches
+}
+
+/// A batch as a request.
+pub(crate) fn request(changes: Vec<v1::Change>) -> v1::ApplyRequest {
+    v1::ApplyRequest { changes, author: "bench".to_owned(), ..Default::default() }
+}
+
+fn register(kind: v1::entity::Kind) -> v1::Change {
+    let entity = v1::Entity { kind: Some(kind) };
+    v1::Change { change: Some(v1::change::Change::Register(entity)) }
+}

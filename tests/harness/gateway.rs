@@ -1,0 +1,134 @@
+//! A real `gateway-agent` process with a configuration of its own, and the demo backend.
+//!
+//! Deliberately absent: MCP; the tests speak it with the official SDK or with raw requests.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::process::{Process, binary};
+
+/// The ten demo servers in one process.
+#[derive(Debug)]
+pub struct Backend {
+    /// The running process.
+    pub process: Process,
+    _dir: TempDir,
+}
+
+/// The registered servers with their paths at the demo backend.
+pub const SERVERS: [(&str, &str, &str); 11] = [
+    ("document-service", "1.2.0", "documents"),
+    ("document-service", "1.3.0", "documents"),
+    ("task-service", "1.0.0", "tasks"),
+    ("user-service", "1.1.0", "users"),
+    ("notification-service", "1.0.0", "notifications"),
+    ("fetch-server", "1.2.3", "fetch"),
+    ("memory-server", "1.0.0", "memory"),
+    ("time-server", "1.0.0", "time"),
+    ("inventory-service", "1.0.0", "inventory"),
+    ("payment-service", "1.0.0", "payment"),
+    ("shipping-service", "1.0.0", "shipping"),
+];
+
+impl Backend {
+    /// Starts it on a free port.
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let process = Process::start("demo-backend", dir.path(), |command| {
+            command.args(["--listen", "127.0.0.1:0"]);
+        });
+        Self { process, _dir: dir }
+    }
+
+    /// The gateway's `targets` for all its servers; the time server runs over stdio.
+    pub fn targets(&self) -> String {
+        let address = self.process.address();
+        let target = |(server, version, path)| {
+            let transport = if server == "time-server" {
+                let program = binary("demo-backend");
+                format!("stdio: {{ command: {}, args: [--stdio, time-server] }}", program.display())
+            } else {
+                format!("http: \"http://{address}/{path}/mcp\"")
+            };
+            format!("  - {{ server: {server}, version: {version}, {transport} }}\n")
+        };
+        let targets: String = SERVERS.into_iter().map(target).collect();
+        format!("targets:\n{targets}")
+    }
+}
+
+/// What makes a gateway: parts of its YAML.
+#[derive(Debug, Clone)]
+pub struct GatewayOptions {
+    /// `registry.source`.
+    pub source: String,
+    /// The `targets` block, or nothing.
+    pub targets: String,
+    /// `registry.validation.runtime` as a flow mapping, or nothing.
+    pub runtime: Option<String>,
+    /// More top-level YAML, or nothing.
+    pub more: String,
+}
+
+/// A gateway and what it needs to be started again as the same one.
+#[derive(Debug)]
+pub struct Gateway {
+    /// The running process.
+    pub process: Process,
+    /// `127.0.0.1:PORT`.
+    pub address: String,
+    dir: TempDir,
+}
+
+impl Gateway {
+    /// Starts a gateway with a fresh cache.
+    pub fn start(options: &GatewayOptions) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        write_config(dir.path(), "127.0.0.1:0", options);
+        let process = spawn(dir.path());
+        let address = process.address();
+        Self { process, address, dir }
+    }
+
+    /// Starts it again: same address, same cache, perhaps another configuration.
+    pub fn restart(&mut self, options: &GatewayOptions) {
+        write_config(self.dir.path(), &self.address, options);
+        self.process = spawn(self.dir.path());
+    }
+
+    /// The MCP endpoint.
+    pub fn mcp_url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// The cache file.
+    pub fn cache(&self) -> PathBuf {
+        self.dir.path().join("cache/registry-v2.json")
+    }
+}
+
+fn spawn(dir: &Path) -> Process {
+    Process::start("gateway-agent", dir, |command| {
+        command.arg("--config").arg(dir.join("gateway.yaml"));
+    })
+}
+
+fn write_config(dir: &Path, listen: &str, options: &GatewayOptions) {
+    let cache = dir.join("cache/registry-v2.json");
+    let runtime = options
+        .runtime
+        .as_ref()
+        .map(|runtime| format!("  validation:\n    runtime: {runtime}\n"))
+        .unwrap_or_default();
+    let identity =
+        if options.more.contains("identity:") { "" } else { "identity: { trustHeaders: true }\n" };
+    let yaml = format!(
+        "listen: {listen}\n{identity}registry:\n  source: {}\n  cache: {}\n{runtime}{}{}",
+        options.source,
+        cache.display(),
+        options.targets,
+        options.more,
+    );
+    std::fs::write(dir.join("gateway.yaml"), yaml).expect("the configuration is written");
+}

@@ -1,0 +1,127 @@
+//! Raw MCP requests of both protocol eras: what exactly goes over the wire, and what comes back.
+//!
+//! Deliberately absent: the official SDK, which tests use beside this.
+
+use serde_json::{Value, json};
+
+/// The stateless era.
+pub const MODERN: &str = "2026-07-28";
+/// The era of sessions.
+pub const LEGACY: &str = "2025-11-25";
+
+/// A client of the stateless era that says which agent it is.
+#[derive(Debug, Clone)]
+pub struct ModernClient {
+    http: reqwest::Client,
+    url: String,
+    agent: Option<(String, String)>,
+}
+
+/// An answer: HTTP status and JSON-RPC message.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The JSON-RPC message, or null.
+    pub message: Value,
+}
+
+impl Answer {
+    /// The result; there must be one.
+    pub fn result(&self) -> &Value {
+        self.message.get("result").unwrap_or_else(|| panic!("no result in {self:?}"))
+    }
+
+    /// The error code; there must be one.
+    pub fn error_code(&self) -> i64 {
+        self.message["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error in {self:?}"))
+    }
+
+    /// Whether it is a tool result with `isError`.
+    pub fn is_tool_error(&self) -> bool {
+        self.result()["isError"] == true
+    }
+
+    /// The first text block of a tool result.
+    pub fn text(&self) -> &str {
+        self.result()["content"][0]["text"].as_str().unwrap_or_default()
+    }
+}
+
+impl ModernClient {
+    /// A client that does not say who it is.
+    pub fn anonymous(url: &str) -> Self {
+        Self { http: reqwest::Client::new(), url: url.to_owned(), agent: None }
+    }
+
+    /// A client of a registered agent.
+    pub fn agent(url: &str, name: &str, version: &str) -> Self {
+        let agent = Some((name.to_owned(), version.to_owned()));
+        Self { agent, ..Self::anonymous(url) }
+    }
+
+    /// Sends one request with all headers that the specification demands.
+    pub async fn request(&self, method: &str, params: Value) -> Result<Answer, reqwest::Error> {
+        let mut params = params;
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let name = params.get("name").and_then(Value::as_str).map(str::to_owned);
+        params.as_object_mut().expect("params are an object").insert("_meta".to_owned(), meta);
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let mut request = self
+            .http
+            .post(&self.url)
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json")
+            .header("mcp-protocol-version", MODERN)
+            .header("mcp-method", method);
+        if let Some(name) = name {
+            request = request.header("mcp-name", name);
+        }
+        if let Some((name, version)) = &self.agent {
+            request = request.header("x-agent-name", name).header("x-agent-version", version);
+        }
+        let response = request.body(body.to_string()).send().await?;
+        let status = response.status().as_u16();
+        let text = response.text().await?;
+        let message = serde_json::from_str(last_event(&text)).unwrap_or(Value::Null);
+        Ok(Answer { status, message })
+    }
+
+    /// The names of the tools that it is shown, over all pages.
+    pub async fn tool_names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for tool in self.tools().await {
+            names.push(tool["name"].as_str().expect("a tool has a name").to_owned());
+        }
+        names
+    }
+
+    /// The tools that it is shown, over all pages.
+    pub async fn tools(&self) -> Vec<Value> {
+        let (mut tools, mut params) = (Vec::new(), json!({}));
+        loop {
+            let answer = self.request("tools/list", params).await.expect("the gateway answers");
+            let page = answer.result()["tools"].as_array().expect("tools are a list");
+            tools.extend(page.iter().cloned());
+            match answer.result().get("nextCursor") {
+                Some(cursor) => params = json!({ "cursor": cursor }),
+                None => return tools,
+            }
+        }
+    }
+
+    /// Calls a tool.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Answer {
+        self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
+            .await
+            .expect("the gateway answers")
+    }
+}
+
+/// The data of the last event of a stream, or the whole text where it is no stream.
+fn last_event(text: &str) -> &str {
+    text.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap_or(text)
+}

@@ -1,0 +1,187 @@
+//! A program of this workspace as a child process: started, awaited, signalled, ended.
+//!
+//! Deliberately absent: what the programs do; each has a module of its own.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a program may take to say that it listens.
+const START: Duration = Duration::from_mins(1);
+/// How long a program may take to end after SIGTERM.
+const STOP: Duration = Duration::from_secs(30);
+
+/// A running program; killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    stderr: PathBuf,
+    /// The line in which it said that it listens.
+    pub greeting: String,
+}
+
+/// Where the programs of this workspace are: beside the running test or benchmark.
+pub fn binary(name: &str) -> PathBuf {
+    let running = std::env::current_exe().expect("the running program has a path");
+    let profile = running
+        .ancestors()
+        .find(|dir| dir.join(".cargo-lock").exists() || dir.join(name).is_file())
+        .unwrap_or_else(|| panic!("{name} is not built: run `make build` first"));
+    let path = profile.join(name);
+    assert!(path.is_file(), "{} is not built: run `make build` first", path.display());
+    path
+}
+
+/// The root of the checkout.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the root").to_path_buf()
+}
+
+impl Process {
+    /// Starts a program and waits until it prints a line with `listening on`. Its standard error
+    /// goes to a file in `dir`, which is shown when something goes wrong.
+    pub fn start(name: &str, dir: &Path, configure: impl FnOnce(&mut Command)) -> Self {
+        Self::try_start(name, dir, configure).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// As [`Process::start`]; a program that ends before it listens is an error with its status
+    /// and its standard error.
+    pub fn try_start(
+        name: &str,
+        dir: &Path,
+        configure: impl FnOnce(&mut Command),
+    ) -> Result<Self, String> {
+        let stderr = dir.join(format!("{name}.stderr.log"));
+        let log = File::options().create(true).append(true).open(&stderr).expect("a log file");
+        let mut command = Command::new(binary(name));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        configure(&mut command);
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{name} starts: {e}"));
+        let stdout = child.stdout.take().expect("standard output is piped");
+        if let Some(greeting) = first_line(stdout) {
+            return Ok(Self { name: name.to_owned(), child, stderr, greeting });
+        }
+        let _ = child.kill();
+        let status = child.wait().expect("a child can be awaited");
+        let log = std::fs::read_to_string(&stderr).unwrap_or_default();
+        Err(format!("{name} did not start ({status}):\n{log}"))
+    }
+
+    /// The address after `listening on http://`.
+    pub fn address(&self) -> String {
+        let (_, rest) = self.greeting.split_once("http://").expect("an address in the greeting");
+        rest.split_whitespace().next().expect("an address").to_owned()
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn stderr(&self) -> String {
+        std::fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
+    /// Sends a signal, as `kill -SIGNAL`.
+    pub fn signal(&self, signal: &str) {
+        signal_process(self.id(), signal);
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill_9(&mut self) {
+        self.child.kill().expect("SIGKILL is delivered");
+        self.child.wait().expect("a child can be awaited");
+    }
+
+    /// SIGTERM; it must end by itself.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.signal("TERM");
+        self.wait(STOP)
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(&mut self, within: Duration) -> ExitStatus {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be awaited") {
+                return status;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{} did not end within {within:?}:\n{}",
+                self.name,
+                self.stderr()
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Resident memory in bytes, from `/proc`.
+    pub fn resident_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.id());
+        let status = std::fs::read_to_string(path).expect("a running process has a status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kibibytes * 1024
+    }
+
+    /// Processor time used so far, user and system, in seconds, from `/proc`.
+    pub fn cpu_seconds(&self) -> f64 {
+        cpu_seconds(self.id())
+    }
+}
+
+/// Processor time that a process has used, user and system, in seconds.
+pub fn cpu_seconds(id: u32) -> f64 {
+    /// Ticks a second in `/proc/PID/stat`; fixed at 100 on Linux.
+    const TICKS: f64 = 100.0;
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("a running process");
+    let (_, fields) = stat.rsplit_once(')').expect("the command ends with a parenthesis");
+    let ticks: f64 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse::<f64>().expect("a number"))
+        .sum();
+    ticks / TICKS
+}
+
+/// Sends a signal to any process, as `kill -SIGNAL`.
+pub fn signal_process(id: u32, signal: &str) {
+    let status = Command::new("kill").args([&format!("-{signal}"), &id.to_string()]).status();
+    assert!(status.expect("kill runs").success(), "kill -{signal} {id}");
+}
+
+/// The first line of output that says `listening on`; the rest is drained in the background.
+fn first_line(stdout: ChildStdout) -> Option<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if line.contains("listening on") {
+                let _ = sender.send(line);
+            }
+        }
+    });
+    receiver.recv_timeout(START).ok()
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            let log = self.stderr();
+            let tail: Vec<_> = log.lines().rev().take(30).collect();
+            let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
+            eprintln!("--- end of {}'s standard error ---\n{tail}", self.name);
+        }
+    }
+}

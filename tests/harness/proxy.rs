@@ -1,0 +1,88 @@
+//! A TCP proxy between two real programs that cuts connections at chosen bytes, on purpose.
+//!
+//! Deliberately absent: delays and reordering.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+/// A proxy that forwards to one address; connections can be cut after some bytes.
+#[derive(Debug, Clone)]
+pub struct FaultProxy {
+    address: SocketAddr,
+    /// How many bytes from the server each new connection may carry; `u64::MAX`: all.
+    budget: Arc<AtomicU64>,
+    cuts: Arc<AtomicU64>,
+}
+
+impl FaultProxy {
+    /// Starts a proxy on a free port.
+    pub async fn start(upstream: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let proxy = Self {
+            address: listener.local_addr().expect("an address"),
+            budget: Arc::new(AtomicU64::new(u64::MAX)),
+            cuts: Arc::new(AtomicU64::new(0)),
+        };
+        let (accepting, upstream) = (proxy.clone(), upstream.to_owned());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (proxy, upstream) = (accepting.clone(), upstream.clone());
+                tokio::spawn(async move { proxy.serve(client, &upstream).await });
+            }
+        });
+        proxy
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Every connection from now on is cut after this many bytes from the server.
+    pub fn cut_after(&self, bytes: u64) {
+        self.budget.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Connections from now on are left alone.
+    pub fn heal(&self) {
+        self.cut_after(u64::MAX);
+    }
+
+    /// How many connections were cut.
+    pub fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::SeqCst)
+    }
+
+    async fn serve(&self, client: TcpStream, upstream: &str) {
+        let Ok(server) = TcpStream::connect(upstream).await else { return };
+        let (mut from_client, mut to_client) = client.into_split();
+        let (mut from_server, mut to_server) = server.into_split();
+        let up = tokio::spawn(async move {
+            let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
+        });
+        let mut left = self.budget.load(Ordering::SeqCst);
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+            let pass = usize::try_from(left).unwrap_or(usize::MAX).min(read);
+            if to_client.write_all(&buffer[..pass]).await.is_err() {
+                break;
+            }
+            if pass < read {
+                self.cuts.fetch_add(1, Ordering::SeqCst);
+                break;
+            }
+            left = left.saturating_sub(pass as u64);
+        }
+        up.abort();
+    }
+}

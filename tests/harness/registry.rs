@@ -1,0 +1,155 @@
+//! A real `registry-server` process, its clients, and the command line against it.
+//!
+//! Deliberately absent: assertions; tests make them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use registry_proto::v1::{
+    self, history_service_client::HistoryServiceClient,
+    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
+};
+use tempfile::TempDir;
+use tonic::transport::Channel;
+
+use crate::process::{Process, binary, root};
+
+/// A registry server and what it needs to be started again as the same one.
+#[derive(Debug)]
+pub struct Registry {
+    /// The running process.
+    pub process: Process,
+    /// `127.0.0.1:PORT`.
+    pub address: String,
+    database: String,
+    dir: PathBuf,
+    _owned: Option<TempDir>,
+}
+
+impl Registry {
+    /// Starts a fresh registry on SQLite in a directory of its own.
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+        let path = dir.path().to_path_buf();
+        Self::start_at("127.0.0.1:0", &database, path, Some(dir))
+    }
+
+    /// Starts a registry on a database that is there already.
+    pub fn start_on(database: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().to_path_buf();
+        Self::start_at("127.0.0.1:0", database, path, Some(dir))
+    }
+
+    fn start_at(listen: &str, database: &str, dir: PathBuf, owned: Option<TempDir>) -> Self {
+        let process = Process::start("registry-server", &dir, |command| {
+            configure(command, listen, database, &dir);
+        });
+        let address = process.address();
+        Self { process, address, database: database.to_owned(), dir, _owned: owned }
+    }
+
+    /// Starts it again after a kill or a stop: same address, same database.
+    pub fn restart(&mut self) {
+        self.process = Process::start("registry-server", &self.dir, |command| {
+            configure(command, &self.address, &self.database, &self.dir);
+        });
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    async fn channel(&self) -> Channel {
+        Channel::from_shared(self.url())
+            .expect("an address")
+            .connect()
+            .await
+            .expect("the registry accepts connections")
+    }
+
+    /// A client of the registry service.
+    pub async fn client(&self) -> RegistryServiceClient<Channel> {
+        RegistryServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
+    }
+
+    /// A client of the history service.
+    pub async fn history(&self) -> HistoryServiceClient<Channel> {
+        HistoryServiceClient::new(self.channel().await)
+    }
+
+    /// A client of the sync service.
+    pub async fn sync(&self) -> SyncServiceClient<Channel> {
+        SyncServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
+    }
+
+    /// Runs `registryctl` against it, from the root of the checkout.
+    pub fn ctl(&self, arguments: &[&str]) -> CtlOutput {
+        ctl(&self.url(), arguments)
+    }
+
+    /// Registers a registry file; it must be accepted.
+    pub fn apply_file(&self, file: &Path) {
+        let file = file.to_str().expect("a UTF-8 path");
+        let applied = self.ctl(&["apply", "-f", file, "--yes"]);
+        assert!(applied.success(), "apply {file}:\n{}\n{}", applied.stdout, applied.stderr);
+    }
+
+    /// Registers the complete example; it must be accepted.
+    pub fn apply_example(&self) {
+        self.apply_file(&root().join("examples/registry-v2.json"));
+    }
+
+    /// The current revision, over the API.
+    pub async fn revision(&self) -> u64 {
+        let request = v1::ListRequest { page_size: 1, ..Default::default() };
+        self.client().await.list(request).await.expect("list answers").into_inner().revision
+    }
+}
+
+fn configure(command: &mut Command, listen: &str, database: &str, dir: &Path) {
+    command.args(["--listen", listen, "--database", database]).arg("--data-dir").arg(dir);
+}
+
+/// What a run of `registryctl` gave.
+#[derive(Debug)]
+pub struct CtlOutput {
+    /// The exit code.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl CtlOutput {
+    /// Whether it ended with 0.
+    pub fn success(&self) -> bool {
+        self.code == 0
+    }
+}
+
+impl From<Output> for CtlOutput {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Runs `registryctl` against a registry, from the root of the checkout.
+pub fn ctl(registry: &str, arguments: &[&str]) -> CtlOutput {
+    Command::new(binary("registryctl"))
+        .args(["--registry", registry])
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("registryctl runs")
+        .into()
+}
