@@ -146,7 +146,9 @@ mod tests {
             let cut = cut.index(bytes.len() + 1);
             let lossy = |chunks: &[&[u8]]| {
                 let mut events = Events::new(1000);
-                chunks.iter().for_each(|chunk| events.push(chunk).unwrap());
+                for chunk in chunks {
+                    events.push(chunk).unwrap();
+                }
                 std::iter::from_fn(|| events.next()).collect::<Vec<_>>()
             };
             prop_assert_eq!(lossy(&[&bytes]), lossy(&[&bytes[..cut], &bytes[cut..]]));

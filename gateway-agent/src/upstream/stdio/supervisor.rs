@@ -39,7 +39,7 @@ use crate::config::{LimitsConfig, TransportConfig};
 /// Longest line of the child's standard error that is looked at.
 const MAX_LOG_BYTES: usize = 8 * 1024;
 
-/// How long what a child wrote last may take to arrive after its end.
+/// How far the end of a child and the end of its output may be apart.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// How the conversation with a child is opened.
@@ -132,7 +132,10 @@ impl Supervisor {
                 let _ = timeout(LAST_WORDS, output_ended.cancelled()).await;
                 reason
             }
-            () = output_ended.cancelled() => "the process closed its output".to_owned(),
+            () = output_ended.cancelled() => {
+                let ended = timeout(LAST_WORDS, child.ended()).await;
+                ended.unwrap_or_else(|_| "the process closed its output".to_owned())
+            }
             () = stop.cancelled() => "the gateway is stopping".to_owned(),
             error = self.introduce(opening, &connection) => format!("the handshake failed: {error}"),
         };

@@ -1,0 +1,224 @@
+//! Streamable HTTP when the far side misbehaves: each fault has its typed error, and no call is
+//! made twice.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use super::{fake::*, *};
+
+/// The error of a call that the far side treats like this; it must have seen it once.
+async fn fault(call: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Error {
+    let fake = Fake::modern(call).await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    upstreams.until_up().await;
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert_eq!(fake.seen("tools/call").len(), 1, "a call is never repeated");
+    upstreams.shutdown().await;
+    error
+}
+
+async fn breach(call: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Breach {
+    match fault(call).await {
+        Error::Protocol { what } => what,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn connections_that_close_half_way() {
+    assert_eq!(breach(|_| Reply::Close(Vec::new())).await, Breach::Closed);
+    assert_eq!(
+        breach(|_| Reply::Close(b"HTTP/1.1 200 OK\r\nconte".to_vec())).await,
+        Breach::Closed
+    );
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
+    let half = format!("{head}{{\"jsonrpc\":\"2.0\"");
+    assert_eq!(breach(move |_| Reply::Close(half.clone().into())).await, Breach::Closed);
+    assert_eq!(breach(|_| sse_reply([b"data: {\"json".as_slice()])).await, Breach::Closed);
+    assert_eq!(breach(|_| sse_reply([b": nothing\n\n".as_slice()])).await, Breach::Closed);
+}
+
+#[tokio::test]
+async fn answers_that_are_none() {
+    let json = |body: &'static [u8]| move |_: &Seen| raw_reply(200, "application/json", body);
+    assert!(matches!(breach(json(b"\0\xff garbage")).await, Breach::Garbage(_)));
+    assert!(matches!(breach(json(b"")).await, Breach::Garbage(_)));
+    assert!(matches!(breach(json(b"[]")).await, Breach::Garbage(_)));
+    let request = br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
+    assert!(matches!(breach(json(request)).await, Breach::Garbage(_)));
+    assert!(matches!(breach(|_| sse_reply([b"data: x\n\n".as_slice()])).await, Breach::Garbage(_)));
+    let nested = br#"{"jsonrpc":"2.0","id":1,"result":"#;
+    let nested: Vec<u8> = [&nested[..], &[b'['; 10_000][..]].concat();
+    assert!(matches!(
+        breach(move |_| raw_reply(200, "application/json", &nested)).await,
+        Breach::Garbage(crate::jsonrpc::Invalid::TooDeep { .. })
+    ));
+    let wrong_id = br#"{"jsonrpc":"2.0","id":999999,"result":{}}"#;
+    assert_eq!(breach(json(wrong_id)).await, Breach::WrongId);
+    let string_id = br#"{"jsonrpc":"2.0","id":"3","result":{}}"#;
+    assert_eq!(breach(json(string_id)).await, Breach::WrongId);
+    assert_eq!(breach(|_| raw_reply(200, "text/html", b"<html>")).await, Breach::ContentType);
+    assert_eq!(breach(|_| raw_reply(202, "text/plain", b"")).await, Breach::ContentType);
+    assert_eq!(breach(|seen| seen.result(&json!([]))).await, Breach::Shape("tools/call"));
+    assert_eq!(breach(|_| raw_reply(500, "text/html", b"<html>")).await, Breach::Status(500));
+    let redirect = b"HTTP/1.1 307 X\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n";
+    assert_eq!(breach(|_| Reply::Keep(vec![redirect.to_vec()])).await, Breach::Status(307));
+}
+
+#[tokio::test]
+async fn the_upstreams_own_errors_are_passed_on() {
+    for status in [200, 400, 404] {
+        let error = json!({"code": -32021, "message": "a \"b\"", "data": {"x": 1.5}});
+        match fault(move |seen| seen.error(status, &error)).await {
+            Error::Rpc { code: -32021, message, data: Some(data) } => {
+                assert_eq!((message.as_str(), data.get()), ("a \"b\"", r#"{"x":1.5}"#));
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_without_end_are_cut_off() {
+    let announced =
+        b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 104857600\r\n\r\n";
+    let open_end = b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\n\r\n";
+    let events = b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\n\r\ndata: ";
+    for head in [&announced[..], open_end, events] {
+        let fake = Fake::modern(|_| Reply::Flood(head.to_vec())).await;
+        let upstreams = start(fake.transport(), limits(), TIMING);
+        upstreams.until_up().await;
+        let error = upstreams.try_call("{}").await.unwrap_err();
+        assert!(matches!(error, Error::TooLarge { limit_bytes: 65_536 }), "{error}");
+        let flooded = fake.flooded_bytes();
+        assert!(flooded < 20 * 1024 * 1024, "only sockets' buffers were filled, not {flooded}");
+    }
+}
+
+#[tokio::test]
+async fn silence_is_a_timeout_and_ends_the_request() {
+    let fake = Fake::modern(|_| Reply::Stall).await;
+    let limits = LimitsConfig { call_timeout_ms: 100, ..limits() };
+    let upstreams = start(fake.transport(), limits, TIMING);
+    upstreams.until_up().await;
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { phase: Phase::Call, after_ms: 100 }), "{error}");
+    eventually(|| async { fake.cut_off() == 1 }).await;
+}
+
+#[tokio::test]
+async fn silence_at_the_handshake_and_at_the_list_is_told_apart() {
+    let fake = Fake::start(|_| Reply::Stall).await;
+    let limits = LimitsConfig { list_timeout_ms: 100, ..limits() };
+    let upstreams = start(fake.transport(), limits, TIMING);
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 100 }), "{error}");
+
+    let fake = Fake::start(|seen| match seen.rpc_method() {
+        "tools/list" => Reply::Stall,
+        _ => modern_basics(seen).unwrap_or_else(|| seen.result(&json!({}))),
+    })
+    .await;
+    let upstreams = start(fake.transport(), limits, TIMING);
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    eventually(|| async {
+        matches!(upstreams.state(), TargetState::Down { error, .. }
+            if error == "waited longer than 100 ms to list the tools of the upstream")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_cancels_in_both_eras() {
+    for fake in [Fake::modern(|_| Reply::Stall).await, Fake::legacy(|_| Reply::Stall).await] {
+        let upstreams = start(fake.transport(), limits(), TIMING);
+        upstreams.until_up().await;
+        {
+            let call = upstreams.try_call("{}");
+            let sent = eventually(|| async { fake.seen("tools/call").len() == 1 });
+            tokio::select! {
+                _ = call => panic!("nobody answered"),
+                () = sent => {}
+            }
+        }
+        eventually(|| async { fake.cut_off() == 1 }).await;
+        if matches!(upstreams.state(), TargetState::Up { era: Era::Legacy }) {
+            eventually(|| async { fake.seen("notifications/cancelled").len() == 1 }).await;
+            let cancelled = fake.seen("notifications/cancelled").remove(0);
+            let call = fake.seen("tools/call").remove(0);
+            assert_eq!(cancelled.body["params"]["requestId"], call.body["id"]);
+        } else {
+            assert!(fake.seen("notifications/cancelled").is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_session_is_opened_again_once() {
+    let fake = Fake::legacy(|seen| {
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        match CALLS.fetch_add(1, Ordering::SeqCst) {
+            0 => raw_reply(404, "text/plain", b"session not found"),
+            1 => seen.result(&json!({})),
+            _ => raw_reply(404, "text/plain", b"no session lasts"),
+        }
+    })
+    .await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    upstreams.until_up().await;
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    assert_eq!(fake.seen("initialize").len(), 2);
+
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Protocol { what: Breach::Status(404) }), "{error}");
+    assert_eq!(fake.seen("tools/call").len(), 4);
+}
+
+#[tokio::test]
+async fn a_server_that_becomes_legacy_is_probed_again() {
+    static IS_OLD: AtomicUsize = AtomicUsize::new(0);
+    let fake = Fake::start(|seen| {
+        let is_modern = IS_OLD.load(Ordering::SeqCst) == 0;
+        let basics = if is_modern { modern_basics(seen) } else { legacy_basics(seen) };
+        basics.unwrap_or_else(|| match (is_modern, seen.header("mcp-session-id")) {
+            (false, None) => raw_reply(400, "text/plain", b"no session"),
+            _ => seen.result(&json!({})),
+        })
+    })
+    .await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    IS_OLD.store(1, Ordering::SeqCst);
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Protocol { what: Breach::Status(400) }), "{error}");
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    assert_eq!(fake.seen("initialize").len(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_list_is_asked_for_again_and_an_endless_one_is_not() {
+    let fake = Fake::start(|seen| {
+        static LISTS: AtomicUsize = AtomicUsize::new(0);
+        match seen.rpc_method() {
+            "tools/list" if LISTS.fetch_add(1, Ordering::SeqCst) == 0 => Reply::Close(Vec::new()),
+            _ => modern_basics(seen).unwrap(),
+        }
+    })
+    .await;
+    let timing = Timing { retry_first: Duration::from_mins(1), ..TIMING };
+    let upstreams = start(fake.transport(), limits(), timing);
+    upstreams.until_up().await;
+    assert_eq!(fake.seen("tools/list").len(), 2);
+
+    let fake = Fake::start(|seen| match seen.rpc_method() {
+        "tools/list" => seen.result(&json!({"tools": [], "nextCursor": "again"})),
+        _ => modern_basics(seen).unwrap(),
+    })
+    .await;
+    let upstreams = start(fake.transport(), limits(), timing);
+    eventually(|| async {
+        matches!(upstreams.state(), TargetState::Down { error, .. } if error.ends_with("does not end"))
+    })
+    .await;
+}

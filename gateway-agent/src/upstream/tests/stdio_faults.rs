@@ -1,0 +1,162 @@
+//! Child processes that misbehave: they die, babble, flood, do not listen, and do not want to end.
+
+use std::{collections::BTreeMap, fs};
+
+use super::{
+    stdio::{modern, script, script_in},
+    *,
+};
+
+/// The processes of a group, as `pid state parent`, without those that only init has to bury.
+fn group(leader: u32) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
+        .filter_map(|stat| {
+            let (head, tail) = stat.rsplit_once(") ")?;
+            let fields: Vec<&str> = tail.split(' ').collect();
+            let is_inits_zombie = fields[0] == "Z" && fields[1] != std::process::id().to_string();
+            let is_member = fields[2] == leader.to_string() && !is_inits_zombie;
+            is_member.then(|| format!("{head}) {} {}", fields[0], fields[1]))
+        })
+        .collect()
+}
+
+async fn pid(upstreams: &Upstreams) -> u32 {
+    let result = upstreams.must_call("{}").await;
+    result.trim_start_matches(r#"{"pid":"#).trim_end_matches('}').parse().unwrap()
+}
+
+const ANSWER_PID: &str = r#"answer "{\"pid\":$$}""#;
+
+#[tokio::test]
+async fn a_child_that_dies_fails_its_calls_and_is_started_again() {
+    let call = format!("case $line in *die*) exit 3;; *wait*) :;; *) {ANSWER_PID};; esac");
+    let upstreams = start(script(&modern(&call)), limits(), TIMING);
+    let first = pid(&upstreams).await;
+    let (waiting, dying) =
+        tokio::join!(upstreams.try_call(r#"{"a":"wait"}"#), upstreams.try_call(r#"{"a":"die"}"#));
+    for error in [waiting.unwrap_err(), dying.unwrap_err()] {
+        assert!(matches!(error, Error::Protocol { what: Breach::Closed }), "{error}");
+    }
+    eventually(|| async { group(first).is_empty() }).await;
+    eventually(|| async { upstreams.try_call("{}").await.is_ok() }).await;
+    assert_ne!(pid(&upstreams).await, first);
+    upstreams.until_up().await;
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_child_that_cannot_run_or_live_is_unavailable() {
+    let missing = TransportConfig::Stdio {
+        command: "/nowhere/server".into(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        cwd: None,
+    };
+    for (child, reason) in [(missing, "could not be started"), (script("exit 7"), "exit status: 7")]
+    {
+        let upstreams = start(child, limits(), TIMING);
+        eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
+        eventually(|| async {
+            matches!(upstreams.try_call("{}").await, Err(error @ Error::Unavailable { .. })
+                if error.to_string().contains(reason))
+        })
+        .await;
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn babble_between_the_messages_is_tolerated() {
+    let call = r#"echo "Starting up..."; echo; echo '{"not":"rpc"}'; echo '[1]'
+        printf '\377\376\n'
+        printf '{"jsonrpc":"2.0","id":999,"result":{}}\n'
+        answer '{"ok":1}'"#;
+    let upstreams = start(script(&modern(call)), limits(), TIMING);
+    assert_eq!(upstreams.must_call("{}").await, r#"{"ok":1}"#);
+    assert_eq!(upstreams.must_call("{}").await, r#"{"ok":1}"#);
+}
+
+#[tokio::test]
+async fn floods_are_cut_off_and_the_child_lives_on() {
+    let call = format!(
+        r#"case $line in
+            *answer*) printf '{{"jsonrpc":"2.0","id":%s,"result":{{"x":"' $id
+                head -c 100000000 /dev/zero | tr '\0' x; printf '"}}}}\n';;
+            *error*) head -c 1000000 /dev/zero | tr '\0' '\n' >&2
+                head -c 20000000 /dev/zero | tr '\0' x >&2; answer '{{"pid":0}}';;
+            *) {ANSWER_PID};;
+        esac"#
+    );
+    let limits = LimitsConfig { call_timeout_ms: 60_000, ..limits() };
+    let upstreams = start(script(&modern(&call)), limits, TIMING);
+    let before = pid(&upstreams).await;
+    let error = upstreams.try_call(r#"{"flood":"answer"}"#).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { limit_bytes: 65_536 }), "{error}");
+    assert_eq!(upstreams.must_call(r#"{"flood":"error"}"#).await, r#"{"pid":0}"#);
+    assert_eq!(pid(&upstreams).await, before);
+}
+
+#[tokio::test]
+async fn a_child_that_does_not_read_or_answer_is_a_timeout() {
+    let limits = LimitsConfig { call_timeout_ms: 200, ..limits() };
+    let upstreams = start(script(&modern("sleep 3")), limits, TIMING);
+    upstreams.until_up().await;
+    let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000_000));
+    for arguments in ["{}", &large, "{}"] {
+        let error = upstreams.try_call(arguments).await.unwrap_err();
+        assert!(matches!(error, Error::Timeout { phase: Phase::Call, after_ms: 200 }), "{error}");
+    }
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn shutdown_leaves_nothing_behind() {
+    // It ignores the end of its input and the polite signal, and has a child that does too.
+    let stubborn = format!(
+        "trap '' TERM; (trap '' TERM; while :; do sleep 1; done) & {} while :; do sleep 1; done",
+        modern(ANSWER_PID).trim_end().to_owned() + "\n"
+    );
+    for text in [modern(ANSWER_PID), stubborn] {
+        let upstreams = start(script(&text), limits(), TIMING);
+        let leader = pid(&upstreams).await;
+        assert!(!group(leader).is_empty());
+        let began = Instant::now();
+        upstreams.shutdown().await;
+        assert!(began.elapsed() < Duration::from_secs(3));
+        eventually(|| async { group(leader).is_empty() }).await;
+        let error = upstreams.try_call("{}").await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn dropping_everything_leaves_nothing_behind_either() {
+    let upstreams = start(script(&modern(ANSWER_PID)), limits(), TIMING);
+    let leader = pid(&upstreams).await;
+    drop(upstreams);
+    eventually(|| async { group(leader).is_empty() }).await;
+}
+
+#[test]
+fn a_runtime_that_just_ends_kills_the_whole_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("echo $$ > pid; trap '' TERM; sleep 1000 & {}", modern(ANSWER_PID));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let leader = runtime.block_on(async {
+        let upstreams = start(script_in(&text, Some(folder.path())), limits(), TIMING);
+        let leader = pid(&upstreams).await;
+        std::mem::forget(upstreams);
+        leader
+    });
+    assert_eq!(group(leader).len(), 2);
+    drop(runtime);
+    // The leader may stay as a zombie of this process: nobody is left to wait for it.
+    let alive = || group(leader).into_iter().filter(|line| !line.contains(") Z ")).count();
+    let start = Instant::now();
+    while alive() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", group(leader));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
