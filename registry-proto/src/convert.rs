@@ -20,7 +20,7 @@ mod sync;
 mod time;
 
 pub use change::{InvalidChange, batch, plan};
-pub use diagnostic::{InvalidDiagnostic, diagnostics, validation_failure};
+pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, validation_failure};
 pub use entity::document;
 pub use history::{commit, event};
 pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind};

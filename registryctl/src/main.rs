@@ -1,3 +1,37 @@
-//! Wiring.
+//! `registryctl`: the registry's command line for teams, auditors and operators.
+//!
+//! Deliberately absent: anything but wiring. Arguments are in `cli`, one command a file is in
+//! `commands`, and what everything ends with is in `failure`.
 
-fn main() {}
+mod batch;
+mod cli;
+mod client;
+mod commands;
+mod diff;
+mod failure;
+mod follow;
+mod input;
+mod plan;
+mod progress;
+mod report;
+mod screen;
+mod style;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let arguments = cli::Arguments::parse();
+    let errors = style::Style::for_stderr(&arguments.globals);
+    let ended = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failure::Failure::Runtime)
+        .and_then(|runtime| runtime.block_on(commands::run(arguments)));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.end(errors),
+    }
+}

@@ -81,6 +81,9 @@ pub fn diagnostics(found: &[Diagnostic]) -> Vec<v1::Diagnostic> {
     found.iter().map(v1::Diagnostic::from).collect()
 }
 
+/// The type URL under which a [`v1::ValidationFailure`] lies in the details of a status.
+pub const VALIDATION_FAILURE_URL: &str = "type.googleapis.com/registry.v1.ValidationFailure";
+
 /// The detail of a refused batch; errors come first, otherwise the order is kept.
 pub fn validation_failure(found: &[Diagnostic]) -> v1::ValidationFailure {
     let (errors, others): (Vec<_>, Vec<_>) = found.iter().partition(|found| found.is_error());

@@ -1,0 +1,168 @@
+//! The files of one run as one batch, and the way back from a change to its place in a file.
+//!
+//! Deliberately absent: judgement; what is in a file is read by the core, what a batch does is
+//! decided by the registry (or offline by the core's rules).
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use registry_core::{
+    Code, Diagnostic,
+    registry_file::{FileError, RegistryFile},
+    rules::Proposed,
+};
+
+use crate::{
+    failure::Failure,
+    input::{self, Source, SyntaxError},
+    progress::Progress,
+    report::{Finding, Place, Report},
+};
+
+/// What all files together want, and what is wrong with them.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    proposals: Vec<Proposed>,
+    origins: Vec<Origin>,
+    sources: Vec<Arc<Source>>,
+    findings: Vec<Finding>,
+}
+
+/// Where a change comes from.
+#[derive(Debug)]
+struct Origin {
+    source: usize,
+    pointer: String,
+}
+
+impl Batch {
+    /// Reads files and directories. What is wrong inside of them is found in [`Batch::report`].
+    pub(crate) fn read(names: &[PathBuf]) -> Result<Self, Failure> {
+        let mut files = Vec::new();
+        for name in names {
+            files.extend(input::expand(name)?);
+        }
+        let progress = Progress::bar("reading", files.len() as u64);
+        let mut batch = Self::default();
+        for file in files {
+            batch.add(Source::read(&file)?);
+            progress.advance(1);
+        }
+        Ok(batch)
+    }
+
+    fn add(&mut self, source: Source) {
+        let source = Arc::new(source);
+        self.sources.push(Arc::clone(&source));
+        let index = self.sources.len() - 1;
+        let value = match source.value() {
+            Ok(value) => value,
+            Err(SyntaxError { position, message }) => {
+                let found = Finding::from(&Diagnostic::error(Code::DocumentInvalid, "", message));
+                self.findings.push(Finding { place: Some(Place::new(&source, position)), ..found });
+                return;
+            }
+        };
+        match RegistryFile::from_value(&value) {
+            Ok(file) => {
+                self.findings.extend(in_file(&source, file.warnings()));
+                for (change, proposed) in file.proposals().iter().enumerate() {
+                    let pointer = file.pointer(change).unwrap_or_default().to_owned();
+                    self.origins.push(Origin { source: index, pointer });
+                    self.proposals.push(proposed.clone());
+                }
+            }
+            Err(FileError { diagnostics }) => {
+                self.findings.extend(in_file(&source, &diagnostics));
+            }
+        }
+    }
+
+    /// What is wanted, in the order of the files.
+    pub(crate) fn proposals(&self) -> &[Proposed] {
+        &self.proposals
+    }
+
+    /// What reading the files found, and these findings about the batch, each with its place.
+    pub(crate) fn report(&self, about_batch: Vec<Finding>) -> Report {
+        let mut by_source: BTreeMap<usize, Vec<Finding>> = BTreeMap::new();
+        let mut findings = self.findings.clone();
+        for found in about_batch {
+            match found.change.and_then(|change| self.origins.get(change)) {
+                Some(Origin { source, pointer }) => {
+                    let pointer = format!("{pointer}{}", found.pointer);
+                    by_source.entry(*source).or_default().push(Finding { pointer, ..found });
+                }
+                None => findings.push(found),
+            }
+        }
+        for (source, found) in by_source {
+            findings.extend(placed(&self.sources[source], found));
+        }
+        Report::new(findings)
+    }
+}
+
+fn in_file(source: &Arc<Source>, diagnostics: &[Diagnostic]) -> Vec<Finding> {
+    placed(source, diagnostics.iter().map(Finding::from).collect())
+}
+
+/// Gives findings, whose pointers lead into the file, their positions.
+fn placed(source: &Arc<Source>, findings: Vec<Finding>) -> Vec<Finding> {
+    let pointers: Vec<_> = findings.iter().map(|found| found.pointer.as_str()).collect();
+    let positions = if pointers.is_empty() { Vec::new() } else { source.locate(&pointers) };
+    let place = |position| Some(Place::new(source, position));
+    findings
+        .into_iter()
+        .zip(positions)
+        .map(|(found, position)| Finding { place: place(position), ..found })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use registry_core::{Catalog, RegistryId, rules};
+
+    use super::*;
+    use crate::style::Style;
+
+    fn report(files: &[(&str, &str)]) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let batch = Batch::read(&[dir.path().to_owned()]).unwrap();
+        let catalog = Catalog::empty(RegistryId::new("test"));
+        let plan = rules::plan(&catalog, batch.proposals());
+        let report = batch.report(plan.diagnostics.iter().map(Finding::from).collect());
+        report.render(Style::Plain).replace(&format!("{}/", dir.path().display()), "")
+    }
+
+    #[test]
+    fn a_finding_points_into_the_file_that_it_is_about() {
+        let good = r#"{ "schemaVersion": "2.0", "schemas": [
+            { "name": "A", "version": "1.0.0", "schema": { "type": "string" } } ] }"#;
+        let bad = "schemaVersion: '2.0'\nservers:\n  - name: docs\n    version: 1.0.0\n    \
+                   provides:\n      - { tool: get_user, version: 1.0.0 }\n";
+        let text = report(&[("a.json", good), ("b.yaml", bad)]);
+        assert!(text.contains("error[provision-unknown]: "), "{text}");
+        assert!(text.contains("--> b.yaml:6:9\n"), "{text}");
+        assert!(
+            text.contains("6 |       - { tool: get_user, version: 1.0.0 }\n  |         ^\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_registry_file_is_shown_where_it_breaks() {
+        let text = report(&[
+            ("a.json", "{ \"schemaVersion\": \"2.0\",\n  \"tools\": [ { \"nme\": \"x\" } ] }"),
+            ("b.json", "{ \"schemaVersion\": "),
+        ]);
+        assert!(text.contains("unknown field `nme`"), "{text}");
+        assert!(text.contains("--> a.json:2:23\n"), "{text}");
+        assert!(text.contains("not valid JSON"), "{text}");
+        assert!(text.contains("--> b.json:1:"), "{text}");
+    }
+}

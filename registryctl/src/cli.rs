@@ -1,0 +1,257 @@
+//! The arguments: what the user can say, with its help.
+//!
+//! The environment is read here only, by clap. Deliberately absent: what the commands do.
+
+mod address;
+mod selector;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
+use registry_core::{Key, Kind, LifecycleState};
+
+pub(crate) use address::Address;
+pub(crate) use selector::{Entity, Name, VersionPair};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  refused by validation, or the answer is no (not found, another base revision)
+  2  wrong usage: arguments, or files that cannot be read or written
+  3  the registry cannot be reached
+  4  the registry failed, or answered what cannot be understood
+
+Files are registry-v2 documents in JSON or YAML. Validation messages point into them by line and
+column. A directory stands for all .json, .yaml and .yml files directly in it, in the order of
+their names; `-` stands for standard input. However many files: one batch, one commit.";
+
+/// Registers, reads and follows schemas, servers, tools and agents.
+#[derive(Debug, Parser)]
+#[command(name = "registryctl", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Globals {
+    /// Where the registry is: http://HOST:PORT, grpc://HOST:PORT or HOST:PORT
+    #[arg(
+        long,
+        global = true,
+        env = "REGISTRY_URL",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7070"
+    )]
+    pub(crate) registry: Address,
+    /// How long to wait for a connection
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 5)]
+    pub(crate) connect_timeout: u16,
+    /// Tables for people, or JSON for scripts
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
+    pub(crate) output: Format,
+    /// No colours; they are also off where the output is not a terminal
+    #[arg(long, global = true, env = "NO_COLOR", value_parser = FalseyValueParser::new())]
+    pub(crate) no_color: bool,
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For scripts; the field names are stable.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Register what files hold, as one commit, after showing the plan
+    Apply(ApplyArgs),
+    /// Check files without a registry, with the code that the registry itself uses
+    Validate(ValidateArgs),
+    /// Show one entity
+    Get(GetArgs),
+    /// List entities
+    List(ListArgs),
+    /// Show every change of one name, or of one version of it
+    History(HistoryArgs),
+    /// List commits, newest first
+    Log(LogArgs),
+    /// Show one commit
+    Show(ShowArgs),
+    /// Show the differences between two versions
+    Diff(DiffArgs),
+    /// Write the whole registry as one registry-v2 file
+    Export(ExportArgs),
+    /// Follow the registry and print each commit as it is made
+    Watch(WatchArgs),
+    /// List the gateways that follow the registry, and how far each of them is
+    Gateways,
+    /// Mark an entity as deprecated: usable, but nobody should begin to depend on it
+    Deprecate(LifecycleArgs),
+    /// Mark an entity as retired: new dependencies on it are refused
+    Retire(LifecycleArgs),
+    /// Make a deprecated or retired entity active again
+    Restore(LifecycleArgs),
+    /// Print a script that completes commands and options for a shell
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Who commits, and why.
+#[derive(Debug, Args)]
+pub(crate) struct CommitArgs {
+    /// Who makes the change
+    #[arg(long, env = "USER", hide_env_values = true, default_value = "")]
+    pub(crate) author: String,
+    /// The id by which the registry knows a retry of this request [default: a new UUID]
+    #[arg(long, value_name = "ID")]
+    pub(crate) request_id: Option<String>,
+    /// Refuse unless the registry is at this revision
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) base_revision: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// A file, a directory or `-`; may be given several times
+    #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Only show what would happen
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Why, for the log
+    #[arg(long, short, default_value = "")]
+    pub(crate) message: String,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// A file, a directory or `-`; may be given several times
+    #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// What is registered already: a file that `export` wrote, or any valid registry-v2 file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    pub(crate) entity: Entity,
+    /// Print the canonical document (RFC 8785), byte for byte what the digest covers
+    #[arg(long)]
+    pub(crate) document: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only this kind: schema, server, tool or agent
+    pub(crate) kind: Option<Kind>,
+    /// Only this name
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Only names that begin so
+    #[arg(long)]
+    pub(crate) prefix: Option<String>,
+    /// Only this state: active, deprecated or retired; may be given several times
+    #[arg(long, value_name = "STATE")]
+    pub(crate) lifecycle: Vec<LifecycleState>,
+    /// Only what this owner registered
+    #[arg(long)]
+    pub(crate) owner: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    pub(crate) name: Name,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// How many commits at most; 0: all
+    #[arg(long, short = 'n', default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// Only commits by this author
+    #[arg(long, default_value = "")]
+    pub(crate) author: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The commit's revision
+    pub(crate) revision: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    pub(crate) versions: VersionPair,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Write to this file instead of standard output; it is replaced only when all is there
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Leave out what proves the copy (registry, revision, digests), for a file to edit by hand
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// First print the commits after this revision
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) since: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LifecycleArgs {
+    /// Which entity
+    #[arg(value_name = "KIND/NAME@VERSION")]
+    pub(crate) key: Key,
+    /// Why, and what to use instead
+    #[arg(long, short)]
+    pub(crate) message: Option<String>,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn an_entity_is_named_in_either_way() {
+        let key = |arguments: &[&str]| {
+            let all = ["registryctl", "get"].iter().chain(arguments);
+            let parsed = Arguments::try_parse_from(all).ok()?;
+            let Command::Get(get) = parsed.command else { return None };
+            get.entity.key().ok().map(|key| key.to_string())
+        };
+        assert_eq!(key(&["tools", "fetch", "1.0.0"]).unwrap(), "tool/fetch@1.0.0");
+        assert_eq!(key(&["agent/team/fetch@1.0.0"]).unwrap(), "agent/team/fetch@1.0.0");
+        assert_eq!(key(&["tool", "fetch"]), None);
+        assert_eq!(key(&[]), None);
+    }
+}

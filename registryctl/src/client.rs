@@ -1,0 +1,89 @@
+//! The connection to the registry, and the limits of talking to it.
+//!
+//! Deliberately absent: what is said; the commands do that.
+
+use std::{future::Future, time::Duration};
+
+use registry_proto::v1::{
+    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
+    sync_service_client::SyncServiceClient,
+};
+use tonic::{
+    Request, Response, Status,
+    transport::{Channel, Endpoint},
+};
+
+use crate::{
+    cli::{Address, Globals},
+    failure::{Failure, root_cause},
+};
+
+/// The largest answer that is taken.
+const ANSWER_BYTES: usize = 64 << 20;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Most entities or commits a page.
+pub(crate) const PAGE_SIZE: u32 = 500;
+
+/// A connection to one registry.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    address: Address,
+    channel: Channel,
+}
+
+impl Client {
+    /// Connects, or says at once why that is not possible.
+    pub(crate) async fn connect(globals: &Globals) -> Result<Self, Failure> {
+        let address = globals.registry.clone();
+        let patience = Duration::from_secs(globals.connect_timeout.into());
+        let unreachable = |reason: String| Failure::Unreachable {
+            address: address.to_string(),
+            reason: reason.to_lowercase(),
+        };
+        let endpoint = Endpoint::from_shared(address.to_string())
+            .map_err(|e| Failure::usage(root_cause(&e)))?
+            .connect_timeout(patience)
+            .http2_keep_alive_interval(Duration::from_secs(20))
+            .keep_alive_timeout(Duration::from_secs(10))
+            .keep_alive_while_idle(true);
+        // `connect_timeout` covers TCP only; something that accepts and stays silent counts too.
+        let channel = tokio::time::timeout(patience, endpoint.connect())
+            .await
+            .map_err(|_| unreachable(format!("no connection within {} s", patience.as_secs())))?
+            .map_err(|e| unreachable(root_cause(&e)))?;
+        Ok(Self { address, channel })
+    }
+
+    pub(crate) fn registry(&self) -> RegistryServiceClient<Channel> {
+        RegistryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn history(&self) -> HistoryServiceClient<Channel> {
+        HistoryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn sync(&self) -> SyncServiceClient<Channel> {
+        SyncServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    /// Waits for the answer to one call.
+    pub(crate) async fn answer<T>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Failure> {
+        call.await.map(Response::into_inner).map_err(|status| self.failure(&status))
+    }
+
+    /// What a refused or failed call means.
+    pub(crate) fn failure(&self, status: &Status) -> Failure {
+        Failure::from_status(&self.address, status)
+    }
+}
+
+/// A request that says how long its answer may take.
+pub(crate) fn request<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(PATIENCE);
+    request
+}

@@ -1,0 +1,86 @@
+//! The commands, one a file, and what each of them gets to work with.
+//!
+//! Deliberately absent: arguments (`cli`) and the forms of output (`view`, `report`, `screen`).
+
+mod apply;
+mod commit;
+mod completions;
+mod diff;
+mod export;
+mod gateways;
+mod get;
+mod history;
+mod lifecycle;
+mod list;
+mod log;
+mod validate;
+mod watch;
+
+use std::io::{self, Write as _};
+
+use registry_core::LifecycleState;
+use serde_json::json;
+
+use crate::{
+    cli::{Arguments, Command, Format, Globals},
+    client::Client,
+    failure::Failure,
+    report::Report,
+    screen::Screen,
+};
+
+/// What a command works with.
+pub(crate) struct Session {
+    globals: Globals,
+    screen: Screen,
+}
+
+impl Session {
+    async fn connect(&self) -> Result<Client, Failure> {
+        Client::connect(&self.globals).await
+    }
+}
+
+/// Runs the command that the arguments name.
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { globals, command } = arguments;
+    let session = Session { screen: Screen::new(&globals), globals };
+    let session = &session;
+    match command {
+        Command::Apply(args) => apply::run(session, args).await,
+        Command::Validate(args) => validate::run(session, &args),
+        Command::Get(args) => get::run(session, &args).await,
+        Command::List(args) => list::run(session, args).await,
+        Command::History(args) => history::run(session, &args).await,
+        Command::Log(args) => log::run(session, &args).await,
+        Command::Show(args) => log::show(session, &args).await,
+        Command::Diff(args) => diff::run(session, &args).await,
+        Command::Export(args) => export::run(session, &args).await,
+        Command::Watch(args) => watch::run(session, &args).await,
+        Command::Gateways => gateways::run(session).await,
+        Command::Deprecate(args) => lifecycle::run(session, args, LifecycleState::Deprecated).await,
+        Command::Retire(args) => lifecycle::run(session, args, LifecycleState::Retired).await,
+        Command::Restore(args) => lifecycle::run(session, args, LifecycleState::Active).await,
+        Command::Completions { shell } => completions::run(session, shell),
+    }
+}
+
+/// Shows findings to people; scripts get them as part of a result.
+fn show_findings(screen: Screen, report: &Report) {
+    // When standard error is gone, the exit code has to do.
+    let _ = io::stderr().write_all(report.render(screen.errors).as_bytes());
+}
+
+/// Shows why a batch is refused, and gives the failure that says so.
+fn refused(screen: Screen, report: &Report) -> Failure {
+    match screen.format {
+        Format::Table => show_findings(screen, report),
+        Format::Json => {
+            let shown = json!({ "committed": false, "diagnostics": report.findings() });
+            if let Err(failure) = screen.json(&shown) {
+                return failure;
+            }
+        }
+    }
+    Failure::Rejected(format!("refused: {}; nothing was changed", report.counts()))
+}

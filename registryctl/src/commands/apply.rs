@@ -1,0 +1,170 @@
+//! `apply`: files become one batch; the registry says what it would do; the user agrees; it does.
+//!
+//! Deliberately absent: offline checks beyond the reading of the files; `validate` has those.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use registry_proto::v1;
+use serde::Serialize;
+
+use super::{Session, commit, refused};
+use crate::{
+    batch::Batch,
+    cli::{ApplyArgs, Format},
+    client::{Client, request},
+    failure::Failure,
+    plan::Plan,
+    progress::Progress,
+    report::{Finding, Report},
+    screen::Screen,
+};
+
+/// What the registry would do.
+struct Planned {
+    plan: Plan,
+    revision: u64,
+    report: Report,
+}
+
+/// How it ended, if it was not refused.
+enum Ending {
+    DryRun,
+    Unchanged,
+    Applied(v1::ApplyResponse),
+}
+
+/// The result for scripts.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome<'a> {
+    revision: u64,
+    committed: bool,
+    dry_run: bool,
+    plan: &'a Plan,
+    diagnostics: &'a [Finding],
+}
+
+pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
+    let ApplyArgs { files, yes, dry_run, message, commit: author } = args;
+    let screen = session.screen;
+    let batch = Batch::read(&files)?;
+    let read = batch.report(Vec::new());
+    if read.has_errors() {
+        return Err(refused(screen, &read));
+    }
+    let client = session.connect().await?;
+    let changes = batch.proposals().iter().map(v1::Change::from).collect();
+    let wanted = commit::request_of(changes, message, author);
+    let planned = plan(&client, &wanted, &batch, screen).await?;
+    if screen.format == Format::Table {
+        show_plan(screen, &planned)?;
+    }
+    let ending = match planned.plan.effective() {
+        _ if dry_run => Ending::DryRun,
+        0 => Ending::Unchanged,
+        changes => {
+            if !yes {
+                confirm(changes)?;
+            }
+            Ending::Applied(apply(&client, &wanted, &batch, screen).await?)
+        }
+    };
+    show_ending(screen, &planned, &ending)
+}
+
+/// Asks the registry what it would do.
+async fn plan(
+    client: &Client,
+    wanted: &v1::ApplyRequest,
+    batch: &Batch,
+    screen: Screen,
+) -> Result<Planned, Failure> {
+    let progress = Progress::spinner("planning");
+    let dry = v1::ApplyRequest { dry_run: true, request_id: None, ..wanted.clone() };
+    let answer = client.answer(client.registry().apply(request(dry))).await;
+    drop(progress);
+    let response = located(answer, batch, screen)?;
+    let v1::ApplyResponse { revision, committed: _, plan, diagnostics } = response;
+    let report = batch.report(diagnostics.iter().map(Finding::from).collect());
+    if report.has_errors() {
+        return Err(refused(screen, &report));
+    }
+    Ok(Planned { plan: Plan::new(plan), revision, report })
+}
+
+async fn apply(
+    client: &Client,
+    wanted: &v1::ApplyRequest,
+    batch: &Batch,
+    screen: Screen,
+) -> Result<v1::ApplyResponse, Failure> {
+    let progress = Progress::spinner("applying");
+    let answer = commit::apply(client, wanted).await;
+    drop(progress);
+    located(answer, batch, screen)
+}
+
+/// Shows the findings of a refused batch, each with its place in a file.
+fn located<T>(answer: Result<T, Failure>, batch: &Batch, screen: Screen) -> Result<T, Failure> {
+    answer.map_err(|failure| match failure {
+        Failure::Invalid(found) => {
+            refused(screen, &batch.report(found.iter().map(Finding::from).collect()))
+        }
+        other => other,
+    })
+}
+
+fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {
+    super::show_findings(screen, &planned.report);
+    if planned.plan.effective() > 0 {
+        screen.table(&planned.plan.table())?;
+    }
+    screen.line(&format!("plan: {}", planned.plan.counts()))
+}
+
+fn show_ending(screen: Screen, planned: &Planned, ending: &Ending) -> Result<(), Failure> {
+    let (revision, committed) = match ending {
+        Ending::Applied(response) => (response.revision, response.committed),
+        Ending::DryRun | Ending::Unchanged => (planned.revision, false),
+    };
+    if screen.format == Format::Json {
+        return screen.json(&Outcome {
+            revision,
+            committed,
+            dry_run: matches!(ending, Ending::DryRun),
+            plan: &planned.plan,
+            diagnostics: planned.report.findings(),
+        });
+    }
+    screen.line(&match ending {
+        Ending::DryRun => format!("dry run: the registry stays at revision {revision}"),
+        Ending::Applied(_) if committed => {
+            format!("applied: the registry is at revision {revision}")
+        }
+        Ending::Applied(_) | Ending::Unchanged => {
+            format!("nothing to change: the registry stays at revision {revision}")
+        }
+    })
+}
+
+/// Asks on the terminal; anything but yes is a no.
+fn confirm(changes: usize) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::Usage(
+            "nobody can be asked, because standard input is not a terminal; add --yes to apply, \
+             or --dry-run to only see the plan"
+                .to_owned(),
+        ));
+    }
+    let noun = if changes == 1 { "this change" } else { &format!("these {changes} changes") };
+    let mut errors = io::stderr().lock();
+    let mut answer = String::new();
+    write!(errors, "Apply {noun}? [y/N] ")
+        .and_then(|()| errors.flush())
+        .and_then(|()| io::stdin().lock().read_line(&mut answer))
+        .map_err(Failure::Output)?;
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::Rejected("not applied, as you said".to_owned()))
+}

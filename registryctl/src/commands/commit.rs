@@ -1,0 +1,59 @@
+//! One `Apply` call: tried again while the registry cannot be reached, under one request id, so
+//! that it is committed at most once.
+//!
+//! Deliberately absent: what is applied, and how the answer is shown.
+
+use std::time::Duration;
+
+use registry_proto::v1;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::{
+    cli::CommitArgs,
+    client::{Client, request},
+    failure::Failure,
+};
+
+/// How often a call is tried, and how long to wait after the first time; then twice as long.
+const ATTEMPTS: u32 = 4;
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+
+/// A request with the author's part filled in.
+pub(super) fn request_of(
+    changes: Vec<v1::Change>,
+    message: String,
+    args: CommitArgs,
+) -> v1::ApplyRequest {
+    let CommitArgs { author, request_id, base_revision } = args;
+    let request_id = request_id.unwrap_or_else(|| Uuid::now_v7().to_string());
+    v1::ApplyRequest {
+        changes,
+        message,
+        author,
+        request_id: Some(request_id),
+        base_revision,
+        dry_run: false,
+    }
+}
+
+/// Applies a batch.
+pub(super) async fn apply(
+    client: &Client,
+    wanted: &v1::ApplyRequest,
+) -> Result<v1::ApplyResponse, Failure> {
+    let mut wait = FIRST_WAIT;
+    for _ in 1..ATTEMPTS {
+        match attempt(client, wanted).await {
+            Err(Failure::Unreachable { .. }) => {}
+            ended => return ended,
+        }
+        sleep(wait).await;
+        wait *= 2;
+    }
+    attempt(client, wanted).await
+}
+
+async fn attempt(client: &Client, wanted: &v1::ApplyRequest) -> Result<v1::ApplyResponse, Failure> {
+    client.answer(client.registry().apply(request(wanted.clone()))).await
+}

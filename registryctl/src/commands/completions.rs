@@ -1,0 +1,15 @@
+//! `completions`: a script that completes commands and options for a shell.
+//!
+//! Deliberately absent: completion of what is registered.
+
+use clap::CommandFactory as _;
+use clap_complete::{Shell, generate};
+
+use super::Session;
+use crate::{cli::Arguments, failure::Failure};
+
+pub(super) fn run(session: &Session, shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    generate(shell, &mut Arguments::command(), "registryctl", &mut script);
+    session.screen.bytes(&script)
+}

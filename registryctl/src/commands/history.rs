@@ -1,0 +1,51 @@
+//! `history`: every change of one name, or of one version of it.
+//!
+//! Deliberately absent: what changed inside of a document; `diff` shows that.
+
+use registry_proto::v1;
+
+use super::Session;
+use crate::{
+    cli::{Format, HistoryArgs},
+    client::{PAGE_SIZE, request},
+    failure::Failure,
+    screen::TextTable,
+    view::{ChangeView, EventView},
+};
+
+pub(super) async fn run(session: &Session, args: &HistoryArgs) -> Result<(), Failure> {
+    let (kind, name, version) = args.name.parts()?;
+    let client = session.connect().await?;
+    let mut wanted = v1::GetEntityHistoryRequest {
+        kind: v1::Kind::from(kind).into(),
+        name: name.to_string(),
+        version: version.map(|version| version.to_string()).unwrap_or_default(),
+        page_size: PAGE_SIZE,
+        page_token: String::new(),
+    };
+    let mut events = Vec::new();
+    loop {
+        let call = request(wanted.clone());
+        let page = client.answer(client.history().get_entity_history(call)).await?;
+        events.extend(page.events.into_iter().map(EventView::from));
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        wanted.page_token = page.next_page_token;
+    }
+    show(session, &events)
+}
+
+fn show(session: &Session, events: &[EventView]) -> Result<(), Failure> {
+    if session.screen.format == Format::Json {
+        return session.screen.json(&events);
+    }
+    let mut table = TextTable::new(&["REVISION", "TIME", "AUTHOR", "ACTION", "VERSION", "MESSAGE"]);
+    for EventView { revision, committed_at, author, message, change } in events {
+        let ChangeView { action, key, digest: _, reason } = change;
+        let message = reason.as_deref().filter(|reason| !reason.is_empty()).unwrap_or(message);
+        let time = committed_at.as_deref().unwrap_or_default();
+        table.row([&revision.to_string(), time, author, action, &key.version, message]);
+    }
+    session.screen.table(&table)
+}

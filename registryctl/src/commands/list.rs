@@ -1,0 +1,60 @@
+//! `list`: entities, page by page until all are there.
+//!
+//! Deliberately absent: sorting; the registry's order is kind, name, version.
+
+use registry_proto::v1;
+
+use super::Session;
+use crate::{
+    cli::{Format, ListArgs},
+    client::{Client, PAGE_SIZE, request},
+    failure::Failure,
+    screen::TextTable,
+    style::Paint,
+    view::RecordView,
+};
+
+pub(super) async fn run(session: &Session, args: ListArgs) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let records = fetch(&client, filter(args)).await?;
+    if session.screen.format == Format::Json {
+        return session.screen.json(&records);
+    }
+    let mut table = TextTable::new(&["KIND", "NAME", "VERSION", "LIFECYCLE", "OWNER", "REVISION"]);
+    for RecordView { key, owner, registered_revision, lifecycle, .. } in &records {
+        let revision = registered_revision.to_string();
+        let cells = [&*key.kind, &key.name, &key.version, lifecycle.state, owner, &revision];
+        match lifecycle.state {
+            "active" => table.row(cells),
+            "deprecated" => table.painted(Paint::Careful, cells),
+            _ => table.painted(Paint::Dim, cells),
+        }
+    }
+    session.screen.table(&table)
+}
+
+fn filter(args: ListArgs) -> v1::ListRequest {
+    let ListArgs { kind, name, prefix, lifecycle, owner } = args;
+    v1::ListRequest {
+        kind: kind.map_or(v1::Kind::Unspecified, Into::into).into(),
+        name: name.unwrap_or_default(),
+        name_prefix: prefix.unwrap_or_default(),
+        lifecycle: lifecycle.into_iter().map(|s| v1::LifecycleState::from(s).into()).collect(),
+        owner: owner.unwrap_or_default(),
+        page_size: PAGE_SIZE,
+        page_token: String::new(),
+        include_document: false,
+    }
+}
+
+async fn fetch(client: &Client, mut filter: v1::ListRequest) -> Result<Vec<RecordView>, Failure> {
+    let mut records = Vec::new();
+    loop {
+        let page = client.answer(client.registry().list(request(filter.clone()))).await?;
+        records.extend(page.records.into_iter().map(RecordView::from));
+        if page.next_page_token.is_empty() {
+            return Ok(records);
+        }
+        filter.page_token = page.next_page_token;
+    }
+}

@@ -1,0 +1,90 @@
+//! `log` and `show`: commits, newest first, and one of them in full.
+//!
+//! Deliberately absent: verification of the chain; `export` and `watch` prove what they receive.
+
+use registry_proto::v1;
+
+use super::Session;
+use crate::{
+    cli::{Format, LogArgs, ShowArgs},
+    client::{Client, PAGE_SIZE, request},
+    failure::Failure,
+    screen::TextTable,
+    style::{Paint, printable},
+    view::{ChangeView, CommitView, short_digest},
+};
+
+pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let limit = if args.limit == 0 { usize::MAX } else { args.limit };
+    let wanted = v1::ListCommitsRequest {
+        newest_first: true,
+        author: args.author.clone(),
+        ..Default::default()
+    };
+    let commits = fetch(&client, wanted, limit).await?;
+    if session.screen.format == Format::Json {
+        return session.screen.json(&commits);
+    }
+    let mut table = TextTable::new(&["REVISION", "TIME", "AUTHOR", "CHANGES", "MESSAGE"]);
+    for commit in &commits {
+        let CommitView { revision, author, committed_at, message, .. } = commit;
+        let time = committed_at.as_deref().unwrap_or_default();
+        table.row([&revision.to_string(), time, author, &commit.summary(), message]);
+    }
+    session.screen.table(&table)
+}
+
+/// Reads pages of commits until there are no more, or enough.
+pub(super) async fn fetch(
+    client: &Client,
+    mut wanted: v1::ListCommitsRequest,
+    limit: usize,
+) -> Result<Vec<CommitView>, Failure> {
+    let mut commits: Vec<CommitView> = Vec::new();
+    loop {
+        let missing = u32::try_from(limit - commits.len()).unwrap_or(PAGE_SIZE);
+        wanted.page_size = missing.min(PAGE_SIZE);
+        let page = client.answer(client.history().list_commits(request(wanted.clone()))).await?;
+        commits.extend(page.commits.into_iter().map(CommitView::from));
+        if page.next_page_token.is_empty() || commits.len() >= limit {
+            commits.truncate(limit);
+            return Ok(commits);
+        }
+        wanted.page_token = page.next_page_token;
+    }
+}
+
+pub(super) async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let wanted = v1::GetCommitRequest { revision: args.revision, include_canonical: false };
+    let response = client.answer(client.history().get_commit(request(wanted))).await?;
+    let commit = response.commit.ok_or_else(|| Failure::answer("there is no commit in it"))?;
+    let commit = CommitView::from(commit);
+    let screen = session.screen;
+    if screen.format == Format::Json {
+        return screen.json(&commit);
+    }
+    let CommitView { revision, author, committed_at, message, request_id, chain, changes } =
+        &commit;
+    let fields = [
+        ("revision", revision.to_string()),
+        ("time", committed_at.clone().unwrap_or_default()),
+        ("author", author.clone()),
+        ("message", message.clone()),
+        ("request id", request_id.clone().unwrap_or_default()),
+        ("chain", chain.clone()),
+    ];
+    for (name, value) in fields {
+        let name = screen.style.paint(Paint::Strong, format!("{name:<11}"));
+        screen.line(format!("{name}{}", printable(&value)).trim_end())?;
+    }
+    let mut table = TextTable::new(&["ACTION", "KIND", "NAME", "VERSION", "DIGEST", "REASON"]);
+    for ChangeView { action, key, digest, reason } in changes {
+        let digest = short_digest(digest.as_deref().unwrap_or_default());
+        let reason = reason.as_deref().unwrap_or_default();
+        table.row([action, &*key.kind, &key.name, &key.version, digest, reason]);
+    }
+    screen.line("")?;
+    screen.table(&table)
+}

@@ -1,0 +1,109 @@
+//! `validate`: the same rules as in the registry, offline, against nothing or against a copy.
+//!
+//! Deliberately absent: the network.
+
+use std::{path::Path, sync::Arc};
+
+use registry_core::{
+    Catalog, Commit, RegistryId, SealedCommit, Timestamp,
+    registry_file::{InvalidExport, read_export},
+    rules::{self, Proposed},
+};
+use registry_proto::convert;
+use serde::Serialize;
+
+use super::{Session, refused, show_findings};
+use crate::{
+    batch::Batch,
+    cli::{Format, ValidateArgs},
+    failure::Failure,
+    input::Source,
+    plan::Plan,
+    report::{Finding, Report},
+    screen::Screen,
+};
+
+/// The result for scripts.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    valid: bool,
+    plan: &'a Plan,
+    diagnostics: &'a [Finding],
+}
+
+pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure> {
+    let screen = session.screen;
+    let catalog = match &args.against {
+        Some(path) => catalog(screen, path)?,
+        None => empty(),
+    };
+    let batch = Batch::read(&args.files)?;
+    let planned = rules::plan(&catalog, batch.proposals());
+    let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
+    if report.has_errors() {
+        return Err(refused(screen, &report));
+    }
+    let plan = Plan::new(convert::plan(batch.proposals(), &planned));
+    show(screen, &plan, &report)
+}
+
+fn show(screen: Screen, plan: &Plan, report: &Report) -> Result<(), Failure> {
+    if screen.format == Format::Json {
+        return screen.json(&Outcome { valid: true, plan, diagnostics: report.findings() });
+    }
+    show_findings(screen, report);
+    let counts = report.counts();
+    let counts = if counts.is_empty() { String::new() } else { format!("; {counts}") };
+    screen.line(&format!("valid: {}{counts}", plan.counts()))
+}
+
+fn empty() -> Catalog {
+    Catalog::empty(RegistryId::new("offline"))
+}
+
+/// The catalog of a file: a verified copy, or any valid registry file.
+fn catalog(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
+    let source = Source::read(path)?;
+    match read_export(source.text().as_bytes()) {
+        Ok(catalog) => Ok(catalog),
+        // Not a copy, or not JSON: it may still be a file that a team wrote.
+        Err(InvalidExport::Unreadable(_)) => catalog_of_file(screen, path),
+        Err(damaged) => {
+            Err(Failure::File { action: "use", path: path.to_owned(), reason: damaged.to_string() })
+        }
+    }
+}
+
+fn catalog_of_file(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
+    let batch = Batch::read(&[path.to_owned()])?;
+    let mut catalog = empty();
+    let planned = rules::plan(&catalog, batch.proposals());
+    let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
+    if report.has_errors() {
+        return Err(refused(screen, &report));
+    }
+    let commit = Commit {
+        revision: catalog.revision().next(),
+        author: "offline".to_owned(),
+        committed_at: Timestamp::default(),
+        message: String::new(),
+        request_id: None,
+        changes: planned.changes().cloned().collect(),
+    };
+    let documents = batch.proposals().iter().zip(&planned.effects).filter_map(registered);
+    SealedCommit::seal(&catalog.chain(), commit, documents.collect())
+        .map_err(|e| e.to_string())
+        .and_then(|sealed| catalog.apply(&sealed).map_err(|e| e.to_string()))
+        .map_err(|reason| Failure::File { action: "use", path: path.to_owned(), reason })?;
+    Ok(catalog)
+}
+
+/// The document of a proposal that has an effect.
+fn registered(
+    (proposed, effect): (&Proposed, &Option<registry_core::Change>),
+) -> Option<Arc<registry_core::Document>> {
+    match (proposed, effect) {
+        (Proposed::Register(document), Some(_)) => Some(Arc::clone(document)),
+        _ => None,
+    }
+}

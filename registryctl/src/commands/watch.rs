@@ -1,0 +1,125 @@
+//! `watch`: prints each commit as it is made, and goes on where it stopped when the connection
+//! breaks. Commits that fall into a gap are read from the log, so that none is left out.
+//!
+//! Deliberately absent: documents; the stream carries them only to be proven.
+
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
+
+use registry_core::SealedCommit;
+use registry_proto::{
+    convert::Position,
+    v1::{self, sync_response::Message},
+};
+use tokio::time::sleep;
+
+use super::{Session, log};
+use crate::{
+    cli::{Format, WatchArgs},
+    client::Client,
+    failure::Failure,
+    follow::{self, Follower},
+    style::{Paint, printable},
+    view::CommitView,
+};
+
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+
+pub(super) async fn run(session: &Session, args: &WatchArgs) -> Result<(), Failure> {
+    let mut client = session.connect().await?;
+    let mut watch = Watch { session, position: None, printed: args.since };
+    let mut wait = FIRST_WAIT;
+    loop {
+        let before = watch.position.clone();
+        let Err(failure) = watch.follow(&client).await else { return Ok(()) };
+        let Failure::Unreachable { reason, .. } = &failure else { return Err(failure) };
+        if watch.position != before {
+            wait = FIRST_WAIT;
+        }
+        let notice = format!("lost the registry: {reason}; trying again in {wait:?}");
+        let notice = session.screen.errors.paint(Paint::Careful, printable(&notice));
+        let _ = writeln!(io::stderr(), "{notice}");
+        sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+        match session.connect().await {
+            Ok(connected) => client = connected,
+            Err(Failure::Unreachable { .. }) => {}
+            Err(other) => return Err(other),
+        }
+    }
+}
+
+/// How far the watching is.
+struct Watch<'a> {
+    session: &'a Session,
+    /// What the stream has proven.
+    position: Option<Position>,
+    /// The last revision that was printed, or after which printing begins.
+    printed: Option<u64>,
+}
+
+impl Watch<'_> {
+    /// Follows one stream until it breaks.
+    async fn follow(&mut self, client: &Client) -> Result<(), Failure> {
+        let mut follower = Follower::open(client, self.position.as_ref()).await?;
+        let mut snapshot = None;
+        loop {
+            match follower.next().await? {
+                Message::SnapshotBegin(begin) => {
+                    snapshot = Some(follow::read_position(begin.position)?);
+                }
+                Message::SnapshotChunk(_) => {}
+                Message::SnapshotEnd(_) => {
+                    let Some(position) = snapshot.take() else {
+                        return Err(Failure::answer("a snapshot ends that did not begin"));
+                    };
+                    self.catch_up(client, position).await?;
+                }
+                Message::Delta(delta) => self.delta(delta)?,
+                Message::Progress(v1::Progress { .. }) => continue,
+            }
+            if let Some(position) = &self.position {
+                follower.acknowledge(position).await;
+            }
+        }
+    }
+
+    /// Prints what lies between the last printed revision and a snapshot.
+    async fn catch_up(&mut self, client: &Client, position: Position) -> Result<(), Failure> {
+        let head = position.revision.0;
+        if let Some(printed) = self.printed.filter(|printed| *printed < head) {
+            let wanted = v1::ListCommitsRequest { after_revision: printed, ..Default::default() };
+            for commit in log::fetch(client, wanted, usize::MAX).await? {
+                if commit.revision <= head {
+                    self.print(&commit)?;
+                }
+            }
+        }
+        self.printed = Some(head);
+        self.position = Some(position);
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: v1::Delta) -> Result<(), Failure> {
+        let Some(position) = &mut self.position else {
+            return Err(Failure::answer("a commit comes before any snapshot"));
+        };
+        let sealed: SealedCommit = follow::advance(position, delta)?;
+        self.printed = Some(sealed.revision().0);
+        self.print(&CommitView::from(v1::Commit::from(&sealed)))
+    }
+
+    fn print(&self, commit: &CommitView) -> Result<(), Failure> {
+        let screen = self.session.screen;
+        if screen.format == Format::Json {
+            return screen.json_line(commit);
+        }
+        let CommitView { revision, author, committed_at, message, .. } = commit;
+        let (time, changes) = (committed_at.as_deref().unwrap_or_default(), commit.summary());
+        let text = format!("{revision}  {time}  {author}  {changes}  {message}");
+        screen.line(printable(text.trim_end()).as_ref())
+    }
+}

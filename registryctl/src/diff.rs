@@ -1,0 +1,79 @@
+//! The structural difference of two JSON values: where, what was there, what is there now.
+//!
+//! Deliberately absent: moves; items of an array are compared by their index.
+
+use std::collections::BTreeSet;
+
+use registry_core::document::pointer_join;
+use serde::Serialize;
+use serde_json::Value;
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Difference {
+    /// JSON pointer.
+    pub(crate) pointer: String,
+    /// What was there; nothing: it is new.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) old: Option<Value>,
+    /// What is there; nothing: it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) new: Option<Value>,
+}
+
+/// All differences, in the order of their pointers.
+pub(crate) fn diff(old: &Value, new: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare(String::new(), Some(old), Some(new), &mut found);
+    found
+}
+
+fn compare(pointer: String, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Difference>) {
+    match (old, new) {
+        (Some(old), Some(new)) if old == new => {}
+        (Some(Value::Object(old)), Some(Value::Object(new))) => {
+            let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for name in names {
+                compare(pointer_join(&pointer, name), old.get(name), new.get(name), found);
+            }
+        }
+        (Some(Value::Array(old)), Some(Value::Array(new))) => {
+            for i in 0..old.len().max(new.len()) {
+                compare(format!("{pointer}/{i}"), old.get(i), new.get(i), found);
+            }
+        }
+        (old, new) => {
+            let (old, new) = (old.cloned(), new.cloned());
+            found.push(Difference { pointer, old, new });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn says_where_what_was_and_what_is() {
+        let old = json!({ "a/b": 1, "list": [1, 2, 3], "gone": null, "deep": { "same": [] } });
+        let new = json!({ "a/b": 2, "list": [1, 4], "new": {}, "deep": { "same": [] } });
+        let found: Vec<_> = diff(&old, &new)
+            .into_iter()
+            .map(|Difference { pointer, old, new }| (pointer, old, new))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("/a~1b".to_owned(), Some(json!(1)), Some(json!(2))),
+                ("/gone".to_owned(), Some(json!(null)), None),
+                ("/list/1".to_owned(), Some(json!(2)), Some(json!(4))),
+                ("/list/2".to_owned(), Some(json!(3)), None),
+                ("/new".to_owned(), None, Some(json!({}))),
+            ]
+        );
+        assert!(diff(&old, &old).is_empty());
+        assert_eq!(diff(&json!(1), &json!([1])).len(), 1);
+    }
+}

@@ -1,0 +1,135 @@
+//! What can go wrong, and the exit code that each of it ends with.
+//!
+//! Deliberately absent: findings of validation with their places in files; `report` has those.
+
+mod status;
+
+use std::{
+    error::Error,
+    fmt,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use registry_proto::v1;
+
+use crate::{
+    report::{Finding, Report},
+    style::{Paint, Style, printable},
+};
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The arguments contradict each other or cannot be read.
+    #[error("{0}")]
+    Usage(String),
+    /// A file cannot be read or written.
+    #[error("cannot {action} {}: {reason}", .path.display())]
+    File {
+        /// What was tried: `read`, `write`.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why it failed.
+        reason: String,
+    },
+    /// Standard output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(io::Error),
+    /// The program cannot start.
+    #[error("cannot start: {0}")]
+    Runtime(io::Error),
+    /// No connection, or it broke.
+    #[error("cannot reach the registry at {address}: {reason}")]
+    Unreachable {
+        /// Where it should be.
+        address: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Validation refused it; the findings have been shown.
+    #[error("{0}")]
+    Rejected(String),
+    /// Validation refused it; the findings have not been shown.
+    #[error("refused by validation")]
+    Invalid(Vec<v1::Diagnostic>),
+    /// The answer is no.
+    #[error("{message}")]
+    Refused {
+        /// The registry's machine-readable reason.
+        reason: String,
+        /// What it says.
+        message: String,
+    },
+    /// The registry failed.
+    #[error("the registry failed ({code}): {message}")]
+    Server {
+        /// The gRPC code and the registry's machine-readable reason.
+        code: String,
+        /// What it says.
+        message: String,
+    },
+    /// The registry's answer cannot be understood, or does not prove itself.
+    #[error("the registry's answer cannot be used: {0}")]
+    Answer(String),
+}
+
+impl Failure {
+    pub(crate) fn usage(reason: impl fmt::Display) -> Self {
+        Self::Usage(reason.to_string())
+    }
+
+    pub(crate) fn answer(reason: impl fmt::Display) -> Self {
+        Self::Answer(reason.to_string())
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Rejected(_) | Self::Invalid(_) | Self::Refused { .. } => 1,
+            Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Usage(_) | Self::File { .. } | Self::Output(_) | Self::Runtime(_) => 2,
+            Self::Unreachable { .. } => 3,
+            Self::Server { .. } | Self::Answer(_) => 4,
+        }
+    }
+
+    fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::Unreachable { .. } => {
+                Some("is it running? --registry URL or REGISTRY_URL says where it is")
+            }
+            _ => None,
+        }
+    }
+
+    /// Says what went wrong and gives the exit code.
+    pub(crate) fn end(self, style: Style) -> ExitCode {
+        let code = self.exit_code();
+        if code == 0 {
+            return ExitCode::SUCCESS;
+        }
+        let findings = match &self {
+            Self::Invalid(found) => {
+                Report::new(found.iter().map(Finding::from).collect()).render(style)
+            }
+            _ => String::new(),
+        };
+        let help = self.help().map(|help| format!("  = help: {help}\n")).unwrap_or_default();
+        let (head, message) = (style.paint(Paint::Bad, "error"), self.to_string());
+        let text = format!("{findings}{head}: {}\n{help}", printable(&message));
+        // When standard error is gone too, the exit code has to do.
+        let _ = io::stderr().write_all(text.as_bytes());
+        ExitCode::from(code)
+    }
+}
+
+/// The innermost cause of an error: `connection refused`, not `transport error`.
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,129 @@
+//! The Sync stream from the follower's side: a snapshot, then each commit, all of it proven.
+//!
+//! Deliberately absent: a cache; whoever follows keeps what it needs.
+
+use std::time::Duration;
+
+use registry_core::{Catalog, Digest, Record, SealedCommit};
+use registry_proto::{
+    convert::{self, Position},
+    v1::{self, sync_request, sync_response},
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use crate::{client::Client, failure::Failure, progress::Progress};
+
+/// How long a server may be silent before a snapshot begins, or in the middle of one.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// An open stream.
+pub(crate) struct Follower {
+    client: Client,
+    requests: mpsc::Sender<v1::SyncRequest>,
+    responses: Streaming<v1::SyncResponse>,
+}
+
+impl Follower {
+    /// Opens a stream for all of the registry after a position, or from nothing.
+    pub(crate) async fn open(client: &Client, from: Option<&Position>) -> Result<Self, Failure> {
+        let (requests, outgoing) = mpsc::channel(16);
+        let hello = v1::Hello {
+            gateway: "registryctl".to_owned(),
+            gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
+            scope: None,
+            position: from.map(v1::Position::from),
+        };
+        let follower = sync_request::Message::Hello(hello);
+        // The channel is new, so there is room in it.
+        let _ = requests.send(v1::SyncRequest { message: Some(follower) }).await;
+        let opened = client.sync().sync(ReceiverStream::new(outgoing)).await;
+        let responses = opened.map_err(|status| client.failure(&status))?.into_inner();
+        Ok(Self { client: client.clone(), requests, responses })
+    }
+
+    /// The next message. An end of the stream is a failure: followers stay.
+    pub(crate) async fn next(&mut self) -> Result<sync_response::Message, Failure> {
+        match self.responses.message().await {
+            Ok(Some(response)) => {
+                response.message.ok_or_else(|| Failure::answer("an empty message of the stream"))
+            }
+            Ok(None) => Err(self.client.failure(&tonic::Status::unavailable("the stream ended"))),
+            Err(status) => Err(self.client.failure(&status)),
+        }
+    }
+
+    async fn next_in_time(&mut self) -> Result<sync_response::Message, Failure> {
+        let silent = |_| Failure::answer(format!("silence for {} s", PATIENCE.as_secs()));
+        tokio::time::timeout(PATIENCE, self.next()).await.map_err(silent)?
+    }
+
+    /// Tells the server how far this follower is.
+    pub(crate) async fn acknowledge(&self, position: &Position) {
+        let revision = position.revision.0;
+        let ack = v1::Ack { applied_revision: revision, persisted_revision: revision };
+        let message = Some(sync_request::Message::Ack(ack));
+        // If the stream has broken, the next read says so.
+        let _ = self.requests.send(v1::SyncRequest { message }).await;
+    }
+
+    /// Takes the whole snapshot with which a stream from nothing begins, and proves it.
+    pub(crate) async fn snapshot(&mut self) -> Result<Catalog, Failure> {
+        let begin = loop {
+            match self.next_in_time().await? {
+                sync_response::Message::SnapshotBegin(begin) => break begin,
+                sync_response::Message::Progress(_) => {}
+                _ => return Err(Failure::answer("the stream does not begin with a snapshot")),
+            }
+        };
+        let v1::SnapshotBegin { position, entities } = begin;
+        let position = read_position(position)?;
+        let progress = Progress::bar("receiving", entities);
+        let mut records = Vec::new();
+        let digest = loop {
+            match self.next_in_time().await? {
+                sync_response::Message::SnapshotChunk(v1::SnapshotChunk { entities }) => {
+                    progress.advance(entities.len() as u64);
+                    for entity in entities {
+                        records.push(Record::try_from(entity).map_err(Failure::answer)?);
+                    }
+                }
+                sync_response::Message::SnapshotEnd(v1::SnapshotEnd { digest }) => break digest,
+                _ => return Err(Failure::answer("something else inside of a snapshot")),
+            }
+        };
+        let Position { registry, revision, chain } = position;
+        let catalog = Catalog::restore(registry, revision, chain, records);
+        prove(&catalog, entities, &digest)?;
+        Ok(catalog)
+    }
+}
+
+fn prove(catalog: &Catalog, entities: u64, digest: &[u8]) -> Result<(), Failure> {
+    let promised = <[u8; 32]>::try_from(digest).map(Digest::from_bytes).ok();
+    if promised != Some(catalog.digest()) || catalog.len() as u64 != entities {
+        return Err(Failure::answer("the snapshot does not have the digest that it claims"));
+    }
+    Ok(())
+}
+
+/// Reads the position of a snapshot.
+pub(crate) fn read_position(position: Option<v1::Position>) -> Result<Position, Failure> {
+    position
+        .ok_or(convert::InvalidPosition::Missing)
+        .and_then(Position::try_from)
+        .map_err(Failure::answer)
+}
+
+/// Proves a delta against the position before it, and moves the position to it.
+pub(crate) fn advance(position: &mut Position, delta: v1::Delta) -> Result<SealedCommit, Failure> {
+    let sealed = convert::sealed_commit(&position.chain, delta).map_err(Failure::answer)?;
+    if sealed.revision() != position.revision.next() {
+        let (head, got) = (position.revision, sealed.revision());
+        return Err(Failure::answer(format!("revision {got} cannot follow revision {head}")));
+    }
+    position.revision = sealed.revision();
+    position.chain = sealed.chain();
+    Ok(sealed)
+}

@@ -1,0 +1,139 @@
+//! Files that the user names: read with a limit, parsed as JSON or YAML, and kept as text so that
+//! findings can point into them.
+//!
+//! Deliberately absent: what the files mean; `batch` hands their values to the core.
+
+mod json;
+mod yaml;
+
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// The largest file that is read.
+pub(crate) const FILE_BYTES: u64 = 64 << 20;
+
+/// A position in a text, both from 1; columns count characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    Json,
+    Yaml,
+}
+
+/// The text of one file.
+#[derive(Debug)]
+pub(crate) struct Source {
+    name: String,
+    text: String,
+    syntax: Syntax,
+}
+
+/// A text that is not JSON or not YAML.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SyntaxError {
+    pub(crate) position: Option<Position>,
+    pub(crate) message: String,
+}
+
+impl Source {
+    /// Reads a file; `-` is standard input.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            let text = read_text(&mut io::stdin().lock(), path)?;
+            let syntax =
+                if text.trim_start().starts_with('{') { Syntax::Json } else { Syntax::Yaml };
+            return Ok(Self { name: "<stdin>".to_owned(), text, syntax });
+        }
+        let mut file = File::open(path).map_err(|e| unreadable(path, &e))?;
+        let text = read_text(&mut file, path)?;
+        let syntax =
+            if has_extension(path, &["yaml", "yml"]) { Syntax::Yaml } else { Syntax::Json };
+        Ok(Self { name: path.display().to_string(), text, syntax })
+    }
+
+    /// What the file is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file's text.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The value that the text stands for.
+    pub(crate) fn value(&self) -> Result<Value, SyntaxError> {
+        match self.syntax {
+            Syntax::Json => json::parse(&self.text),
+            Syntax::Yaml => yaml::parse(&self.text),
+        }
+    }
+
+    /// Where the values at these JSON pointers begin; for what is not there, where the innermost
+    /// value around it begins.
+    pub(crate) fn locate(&self, pointers: &[&str]) -> Vec<Option<Position>> {
+        match self.syntax {
+            Syntax::Json => json::locate(&self.text, pointers),
+            Syntax::Yaml => yaml::locate(&self.text, pointers),
+        }
+    }
+}
+
+/// The files that a name stands for: itself, or what lies directly in the directory.
+pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(|e| unreadable(path, &e))? {
+        let file = entry.map_err(|e| unreadable(path, &e))?.path();
+        if file.is_file() && has_extension(&file, &["json", "yaml", "yml"]) {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(unreadable(path, &"there is no .json, .yaml or .yml file in it"));
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn has_extension(path: &Path, wanted: &[&str]) -> bool {
+    path.extension().is_some_and(|have| wanted.iter().any(|want| have.eq_ignore_ascii_case(want)))
+}
+
+fn read_text(reader: &mut impl Read, path: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    reader.take(FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
+    if bytes.len() as u64 > FILE_BYTES {
+        return Err(unreadable(path, &format!("it has more than {} MiB", FILE_BYTES >> 20)));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|e| unreadable(path, &format!("it is not UTF-8: {}", e.utf8_error())))?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+fn unreadable(path: &Path, reason: &dyn fmt::Display) -> Failure {
+    Failure::File { action: "read", path: path.to_owned(), reason: reason.to_string() }
+}
+
+/// The members of a JSON pointer (RFC 6901), unescaped.
+fn segments(pointer: &str) -> impl Iterator<Item = String> {
+    pointer.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Pointers become positions, in JSON and in YAML.
+//!
+//! Deliberately absent: how positions are shown; `report` tests that.
+
+use serde_json::json;
+
+use super::*;
+
+fn source(name: &str, text: &str) -> Source {
+    let syntax = if name == "a.json" { Syntax::Json } else { Syntax::Yaml };
+    Source { name: name.to_owned(), text: text.to_owned(), syntax }
+}
+
+fn at(source: &Source, pointer: &str) -> (usize, usize) {
+    let found = source.locate(&[pointer])[0].unwrap();
+    (found.line, found.column)
+}
+
+#[test]
+fn json_pointers_become_positions() {
+    let source = source(
+        "a.json",
+        "{\n  \"größe\": 1, \"servers\": [\n    { \"name\": \"x\",\n      \"a/b~\": { \"deep\": [1, 2] } }\n  ]\n}\n",
+    );
+    assert_eq!(at(&source, ""), (1, 1));
+    assert_eq!(at(&source, "/größe"), (2, 12));
+    assert_eq!(at(&source, "/servers"), (2, 26));
+    assert_eq!(at(&source, "/servers/0"), (3, 5));
+    assert_eq!(at(&source, "/servers/0/a~1b~0/deep/1"), (4, 29));
+    assert_eq!(at(&source, "/servers/0/absent"), (3, 5), "the innermost value around it");
+    assert_eq!(at(&source, "/servers/7/name"), (2, 26));
+}
+
+#[test]
+fn yaml_pointers_become_positions() {
+    let text = "größe: 1\nbase: &base\n  version: 1.0.0\nservers:\n  - name: x\n    a/b~: { deep: [1, 2] }\n  - *base\n";
+    let source = source("a.yaml", text);
+    assert_eq!(at(&source, "/größe"), (1, 8));
+    assert_eq!(at(&source, "/servers/0/name"), (5, 11));
+    assert_eq!(at(&source, "/servers/0/a~1b~0/deep/1"), (6, 23));
+    assert_eq!(at(&source, "/servers/1"), (7, 5), "where the alias stands");
+    assert_eq!(at(&source, "/base/version"), (3, 12));
+    let value = source.value().unwrap();
+    assert_eq!(value["servers"][1], json!({ "version": "1.0.0" }));
+}
+
+#[test]
+fn broken_json_is_placed() {
+    let error = source("a.json", "{\n  \"größe\": tru\n}").value().unwrap_err();
+    let found = error.position.unwrap();
+    assert_eq!((found.line, found.column), (2, 14), "{error:?}");
+    assert!(error.message.starts_with("not valid JSON"), "{error:?}");
+    for liberty in ["{ a: 1 }", "{\"a\": 1,}", "// x\n{}", "{'a': 1}"] {
+        assert!(source("a.json", liberty).value().is_err(), "{liberty}");
+    }
+}
+
+#[test]
+fn broken_yaml_is_placed_and_surprises_are_refused() {
+    let error = source("a.yaml", "a: 1\nb: [1\nc: 2\n").value().unwrap_err();
+    assert!(error.position.is_some(), "{error:?}");
+    assert!(error.message.starts_with("not valid YAML"), "{error:?}");
+    for bad in ["a: 1\na: 2\n", "a: .nan\n", "a: .inf\n", "a: 1\n---\nb: 2\n"] {
+        assert!(source("a.yaml", bad).value().is_err(), "{bad}");
+    }
+    let value = source("a.yaml", "a: yes\nb: true\nc: 1.20.3\nd: null\n").value().unwrap();
+    assert_eq!(value, json!({ "a": "yes", "b": true, "c": "1.20.3", "d": null }));
+}
+
+#[test]
+fn an_alias_bomb_is_refused() {
+    let line = |i: usize| {
+        let item = if i == 0 { "x".to_owned() } else { format!("*a{}", i - 1) };
+        format!("a{i}: &a{i} [{}]\n", vec![item; 10].join(", "))
+    };
+    let text: String = (0..12).map(line).collect();
+    assert!(source("a.yaml", &text).value().is_err());
+}
+
+#[test]
+fn a_directory_stands_for_its_files_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["b.json", "a.yaml", "c.YML", "notes.txt"] {
+        fs::write(dir.path().join(name), "{}").unwrap();
+    }
+    fs::create_dir(dir.path().join("d.json")).unwrap();
+    let names: Vec<_> = expand(dir.path())
+        .unwrap()
+        .iter()
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(names, ["a.yaml", "b.json", "c.YML"]);
+    let empty = tempfile::tempdir().unwrap();
+    assert_eq!(expand(empty.path()).unwrap_err().exit_code(), 2);
+    let absent = Source::read(Path::new("/no/such/file.json")).unwrap_err();
+    assert!(absent.to_string().starts_with("cannot read /no/such/file.json: "), "{absent}");
+}
+
+#[test]
+fn a_file_beyond_the_limit_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("big.json");
+    File::create(&path).unwrap().set_len(FILE_BYTES + 1).unwrap();
+    let error = Source::read(&path).unwrap_err().to_string();
+    assert!(error.ends_with("it has more than 64 MiB"), "{error}");
+}

@@ -1,0 +1,138 @@
+//! YAML: one document of the JSON subset that YAML 1.2 describes, with positions when something
+//! must be shown.
+//!
+//! `yes` and `on` are texts, numbers are finite, keys are unique, aliases are bounded by the
+//! parser's budget. An alias stands where it is used. Deliberately absent: several documents in
+//! one file.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+use serde_json::Value;
+use serde_saphyr::{Options, Spanned, from_str_with_options};
+
+use super::{Position, SyntaxError, segments};
+
+fn options() -> Options {
+    serde_saphyr::options! { strict_booleans: true, with_snippet: false }
+}
+
+pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {
+    from_str_with_options(text, options()).map_err(|e| SyntaxError {
+        position: e.location().and_then(position),
+        message: format!("not valid YAML: {e}"),
+    })
+}
+
+pub(super) fn locate(text: &str, pointers: &[&str]) -> Vec<Option<Position>> {
+    let Ok(root) = from_str_with_options::<Spanned<Node>>(text, options()) else {
+        return vec![None; pointers.len()];
+    };
+    pointers.iter().map(|pointer| position(find(&root, pointer).referenced)).collect()
+}
+
+fn position(location: serde_saphyr::Location) -> Option<Position> {
+    let line = usize::try_from(location.line()).ok().filter(|line| *line > 0)?;
+    let column = usize::try_from(location.column()).ok().filter(|column| *column > 0)?;
+    Some(Position { line, column })
+}
+
+fn find<'n>(root: &'n Spanned<Node>, pointer: &str) -> &'n Spanned<Node> {
+    let mut node = root;
+    for segment in segments(pointer) {
+        let inner = match &node.value {
+            Node::Scalar => None,
+            Node::Items(items) => segment.parse::<usize>().ok().and_then(|i| items.get(i)),
+            Node::Members(members) => {
+                members.iter().find(|(name, _)| *name == segment).map(|(_, node)| node)
+            }
+        };
+        match inner {
+            Some(inner) => node = inner,
+            None => break,
+        }
+    }
+    node
+}
+
+/// The shape of a value, each part with its place.
+enum Node {
+    Scalar,
+    Items(Vec<Spanned<Node>>),
+    Members(Vec<(String, Spanned<Node>)>),
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Shape)
+    }
+}
+
+struct Shape;
+
+impl<'de> Visitor<'de> for Shape {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::Items(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Node::Members(members))
+    }
+}

@@ -1,0 +1,152 @@
+//! What a batch does, change by change, and in one line.
+//!
+//! Deliberately absent: who decides it; the registry and the core's rules give the same form.
+
+use registry_proto::v1;
+use serde::Serialize;
+
+use crate::{
+    screen::TextTable,
+    style::Paint,
+    view::{KeyView, short_digest},
+};
+
+/// One wanted change and its effect.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PlannedChange {
+    #[serde(flatten)]
+    key: KeyView,
+    effect: Effect,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    digest: String,
+}
+
+/// What a change does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Effect {
+    Register,
+    Deprecate,
+    Retire,
+    Restore,
+    Unchanged,
+    /// Of a newer registry.
+    Unknown,
+}
+
+impl Effect {
+    const ALL: [Self; 6] = [
+        Self::Register,
+        Self::Deprecate,
+        Self::Retire,
+        Self::Restore,
+        Self::Unchanged,
+        Self::Unknown,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Register => "register",
+            Self::Deprecate => "deprecate",
+            Self::Retire => "retire",
+            Self::Restore => "restore",
+            Self::Unchanged => "unchanged",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    fn mark(self) -> (&'static str, Paint) {
+        match self {
+            Self::Register => ("+", Paint::Good),
+            Self::Deprecate | Self::Retire | Self::Restore | Self::Unknown => ("~", Paint::Careful),
+            Self::Unchanged => ("=", Paint::Dim),
+        }
+    }
+}
+
+impl From<v1::PlannedChange> for PlannedChange {
+    fn from(change: v1::PlannedChange) -> Self {
+        let v1::PlannedChange { key, effect, digest } = change;
+        let effect = match v1::Effect::try_from(effect) {
+            Ok(v1::Effect::Unchanged) => Effect::Unchanged,
+            Ok(v1::Effect::Register) => Effect::Register,
+            Ok(v1::Effect::Deprecate) => Effect::Deprecate,
+            Ok(v1::Effect::Retire) => Effect::Retire,
+            Ok(v1::Effect::Restore) => Effect::Restore,
+            Ok(v1::Effect::Unspecified) | Err(_) => Effect::Unknown,
+        };
+        Self { key: key.unwrap_or_default().into(), effect, digest }
+    }
+}
+
+/// The plan of a batch.
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Plan(Vec<PlannedChange>);
+
+impl Plan {
+    pub(crate) fn new(changes: Vec<v1::PlannedChange>) -> Self {
+        Self(changes.into_iter().map(PlannedChange::from).collect())
+    }
+
+    /// How many changes do something.
+    pub(crate) fn effective(&self) -> usize {
+        self.0.iter().filter(|change| change.effect != Effect::Unchanged).count()
+    }
+
+    /// `34 register, 2 unchanged`.
+    pub(crate) fn counts(&self) -> String {
+        let count = |effect: Effect| {
+            let count = self.0.iter().filter(|change| change.effect == effect).count();
+            (count > 0).then(|| format!("{count} {}", effect.word()))
+        };
+        let counts: Vec<_> = Effect::ALL.into_iter().filter_map(count).collect();
+        if counts.is_empty() { "nothing".to_owned() } else { counts.join(", ") }
+    }
+
+    pub(crate) fn table(&self) -> TextTable {
+        let mut table = TextTable::new(&["", "EFFECT", "KIND", "NAME", "VERSION", "DIGEST"]);
+        for PlannedChange { key, effect, digest } in &self.0 {
+            let (mark, paint) = effect.mark();
+            let KeyView { kind, name, version } = key;
+            let digest = short_digest(digest);
+            table.painted(paint, [mark, effect.word(), kind, name, version, digest]);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::style::Style;
+
+    fn change(key: &str, effect: v1::Effect, digest: &str) -> v1::PlannedChange {
+        let key: registry_core::Key = key.parse().unwrap();
+        v1::PlannedChange {
+            key: Some((&key).into()),
+            effect: effect.into(),
+            digest: digest.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_plan_is_a_table_with_marks_and_counts() {
+        let digest = format!("sha256:{}", "ab".repeat(32));
+        let plan = Plan::new(vec![
+            change("tool/find@1.0.0", v1::Effect::Register, &digest),
+            change("tool/find@0.9.0", v1::Effect::Deprecate, ""),
+            change("schema/A@1.0.0", v1::Effect::Unchanged, &digest),
+        ]);
+        assert_eq!(
+            plan.table().render(Style::Plain),
+            "   EFFECT     KIND    NAME  VERSION  DIGEST\n\
+             +  register   tool    find  1.0.0    abababababab\n\
+             ~  deprecate  tool    find  0.9.0\n\
+             =  unchanged  schema  A     1.0.0    abababababab\n"
+        );
+        assert_eq!(plan.counts(), "1 register, 1 deprecate, 1 unchanged");
+        assert_eq!(plan.effective(), 2);
+        assert_eq!(Plan::new(Vec::new()).counts(), "nothing");
+    }
+}

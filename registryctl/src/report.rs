@@ -1,0 +1,156 @@
+//! Findings of validation, as people read them: a line each for what, where, the source and help.
+//!
+//! Deliberately absent: where the findings come from; the server, the core and the reader of files
+//! all give the same.
+
+mod render;
+
+use std::sync::Arc;
+
+use registry_core::{Diagnostic, Severity};
+use registry_proto::{convert, v1};
+use serde::Serialize;
+
+use crate::{
+    input::{Position, Source},
+    style::Style,
+};
+
+/// One finding.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Finding {
+    pub(crate) code: String,
+    pub(crate) severity: Level,
+    /// `tool/fetch@1.0.0`, if it is about an entity.
+    pub(crate) entity: Option<String>,
+    /// JSON pointer into the entity or, where a file is known, into the file.
+    pub(crate) pointer: String,
+    pub(crate) message: String,
+    pub(crate) help: Option<String>,
+    /// Where it is in a file.
+    #[serde(flatten)]
+    pub(crate) place: Option<Place>,
+    /// The index of the change in the batch.
+    #[serde(skip)]
+    pub(crate) change: Option<usize>,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    Error,
+    Warning,
+}
+
+/// A place in a file.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Place {
+    pub(crate) file: String,
+    pub(crate) line: Option<usize>,
+    pub(crate) column: Option<usize>,
+    #[serde(skip)]
+    source: Arc<Source>,
+}
+
+impl Place {
+    pub(crate) fn new(source: &Arc<Source>, position: Option<Position>) -> Self {
+        Self {
+            file: source.name().to_owned(),
+            line: position.map(|position| position.line),
+            column: position.map(|position| position.column),
+            source: Arc::clone(source),
+        }
+    }
+
+    /// The line of the file.
+    fn text(&self) -> Option<&str> {
+        self.source.text().lines().nth(self.line?.checked_sub(1)?)
+    }
+}
+
+impl From<&Diagnostic> for Finding {
+    fn from(found: &Diagnostic) -> Self {
+        let Diagnostic { code, severity, entity, change, pointer, message, help } = found;
+        Self {
+            code: code.to_string(),
+            severity: match severity {
+                Severity::Error => Level::Error,
+                Severity::Warning => Level::Warning,
+            },
+            entity: entity.as_ref().map(ToString::to_string),
+            pointer: pointer.clone(),
+            message: message.clone(),
+            help: help.clone(),
+            place: None,
+            change: *change,
+        }
+    }
+}
+
+/// Also what a newer registry finds: its codes are shown as they are.
+impl From<&v1::Diagnostic> for Finding {
+    fn from(found: &v1::Diagnostic) -> Self {
+        let v1::Diagnostic { code, severity, entity, change, pointer, message, help } = found;
+        let is_warning = *severity == i32::from(v1::Severity::Warning);
+        Self {
+            code: code.clone(),
+            severity: if is_warning { Level::Warning } else { Level::Error },
+            entity: entity.as_ref().map(key_text),
+            pointer: pointer.clone(),
+            message: message.clone(),
+            help: help.clone(),
+            place: None,
+            change: change.and_then(|index| usize::try_from(index).ok()),
+        }
+    }
+}
+
+/// A key as text, whatever it holds.
+pub(crate) fn key_text(key: &v1::EntityKey) -> String {
+    let v1::EntityKey { kind, name, version } = key;
+    let kind = convert::kind(*kind).map_or("unknown", registry_core::Kind::as_str);
+    format!("{kind}/{name}@{version}")
+}
+
+/// Findings, errors first.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    pub(crate) fn new(mut findings: Vec<Finding>) -> Self {
+        findings.sort_by_key(|found| found.severity);
+        Self { findings }
+    }
+
+    pub(crate) fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.count(Level::Error) > 0
+    }
+
+    fn count(&self, level: Level) -> usize {
+        self.findings.iter().filter(|found| found.severity == level).count()
+    }
+
+    /// `2 errors, 1 warning`; nothing if there are none.
+    pub(crate) fn counts(&self) -> String {
+        let count = |level, one: &str| match self.count(level) {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            more => Some(format!("{more} {one}s")),
+        };
+        let counts = [count(Level::Error, "error"), count(Level::Warning, "warning")];
+        counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// All findings as text, with an empty line after each.
+    pub(crate) fn render(&self, style: Style) -> String {
+        self.findings.iter().map(|found| render::finding(found, style)).collect()
+    }
+}
