@@ -4,9 +4,10 @@
 
 use std::{future::Future, time::Duration};
 
+use registry_core::Revision;
 use registry_proto::v1::{
-    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
-    sync_service_client::SyncServiceClient,
+    self, history_service_client::HistoryServiceClient,
+    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
@@ -65,6 +66,12 @@ impl Client {
 
     pub(crate) fn sync(&self) -> SyncServiceClient<Channel> {
         SyncServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    /// The revision that the registry is at.
+    pub(crate) async fn head(&self) -> Result<Revision, Failure> {
+        let one = request(v1::ListRequest { page_size: 1, ..Default::default() });
+        Ok(Revision(self.answer(self.registry().list(one)).await?.revision))
     }
 
     /// Waits for the answer to one call.

@@ -71,16 +71,22 @@ fn show_findings(screen: Screen, report: &Report) {
     let _ = io::stderr().write_all(report.render(screen.errors).as_bytes());
 }
 
-/// Shows why a batch is refused, and gives the failure that says so.
+/// Shows why the registry refuses a batch, and gives the failure that says so.
 fn refused(screen: Screen, report: &Report) -> Failure {
+    let summary = format!("refused: {}; nothing was changed", report.counts());
+    rejected(screen, report, summary)
+}
+
+/// Shows findings with which a command ends, and gives the failure that sums them up.
+fn rejected(screen: Screen, report: &Report, summary: String) -> Failure {
     match screen.format {
         Format::Table => show_findings(screen, report),
         Format::Json => {
-            let shown = json!({ "committed": false, "diagnostics": report.findings() });
+            let shown = json!({ "accepted": false, "diagnostics": report.findings() });
             if let Err(failure) = screen.json(&shown) {
                 return failure;
             }
         }
     }
-    Failure::Rejected(format!("refused: {}; nothing was changed", report.counts()))
+    Failure::Rejected(summary)
 }

@@ -76,6 +76,16 @@ pub(crate) enum Failure {
     Answer(String),
 }
 
+/// The registry's reasons that pass.
+const TRANSIENT: [&str; 6] = [
+    "CONTENTION",
+    "DRAINING",
+    "OUTCOME_UNKNOWN",
+    "SLOW_READER",
+    "TOO_MANY_STREAMS",
+    "WRITE_QUEUE_FULL",
+];
+
 impl Failure {
     pub(crate) fn usage(reason: impl fmt::Display) -> Self {
         Self::Usage(reason.to_string())
@@ -93,6 +103,16 @@ impl Failure {
             Self::Unreachable { .. } => 3,
             Self::Server { .. } | Self::Answer(_) => 4,
         }
+    }
+
+    /// Whether the same request may succeed a little later.
+    pub(crate) fn is_transient(&self) -> bool {
+        let reason = match self {
+            Self::Unreachable { .. } => return true,
+            Self::Server { code: reason, .. } | Self::Refused { reason, .. } => reason,
+            _ => return false,
+        };
+        TRANSIENT.contains(&reason.as_str())
     }
 
     fn help(&self) -> Option<&'static str> {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use registry_core::{Catalog, Digest, Record, SealedCommit};
+use registry_core::{Catalog, Digest, Record, Revision, SealedCommit};
 use registry_proto::{
     convert::{self, Position},
     v1::{self, sync_request, sync_response},
@@ -68,14 +68,31 @@ impl Follower {
         let _ = self.requests.send(v1::SyncRequest { message }).await;
     }
 
-    /// Takes the whole snapshot with which a stream from nothing begins, and proves it.
-    pub(crate) async fn snapshot(&mut self) -> Result<Catalog, Failure> {
-        let begin = loop {
+    /// Follows a stream that was opened from nothing until the catalog is at this revision: a
+    /// snapshot, perhaps an old one, and the commits after it.
+    pub(crate) async fn catalog(&mut self, head: Revision) -> Result<Catalog, Failure> {
+        let mut catalog = self.snapshot().await?;
+        let missing = head.0.saturating_sub(catalog.revision().0);
+        let progress = Progress::bar("receiving", missing);
+        while catalog.revision() < head {
             match self.next_in_time().await? {
-                sync_response::Message::SnapshotBegin(begin) => break begin,
+                sync_response::Message::Delta(delta) => {
+                    let sealed = convert::sealed_commit(&catalog.chain(), delta);
+                    let sealed = sealed.map_err(Failure::answer)?;
+                    catalog.apply(&sealed).map_err(Failure::answer)?;
+                    progress.advance(1);
+                }
                 sync_response::Message::Progress(_) => {}
-                _ => return Err(Failure::answer("the stream does not begin with a snapshot")),
+                _ => return Err(Failure::answer("a second snapshot")),
             }
+        }
+        Ok(catalog)
+    }
+
+    /// Takes the snapshot with which a stream from nothing begins, and proves it.
+    async fn snapshot(&mut self) -> Result<Catalog, Failure> {
+        let sync_response::Message::SnapshotBegin(begin) = self.next_in_time().await? else {
+            return Err(Failure::answer("the stream does not begin with a snapshot"));
         };
         let v1::SnapshotBegin { position, entities } = begin;
         let position = read_position(position)?;

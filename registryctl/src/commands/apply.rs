@@ -37,6 +37,7 @@ enum Ending {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Outcome<'a> {
+    accepted: bool,
     revision: u64,
     committed: bool,
     dry_run: bool,
@@ -129,6 +130,7 @@ fn show_ending(screen: Screen, planned: &Planned, ending: &Ending) -> Result<(),
     };
     if screen.format == Format::Json {
         return screen.json(&Outcome {
+            accepted: true,
             revision,
             committed,
             dry_run: matches!(ending, Ending::DryRun),

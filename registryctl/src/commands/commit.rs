@@ -1,5 +1,5 @@
-//! One `Apply` call: tried again while the registry cannot be reached, under one request id, so
-//! that it is committed at most once.
+//! One `Apply` call: tried again when the connection breaks or the registry is too busy, under one
+//! request id, so that it is committed at most once.
 //!
 //! Deliberately absent: what is applied, and how the answer is shown.
 
@@ -45,7 +45,7 @@ pub(super) async fn apply(
     let mut wait = FIRST_WAIT;
     for _ in 1..ATTEMPTS {
         match attempt(client, wanted).await {
-            Err(Failure::Unreachable { .. }) => {}
+            Err(failure) if failure.is_transient() => {}
             ended => return ended,
         }
         sleep(wait).await;

@@ -1,4 +1,4 @@
-//! `export`: the whole registry as one registry-v2 file, received as a snapshot and proven.
+//! `export`: the whole registry as one registry-v2 file, received over the stream and proven.
 //!
 //! Deliberately absent: older revisions.
 
@@ -15,7 +15,8 @@ use crate::{cli::ExportArgs, failure::Failure, follow::Follower};
 
 pub(super) async fn run(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let catalog = Follower::open(&client, None).await?.snapshot().await?;
+    let head = client.head().await?;
+    let catalog = Follower::open(&client, None).await?.catalog(head).await?;
     let bytes = if args.plain { write(&catalog) } else { write_export(&catalog) };
     let Some(path) = &args.out else { return session.screen.bytes(&bytes) };
     replace(path, &bytes).map_err(|e| Failure::File {

@@ -12,7 +12,7 @@ use registry_core::{
 use registry_proto::convert;
 use serde::Serialize;
 
-use super::{Session, refused, show_findings};
+use super::{Session, rejected, show_findings};
 use crate::{
     batch::Batch,
     cli::{Format, ValidateArgs},
@@ -26,7 +26,7 @@ use crate::{
 /// The result for scripts.
 #[derive(Serialize)]
 struct Outcome<'a> {
-    valid: bool,
+    accepted: bool,
     plan: &'a Plan,
     diagnostics: &'a [Finding],
 }
@@ -41,7 +41,7 @@ pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure>
     let planned = rules::plan(&catalog, batch.proposals());
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
-        return Err(refused(screen, &report));
+        return Err(rejected(screen, &report, format!("not valid: {}", report.counts())));
     }
     let plan = Plan::new(convert::plan(batch.proposals(), &planned));
     show(screen, &plan, &report)
@@ -49,7 +49,7 @@ pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure>
 
 fn show(screen: Screen, plan: &Plan, report: &Report) -> Result<(), Failure> {
     if screen.format == Format::Json {
-        return screen.json(&Outcome { valid: true, plan, diagnostics: report.findings() });
+        return screen.json(&Outcome { accepted: true, plan, diagnostics: report.findings() });
     }
     show_findings(screen, report);
     let counts = report.counts();
@@ -80,7 +80,7 @@ fn catalog_of_file(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
     let planned = rules::plan(&catalog, batch.proposals());
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
-        return Err(refused(screen, &report));
+        return Err(rejected(screen, &report, format!("not valid: {}", report.counts())));
     }
     let commit = Commit {
         revision: catalog.revision().next(),

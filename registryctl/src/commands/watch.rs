@@ -30,16 +30,22 @@ const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(session: &Session, args: &WatchArgs) -> Result<(), Failure> {
     let mut client = session.connect().await?;
-    let mut watch = Watch { session, position: None, printed: args.since };
+    let printed = match args.since {
+        Some(since) => since,
+        None => client.head().await?.0,
+    };
+    let mut watch = Watch { session, position: None, printed };
     let mut wait = FIRST_WAIT;
     loop {
         let before = watch.position.clone();
         let Err(failure) = watch.follow(&client).await else { return Ok(()) };
-        let Failure::Unreachable { reason, .. } = &failure else { return Err(failure) };
+        if !failure.is_transient() {
+            return Err(failure);
+        }
         if watch.position != before {
             wait = FIRST_WAIT;
         }
-        let notice = format!("lost the registry: {reason}; trying again in {wait:?}");
+        let notice = format!("{failure}; trying again in {wait:?}");
         let notice = session.screen.errors.paint(Paint::Careful, printable(&notice));
         let _ = writeln!(io::stderr(), "{notice}");
         sleep(wait).await;
@@ -58,7 +64,7 @@ struct Watch<'a> {
     /// What the stream has proven.
     position: Option<Position>,
     /// The last revision that was printed, or after which printing begins.
-    printed: Option<u64>,
+    printed: u64,
 }
 
 impl Watch<'_> {
@@ -90,15 +96,16 @@ impl Watch<'_> {
     /// Prints what lies between the last printed revision and a snapshot.
     async fn catch_up(&mut self, client: &Client, position: Position) -> Result<(), Failure> {
         let head = position.revision.0;
-        if let Some(printed) = self.printed.filter(|printed| *printed < head) {
-            let wanted = v1::ListCommitsRequest { after_revision: printed, ..Default::default() };
+        if self.printed < head {
+            let after_revision = self.printed;
+            let wanted = v1::ListCommitsRequest { after_revision, ..Default::default() };
             for commit in log::fetch(client, wanted, usize::MAX).await? {
                 if commit.revision <= head {
                     self.print(&commit)?;
                 }
             }
+            self.printed = head;
         }
-        self.printed = Some(head);
         self.position = Some(position);
         Ok(())
     }
@@ -108,7 +115,11 @@ impl Watch<'_> {
             return Err(Failure::answer("a commit comes before any snapshot"));
         };
         let sealed: SealedCommit = follow::advance(position, delta)?;
-        self.printed = Some(sealed.revision().0);
+        let revision = sealed.revision().0;
+        if revision <= self.printed {
+            return Ok(());
+        }
+        self.printed = revision;
         self.print(&CommitView::from(v1::Commit::from(&sealed)))
     }
 
