@@ -12,7 +12,7 @@ CREATE TABLE registry (
     only_row      INTEGER NOT NULL DEFAULT 1,
     CONSTRAINT registry_pkey PRIMARY KEY (only_row),
     CONSTRAINT registry_has_one_row CHECK (only_row = 1)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 -- The last commit.
 CREATE TABLE head (
@@ -21,7 +21,7 @@ CREATE TABLE head (
     only_row INTEGER NOT NULL DEFAULT 1,
     CONSTRAINT head_pkey PRIMARY KEY (only_row),
     CONSTRAINT head_has_one_row CHECK (only_row = 1)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 -- The log. `canonical` is what `chain` covers; the other columns repeat it for reading.
 CREATE TABLE commits (

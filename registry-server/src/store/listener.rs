@@ -30,24 +30,22 @@ impl Listener {
     }
 
     /// Returns when there may be new commits: after an append by anybody, and after the connection
-    /// was lost, since something may have been missed then. An error says that the database cannot
-    /// be reached; wait again after a pause. On SQLite it never returns: nobody else writes. In
-    /// any case, also look at the log every few seconds.
+    /// was lost and made again, since something may have been missed between. An error says that
+    /// the database cannot be reached; wait again after a pause. On SQLite it never returns: nobody
+    /// else writes. In any case, also look at the log every few seconds.
     pub async fn wait(&mut self) -> Result<(), Error> {
         let Source::Postgres { store, connection } = &mut self.0 else { return pending().await };
-        let Some(listener) = connection else {
-            let fresh = store.listen().await.map_err(|e| store.explain(&e))?;
-            *connection = Some(Box::new(fresh));
-            return Ok(());
-        };
-        match listener.try_recv().await {
+        if let Some(listener) = connection
+            && let Ok(Some(_)) = listener.try_recv().await
+        {
             // One look at the log serves all that has been announced.
-            Ok(Some(_)) => while listener.next_buffered().is_some() {},
-            // Lost, and found again.
-            Ok(None) => {}
-            // Lost.
-            Err(_) => *connection = None,
+            while listener.next_buffered().is_some() {}
+            return Ok(());
         }
+        // Dropped first, so that a wait that is cancelled here connects anew as well.
+        *connection = None;
+        let fresh = store.listen().await.map_err(|e| store.explain(&e))?;
+        *connection = Some(Box::new(fresh));
         Ok(())
     }
 }

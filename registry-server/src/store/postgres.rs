@@ -21,7 +21,7 @@ use super::{
 };
 
 /// How long an operation waits for a connection.
-const ACQUIRE: Duration = Duration::from_secs(5);
+const ACQUIRE: Duration = Duration::from_secs(3);
 /// A connection that rested longer is tried before it is used.
 const RESTED: Duration = Duration::from_secs(1);
 const CONNECTIONS: u32 = 8;
@@ -90,6 +90,7 @@ impl PostgresStore {
             .max_lifetime(None);
         let pool = options.connect_with((*self.options).clone()).await?;
         let mut listener = PgListener::connect_with(&pool).await?;
+        listener.eager_reconnect(false);
         listener.listen(CHANNEL).await?;
         Ok(listener)
     }

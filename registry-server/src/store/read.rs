@@ -166,10 +166,9 @@ pub(super) async fn commit(
     registry: &RegistryId,
     wanted: Revision,
 ) -> Result<Option<StoredCommit>, Error> {
-    let after = Revision(wanted.0.saturating_sub(1));
     let query = CommitQuery {
-        after: Some(after),
-        before: Some(wanted.next()),
+        after: Some(Revision(wanted.0.saturating_sub(1))),
+        before: Some(Revision(wanted.0.saturating_add(1))),
         author: None,
         order: Order::OldestFirst,
         limit: 1,

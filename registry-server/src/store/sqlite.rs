@@ -6,7 +6,12 @@
 mod append;
 mod refusal;
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use registry_core::RegistryId;
 use sqlx::{
@@ -43,19 +48,11 @@ impl SqliteStore {
             .filename(path)
             .create_if_missing(true)
             .foreign_keys(true)
-            .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY)
             .pragma("cache_size", CACHE);
-        let unopened = |e: sqlx::Error| refusal::explain_open(&name, &e);
-        let mut connection = SqliteConnection::connect_with(&options).await.map_err(unopened)?;
-        let registry = schema::prepare::<Sqlite>(&mut connection, &schema::SQLITE, &name)
-            .await
-            .map_err(|unprepared| match unprepared {
-                Unprepared::Driver(error) => unopened(error),
-                Unprepared::Store(error) => error,
-            })?;
-        connection.close().await.map_err(unopened)?;
+        let registry = prepare(&options, &name).await?;
+        let options = options.journal_mode(SqliteJournalMode::Wal);
         let pool = || {
             PoolOptions::new()
                 .acquire_timeout(ACQUIRE)
@@ -86,6 +83,37 @@ impl SqliteStore {
 
     pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
         refusal::explain(&self.name, error)
+    }
+}
+
+/// Makes the file ours in one transaction, so that whoever else opens it waits for all of it. Only
+/// then is it switched to WAL: a file of something else stays as it is.
+async fn prepare(options: &SqliteConnectOptions, name: &str) -> Result<RegistryId, Error> {
+    let unopened = |e: sqlx::Error| refusal::explain_open(name, &e);
+    let mut connection = SqliteConnection::connect_with(options).await.map_err(unopened)?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(unopened)?;
+    let registry = schema::prepare::<Sqlite>(&mut transaction, &schema::SQLITE, name)
+        .await
+        .map_err(|unprepared| match unprepared {
+            Unprepared::Driver(error) => unopened(error),
+            Unprepared::Store(error) => error,
+        })?;
+    transaction.commit().await.map_err(unopened)?;
+    switch_to_wal(&mut connection).await.map_err(unopened)?;
+    connection.close().await.map_err(unopened)?;
+    Ok(registry)
+}
+
+/// SQLite does not wait here, however long its time-out is, while somebody else has the file open.
+async fn switch_to_wal(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    let deadline = Instant::now() + BUSY;
+    loop {
+        match sqlx::query("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
+            Err(error) if refusal::is_busy(&error) && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            switched => return switched.map(drop),
+        }
     }
 }
 

@@ -109,9 +109,7 @@ impl PrivateCluster {
         let processes = processes(self.server.id());
         signal("KILL", &processes);
         self.server.wait().expect("a child can be awaited");
-        await_that("the backends end", || {
-            processes.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
-        });
+        await_that("the backends end", || !processes.iter().copied().any(is_running));
     }
 
     /// Starts the cluster again after [`PrivateCluster::kill_9`]; waits until it has recovered.
@@ -231,6 +229,12 @@ fn processes(parent: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").expect("this is Linux");
     let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     std::iter::once(parent).chain(pids.filter(is_child)).collect()
+}
+
+/// Neither gone nor dead and waiting to be reaped.
+fn is_running(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains("Z (zombie)"))
 }
 
 fn signal(name: &str, pids: &[u32]) {

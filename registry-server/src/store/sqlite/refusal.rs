@@ -19,6 +19,11 @@ fn code(error: &sqlx::Error) -> Option<i32> {
     Some(extended & 0xff)
 }
 
+/// Whether somebody else holds a lock.
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+    code(error) == Some(BUSY)
+}
+
 /// A failure of an open database.
 pub(super) fn explain(database: &str, error: &sqlx::Error) -> Error {
     let (database, detail) = (database.to_owned(), error.to_string());

@@ -1,0 +1,213 @@
+//! What is appended, what is refused, and that nothing is half done.
+
+use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
+use registry_server::store::{AppendError, Error, Store};
+
+use crate::{
+    fixture::Fixture,
+    log::{Draft, Log, key},
+};
+
+/// Every commit of the store, in pages.
+pub(crate) async fn whole_log(store: &Store, page: usize) -> Vec<SealedCommit> {
+    let mut position = (Revision(0), ChainHash::genesis(store.registry()));
+    let mut commits: Vec<SealedCommit> = Vec::new();
+    loop {
+        let more = store.commits_after(position, page).await.unwrap();
+        let Some(last) = more.last() else { return commits };
+        position = (last.revision(), last.chain());
+        commits.extend(more);
+    }
+}
+
+/// The store holds exactly this log, and the state is its fold.
+pub(crate) async fn assert_holds(store: &Store, log: &Log) {
+    let loaded = store.load().await.unwrap();
+    assert_eq!(loaded.digest(), log.catalog.digest());
+    assert!(loaded == log.catalog);
+    assert!(whole_log(store, 1_000).await == log.commits);
+}
+
+pub(crate) async fn an_empty_store_is_the_empty_registry(fixture: &Fixture) {
+    let store = fixture.open().await;
+    assert!(store.load().await.unwrap() == Catalog::empty(store.registry().clone()));
+    assert_holds(&store, &Log::new(&store)).await;
+    store.check().await.unwrap();
+    store.append(Revision(0), &[]).await.unwrap();
+    assert_holds(&store, &Log::new(&store)).await;
+}
+
+pub(crate) async fn what_is_loaded_is_the_fold_of_the_log(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    let drafts = [
+        Draft::new().register("B", "1.0.0").register("A", "1.10.0").register("A", "1.2.0"),
+        Draft::new().by("bob").deprecate("A", "1.2.0", "use 1.10.0").register("C", "1.0.0"),
+        Draft::new().retire("A", "1.2.0").restore("A", "1.2.0").retire("B", "1.0.0"),
+        // Registered and changed in one commit.
+        Draft::new().register("D", "2.0.0-rc.1+b").deprecate("D", "2.0.0-rc.1+b", "too new"),
+        Draft::new().restore("B", "1.0.0"),
+    ];
+    for draft in drafts.clone() {
+        log.append(&store, draft).await;
+        assert_holds(&store, &log).await;
+    }
+    // The same log in one append is the same store.
+    let another = fixture.another().await;
+    let other = another.open().await;
+    let mut at_once = Log::new(&other);
+    for draft in drafts {
+        at_once.commit(draft);
+    }
+    other.append(Revision(0), &at_once.commits).await.unwrap();
+    assert_holds(&other, &at_once).await;
+    drop(store);
+    assert_holds(&fixture.open().await, &log).await;
+}
+
+pub(crate) async fn everything_comes_back_byte_for_byte(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    let sealed = log.append(&store, Draft::new().register("A", "1.0.0").request("r 1 ü")).await;
+    let position = (Revision(0), ChainHash::genesis(store.registry()));
+    let read = store.commits_after(position, 10).await.unwrap().remove(0);
+    assert_eq!(read.bytes(), sealed.bytes());
+    assert_eq!(read.chain(), sealed.chain());
+    assert_eq!(read.documents()[0].bytes(), sealed.documents()[0].bytes());
+    let loaded = store.load().await.unwrap();
+    let record = loaded.find(&key("A", "1.0.0")).unwrap();
+    assert_eq!(record.document.bytes(), sealed.documents()[0].bytes());
+    assert_eq!(record.registered_at, sealed.commit().committed_at);
+}
+
+pub(crate) async fn a_wrong_head_is_a_conflict_and_writes_nothing(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    let behind = log.clone();
+    log.append(&store, Draft::new().register("B", "1.0.0")).await;
+    let late = behind.seal(Draft::new().register("C", "1.0.0"));
+    let error = store.append(behind.catalog.revision(), &[late]).await.unwrap_err();
+    assert_eq!(error, AppendError::Conflict { head: Revision(2) });
+    let mut ahead = log.clone();
+    ahead.commit(Draft::new().register("D", "1.0.0"));
+    let early = ahead.seal(Draft::new().register("E", "1.0.0"));
+    let error = store.append(ahead.catalog.revision(), &[early]).await.unwrap_err();
+    assert_eq!(error, AppendError::Conflict { head: Revision(2) });
+    assert_holds(&store, &log).await;
+}
+
+/// As when a database was set back to a backup and then moved on without this server.
+pub(crate) async fn a_commit_of_another_history_is_refused(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    let mut other = log.clone();
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    other.commit(Draft::new().register("B", "1.0.0"));
+    let foreign = other.commit(Draft::new().register("C", "1.0.0"));
+    let error = store.append(Revision(1), &[foreign]).await.unwrap_err();
+    let AppendError::Store(Error::Corrupt { what, .. }) = &error else { panic!("{error}") };
+    assert_eq!(what, "the table head");
+    assert_holds(&store, &log).await;
+}
+
+pub(crate) async fn commits_that_do_not_follow_on_each_other_are_refused(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    let untouched = log.clone();
+    for name in ["A", "B", "C"] {
+        log.commit(Draft::new().register(name, "1.0.0"));
+    }
+    let mut unchained = untouched.clone();
+    unchained.commit(Draft::new().register("X", "1.0.0"));
+    let [a, b, c] = &log.commits[..] else { panic!("three commits") };
+    let x = &unchained.commits[0];
+    for torn in [vec![a.clone(), c.clone()], vec![b.clone()], vec![x.clone(), b.clone()]] {
+        let error = store.append(Revision(0), &torn).await.unwrap_err();
+        assert!(matches!(error, AppendError::Store(Error::Refused { .. })), "{error}");
+    }
+    assert_holds(&store, &untouched).await;
+}
+
+pub(crate) async fn a_change_of_what_does_not_exist_is_refused(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let log = Log::new(&store);
+    let sealed = log.seal(Draft::new().register("A", "1.0.0").retire("Ghost", "1.0.0"));
+    let error = store.append(Revision(0), &[sealed]).await.unwrap_err();
+    assert!(matches!(error, AppendError::Store(Error::Refused { .. })), "{error}");
+    let twice = log.seal(Draft::new().register("A", "1.0.0").register("A", "1.0.0"));
+    let error = store.append(Revision(0), &[twice]).await.unwrap_err();
+    assert!(matches!(error, AppendError::Store(Error::Refused { .. })), "{error}");
+    assert_holds(&store, &log).await;
+}
+
+pub(crate) async fn a_request_id_is_used_once(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0").request("r1")).await;
+    log.append(&store, Draft::new().register("B", "1.0.0")).await;
+    log.append(&store, Draft::new().register("C", "1.0.0")).await;
+    let again = log.seal(Draft::new().register("D", "1.0.0").request("r1"));
+    let taken = |id: &str, revision| AppendError::RequestIdTaken {
+        request_id: id.to_owned(),
+        revision: Revision(revision),
+    };
+    assert_eq!(store.append(Revision(3), &[again]).await.unwrap_err(), taken("r1", 1));
+    let mut twice = log.clone();
+    twice.commit(Draft::new().register("D", "1.0.0").request("r2"));
+    twice.commit(Draft::new().register("E", "1.0.0").request("r2"));
+    let batch = &twice.commits[3..];
+    assert_eq!(store.append(Revision(3), batch).await.unwrap_err(), taken("r2", 4));
+    assert_holds(&store, &log).await;
+    log.append(&store, Draft::new().register("D", "1.0.0").request("r2")).await;
+    assert_holds(&store, &log).await;
+}
+
+pub(crate) async fn two_writers_lose_nothing_and_tear_nothing(fixture: &Fixture) {
+    const EACH: usize = 60;
+    let stores = [fixture.open().await, fixture.open().await];
+    let writers = ["Left", "Right"].into_iter().zip(stores.clone()).map(|(side, store)| {
+        tokio::spawn(async move {
+            let (mut log, mut conflicts) = (Log::new(&store), 0);
+            for i in 0..EACH {
+                conflicts += insist(&store, &mut log, &format!("{side}{i}")).await;
+            }
+            conflicts
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let mut conflicts = 0;
+    for writer in writers {
+        conflicts += writer.await.unwrap();
+    }
+    let commits = whole_log(&stores[0], 7).await;
+    assert_eq!(commits.len(), 2 * EACH, "none lost, none twice ({conflicts} conflicts)");
+    let mut fold = Catalog::empty(stores[0].registry().clone());
+    for commit in &commits {
+        fold.apply(commit).unwrap();
+    }
+    assert!(stores[1].load().await.unwrap() == fold);
+    assert_eq!(fold.len(), 2 * EACH);
+}
+
+/// Appends as a registrar does: after a conflict it reads what it missed and tries again.
+async fn insist(store: &Store, log: &mut Log, name: &str) -> usize {
+    for conflicts in 0.. {
+        let sealed = log.seal(Draft::new().register(name, "1.0.0"));
+        match store.append(log.catalog.revision(), std::slice::from_ref(&sealed)).await {
+            Ok(()) => {
+                log.catalog.apply(&sealed).unwrap();
+                return conflicts;
+            }
+            Err(AppendError::Conflict { head }) => {
+                assert!(head > log.catalog.revision());
+                let position = (log.catalog.revision(), log.catalog.chain());
+                for missed in store.commits_after(position, 100).await.unwrap() {
+                    log.catalog.apply(&missed).unwrap();
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    unreachable!("it tries until it succeeds")
+}

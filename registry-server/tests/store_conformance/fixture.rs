@@ -1,0 +1,93 @@
+//! A database for one test, and a console to it for what the store itself would never do.
+//!
+//! Deliberately absent: anything that the tests could do through the store.
+
+use std::path::PathBuf;
+
+use acceptance::postgres::{TestDatabase, database};
+use registry_server::store::{DatabaseUrl, Error, Store};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, SqliteConnection,
+    sqlite::SqliteConnectOptions,
+};
+use tempfile::TempDir;
+
+/// An empty database.
+pub(crate) enum Fixture {
+    Sqlite(TempDir),
+    Postgres(TestDatabase),
+}
+
+impl Fixture {
+    pub(crate) fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        Self::Postgres(database().await)
+    }
+
+    /// Another empty database of the same sort.
+    pub(crate) async fn another(&self) -> Self {
+        match self {
+            Self::Sqlite(_) => Self::sqlite(),
+            Self::Postgres(_) => Self::postgres().await,
+        }
+    }
+
+    pub(crate) fn url(&self) -> DatabaseUrl {
+        match self {
+            Self::Sqlite(_) => DatabaseUrl::sqlite(self.file()),
+            Self::Postgres(database) => database.url().parse().unwrap(),
+        }
+    }
+
+    /// The SQLite file.
+    pub(crate) fn file(&self) -> PathBuf {
+        match self {
+            Self::Sqlite(dir) => dir.path().join("registry.db"),
+            Self::Postgres(_) => panic!("a Postgres database is no file"),
+        }
+    }
+
+    pub(crate) async fn open(&self) -> Store {
+        self.try_open().await.unwrap()
+    }
+
+    pub(crate) async fn try_open(&self) -> Result<Store, Error> {
+        Store::open(&self.url()).await
+    }
+
+    /// Runs statements as somebody with a console would, past every foreign key.
+    pub(crate) async fn execute(&self, sql: &str) {
+        match self {
+            Self::Sqlite(_) => {
+                let sql = AssertSqlSafe(sql.to_owned());
+                sqlx::raw_sql(sql).execute(&mut self.sqlite_console().await).await.unwrap();
+            }
+            Self::Postgres(database) => {
+                let mut console = PgConnection::connect(database.url()).await.unwrap();
+                let sql = format!("SET session_replication_role = replica; {sql}");
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut console).await.unwrap();
+            }
+        }
+    }
+
+    /// One number that a query gives.
+    pub(crate) async fn number(&self, sql: &'static str) -> i64 {
+        match self {
+            Self::Sqlite(_) => {
+                sqlx::query_scalar(sql).fetch_one(&mut self.sqlite_console().await).await.unwrap()
+            }
+            Self::Postgres(database) => {
+                let mut console = PgConnection::connect(database.url()).await.unwrap();
+                sqlx::query_scalar(sql).fetch_one(&mut console).await.unwrap()
+            }
+        }
+    }
+
+    async fn sqlite_console(&self) -> SqliteConnection {
+        let options = SqliteConnectOptions::new().filename(self.file()).create_if_missing(true);
+        options.foreign_keys(false).connect().await.unwrap()
+    }
+}

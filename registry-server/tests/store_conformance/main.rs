@@ -1,0 +1,71 @@
+//! One suite for both stores: whatever holds for SQLite holds for Postgres, and what only one of
+//! them can do has a test of its own.
+//!
+//! Deliberately absent: the server around the store; the acceptance tests have that.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics says where")]
+
+mod append;
+mod bulk;
+mod fixture;
+mod log;
+mod open;
+mod postgres_faults;
+mod postgres_only;
+mod read;
+mod sqlite_only;
+mod tamper;
+
+use fixture::Fixture;
+
+/// Runs each case once for every store.
+macro_rules! conformance {
+    ($($module:ident::$case:ident,)*) => {
+        mod sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    crate::$module::$case(&crate::Fixture::sqlite()).await;
+                }
+            )*
+        }
+
+        mod postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    crate::$module::$case(&crate::Fixture::postgres().await).await;
+                }
+            )*
+        }
+    };
+}
+
+conformance! {
+    append::an_empty_store_is_the_empty_registry,
+    append::what_is_loaded_is_the_fold_of_the_log,
+    append::everything_comes_back_byte_for_byte,
+    append::a_wrong_head_is_a_conflict_and_writes_nothing,
+    append::a_commit_of_another_history_is_refused,
+    append::commits_that_do_not_follow_on_each_other_are_refused,
+    append::a_change_of_what_does_not_exist_is_refused,
+    append::a_request_id_is_used_once,
+    append::two_writers_lose_nothing_and_tear_nothing,
+    bulk::five_thousand_changes_are_one_commit,
+    bulk::many_commits_go_in_one_append,
+    bulk::pages_end_early_where_commits_are_big,
+    read::commits_are_read_in_pages_and_proved,
+    read::one_commit_is_found_by_revision_and_by_request,
+    read::commits_are_listed_in_both_orders_and_filtered,
+    read::the_history_of_a_name_is_complete_and_paged,
+    tamper::an_edited_entity_is_named,
+    tamper::an_edited_log_is_named,
+    tamper::an_edited_head_is_found,
+    open::the_registry_keeps_its_identity,
+    open::several_may_create_it_at_once,
+    open::an_interrupted_creation_is_finished,
+    open::a_database_that_needs_a_newer_program_is_refused,
+    open::an_expanded_database_is_still_opened,
+    open::an_edited_migration_is_found,
+    open::a_database_of_something_else_is_left_alone,
+}

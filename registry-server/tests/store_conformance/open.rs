@@ -1,0 +1,95 @@
+//! Opening databases: new, ours, somebody else's, of another time.
+
+use registry_server::store::Error;
+
+use crate::{
+    append::assert_holds,
+    fixture::Fixture,
+    log::{Draft, Log},
+};
+
+pub(crate) async fn the_registry_keeps_its_identity(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    let again = fixture.open().await;
+    assert_eq!(again.registry(), store.registry());
+    assert_holds(&again, &log).await;
+    let another = fixture.another().await;
+    assert_ne!(another.open().await.registry(), store.registry());
+}
+
+pub(crate) async fn several_may_create_it_at_once(fixture: &Fixture) {
+    let opening = (0..6).map(|_| {
+        let url = fixture.url();
+        tokio::spawn(async move { registry_server::store::Store::open(&url).await.unwrap() })
+    });
+    let opening: Vec<_> = opening.collect();
+    let mut stores = Vec::new();
+    for one in opening {
+        stores.push(one.await.unwrap());
+    }
+    assert!(stores.iter().all(|store| store.registry() == stores[0].registry()));
+    let mut log = Log::new(&stores[0]);
+    log.append(&stores[5], Draft::new().register("A", "1.0.0")).await;
+    assert_holds(&stores[3], &log).await;
+}
+
+/// The program ended after the tables were made, before the registry had its id.
+pub(crate) async fn an_interrupted_creation_is_finished(fixture: &Fixture) {
+    drop(fixture.open().await);
+    fixture.execute("DELETE FROM head; DELETE FROM registry").await;
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    assert_holds(&store, &log).await;
+}
+
+pub(crate) async fn a_database_that_needs_a_newer_program_is_refused(fixture: &Fixture) {
+    drop(fixture.open().await);
+    fixture.execute("UPDATE registry SET needs_version = 99").await;
+    let error = fixture.try_open().await.unwrap_err();
+    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 1, .. }), "{error}");
+    assert!(error.to_string().contains("run a newer registry-server"), "{error}");
+}
+
+/// A newer program added something that this one need not know.
+pub(crate) async fn an_expanded_database_is_still_opened(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    fixture
+        .execute(
+            "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+             SELECT 2, 'later', success, checksum, 1 FROM _sqlx_migrations WHERE version = 1;
+             ALTER TABLE entities ADD COLUMN later text;
+             CREATE TABLE later (id bigint)",
+        )
+        .await;
+    let again = fixture.open().await;
+    log.append(&again, Draft::new().register("A", "1.0.0")).await;
+    assert_holds(&again, &log).await;
+}
+
+pub(crate) async fn an_edited_migration_is_found(fixture: &Fixture) {
+    drop(fixture.open().await);
+    let other = match fixture {
+        Fixture::Sqlite(_) => "X'00'",
+        Fixture::Postgres(_) => "'\\x00'",
+    };
+    fixture.execute(&format!("UPDATE _sqlx_migrations SET checksum = {other}")).await;
+    let error = fixture.try_open().await.unwrap_err();
+    let expected = "migration 1 was previously applied but has been modified";
+    assert!(matches!(&error, Error::Corrupt { detail, .. } if detail == expected), "{error}");
+}
+
+pub(crate) async fn a_database_of_something_else_is_left_alone(fixture: &Fixture) {
+    fixture.execute("CREATE TABLE customers (id bigint); CREATE TABLE head (id bigint)").await;
+    let error = fixture.try_open().await.unwrap_err();
+    let Error::NotOurs { found, .. } = &error else { panic!("{error}") };
+    assert_eq!(found, "the tables customers, head");
+    let tables = match fixture {
+        Fixture::Sqlite(_) => "SELECT count(*) FROM sqlite_schema WHERE type = 'table'",
+        Fixture::Postgres(_) => "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'",
+    };
+    assert_eq!(fixture.number(tables).await, 2, "nothing was added");
+}

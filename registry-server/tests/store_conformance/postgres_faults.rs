@@ -1,0 +1,106 @@
+//! Postgres connections and servers that die, hang and come back.
+
+use std::time::{Duration, Instant};
+
+use acceptance::postgres::PrivateCluster;
+use registry_server::store::{AppendError, Error, Store};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    append::{assert_holds, whole_log},
+    fixture::Fixture,
+    log::{Draft, Log},
+};
+
+const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                         WHERE datname = current_database() AND pid <> pg_backend_pid()";
+
+/// Appends until it is done, as a registrar whose database comes and goes; counts the failures.
+async fn insist(store: &Store, log: &mut Log, draft: &Draft) -> usize {
+    let expected = log.catalog.revision();
+    let sealed = log.commit(draft.clone());
+    for failures in 0..500 {
+        match store.append(expected, std::slice::from_ref(&sealed)).await {
+            Ok(()) => return failures,
+            // It had been stored before the connection broke.
+            Err(AppendError::Conflict { head }) if head == sealed.revision() && failures > 0 => {
+                return failures;
+            }
+            Err(AppendError::Store(Error::Unavailable { .. })) => {
+                sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the database never came back")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminated_connection_is_unavailable_and_then_replaced() {
+    let fixture = Fixture::postgres().await;
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    let mut failures = 0;
+    for i in 0..10 {
+        failures +=
+            insist(&store, &mut log, &Draft::new().register(&format!("S{i}"), "1.0.0")).await;
+        fixture.execute(TERMINATE).await;
+    }
+    assert!(failures > 0, "a dead connection was noticed");
+    while store.check().await.is_err() {
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert_holds(&store, &log).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_that_lost_its_connection_wakes_and_listens_again() {
+    let fixture = Fixture::postgres().await;
+    let store = fixture.open().await;
+    let mut listener = store.listener().await.unwrap();
+    let mut log = Log::new(&store);
+    for i in 0..3 {
+        fixture.execute(TERMINATE).await;
+        timeout(Duration::from_secs(5), listener.wait()).await.expect("woken").unwrap();
+        // What it woke for may take more than one wake; then it is quiet.
+        while let Ok(woken) = timeout(Duration::from_millis(300), listener.wait()).await {
+            woken.unwrap();
+        }
+        insist(&store, &mut log, &Draft::new().register(&format!("S{i}"), "1.0.0")).await;
+        timeout(Duration::from_secs(5), listener.wait()).await.expect("still listens").unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_or_is_killed_loses_nothing_acknowledged() {
+    let mut cluster = PrivateCluster::durable().await;
+    let url = cluster.create_database("store").await;
+    let store = Store::open(&url.parse().unwrap()).await.unwrap();
+    let mut listener = store.listener().await.unwrap();
+    let mut log = Log::new(&store);
+    for i in 0..20 {
+        insist(&store, &mut log, &Draft::new().register(&format!("Before{i}"), "1.0.0")).await;
+    }
+
+    cluster.pause();
+    let begin = Instant::now();
+    let error = store.check().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(3), "a probe is not held up");
+    cluster.resume();
+    insist(&store, &mut log, &Draft::new().register("Resumed", "1.0.0")).await;
+
+    cluster.kill_9().await;
+    let sealed = log.seal(Draft::new().register("Dead", "1.0.0"));
+    let error = store.append(log.catalog.revision(), &[sealed]).await.unwrap_err();
+    assert!(matches!(error, AppendError::Store(Error::Unavailable { .. })), "{error}");
+    let lost = timeout(Duration::from_secs(30), async { while listener.wait().await.is_ok() {} });
+    lost.await.expect("the listener says that the database is gone");
+    cluster.restart().await;
+    insist(&store, &mut log, &Draft::new().register("After", "1.0.0")).await;
+    assert_holds(&store, &log).await;
+    assert_eq!(whole_log(&store, 5).await.len(), 22);
+    while listener.wait().await.is_err() {
+        sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,152 @@
+//! What only Postgres has: several servers, visibility, notifications, roles.
+
+use std::time::Duration;
+
+use registry_core::Revision;
+use registry_server::store::{AppendError, DatabaseUrl, Error, Store};
+use sqlx::{Connection as _, PgConnection};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    append::assert_holds,
+    fixture::Fixture,
+    log::{Draft, Log},
+};
+
+async fn console(fixture: &Fixture) -> PgConnection {
+    let Fixture::Postgres(database) = fixture else { panic!("Postgres only") };
+    PgConnection::connect(database.url()).await.unwrap()
+}
+
+/// A transaction that has taken its revision and is held open hides nothing from a reader that
+/// asks "what is after r?": the next writer waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_held_open_loses_nothing() {
+    let fixture = Fixture::postgres().await;
+    let [slow, fast, reader] = [fixture.open().await, fixture.open().await, fixture.open().await];
+    // Every append halts after it has moved the head, while somebody holds lock 42.
+    fixture
+        .execute(
+            "CREATE FUNCTION halt() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN new; END $$;
+             CREATE TRIGGER halt BEFORE INSERT ON changes FOR EACH ROW EXECUTE FUNCTION halt()",
+        )
+        .await;
+    let mut gate = console(&fixture).await;
+    sqlx::query("SELECT pg_advisory_lock(42)").execute(&mut gate).await.unwrap();
+    let mut log = Log::new(&slow);
+    let rival = log.seal(Draft::new().register("Rival", "1.0.0"));
+    let first = log.commit(Draft::new().register("First", "1.0.0"));
+    let held = tokio::spawn(async move { slow.append(Revision(0), &[first]).await });
+    sleep(Duration::from_millis(300)).await;
+    let racing = tokio::spawn({
+        let fast = fast.clone();
+        async move { fast.append(Revision(0), &[rival]).await }
+    });
+    sleep(Duration::from_millis(300)).await;
+    assert!(!held.is_finished() && !racing.is_finished(), "both are under way");
+    let genesis = (Revision(0), registry_core::ChainHash::genesis(reader.registry()));
+    assert!(reader.commits_after(genesis, 10).await.unwrap().is_empty(), "neither is visible");
+    sqlx::query("SELECT pg_advisory_unlock(42)").execute(&mut gate).await.unwrap();
+    held.await.unwrap().unwrap();
+    assert_eq!(racing.await.unwrap().unwrap_err(), AppendError::Conflict { head: Revision(1) });
+    log.append(&fast, Draft::new().register("Rival", "1.0.0")).await;
+    assert_holds(&reader, &log).await;
+}
+
+/// The positive control: numbers from a sequence, and a reader that remembers the last one. The
+/// same situation, and it does lose a commit.
+#[tokio::test]
+async fn a_naive_sequence_does_lose_a_commit() {
+    let fixture = Fixture::postgres().await;
+    let [mut slow, mut fast, mut reader] =
+        [console(&fixture).await, console(&fixture).await, console(&fixture).await];
+    fixture.execute("CREATE TABLE naive (revision bigserial PRIMARY KEY, name text)").await;
+    let insert = "INSERT INTO naive (name) VALUES ($1)";
+    let mut held = slow.begin().await.unwrap();
+    sqlx::query(insert).bind("first").execute(&mut *held).await.unwrap();
+    sqlx::query(insert).bind("rival").execute(&mut fast).await.unwrap();
+    let mut seen: Vec<(i64, String)> = Vec::new();
+    let after = "SELECT revision, name FROM naive WHERE revision > $1 ORDER BY revision";
+    seen.extend(
+        sqlx::query_as::<_, (i64, String)>(after).bind(0_i64).fetch_all(&mut reader).await.unwrap(),
+    );
+    held.commit().await.unwrap();
+    let last = seen.last().unwrap().0;
+    seen.extend(
+        sqlx::query_as::<_, (i64, String)>(after).bind(last).fetch_all(&mut reader).await.unwrap(),
+    );
+    assert_eq!(fixture.number("SELECT count(*) FROM naive").await, 2, "both are committed");
+    assert_eq!(seen, [(2, "rival".to_owned())], "and one of them was never seen");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_wakes_every_listener_once() {
+    let fixture = Fixture::postgres().await;
+    let [writer, follower] = [fixture.open().await, fixture.open().await];
+    let mut listener = follower.listener().await.unwrap();
+    let quiet = timeout(Duration::from_millis(200), listener.wait()).await;
+    assert!(quiet.is_err(), "nothing has happened");
+    let mut log = Log::new(&writer);
+    for name in ["A", "B", "C"] {
+        log.commit(Draft::new().register(name, "1.0.0"));
+    }
+    writer.append(Revision(0), &log.commits).await.unwrap();
+    timeout(Duration::from_secs(5), listener.wait()).await.expect("woken").unwrap();
+    assert_holds(&follower, &log).await;
+    let quiet = timeout(Duration::from_millis(200), listener.wait()).await;
+    assert!(quiet.is_err(), "one append is one wake");
+    // What is refused wakes nobody.
+    let late = Log::new(&writer).seal(Draft::new().register("D", "1.0.0"));
+    writer.append(Revision(0), &[late]).await.unwrap_err();
+    let quiet = timeout(Duration::from_millis(200), listener.wait()).await;
+    assert!(quiet.is_err(), "nothing was appended");
+}
+
+#[tokio::test]
+async fn a_missing_database_says_how_to_make_it() {
+    let fixture = Fixture::postgres().await;
+    let Fixture::Postgres(database) = &fixture else { unreachable!() };
+    let url: DatabaseUrl = format!("{}_absent", database.url()).parse().unwrap();
+    let error = Store::open(&url).await.unwrap_err();
+    assert!(matches!(error, Error::Config { .. }), "{error}");
+    assert!(error.to_string().contains("create it with createdb"), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_listening_is_unavailable() {
+    let url: DatabaseUrl = "postgres://ann:s3cret@127.0.0.1:1/registry".parse().unwrap();
+    let error = Store::open(&url).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("postgres://ann@127.0.0.1:1/registry") && !text.contains("s3cret"));
+}
+
+/// As on a standby.
+#[tokio::test]
+async fn a_read_only_database_is_refused_with_its_reason() {
+    let fixture = Fixture::postgres().await;
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    fixture
+        .execute(
+            "DO $$ BEGIN EXECUTE format(
+                 'ALTER DATABASE %I SET default_transaction_read_only = on', current_database());
+             END $$;
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        .await;
+    let error = fixture.try_open().await.unwrap_err();
+    assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+    let refused = loop {
+        let sealed = log.seal(Draft::new().register("B", "1.0.0"));
+        match store.append(Revision(1), &[sealed]).await.unwrap_err() {
+            AppendError::Store(Error::Unavailable { .. }) => {}
+            refused => break refused,
+        }
+    };
+    assert!(matches!(refused, AppendError::Store(Error::ReadOnly { .. })), "{refused}");
+    assert_holds(&store, &log).await;
+}

@@ -1,0 +1,175 @@
+//! Files: missing, unreadable, read-only, not a database.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use registry_server::store::{AppendError, DatabaseUrl, Error, Store};
+
+use crate::{
+    fixture::Fixture,
+    log::{Draft, Log},
+};
+
+async fn open(path: &Path) -> Result<Store, Error> {
+    Store::open(&DatabaseUrl::sqlite(path)).await
+}
+
+#[tokio::test]
+async fn missing_directories_are_created() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a/b/registry.db");
+    open(&path).await.unwrap().load().await.unwrap();
+    assert!(path.is_file());
+}
+
+#[tokio::test]
+async fn a_directory_is_no_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = open(dir.path()).await.unwrap_err();
+    assert!(matches!(error, Error::Config { .. }), "{error}");
+    assert!(error.to_string().contains("is a directory; name a file inside it"), "{error}");
+}
+
+#[tokio::test]
+async fn a_path_through_a_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "x").unwrap();
+    let error = open(&dir.path().join("file/registry.db")).await.unwrap_err();
+    assert!(matches!(error, Error::Config { .. }), "{error}");
+    assert!(error.to_string().contains("cannot be created"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_of_something_else_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notes.txt");
+    let text = "not a database, but long enough to be taken for the header of one ".repeat(20);
+    fs::write(&path, &text).unwrap();
+    let error = open(&path).await.unwrap_err();
+    assert!(matches!(error, Error::NotOurs { .. }), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[tokio::test]
+async fn a_database_of_something_else_does_not_change_by_a_byte() {
+    let fixture = Fixture::sqlite();
+    fixture.execute("CREATE TABLE customers (id bigint)").await;
+    let before = fs::read(fixture.file()).unwrap();
+    let error = fixture.try_open().await.unwrap_err();
+    assert!(matches!(error, Error::NotOurs { .. }), "{error}");
+    assert_eq!(fs::read(fixture.file()).unwrap(), before);
+    assert_eq!(fs::read_dir(fixture.file().parent().unwrap()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_corrupt() {
+    let fixture = Fixture::sqlite();
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    for i in 0..50 {
+        log.append(&store, Draft::new().register(&format!("S{i}"), "1.0.0")).await;
+    }
+    fixture.execute("PRAGMA wal_checkpoint(TRUNCATE)").await;
+    drop(store);
+    let mut bytes = fs::read(fixture.file()).unwrap();
+    for byte in bytes.iter_mut().skip(4096) {
+        *byte = 0x5a;
+    }
+    fs::write(fixture.file(), bytes).unwrap();
+    let error = match fixture.try_open().await {
+        Ok(store) => store.load().await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}
+
+/// Root may write everything, so this test runs itself again without root's capabilities.
+#[tokio::test]
+async fn a_read_only_file_is_refused_with_its_reason() {
+    const CHILD: &str = "STORE_CONFORMANCE_UNPRIVILEGED";
+    if std::env::var_os(CHILD).is_none() {
+        let test = "sqlite_only::a_read_only_file_is_refused_with_its_reason";
+        let output = Command::new("setpriv")
+            .args(["--bounding-set=-all", "--inh-caps=-all", "--"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, "1")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}{errors}");
+        return;
+    }
+    let fixture = Fixture::sqlite();
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    drop(store);
+    fixture.execute("PRAGMA wal_checkpoint(TRUNCATE)").await;
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(&fixture.file(), 0o444);
+    let error = fixture.try_open().await.unwrap_err();
+    assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+    assert!(error.to_string().contains("make it writable"), "{error}");
+    mode(&fixture.file(), 0o000);
+    let error = fixture.try_open().await.unwrap_err();
+    assert!(matches!(error, Error::Config { .. }), "{error}");
+    assert!(error.to_string().contains("may write the file"), "{error}");
+}
+
+/// The limit on pages stands for a full disk: SQLite reports both alike.
+#[tokio::test]
+async fn a_full_disk_is_said_to_be_full_and_nothing_is_half_done() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let url = DatabaseUrl::sqlite(disk.path().join("registry.db"));
+    let store = Store::open(&url).await.unwrap();
+    let mut log = Log::new(&store);
+    let (error, before) = loop {
+        let before = log.clone();
+        let names = (0..200).map(|i| format!("S{}-{i}", log.commits.len()));
+        let draft = names.fold(Draft::new(), |draft, name| draft.register(&name, "1.0.0"));
+        let sealed = log.commit(draft);
+        match store.append(before.catalog.revision(), &[sealed]).await {
+            Ok(()) => assert!(log.commits.len() < 100, "the disk never fills"),
+            Err(error) => break (error, before),
+        }
+    };
+    assert!(matches!(&error, AppendError::Store(Error::Full { .. })), "{error}");
+    assert!(before.catalog.revision().0 > 0);
+    crate::append::assert_holds(&store, &before).await;
+}
+
+/// A file system of 2 MiB; only root can have one.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(dir.path());
+        let status = mount.stderr(Stdio::null()).status();
+        if !status.is_ok_and(|status| status.success()) {
+            println!("skipped: this user may not mount a small file system");
+            return None;
+        }
+        Some(Self(dir))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}

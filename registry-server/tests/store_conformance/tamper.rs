@@ -1,0 +1,104 @@
+//! Whatever somebody edits by hand is found, and named.
+
+use registry_core::{ChainHash, Revision};
+use registry_server::store::{Error, Store};
+
+use crate::{
+    fixture::Fixture,
+    log::{Draft, Log},
+};
+
+/// A database with three commits, after an edit by hand.
+async fn edited(fixture: &Fixture, sql: &str) -> (Fixture, Store) {
+    let fixture = fixture.another().await;
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    for name in ["A", "B", "C"] {
+        log.append(&store, Draft::new().register(name, "1.0.0")).await;
+    }
+    assert!(store.load().await.is_ok());
+    fixture.execute(sql).await;
+    (fixture, store)
+}
+
+#[track_caller]
+fn assert_corrupt<T>(result: Result<T, Error>, expected: &str, sql: &str) {
+    match result {
+        Err(Error::Corrupt { what, detail }) => assert_eq!(what, expected, "{sql}: {detail}"),
+        Err(error) => panic!("{sql}: {error}"),
+        Ok(_) => panic!("{sql}: not noticed"),
+    }
+}
+
+pub(crate) async fn an_edited_entity_is_named(fixture: &Fixture) {
+    for (sql, what) in [
+        (
+            "UPDATE entities SET document = (SELECT document FROM entities WHERE name = 'A') \
+             WHERE name = 'B'",
+            "schema/B@1.0.0",
+        ),
+        (
+            "UPDATE entities SET digest = (SELECT digest FROM entities WHERE name = 'A') \
+             WHERE name = 'B'",
+            "schema/B@1.0.0",
+        ),
+        (
+            "UPDATE entities SET digest = 'md5:' || substr(digest, 5) WHERE name = 'B'",
+            "schema/B@1.0.0",
+        ),
+        ("UPDATE entities SET name = 'b' WHERE name = 'B'", "schema/b@1.0.0"),
+        ("DELETE FROM entities WHERE name = 'B'", "the table entities"),
+        ("UPDATE entities SET registered_revision = 9 WHERE name = 'B'", "the table entities"),
+    ] {
+        let (_fixture, store) = edited(fixture, sql).await;
+        assert_corrupt(store.load().await, what, sql);
+    }
+}
+
+pub(crate) async fn an_edited_log_is_named(fixture: &Fixture) {
+    for (sql, what) in [
+        (
+            "UPDATE commits SET canonical = (SELECT canonical FROM commits WHERE revision = 3) \
+             WHERE revision = 2",
+            "revision 2",
+        ),
+        (
+            "UPDATE commits SET chain = (SELECT chain FROM commits WHERE revision = 3) \
+             WHERE revision = 2",
+            "revision 2",
+        ),
+        ("DELETE FROM commits WHERE revision = 2", "revision 2"),
+        ("DELETE FROM changes WHERE revision = 2", "revision 2"),
+        ("UPDATE changes SET name = 'A' WHERE revision = 2", "revision 2"),
+        (
+            "UPDATE entities SET document = (SELECT document FROM entities WHERE name = 'A') \
+             WHERE name = 'B'",
+            "schema/B@1.0.0",
+        ),
+    ] {
+        let (_fixture, store) = edited(fixture, sql).await;
+        let genesis = (Revision(0), ChainHash::genesis(store.registry()));
+        assert_corrupt(store.commits_after(genesis, 10).await, what, sql);
+    }
+    let sql = "UPDATE commits SET canonical = (SELECT canonical FROM commits WHERE revision = 3) \
+               WHERE revision = 2";
+    let (_fixture, store) = edited(fixture, sql).await;
+    assert!(store.commit(Revision(1)).await.unwrap().is_some());
+    assert_corrupt(store.commit(Revision(2)).await, "revision 2", sql);
+}
+
+pub(crate) async fn an_edited_head_is_found(fixture: &Fixture) {
+    for (sql, what) in [
+        (
+            "UPDATE head SET chain = (SELECT chain FROM commits WHERE revision = 1)",
+            "the table head",
+        ),
+        ("UPDATE head SET revision = 2", "the table head"),
+        ("UPDATE head SET revision = 9", "revision 9"),
+        ("DELETE FROM commits WHERE revision = 3", "revision 3"),
+        ("DELETE FROM head", "the table head"),
+    ] {
+        let (_fixture, store) = edited(fixture, sql).await;
+        assert_corrupt(store.load().await, what, sql);
+    }
+}
