@@ -120,10 +120,14 @@ impl Upstreams {
     }
 
     async fn run(&self, server: &Key, tool: &str, call: ToolCall<'_>) -> Result<ToolResult, Error> {
-        match self.targets.get(server) {
-            Some(target) => target.call(tool, call).await,
-            None => Err(Error::NotConfigured { server: server.clone() }),
+        let Some(target) = self.targets.get(server) else {
+            return Err(Error::NotConfigured { server: server.clone() });
+        };
+        if self.stop.is_cancelled() {
+            let source = "the gateway is stopping".into();
+            return Err(Error::Unavailable { target: server.clone(), source });
         }
+        target.call(tool, call).await
     }
 
     /// What every target lists, followed live. It changes only when a list did.
@@ -138,8 +142,8 @@ impl Upstreams {
         health
     }
 
-    /// Ends everything that runs in the background, and every child process; calls that are under
-    /// way fail.
+    /// Ends everything that runs in the background, and every child process. New calls are
+    /// refused; those that are under way over HTTP may finish, those to children fail.
     pub async fn shutdown(&self) {
         self.stop.cancel();
         self.tasks.close();

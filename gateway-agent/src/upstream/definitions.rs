@@ -46,8 +46,12 @@ impl Definitions {
 }
 
 /// The tools of one server.
-#[derive(Debug, Default)]
-pub struct Tools(BTreeMap<Box<str>, Tool>);
+#[derive(Debug, Default, PartialEq)]
+pub struct Tools {
+    tools: BTreeMap<Box<str>, Tool>,
+    /// What is listed, but cannot be used, and why.
+    left_out: Vec<(String, InvalidTool)>,
+}
 
 #[derive(Debug)]
 struct Tool {
@@ -55,51 +59,50 @@ struct Tool {
     mirrors: Vec<Mirror>,
 }
 
-impl PartialEq for Tools {
+impl PartialEq for Tool {
     fn eq(&self, other: &Self) -> bool {
-        let texts = |tools: &'_ Self| -> Vec<(Box<str>, String)> {
-            let text = |tool: &Tool| tool.definition.get().to_owned();
-            tools.0.iter().map(|(name, tool)| (name.clone(), text(tool))).collect()
-        };
-        texts(self) == texts(other)
+        self.definition.get() == other.definition.get()
     }
 }
 
 impl Tools {
     /// The raw definition of one tool, as the server gives it.
     pub fn find(&self, tool: &str) -> Option<&RawValue> {
-        self.0.get(tool).map(|tool| &*tool.definition)
+        self.tools.get(tool).map(|tool| &*tool.definition)
     }
 
     /// All tools in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
-        self.0.iter().map(|(name, tool)| (name.as_ref(), &*tool.definition))
+        self.tools.iter().map(|(name, tool)| (name.as_ref(), &*tool.definition))
     }
 
     /// What of its arguments a tool wants mirrored into headers.
     pub(super) fn mirrors(&self, tool: &str) -> &[Mirror] {
-        self.0.get(tool).map_or(&[], |tool| &tool.mirrors)
+        self.tools.get(tool).map_or(&[], |tool| &tool.mirrors)
+    }
+
+    /// Warns of the tools that were left out.
+    pub(super) fn warn(&self, server: &Key) {
+        for (name, reason) in &self.left_out {
+            tracing::warn!(
+                target.server = %server, tool.name = name, %reason,
+                "left out a tool that the upstream lists"
+            );
+        }
     }
 
     /// Adds a page of `tools/list`, and gives the cursor of the next one. A tool that cannot be
-    /// used is left out, with a warning.
-    pub(super) fn add_page(
-        &mut self,
-        server: &Key,
-        page: &RawValue,
-    ) -> Result<Option<String>, Error> {
+    /// used is left out.
+    pub(super) fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
         let page: Page<'_> =
             serde_json::from_str(page.get()).map_err(|_| Breach::Shape("tools/list"))?;
         for definition in page.tools {
             match Tool::parse(definition) {
-                Ok((name, tool)) => _ = self.0.entry(name).or_insert(tool),
-                Err((name, reason)) => tracing::warn!(
-                    target.server = %server, tool.name = %name, %reason,
-                    "left out a tool that the upstream lists"
-                ),
+                Ok((name, tool)) => _ = self.tools.entry(name).or_insert(tool),
+                Err(left_out) => self.left_out.push(left_out),
             }
         }
-        if self.0.len() > MAX_TOOLS {
+        if self.tools.len() + self.left_out.len() > MAX_TOOLS {
             return Err(Breach::EndlessList.into());
         }
         Ok(page.next_cursor)
@@ -124,7 +127,7 @@ struct Named<'a> {
 }
 
 /// Why a listed tool cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum InvalidTool {
     #[error("it has no name")]
     Nameless,
@@ -152,18 +155,19 @@ mod tests {
 
     #[test]
     fn pages_add_up_and_unusable_tools_are_left_out() {
-        let server: Key = "server/a@1.0.0".parse().unwrap();
         let mut tools = Tools::default();
         let first = page(
             r#"{"tools":[{"name":"b","x":1.0},{"title":"nameless"},
                {"name":"bad","inputSchema":{"x-mcp-header":"A"}}],"nextCursor":""}"#,
         );
-        assert_eq!(tools.add_page(&server, &first).unwrap().as_deref(), Some(""));
+        assert_eq!(tools.add_page(&first).unwrap().as_deref(), Some(""));
         let last = page(r#"{"tools":[{"name":"a"},{"name":"b","second":true}]}"#);
-        assert_eq!(tools.add_page(&server, &last).unwrap(), None);
+        assert_eq!(tools.add_page(&last).unwrap(), None);
         let listed: Vec<_> = tools.iter().map(|(name, raw)| (name, raw.get())).collect();
         assert_eq!(listed, [("a", r#"{"name":"a"}"#), ("b", r#"{"name":"b","x":1.0}"#)]);
-        assert!(tools.add_page(&server, &page("[]")).is_err());
+        let left_out: Vec<_> = tools.left_out.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(left_out, ["", "bad"]);
+        assert!(tools.add_page(&page("[]")).is_err());
     }
 
     #[test]
@@ -171,7 +175,7 @@ mod tests {
         let server: Key = "server/a@1.0.0".parse().unwrap();
         let tools = |text: &str| {
             let mut tools = Tools::default();
-            tools.add_page(&server, &page(text)).unwrap();
+            tools.add_page(&page(text)).unwrap();
             Arc::new(tools)
         };
         let mut all = Definitions::default();

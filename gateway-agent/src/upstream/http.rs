@@ -206,13 +206,18 @@ impl HttpLink {
 
 /// Whether what is known about the upstream is in doubt.
 fn must_start_over(session: &Session, answer: &Result<Answer, Error>) -> bool {
-    match answer {
-        Ok(answer) => match &answer.reply {
-            // A legacy server says 404 for a session that it forgot; some say 400.
-            None => answer.status.is_client_error(),
-            Some(reply) => session.era == Era::Modern && handshake::is_foreign(reply),
-        },
-        Err(error) => matches!(error, Error::Unavailable { .. }),
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return matches!(error, Error::Unavailable { .. }),
+    };
+    match (&answer.reply, session.era) {
+        (None, _) => answer.status.is_client_error(),
+        (Some(reply), Era::Modern) => handshake::is_foreign(reply),
+        // Some say in JSON-RPC that they forgot the session, with 404, or with 400 against the
+        // specification.
+        (Some(_), Era::Legacy) => {
+            matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST)
+        }
     }
 }
 

@@ -161,9 +161,9 @@ impl Target {
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
             let page = self.list_page(cursor.as_deref()).await?;
-            cursor = tools.add_page(&self.server, &page)?;
+            cursor = tools.add_page(&page)?;
             if cursor.is_none() {
-                self.publish(Arc::new(tools));
+                self.publish(&Arc::new(tools));
                 return Ok(());
             }
         }
@@ -186,9 +186,14 @@ impl Target {
         }
     }
 
-    fn publish(&self, tools: Arc<Tools>) {
-        self.tools.store(Arc::clone(&tools));
-        self.publish.send_if_modified(|all| Arc::make_mut(all).replace(&self.server, tools));
+    fn publish(&self, tools: &Arc<Tools>) {
+        self.tools.store(Arc::clone(tools));
+        let replace = |all: &mut Arc<Definitions>| {
+            Arc::make_mut(all).replace(&self.server, Arc::clone(tools))
+        };
+        if self.publish.send_if_modified(replace) {
+            tools.warn(&self.server);
+        }
     }
 
     /// Keeps the state, and logs when it changes.

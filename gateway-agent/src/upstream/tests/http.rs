@@ -76,6 +76,8 @@ async fn a_legacy_server_gets_its_handshake_and_its_session() {
     upstreams.shutdown().await;
     let bye = fake.all_seen().pop().unwrap();
     assert_eq!((bye.http_method.as_str(), bye.header("mcp-session-id")), ("DELETE", Some("s-1")));
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
 }
 
 #[tokio::test]

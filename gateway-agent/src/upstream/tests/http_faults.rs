@@ -97,6 +97,14 @@ async fn answers_without_end_are_cut_off() {
 }
 
 #[tokio::test]
+async fn a_stream_of_many_small_events_is_cut_off_too() {
+    let event = format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": "notifications/x"}));
+    let events = event.repeat(70_000 / event.len());
+    let error = fault(move |_| sse_reply([events.as_bytes()])).await;
+    assert!(matches!(error, Error::TooLarge { limit_bytes: 65_536 }), "{error}");
+}
+
+#[tokio::test]
 async fn silence_is_a_timeout_and_ends_the_request() {
     let fake = Fake::modern(|_| Reply::Stall).await;
     let limits = LimitsConfig { call_timeout_ms: 100, ..limits() };
@@ -160,7 +168,11 @@ async fn a_forgotten_session_is_opened_again_once() {
         static CALLS: AtomicUsize = AtomicUsize::new(0);
         match CALLS.fetch_add(1, Ordering::SeqCst) {
             0 => raw_reply(404, "text/plain", b"session not found"),
-            1 => seen.result(&json!({})),
+            1 | 3 => seen.result(&json!({})),
+            2 => {
+                let error = json!({"code": -32001, "message": "Session not found"});
+                json_reply(404, &json!({"jsonrpc": "2.0", "error": error, "id": null}))
+            }
             _ => raw_reply(404, "text/plain", b"no session lasts"),
         }
     })
@@ -169,10 +181,12 @@ async fn a_forgotten_session_is_opened_again_once() {
     upstreams.until_up().await;
     assert_eq!(upstreams.must_call("{}").await, "{}");
     assert_eq!(fake.seen("initialize").len(), 2);
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    assert_eq!(fake.seen("initialize").len(), 3);
 
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert!(matches!(error, Error::Protocol { what: Breach::Status(404) }), "{error}");
-    assert_eq!(fake.seen("tools/call").len(), 4);
+    assert_eq!(fake.seen("tools/call").len(), 6);
 }
 
 #[tokio::test]
