@@ -96,7 +96,17 @@ impl Follower {
                 backoff.reset();
             }
             let wait = self.note(&outcome.ended).unwrap_or_else(|| backoff.next());
-            if !self.feed.pause(wait).await {
+            let parked = async {
+                match outcome.parked {
+                    Some(parked) => parked.ignore().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let goes_on = tokio::select! {
+                goes_on = self.feed.pause(wait) => goes_on,
+                () = parked => true,
+            };
+            if !goes_on {
                 return;
             }
             metrics::counter!("gateway_sync_reconnects_total").increment(1);

@@ -101,8 +101,7 @@ impl<'a> Incoming<'a> {
     /// past where that can be seen.
     fn check_place(&self, position: &Position) -> Result<(), Refusal> {
         let held = self.cache.current();
-        let is_first = !self.cache.has_catalog();
-        let problem = if is_first {
+        let problem = if !self.cache.has_catalog() {
             return Ok(());
         } else if position.registry != *held.registry() {
             format!("it is registry {}, the cache is of {}", position.registry, held.registry())

@@ -3,8 +3,6 @@
 //! Deliberately absent: what a message means for the catalog (`incoming.rs`), and when to open the
 //! next stream.
 
-use std::time::Duration;
-
 use registry_core::Revision;
 use registry_proto::{
     convert::{Nack, Position},
@@ -32,12 +30,10 @@ use crate::source::Feed;
 const MESSAGE_BYTES: usize = 128 * 1024 * 1024;
 /// Longest text of a NACK, in bytes; the API's limit.
 const NACK_BYTES: usize = 4 * 1024;
-/// How long a NACK may take to leave.
-const FAREWELL: Duration = Duration::from_millis(500);
 /// Answers that wait for the network; acknowledgements past that are merged.
 const ANSWERS: usize = 16;
 /// The reasons with which a server says that the follower's past is not its own.
-const FINAL_REASONS: [&str; 2] = ["REGISTRY_MISMATCH", "CHAIN_MISMATCH"];
+const FINAL_REASONS: [&str; 3] = ["REGISTRY_MISMATCH", "CHAIN_MISMATCH", "AHEAD"];
 
 /// Why a stream ended.
 #[derive(Debug)]
@@ -51,11 +47,27 @@ pub(super) enum Ended {
 }
 
 /// What became of a stream.
-#[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) ended: Ended,
     /// Whether the server said anything that was of use.
     pub(super) was_useful: bool,
+    /// The stream on which something was refused.
+    pub(super) parked: Option<Parked>,
+}
+
+/// A stream on which something was refused. It is kept until the next one is opened, so that the
+/// server can read the NACK and show it to people.
+pub(super) struct Parked {
+    _answers: Answers,
+    stream: Streaming<SyncResponse>,
+}
+
+impl Parked {
+    /// Ignores whatever else comes; never ends by itself.
+    pub(super) async fn ignore(mut self) {
+        while let Ok(Some(_)) = self.stream.message().await {}
+        std::future::pending::<()>().await;
+    }
 }
 
 /// One stream.
@@ -79,10 +91,13 @@ impl<'a> Session<'a> {
 
     pub(super) async fn run(mut self, endpoint: &Endpoint) -> Outcome {
         let ended = match self.open(endpoint).await {
-            Ok((answers, stream)) => self.follow(answers, stream).await,
+            Ok((answers, mut stream)) => match self.follow(&answers, &mut stream).await {
+                Ok(ended) => ended,
+                Err(refusal) => return self.refused(refusal, answers, stream).await,
+            },
             Err(ended) => ended,
         };
-        Outcome { ended, was_useful: self.was_useful }
+        Outcome { ended, was_useful: self.was_useful, parked: None }
     }
 
     async fn open(&self, endpoint: &Endpoint) -> Result<(Answers, Streaming<SyncResponse>), Ended> {
@@ -109,53 +124,46 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn follow(&mut self, answers: Answers, mut stream: Streaming<SyncResponse>) -> Ended {
+    /// Takes what comes until the stream ends, or until something must be refused.
+    async fn follow(
+        &mut self,
+        answers: &Answers,
+        stream: &mut Streaming<SyncResponse>,
+    ) -> Result<Ended, Refusal> {
         loop {
             let next = tokio::select! {
                 next = timeout(self.timing.silence, stream.message()) => next,
-                Ok(()) = self.persisted.changed() => {
-                    self.acknowledge(&answers);
+                Ok(()) = self.persisted.changed(), if self.was_useful => {
+                    self.acknowledge(answers);
                     continue;
                 }
             };
-            let refusal = match next {
-                Ok(Ok(Some(message))) => match self.take(message, &answers).await {
-                    Ok(()) => continue,
-                    Err(refusal) => refusal,
-                },
-                Ok(Ok(None)) => return Ended::Lost("the registry closed the stream".to_owned()),
-                Ok(Err(status)) if is_undecodable(&status) => {
-                    self.incoming.refuse_next(&status.message())
+            match next {
+                Ok(Ok(Some(message))) => self.take(message, answers).await?,
+                Ok(Ok(None)) => {
+                    return Ok(Ended::Lost("the registry closed the stream".to_owned()));
                 }
-                Ok(Err(status)) => return ended_by(&status),
+                Ok(Err(status)) if is_undecodable(&status) => {
+                    return Err(self.incoming.refuse_next(&status.message()));
+                }
+                Ok(Err(status)) => return Ok(ended_by(&status)),
                 Err(_) => {
                     let seconds = self.timing.silence.as_secs_f32();
-                    return Ended::Lost(format!("the registry said nothing for {seconds} s"));
+                    let reason = format!("the registry said nothing for {seconds} s");
+                    return Ok(Ended::Lost(reason));
                 }
-            };
-            self.refuse(&refusal, answers, stream).await;
-            return if refusal.is_final {
-                Ended::Final(refusal.message)
-            } else {
-                Ended::Refused(refusal.message)
-            };
+            }
         }
     }
 
     async fn take(&mut self, message: SyncResponse, answers: &Answers) -> Result<(), Refusal> {
-        match self.incoming.take(message).await? {
-            Taken::Part => {}
-            Taken::Applied => {
-                self.was_useful = true;
-                self.feed.live();
-                self.acknowledge(answers);
-            }
-            Taken::Current => {
-                self.was_useful = true;
-                self.feed.live();
-            }
+        let taken = self.incoming.take(message).await?;
+        if taken == Taken::Part {
+            return Ok(());
         }
-        if self.is_ack_due {
+        self.feed.live();
+        let is_first = !std::mem::replace(&mut self.was_useful, true);
+        if taken == Taken::Applied || is_first || self.is_ack_due {
             self.acknowledge(answers);
         }
         Ok(())
@@ -171,13 +179,13 @@ impl<'a> Session<'a> {
         self.is_ack_due = answers.try_send(request).is_err();
     }
 
-    /// Says what is wrong, and stays until the server has had a chance to read it.
-    async fn refuse(
+    /// Says what is wrong.
+    async fn refused(
         &self,
-        refusal: &Refusal,
+        refusal: Refusal,
         answers: Answers,
-        mut stream: Streaming<SyncResponse>,
-    ) {
+        stream: Streaming<SyncResponse>,
+    ) -> Outcome {
         metrics::counter!("gateway_sync_nacks_total").increment(1);
         let nack = Nack {
             revision: refusal.revision,
@@ -185,13 +193,15 @@ impl<'a> Session<'a> {
             diagnostics: Vec::new(),
         };
         let request = SyncRequest { message: Some(Message::Nack((&nack).into())) };
-        let farewell = async {
-            if answers.send(request).await.is_ok() {
-                drop(answers);
-                while let Ok(Some(_)) = stream.message().await {}
-            }
+        // Where the server does not read, it does not learn it.
+        let _ = timeout(self.timing.connect, answers.send(request)).await;
+        let ended = if refusal.is_final {
+            Ended::Final(refusal.message)
+        } else {
+            Ended::Refused(refusal.message)
         };
-        let _ = timeout(FAREWELL, farewell).await;
+        let parked = Some(Parked { _answers: answers, stream });
+        Outcome { ended, was_useful: self.was_useful, parked }
     }
 }
 

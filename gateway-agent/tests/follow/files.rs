@@ -1,0 +1,174 @@
+//! `file://`: plain files and verified copies, changed, broken, and put back.
+//!
+//! Deliberately absent: HTTP (`web.rs`); what becomes of a content is the same there.
+
+use std::{fs, path::Path, time::Duration};
+
+use gateway_agent::{
+    cache::Cache,
+    config::{Args, Config},
+    source::{self, Feed, Rejected, SourceState, Status},
+};
+use registry_core::registry_file::write_export;
+use serde_json::{Value, json};
+use tokio::{task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{disk::place, history::History};
+
+/// A source that is being followed.
+pub(crate) struct Watching {
+    pub(crate) cache: Cache,
+    pub(crate) status: Status,
+    pub(crate) stop: CancellationToken,
+    pub(crate) ended: JoinHandle<Result<(), Rejected>>,
+}
+
+impl Watching {
+    pub(crate) fn start(source: &str, cache: Cache, more: &str) -> Self {
+        let yaml = format!("registry:\n  source: \"{source}\"\n  pollInterval: 50ms\n{more}");
+        let config = Config::parse(Path::new("test.yaml"), &yaml, &Args::default());
+        let config = config.expect("a configuration");
+        let (status, stop) = (Status::new(source), CancellationToken::new());
+        let feed = Feed {
+            cache: cache.clone(),
+            status: status.clone(),
+            startup: config.registry.startup,
+            stop: stop.clone(),
+        };
+        let ended = tokio::spawn(async move { source::follow(&config, feed).await });
+        Self { cache, status, stop, ended }
+    }
+
+    pub(crate) async fn until(&self, wanted: impl Fn(&Self) -> bool) {
+        for _ in 0..500 {
+            if wanted(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("not reached: {:?}, {:?}", self.cache.current().revision(), self.status.report());
+    }
+
+    pub(crate) async fn serves(&self, revision: u64) {
+        self.until(|w| w.cache.current().revision().0 == revision).await;
+        self.until(|w| w.status.report().state == SourceState::Live).await;
+    }
+
+    pub(crate) async fn refuses(&self, expected: &str) {
+        self.until(|w| w.status.report().reason.is_some_and(|r| r.contains(expected))).await;
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A plain file with these schemas.
+pub(crate) fn plain(names: &[&str]) -> String {
+    let schema = |name| json!({ "name": name, "version": "1.0.0", "schema": { "type": "string" } });
+    let schemas: Vec<Value> = names.iter().map(schema).collect();
+    json!({ "schemaVersion": "2.0", "schemas": schemas }).to_string()
+}
+
+/// A plain file whose only server provides a tool that is not there.
+pub(crate) fn incomplete() -> String {
+    let server = json!({ "name": "s", "version": "1.0.0",
+        "provides": [{ "tool": "gone", "version": "1.0.0" }] });
+    json!({ "schemaVersion": "2.0", "servers": [server] }).to_string()
+}
+
+#[tokio::test]
+async fn a_plain_file_is_followed_and_a_bad_one_changes_nothing() {
+    let (_dir, path) = place();
+    fs::write(&path, plain(&["A"])).expect("written");
+    let source = format!("file://{}", path.display());
+    let watching = Watching::start(&source, Cache::in_memory(None), "");
+    watching.serves(1).await;
+    fs::write(&path, plain(&["A", "B"])).expect("written");
+    watching.serves(2).await;
+    let good = watching.cache.current();
+    let registered: Vec<_> = good.iter().map(|(_, record)| record.registered.0).collect();
+    assert_eq!(registered, [1, 2], "each entity is dated to when it was first seen");
+    for (bad, expected) in [
+        ("{ not json".to_owned(), "not valid JSON"),
+        (incomplete(), "provision-unknown"),
+        (plain(&["A B"]), "name-invalid"),
+    ] {
+        fs::write(&path, bad).expect("written");
+        watching.refuses(expected).await;
+        assert_eq!(watching.cache.current().digest(), good.digest());
+    }
+    fs::remove_file(&path).expect("removed");
+    watching.until(|w| w.status.report().state == SourceState::Down).await;
+    fs::write(&path, plain(&["A", "B"])).expect("written");
+    watching.serves(2).await;
+    assert_eq!(watching.cache.current().digest(), good.digest());
+    fs::write(&path, plain(&["B"])).expect("written");
+    watching.serves(3).await;
+    assert_ne!(watching.cache.current().chain(), good.chain());
+}
+
+#[tokio::test]
+async fn the_same_plain_file_after_a_restart_is_the_same_revision() {
+    let (_dir, path) = place();
+    fs::write(&path, plain(&["A", "B"])).expect("written");
+    let source = format!("file://{}", path.display());
+    let first = Watching::start(&source, Cache::in_memory(None), "");
+    first.serves(1).await;
+    let catalog = (*first.cache.current()).clone();
+    let digest = catalog.digest();
+    let second = Watching::start(&source, Cache::in_memory(Some(catalog)), "");
+    second.serves(1).await;
+    assert_eq!(second.cache.current().digest(), digest);
+}
+
+#[tokio::test]
+async fn a_bad_first_file_ends_it_unless_there_is_something_to_serve() {
+    let (_dir, path) = place();
+    fs::write(&path, incomplete()).expect("written");
+    let source = format!("file://{}", path.display());
+    let mut watching = Watching::start(&source, Cache::in_memory(None), "");
+    let ended = timeout(Duration::from_secs(10), &mut watching.ended).await.expect("it ends");
+    let message = ended.expect("no panic").expect_err("it is refused").to_string();
+    assert!(message.contains("error[provision-unknown]"), "{message}");
+    assert!(message.contains("\"/servers/0/provides/0\""), "{message}");
+    let more = "  validation: { startup: { missingEntity: warn } }\n";
+    Watching::start(&source, Cache::in_memory(None), more).serves(1).await;
+    let cached = History::new("file", 3);
+    let cache = Cache::in_memory(Some(cached.head().clone()));
+    let watching = Watching::start(&source, cache, "");
+    watching.refuses("provision-unknown").await;
+    assert_eq!(watching.cache.current().digest(), cached.head().digest());
+}
+
+#[tokio::test]
+async fn a_verified_copy_is_followed_forwards_only() {
+    let (_dir, path) = place();
+    let history = History::new("r", 5);
+    fs::write(&path, write_export(history.at(3))).expect("written");
+    let source = format!("file://{}", path.display());
+    let watching = Watching::start(&source, Cache::in_memory(None), "");
+    watching.serves(3).await;
+    fs::write(&path, write_export(history.at(5))).expect("written");
+    watching.serves(5).await;
+    let mut forked = History::new("r", 4);
+    forked.grow(99);
+    let mut edited = String::from_utf8(write_export(history.at(5))).expect("text");
+    edited = edited.replacen("\"revision\":5", "\"revision\":6", 1);
+    for (bad, expected) in [
+        (write_export(history.at(4)), "it is of revision 4, but 5 is served"),
+        (write_export(History::new("other", 9).head()), "it is of registry `other`, but `r`"),
+        (write_export(forked.head()), "its history differs"),
+        (edited.into_bytes(), "has the digest"),
+        (plain(&["A"]).into_bytes(), "it is of registry `file`, but `r`"),
+    ] {
+        fs::write(&path, bad).expect("written");
+        watching.refuses(expected).await;
+        assert_eq!(watching.cache.current().digest(), history.head().digest());
+    }
+    fs::write(&path, write_export(history.at(5))).expect("written");
+    watching.serves(5).await;
+}

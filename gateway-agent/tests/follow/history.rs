@@ -1,0 +1,154 @@
+//! A registry's history made up for a test: commits, and the catalog after each.
+//!
+//! Deliberately absent: the rules; what is made here is valid.
+
+use std::sync::Arc;
+
+use registry_core::{
+    Action, Catalog, Change, Commit, Document, Key, Kind, RegistryId, Revision, SealedCommit,
+    Timestamp,
+};
+use registry_proto::{
+    convert::Position,
+    v1::{
+        Delta, Progress, SnapshotBegin, SnapshotChunk, SnapshotEnd, SyncResponse,
+        sync_response::Message,
+    },
+};
+use serde_json::json;
+
+/// The log of one registry.
+#[derive(Debug, Clone)]
+pub(crate) struct History {
+    commits: Vec<SealedCommit>,
+    catalogs: Vec<Catalog>,
+}
+
+/// A schema whose document has about so many bytes.
+pub(crate) fn schema(name: &str, bytes: usize) -> Arc<Document> {
+    let padding = "x".repeat(bytes);
+    let value = json!({
+        "name": name,
+        "version": "1.0.0",
+        "schema": { "type": "object", "title": padding },
+    });
+    Arc::new(Document::parse(Kind::Schema, &value).expect("a valid schema"))
+}
+
+impl History {
+    /// A registry with so many commits, each registering one schema and every third deprecating
+    /// the one before.
+    pub(crate) fn new(registry: &str, revisions: usize) -> Self {
+        Self::with_documents(registry, revisions, 10)
+    }
+
+    /// The same with documents of about so many bytes.
+    pub(crate) fn with_documents(registry: &str, revisions: usize, bytes: usize) -> Self {
+        let empty = Catalog::empty(RegistryId::new(registry));
+        let mut history = Self { commits: Vec::new(), catalogs: vec![empty] };
+        for _ in 0..revisions {
+            history.grow(bytes);
+        }
+        history
+    }
+
+    /// One more commit.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        let head = self.head();
+        let revision = head.revision().next();
+        let document = schema(&format!("S{revision}"), bytes);
+        let digest = document.digest();
+        let mut changes =
+            vec![Change { key: document.key().clone(), action: Action::Register { digest } }];
+        if revision.0.is_multiple_of(3) {
+            let key = Key::parse(Kind::Schema, &format!("S{}", revision.0 - 1), "1.0.0");
+            let message = Some("old".to_owned());
+            changes
+                .push(Change { key: key.expect("a key"), action: Action::Deprecate { message } });
+        }
+        let commit = Commit {
+            revision,
+            author: "test".to_owned(),
+            committed_at: Timestamp::from_millis(1_000 * i64::try_from(revision.0).expect("small")),
+            message: String::new(),
+            request_id: None,
+            changes,
+        };
+        let sealed = SealedCommit::seal(&head.chain(), commit, vec![document]).expect("sealed");
+        let mut next = head.clone();
+        next.apply(&sealed).expect("it follows");
+        self.commits.push(sealed);
+        self.catalogs.push(next);
+    }
+
+    /// The catalog after all commits.
+    pub(crate) fn head(&self) -> &Catalog {
+        self.catalogs.last().expect("there is always the empty one")
+    }
+
+    /// The catalog after this revision.
+    pub(crate) fn at(&self, revision: usize) -> &Catalog {
+        &self.catalogs[revision]
+    }
+
+    /// The commit of this revision.
+    pub(crate) fn commit(&self, revision: usize) -> &SealedCommit {
+        &self.commits[revision - 1]
+    }
+
+    /// The messages of the commits after one revision and up to another.
+    pub(crate) fn deltas(&self, after: usize, to: usize) -> Vec<SyncResponse> {
+        (after + 1..=to).map(|revision| delta(self.commit(revision).into())).collect()
+    }
+
+    /// What an honest server says to a follower with this position: everything that it lacks.
+    pub(crate) fn answer(&self, after: Option<Revision>) -> Vec<SyncResponse> {
+        let head = self.commits.len();
+        let mut messages = match after {
+            Some(after) => self.deltas(usize::try_from(after.0).expect("small"), head),
+            None => snapshot(self.head(), 2),
+        };
+        messages.push(progress(self.head()));
+        messages
+    }
+}
+
+/// A message.
+pub(crate) fn response(message: Message) -> SyncResponse {
+    SyncResponse { message: Some(message) }
+}
+
+/// A commit on its way.
+pub(crate) fn delta(delta: Delta) -> SyncResponse {
+    response(Message::Delta(delta))
+}
+
+/// Nothing new up to this catalog.
+pub(crate) fn progress(catalog: &Catalog) -> SyncResponse {
+    response(Message::Progress(Progress::from(&Position::of(catalog))))
+}
+
+/// The beginning of this catalog's snapshot.
+pub(crate) fn begin(catalog: &Catalog) -> SyncResponse {
+    let position = Some((&Position::of(catalog)).into());
+    let entities = catalog.len() as u64;
+    response(Message::SnapshotBegin(SnapshotBegin { position, entities }))
+}
+
+/// The end of this catalog's snapshot.
+pub(crate) fn end(catalog: &Catalog) -> SyncResponse {
+    let digest = catalog.digest().as_bytes().to_vec().into();
+    response(Message::SnapshotEnd(SnapshotEnd { digest }))
+}
+
+/// A snapshot in chunks of so many entities.
+pub(crate) fn snapshot(catalog: &Catalog, chunk: usize) -> Vec<SyncResponse> {
+    let entities: Vec<_> = catalog.iter().map(|(_, record)| (&**record).into()).collect();
+    let mut messages = vec![begin(catalog)];
+    for part in entities.chunks(chunk) {
+        let chunk = SnapshotChunk { entities: part.to_vec() };
+        messages.push(response(Message::SnapshotChunk(chunk)));
+    }
+    messages.push(end(catalog));
+    messages
+}

@@ -1,0 +1,15 @@
+//! The gateway's following side, from the outside: the Sync client against a scripted server, the
+//! copy on disk against torn and edited files, the other sources against files and HTTP.
+//!
+//! Deliberately absent: the real registry; the acceptance tests have it.
+
+mod cut;
+mod disk;
+mod files;
+mod garbage;
+mod history;
+mod journal;
+mod refusal;
+mod script;
+mod sync;
+mod web;

@@ -1,0 +1,228 @@
+//! Everything that must be refused: each is answered with a NACK, changes nothing, and the stream
+//! is opened anew.
+//!
+//! Deliberately absent: bytes that are no protocol buffers (`garbage.rs`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gateway_agent::{cache::Cache, source::SourceState};
+use registry_core::{Action, ChainHash, Commit, Document, SealedCommit};
+use registry_proto::v1::{
+    Delta, Nack, SnapshotChunk, SnapshotEnd, SyncResponse, sync_request, sync_response::Message,
+};
+
+use crate::{
+    history::{History, begin, delta, end, progress, response, schema, snapshot},
+    script::{Following, Server, hurried, revision_of, then_silence},
+};
+
+/// What the follower holds when the bad message comes.
+const HELD: usize = 4;
+
+fn nack(message: &sync_request::Message) -> Option<Nack> {
+    match message {
+        sync_request::Message::Nack(nack) => Some(nack.clone()),
+        _ => None,
+    }
+}
+
+/// A delta that would be good, changed.
+fn changed(history: &History, change: impl FnOnce(&mut Delta)) -> Vec<SyncResponse> {
+    let mut good = Delta::from(history.commit(HELD + 1));
+    change(&mut good);
+    vec![delta(good)]
+}
+
+/// A commit whose seal is right, but that does not fit the catalog.
+fn resealed(
+    history: &History,
+    change: impl FnOnce(&mut Commit, &mut Vec<Arc<Document>>),
+) -> Vec<SyncResponse> {
+    let good = history.commit(HELD + 1);
+    let (mut commit, mut documents) = (good.commit().clone(), good.documents().to_vec());
+    change(&mut commit, &mut documents);
+    let sealed = SealedCommit::seal(&history.at(HELD).chain(), commit, documents);
+    vec![delta((&sealed.expect("sealed")).into())]
+}
+
+fn flipped(bytes: &Bytes, at: usize) -> Bytes {
+    let mut bytes = bytes.to_vec();
+    bytes[at] ^= 1;
+    bytes.into()
+}
+
+/// A name, the bad messages, and a part of what the NACK must say.
+type Case = (&'static str, Vec<SyncResponse>, &'static str);
+
+fn bad_deltas(history: &History) -> Vec<Case> {
+    let other = History::new("other", HELD + 1);
+    vec![
+        ("chain", changed(history, |d| d.chain = flipped(&d.chain, 0)), "the chain breaks"),
+        ("short chain", changed(history, |d| d.chain = d.chain.slice(1..)), "has 32 bytes"),
+        ("commit", changed(history, |d| d.commit = flipped(&d.commit, 30)), ""),
+        ("no commit", changed(history, |d| d.commit = Bytes::new()), "cannot be read"),
+        ("garbage", changed(history, |d| d.commit = Bytes::from_static(b"\xff\0{")), "cannot be"),
+        (
+            "document",
+            changed(history, |d| d.documents[0] = flipped(&d.documents[0], 9)),
+            "the document's bytes have the digest",
+        ),
+        ("no document", changed(history, |d| d.documents.clear()), "comes with 0 documents"),
+        (
+            "two documents",
+            changed(history, |d| d.documents.push(schema("X", 1).bytes().clone())),
+            "comes with 2 documents",
+        ),
+        ("claim", changed(history, |d| d.revision += 1), "carries the commit of revision"),
+        ("gap", history.deltas(HELD + 1, HELD + 2), "the chain breaks"),
+        ("repetition", history.deltas(HELD - 1, HELD), "the chain breaks"),
+        ("other registry", other.deltas(HELD, HELD + 1), "the chain breaks"),
+        ("skipped", resealed(history, |c, _| c.revision.0 += 5), "cannot follow revision 4"),
+        (
+            "registered twice",
+            resealed(history, |c, documents| {
+                c.changes.push(c.changes[0].clone());
+                documents.push(documents[0].clone());
+            }),
+            "which exists already",
+        ),
+        (
+            "change of what is not there",
+            resealed(history, |c, documents| {
+                documents.clear();
+                c.changes[0].action = Action::Retire { message: None };
+            }),
+            "which does not exist",
+        ),
+    ]
+}
+
+fn bad_snapshots(history: &History) -> Vec<Case> {
+    let (next, held) = (history.at(HELD + 1), history.at(HELD));
+    let good = snapshot(next, 2);
+    let without = |i: usize| {
+        let mut messages = good.clone();
+        messages.remove(i);
+        messages
+    };
+    let digest = |bytes: Vec<u8>| {
+        let mut messages = without(good.len() - 1);
+        messages.push(response(Message::SnapshotEnd(SnapshotEnd { digest: bytes.into() })));
+        messages
+    };
+    let mut edited = good.clone();
+    if let Some(Message::SnapshotChunk(SnapshotChunk { entities })) = &mut edited[1].message {
+        "eve".clone_into(&mut entities[0].owner);
+    }
+    let mut damaged = good.clone();
+    if let Some(Message::SnapshotChunk(SnapshotChunk { entities })) = &mut damaged[1].message {
+        entities[1].document = flipped(&entities[1].document, 12);
+    }
+    let mut doubled = good.clone();
+    doubled.insert(2, good[1].clone());
+    vec![
+        ("snapshot digest", digest(vec![7; 32]), "the snapshot has the digest"),
+        ("short digest", digest(vec![7; 31]), "has 32 bytes"),
+        ("missing part", without(1), "entities instead of 5"),
+        ("doubled part", doubled, "more entities than the 5 announced"),
+        ("edited owner", edited, "the snapshot has the digest"),
+        ("damaged document", damaged, "the document's bytes have the digest"),
+        ("no beginning", without(0), "did not begin"),
+        ("only an end", vec![end(next)], "did not begin"),
+        ("two beginnings", vec![begin(next), begin(next)], "in the middle of a snapshot"),
+        ("delta inside", [vec![begin(next)], history.deltas(HELD, HELD + 1)].concat(), "middle"),
+        ("progress inside", vec![begin(next), progress(held)], "in the middle of a snapshot"),
+    ]
+}
+
+fn bad_places(history: &History) -> Vec<Case> {
+    let mut forked = History::new("r", HELD - 1);
+    forked.grow(99);
+    vec![
+        ("nothing", vec![SyncResponse { message: None }], "without content"),
+        ("ahead", vec![progress(history.at(HELD + 1))], "nothing new up to revision 5, but 4"),
+        ("behind", vec![progress(history.at(HELD - 1))], "nothing new up to revision 3, but 4"),
+        ("forked progress", vec![progress(forked.head())], "another chain hash"),
+    ]
+}
+
+/// Bad messages after good ones are answered with a NACK, nothing changes, and the next stream goes
+/// on.
+#[tokio::test]
+async fn what_does_not_verify_is_refused_and_changes_nothing() {
+    let history = History::new("r", HELD + 2);
+    let cases = [bad_deltas(&history), bad_snapshots(&history), bad_places(&history)].concat();
+    assert_eq!(cases.len(), 30);
+    for (name, messages, expected) in cases {
+        let told = history.clone();
+        let mut server = Server::start(move |number, hello| match number {
+            0 => then_silence(messages.clone()),
+            _ => then_silence(told.answer(revision_of(&hello))),
+        })
+        .await;
+        let cache = Cache::in_memory(Some(history.at(HELD).clone()));
+        let mut seen = cache.subscribe();
+        let following = Following::start(server.address, cache, hurried());
+        let nack = server.hear_until(nack).await;
+        assert!(nack.message.contains(expected), "{name}: {}", nack.message);
+        following.reaches(history.head()).await;
+        // Whatever was served on the way is a true state.
+        let now = seen.borrow_and_update().clone();
+        let revision = usize::try_from(now.revision().0).expect("small");
+        assert_eq!(now.digest(), history.at(revision).digest(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_of_another_past_waits_for_people() {
+    let history = History::new("r", HELD);
+    let mut forked = History::new("r", HELD - 1);
+    forked.grow(99);
+    for (served, expected) in [
+        (History::new("other", 9), "it is registry other, the cache is of r"),
+        (History::new("r", HELD - 1), "the snapshot is of revision 3, but 4 is served"),
+        (forked, "another chain hash"),
+    ] {
+        let messages = snapshot(served.head(), 2);
+        let mut server = Server::start(move |_, _| then_silence(messages.clone())).await;
+        let cache = Cache::in_memory(Some(history.head().clone()));
+        let following = Following::start(server.address, cache, hurried());
+        let nack = server.hear_until(nack).await;
+        assert!(nack.message.contains(expected), "{}", nack.message);
+        following.is(SourceState::Refused).await;
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        assert_eq!(server.streams(), 1);
+        assert_eq!(following.cache.current().digest(), history.head().digest());
+    }
+}
+
+#[tokio::test]
+async fn a_delta_needs_a_beginning() {
+    let history = History::new("r", 2);
+    let told = history.clone();
+    let mut server = Server::start(move |number, _| match number {
+        0 => then_silence(told.deltas(0, 1)),
+        _ => then_silence(told.answer(None)),
+    })
+    .await;
+    let following = Following::start(server.address, Cache::in_memory(None), hurried());
+    assert!(server.hear_until(nack).await.message.contains("a delta before any snapshot"));
+    following.reaches(history.head()).await;
+}
+
+#[tokio::test]
+async fn refusing_again_and_again_slows_down() {
+    let history = History::new("r", HELD + 1);
+    let bad = changed(&history, |d| {
+        d.chain = ChainHash::genesis(history.head().registry()).as_bytes().to_vec().into();
+    });
+    let server = Server::start(move |_, _| then_silence(bad.clone())).await;
+    let cache = Cache::in_memory(Some(history.at(HELD).clone()));
+    let following = Following::start(server.address, cache, hurried());
+    following.is(SourceState::Refused).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let streams = server.streams();
+    assert!((2..40).contains(&streams), "{streams} streams in a second at a cap of 50 ms");
+    assert_eq!(following.cache.current().digest(), history.at(HELD).digest());
+}

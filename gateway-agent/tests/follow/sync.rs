@@ -1,0 +1,197 @@
+//! Following: snapshot, deltas, acknowledgements, resuming, silence, and what only people can mend.
+//!
+//! Deliberately absent: what is refused (`refusal.rs`) and broken connections (`cut.rs`).
+
+use std::time::Duration;
+
+use gateway_agent::{cache::Cache, config::StartupValidation, source::SourceState, sync::Timing};
+use registry_proto::v1::{Ack, sync_request::Message};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::{
+    history::{History, progress, snapshot},
+    script::{Following, Server, error, hurried, revision_of, then_end, then_silence},
+};
+
+fn ack(message: &Message) -> Option<Ack> {
+    match message {
+        Message::Ack(ack) => Some(*ack),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn takes_a_snapshot_and_then_each_commit() {
+    let history = History::new("r", 7);
+    let told = history.clone();
+    let mut server = Server::start(move |_, _| {
+        let mut messages = snapshot(told.at(4), 3);
+        messages.extend(told.deltas(4, 7));
+        then_silence(messages)
+    })
+    .await;
+    let following = Following::start(server.address, Cache::in_memory(None), hurried());
+    let Message::Hello(hello) = server.hear().await else { panic!("no hello") };
+    assert_eq!((hello.gateway.as_str(), hello.position), ("gateway-1", None));
+    assert_eq!(hello.gateway_version, env!("CARGO_PKG_VERSION"));
+    following.reaches(history.head()).await;
+    for applied in 4..=7 {
+        assert_eq!(server.hear_until(ack).await.applied_revision, applied);
+    }
+    following.is(SourceState::Live).await;
+    assert!(following.cache.age().expect("it was confirmed") < Duration::from_secs(5));
+    assert_eq!(server.streams(), 1);
+}
+
+#[tokio::test]
+async fn an_empty_registry_is_a_catalog_too() {
+    let history = History::new("r", 1);
+    let told = history.clone();
+    let server = Server::start(move |_, _| {
+        let mut messages = snapshot(told.at(0), 1);
+        messages.push(progress(told.at(0)));
+        messages.extend(told.deltas(0, 1));
+        then_silence(messages)
+    })
+    .await;
+    let cache = Cache::in_memory(None);
+    assert!(!cache.has_catalog());
+    let following = Following::start(server.address, cache, hurried());
+    following.reaches(history.head()).await;
+    assert!(following.cache.has_catalog());
+}
+
+#[tokio::test]
+async fn resumes_where_it_was_without_gap_or_duplicate() {
+    let history = History::new("r", 9);
+    let told = history.clone();
+    // Each stream says two commits more and ends.
+    let mut server = Server::start(move |_, hello| match revision_of(&hello) {
+        None => then_end(snapshot(told.at(1), 1)),
+        Some(revision) => {
+            let after = usize::try_from(revision.0).expect("small");
+            then_end(told.deltas(after, (after + 2).min(9)))
+        }
+    })
+    .await;
+    let following = Following::start(server.address, Cache::in_memory(None), hurried());
+    following.reaches(history.head()).await;
+    let mut said = Vec::new();
+    while said.len() < 5 {
+        if let Message::Hello(hello) = server.hear().await {
+            let chain = hello.position.as_ref().map(|position| position.chain.clone());
+            let revision = revision_of(&hello).map(|revision| revision.0);
+            if let Some(revision) = revision {
+                let at = history.at(usize::try_from(revision).expect("small"));
+                assert_eq!(chain.as_deref(), Some(at.chain().as_bytes().as_slice()));
+            }
+            said.push(revision);
+        }
+    }
+    assert_eq!(said, [None, Some(1), Some(3), Some(5), Some(7)]);
+}
+
+#[tokio::test]
+async fn says_what_is_on_disk_and_begins_there() {
+    let history = History::new("r", 3);
+    let told = history.clone();
+    let mut server =
+        Server::start(move |_, hello| then_silence(told.answer(revision_of(&hello)))).await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("deep/cache.json");
+    let (cache, writer) = Cache::open(&path, StartupValidation::default()).expect("a cache");
+    let stop = CancellationToken::new();
+    let writing = tokio::spawn(writer.run(stop.clone()));
+    let following = Following::start(server.address, cache, hurried());
+    let persisted = server.hear_until(|m| ack(m).filter(|ack| ack.persisted_revision == 3)).await;
+    assert_eq!(persisted.applied_revision, 3);
+    stop.cancel();
+    writing.await.expect("the writer ends");
+    drop(following);
+    let (cache, _writer) = Cache::open(&path, StartupValidation::default()).expect("a cache");
+    assert_eq!(cache.current().digest(), history.head().digest());
+    let _following = Following::start(server.address, cache, hurried());
+    let hello = server
+        .hear_until(|m| match m {
+            Message::Hello(hello) => Some(hello.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(revision_of(&hello).map(|revision| revision.0), Some(3));
+    assert_eq!(server.hear_until(ack).await.persisted_revision, 3);
+}
+
+#[tokio::test]
+async fn a_silent_stream_is_dead() {
+    let history = History::new("r", 2);
+    let told = history.clone();
+    let server = Server::start(move |number, hello| match number {
+        0 => then_silence(snapshot(told.at(1), 1)),
+        _ => then_silence(told.answer(revision_of(&hello))),
+    })
+    .await;
+    let timing = Timing { silence: Duration::from_millis(300), ..hurried() };
+    let following = Following::start(server.address, Cache::in_memory(None), timing);
+    following.reaches(history.head()).await;
+    assert!(server.streams() >= 2);
+}
+
+#[tokio::test]
+async fn progress_keeps_a_quiet_stream_alive() {
+    let history = History::new("r", 1);
+    let told = history.clone();
+    let server = Server::start(move |_, _| {
+        let beat = progress(told.head());
+        let beats = futures_util::stream::unfold(beat, |beat| async {
+            sleep(Duration::from_millis(50)).await;
+            Some((Ok(beat.clone()), beat))
+        });
+        let first = futures_util::stream::iter(snapshot(told.head(), 1).into_iter().map(Ok));
+        Box::pin(futures_util::StreamExt::chain(first, beats))
+    })
+    .await;
+    let timing = Timing { silence: Duration::from_millis(400), ..hurried() };
+    let following = Following::start(server.address, Cache::in_memory(None), timing);
+    following.reaches(history.head()).await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.streams(), 1);
+    assert!(following.cache.age().expect("confirmed") < Duration::from_millis(300));
+}
+
+#[tokio::test]
+async fn another_registrys_cache_is_kept_and_served() {
+    for reason in ["REGISTRY_MISMATCH", "CHAIN_MISMATCH", "AHEAD"] {
+        let server = Server::start(move |_, _| {
+            let details = ErrorDetails::with_error_info(
+                reason.to_owned(),
+                "registry".to_owned(),
+                std::collections::HashMap::new(),
+            );
+            error(Status::with_error_details(Code::FailedPrecondition, "no", details))
+        })
+        .await;
+        let held = History::new("mine", 5);
+        let cache = Cache::in_memory(Some(held.head().clone()));
+        let following = Following::start(server.address, cache, hurried());
+        following.is(SourceState::Refused).await;
+        sleep(Duration::from_millis(300)).await;
+        assert_eq!(server.streams(), 1, "{reason} is not to be retried in a hurry");
+        assert_eq!(following.cache.current().digest(), held.head().digest());
+        let told = following.status.report().reason.expect("a reason");
+        assert!(told.contains("delete its cache file"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_tried_until_it_is_back() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let following = Following::start(address, Cache::in_memory(None), hurried());
+    following.is(SourceState::Down).await;
+    assert!(!following.cache.has_catalog());
+    following.stop.cancel();
+}
