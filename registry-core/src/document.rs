@@ -15,6 +15,7 @@ use crate::{
     decode::{At, Problems, escape},
     diagnostic::{Code, Diagnostic},
     entity::Entity,
+    json_text::Strict,
     limits,
     reference::{Key, Kind},
 };
@@ -70,8 +71,14 @@ fn hex(digit: u8) -> Option<u8> {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = String::with_capacity(71);
+        text.push_str("sha256:");
+        for byte in self.0 {
+            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            text.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+        f.write_str(&text)
     }
 }
 
@@ -117,7 +124,7 @@ pub enum InvalidDocument {
     #[error("the document is not JSON: {0}")]
     Json(String),
     /// The JSON is not an entity of that kind.
-    #[error("the document is not a {kind}: {}", .problems.first().map_or_else(String::new, ToString::to_string))]
+    #[error("the document is not of the kind {kind}: {}", .problems.first().map_or_else(String::new, ToString::to_string))]
     Entity {
         /// The kind that was expected.
         kind: Kind,
@@ -224,9 +231,10 @@ fn is_exact(number: &serde_json::Number) -> bool {
     !number.is_u64()
 }
 
-/// Parses JSON text into a value with a `document-invalid` that says line and column.
+/// Parses JSON text into a value with a `document-invalid` that says line and column. A name that
+/// is written twice in one object is refused.
 pub fn parse_json(bytes: &[u8]) -> Result<Value, Box<Diagnostic>> {
-    serde_json::from_slice(bytes).map_err(|e| {
+    serde_json::from_slice(bytes).map(|Strict(value)| value).map_err(|e| {
         let found = Diagnostic::error(Code::DocumentInvalid, "", format!("not valid JSON: {e}"));
         Box::new(found.with_help("check the text at that line and column"))
     })
@@ -236,3 +244,6 @@ pub fn parse_json(bytes: &[u8]) -> Result<Value, Box<Diagnostic>> {
 pub fn pointer_join(pointer: &str, member: &str) -> String {
     format!("{pointer}/{}", escape(member))
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,3 +53,6 @@ fn spread(roots: impl IntoIterator<Item = Key>, next: impl Fn(&Key) -> Vec<Key>)
     }
     seen
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ pub mod document;
 pub mod entity;
 pub mod graph;
 pub(crate) mod json_schema;
+pub(crate) mod json_text;
 pub mod limits;
 pub mod name;
 pub mod reference;

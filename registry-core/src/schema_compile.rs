@@ -157,3 +157,6 @@ fn reserved_uris(schema: &Value) -> Vec<InvalidSchema> {
     });
     found
 }
+
+#[cfg(test)]
+mod tests;

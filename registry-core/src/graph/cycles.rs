@@ -4,7 +4,7 @@
 //! Kosaraju's two passes; each circular one is shown by one path. Deliberately absent: every
 //! circle, of which there can be exponentially many.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// One path for each set of nodes that reach each other: it starts and ends with the smallest node
 /// of the set and is a shortest one through it.
@@ -69,15 +69,16 @@ fn finishing_order(successors: &[Vec<usize>]) -> Vec<usize> {
 
 /// The shortest path from a node back to itself, inside of its component.
 fn path_back(successors: &[Vec<usize>], component: &[usize], start: usize) -> Option<Vec<usize>> {
-    let mut came_from = vec![None; successors.len()];
+    // Not a list: it must cost no more than the component is big.
+    let mut came_from = HashMap::new();
     let mut waiting = VecDeque::from([start]);
     while let Some(node) = waiting.pop_front() {
         for &next in &successors[node] {
             if next == start {
                 return Some(trace(&came_from, start, node));
             }
-            if component[next] == component[start] && came_from[next].is_none() {
-                came_from[next] = Some(node);
+            if component[next] == component[start] && !came_from.contains_key(&next) {
+                came_from.insert(next, node);
                 waiting.push_back(next);
             }
         }
@@ -85,10 +86,10 @@ fn path_back(successors: &[Vec<usize>], component: &[usize], start: usize) -> Op
     None
 }
 
-fn trace(came_from: &[Option<usize>], start: usize, last: usize) -> Vec<usize> {
+fn trace(came_from: &HashMap<usize, usize>, start: usize, last: usize) -> Vec<usize> {
     let mut path = vec![start];
     let mut node = last;
-    while let (true, Some(before)) = (node != start, came_from[node]) {
+    while let (true, Some(&before)) = (node != start, came_from.get(&node)) {
         path.push(node);
         node = before;
     }
@@ -112,5 +113,10 @@ mod tests {
     fn long_chains_neither_overflow_nor_take_long() {
         let chain: Vec<_> = (0..100_000).map(|i| vec![(i + 1) % 100_000]).collect();
         assert_eq!(cycles(&chain)[0].len(), 100_001);
+    }
+
+    #[test]
+    fn many_nodes_without_circles_cost_little() {
+        assert_eq!(cycles(&vec![Vec::new(); 1_000_000]), Vec::<Vec<usize>>::new());
     }
 }

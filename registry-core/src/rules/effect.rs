@@ -116,3 +116,82 @@ fn not_registered(key: &Key) -> Diagnostic {
         "check kind, name and version; in one batch, register it before its lifecycle changes",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{
+        Proposed, plan,
+        testing::{catalog, lines, server, set, tool, with},
+    };
+    use crate::{
+        Catalog, RegistryId,
+        catalog::LifecycleState::{Active, Deprecated, Retired},
+        limits,
+    };
+
+    fn effects(registered: &[Proposed], batch: &[Proposed]) -> Vec<&'static str> {
+        let effects = plan(&catalog(registered), batch).effects;
+        effects.iter().map(|e| e.as_ref().map_or("nothing", |c| c.action.as_str())).collect()
+    }
+
+    fn found(registered: &[Proposed], batch: &[Proposed]) -> String {
+        lines(&plan(&catalog(registered), batch).diagnostics)
+    }
+
+    #[test]
+    fn equal_content_changes_nothing_and_other_content_is_refused() {
+        let (one, other) =
+            (server("s", &[]), with(&server("s", &[]), json!({ "description": "x" })));
+        assert_eq!(effects(&[], &[one.clone(), one.clone()]), ["register", "nothing"]);
+        assert_eq!(effects(std::slice::from_ref(&one), std::slice::from_ref(&one)), ["nothing"]);
+        assert_eq!(
+            found(std::slice::from_ref(&one), std::slice::from_ref(&other)),
+            "error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 was \
+             registered with other content in revision 1; what is registered never changes \
+             (give the new content a new version)"
+        );
+        assert!(found(&[], &[one, other]).contains("appears twice in this batch"));
+    }
+
+    #[test]
+    fn lifecycle_changes_follow_each_other_within_a_batch() {
+        let registered = [server("s", &[])];
+        let to = |state, message| set("server/s@1.0.0", state, message);
+        let batch = [
+            to(Active, None),
+            to(Deprecated, Some("a")),
+            to(Deprecated, Some("a")),
+            to(Deprecated, Some("b")),
+            to(Active, None),
+            to(Retired, None),
+        ];
+        let expected = ["nothing", "deprecate", "nothing", "deprecate", "restore", "retire"];
+        assert_eq!(effects(&registered, &batch), expected);
+        let fresh = [server("t", &[]), set("server/t@1.0.0", Deprecated, None)];
+        assert_eq!(effects(&[], &fresh), ["register", "deprecate"]);
+    }
+
+    #[test]
+    fn what_is_changed_is_registered_before() {
+        let early = [set("server/s@1.0.0", Retired, None), server("s", &[])];
+        assert_eq!(
+            found(&[], &early),
+            "error[not-registered] server/s@1.0.0 at \"\": server/s@1.0.0 is not registered \
+             (check kind, name and version; in one batch, register it before its lifecycle changes)"
+        );
+        let long = set("server/s@1.0.0", Retired, Some(&"x".repeat(limits::MESSAGE_BYTES + 1)));
+        assert!(found(&[server("s", &[])], &[long]).contains("more than 4096 bytes"));
+    }
+
+    #[test]
+    fn a_batch_is_bounded_but_a_file_is_not() {
+        let batch = vec![tool("t", json!({ "spec": {} })); limits::BATCH_CHANGES + 1];
+        let empty = Catalog::empty(RegistryId::new("test"));
+        let refused = plan(&empty, &batch);
+        assert_eq!((refused.effects.len(), refused.is_acceptable()), (0, false));
+        assert!(lines(&refused.diagnostics).contains("5001 changes, 5000 are allowed"));
+        assert_eq!(super::super::validate(&empty, &batch).effects.len(), batch.len());
+    }
+}

@@ -1,0 +1,198 @@
+//! The canonical form against the vectors of RFC 8785, and documents with their bounds.
+//!
+//! Deliberately absent: the fields of each kind.
+
+use serde_json::{Value, json};
+
+use super::{Digest, Document, InvalidDocument, canonical_bytes, parse_json};
+use crate::{
+    diagnostic::Diagnostic,
+    limits,
+    reference::Kind,
+    rules::testing::{lines, tool},
+};
+
+fn canonical(json: &str) -> String {
+    let value: Value = serde_json::from_str(json).unwrap();
+    String::from_utf8(canonical_bytes(&value)).unwrap()
+}
+
+/// RFC 8785 section 3.2.2 and 3.2.4: the example of the whole scheme.
+#[test]
+fn the_example_of_the_rfc() {
+    let input = r#"{
+        "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+        "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+        "literals": [null, true, false]
+    }"#;
+    assert_eq!(
+        canonical(input),
+        r#"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}"#
+    );
+}
+
+/// RFC 8785 section 3.2.3: names are sorted by their UTF-16 code units.
+#[test]
+fn the_sorting_of_the_rfc() {
+    let input = r#"{
+        "\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh",
+        "1": "One", "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control",
+        "\u00f6": "Latin Small Letter O With Diaeresis"
+    }"#;
+    let names: Vec<_> = canonical(input)
+        .split("\":\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "Carriage Return",
+            "One",
+            "Control",
+            "Latin Small Letter O With Diaeresis",
+            "Euro Sign",
+            "Emoji: Grinning Face",
+            "Hebrew Letter Dalet With Dagesh",
+        ]
+    );
+}
+
+/// RFC 8785 appendix B: IEEE 754 bit patterns and how they are written.
+#[test]
+fn the_numbers_of_the_rfc() {
+    for (bits, expected) in [
+        (0x0000_0000_0000_0000, "0"),
+        (0x8000_0000_0000_0000, "0"),
+        (0x0000_0000_0000_0001, "5e-324"),
+        (0x8000_0000_0000_0001, "-5e-324"),
+        (0x7fef_ffff_ffff_ffff, "1.7976931348623157e+308"),
+        (0xffef_ffff_ffff_ffff, "-1.7976931348623157e+308"),
+        (0x4340_0000_0000_0000, "9007199254740992"),
+        (0xc340_0000_0000_0000, "-9007199254740992"),
+        (0x4430_0000_0000_0000, "295147905179352830000"),
+        (0x44b5_2d02_c7e1_4af5, "9.999999999999997e+22"),
+        (0x44b5_2d02_c7e1_4af6, "1e+23"),
+        (0x44b5_2d02_c7e1_4af7, "1.0000000000000001e+23"),
+        (0x444b_1ae4_d6e2_ef4e, "999999999999999700000"),
+        (0x444b_1ae4_d6e2_ef4f, "999999999999999900000"),
+        (0x444b_1ae4_d6e2_ef50, "1e+21"),
+        (0x3eb0_c6f7_a0b5_ed8c, "9.999999999999997e-7"),
+        (0x3eb0_c6f7_a0b5_ed8d, "0.000001"),
+        (0x41b3_de43_5555_5553, "333333333.3333332"),
+        (0x41b3_de43_5555_5554, "333333333.33333325"),
+        (0x41b3_de43_5555_5555, "333333333.3333333"),
+        (0x41b3_de43_5555_5556, "333333333.3333334"),
+        (0x41b3_de43_5555_5557, "333333333.33333343"),
+        (0xbecb_f647_612f_3696, "-0.0000033333333333333333"),
+        (0x4314_3ff3_c1cb_0959, "1424953923781206.2"),
+    ] {
+        let number = f64::from_bits(bits);
+        assert_eq!(canonical(&canonical_bytes_of(number)), expected, "{bits:016x}");
+    }
+}
+
+/// JSON text of a number that reads back as the same number.
+fn canonical_bytes_of(number: f64) -> String {
+    format!("{number:e}")
+}
+
+fn problems(members: Value) -> String {
+    let mut value = json!({ "name": "A", "version": "1.0.0", "schema": true });
+    value.as_object_mut().unwrap().insert("metadata".to_owned(), members);
+    lines(&Document::parse(Kind::Schema, &value).err().unwrap_or_default())
+}
+
+#[test]
+fn documents_are_bounded_in_size_depth_and_numbers() {
+    let deep = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({ "x": inner }));
+    assert_eq!(problems(deep(limits::DOCUMENT_DEPTH - 2)), "");
+    assert!(problems(deep(limits::DOCUMENT_DEPTH - 1)).contains("nested deeper than 64 levels"));
+    assert_eq!(problems(json!({ "n": limits::SAFE_INTEGER })), "");
+    for number in
+        [json!(limits::SAFE_INTEGER + 1), json!(-limits::SAFE_INTEGER - 1), json!(u64::MAX)]
+    {
+        let found = problems(json!({ "n": number }));
+        assert!(
+            found.contains(&format!("\"/metadata/n\": the number {number} is beyond")),
+            "{found}"
+        );
+    }
+    let big = problems(json!({ "x": "y".repeat(limits::DOCUMENT_BYTES) }));
+    assert!(big.contains("bytes, 262144 are allowed"), "{big}");
+}
+
+#[test]
+fn equal_content_has_one_digest_however_it_is_written() {
+    let one = r#"{ "version": "1.0.0", "$comment": "x", "name": "A", "schema": { "b": 1.0, "a": 10e0 } }"#;
+    let other = r#"{"name":"A","schema":{"a":10,"b":1},"version":"1.0.0","description":null}"#;
+    let digest = |text| {
+        let value = parse_json(str::as_bytes(text)).unwrap();
+        Document::parse(Kind::Schema, &value).unwrap().digest()
+    };
+    assert_eq!(digest(one), digest(other));
+    assert_eq!(digest(one).to_string().len(), 71);
+    assert_eq!(Digest::parse(&digest(one).to_string()).unwrap(), digest(one));
+}
+
+#[test]
+fn verification_proves_the_bytes() {
+    let crate::rules::Proposed::Register(document) = tool("t", json!({ "spec": {} })) else {
+        panic!("not a registration")
+    };
+    let (bytes, digest) = (document.bytes().clone(), document.digest());
+    assert_eq!(Document::verify(Kind::Tool, bytes.clone(), digest).unwrap(), *document);
+    let other = Document::verify(Kind::Tool, bytes.slice(1..), digest).unwrap_err();
+    assert!(matches!(other, InvalidDocument::Digest { expected, .. } if expected == digest));
+    let kind = Document::verify(Kind::Agent, bytes, digest).unwrap_err();
+    assert!(
+        kind.to_string().starts_with("the document is not of the kind agent: error["),
+        "{kind}"
+    );
+    let text = bytes::Bytes::from_static(b"{");
+    let error = Document::verify(Kind::Tool, text.clone(), Digest::of(&text)).unwrap_err();
+    assert!(matches!(error, InvalidDocument::Json(_)));
+}
+
+#[test]
+fn a_document_reports_all_its_problems_even_without_a_name() {
+    let found = |kind, value: Value| -> Vec<String> {
+        let problems: Vec<Diagnostic> = Document::parse(kind, &value).unwrap_err();
+        problems.iter().map(|d| format!("{} {}: {}", d.code, d.pointer, d.message)).collect()
+    };
+    assert_eq!(
+        found(Kind::Tool, json!({ "version": "1", "depends": [{}], "x": 1, "inputSchema": 7 })),
+        [
+            "document-invalid : the required field `name` is missing",
+            "version-invalid /version: `1` is not an exact semantic version: \
+             unexpected end of input while parsing major version number",
+            "implementation-ambiguous : a tool needs exactly one of `source` and `spec`, \
+             it has neither",
+            "document-invalid /depends/0: the required field `type` is missing",
+            "document-invalid /depends/0: the required field `name` is missing",
+            "document-invalid /depends/0: the required field `version` is missing",
+            "document-invalid /inputSchema: \
+             expected a JSON Schema (an object or a boolean), got the number 7",
+            "document-invalid /x: unknown field `x`",
+        ]
+    );
+    let agent = found(Kind::Agent, json!({ "skills": [{ "id": 1 }], "y": {} }));
+    assert!(agent.contains(&"document-invalid /y: unknown field `y`".to_owned()), "{agent:?}");
+    assert!(
+        agent.contains(
+            &"document-invalid /skills/0: the required field `name` is missing".to_owned()
+        )
+    );
+    let server = found(Kind::Server, json!({ "z": 1 }));
+    assert_eq!(server.len(), 4, "{server:?}");
+    let schema = found(Kind::Schema, json!({ "z": 1 }));
+    assert_eq!(schema.len(), 4, "{schema:?}");
+}
+
+#[test]
+fn names_in_json_text_are_used_once() {
+    let twice = parse_json(br#"{ "a": 1, "b": { "c": 1, "c": 2 } }"#).unwrap_err();
+    assert!(twice.message.contains("`c` is written twice"), "{twice}");
+    assert!(parse_json(br#"{ "a": 1, "b": { "a": 1 } }"#).is_ok());
+    assert!(parse_json(b"{} {}").unwrap_err().message.contains("trailing"));
+}

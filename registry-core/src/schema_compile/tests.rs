@@ -1,0 +1,155 @@
+//! Compiled schemas: what they accept, where they look, and what they refuse.
+//!
+//! Deliberately absent: the rule that reports schemas of a batch.
+
+use serde_json::{Value, json};
+
+use super::{Validator, compile, compile_in};
+use crate::{
+    limits,
+    reference::{Key, Kind},
+    rules::testing::{catalog, schema},
+};
+
+fn none(_: &Key) -> Option<&'static Value> {
+    None
+}
+
+fn compiled(schema: &Value) -> Validator {
+    compile(schema, &none).unwrap()
+}
+
+fn problems(schema: &Value) -> Vec<String> {
+    let problems = compile(schema, &none).unwrap_err();
+    problems.iter().map(|p| format!("{}: {p}", p.pointer())).collect()
+}
+
+fn violations(validator: &Validator, instance: &Value) -> Vec<String> {
+    let violations = validator.validate(instance).unwrap_err();
+    violations.into_iter().map(|v| format!("{}: {}", v.pointer, v.message)).collect()
+}
+
+#[test]
+fn every_violation_has_its_place() {
+    let validator = compiled(&json!({
+        "properties": { "a": { "items": { "type": "integer" } }, "b/c": { "minLength": 2 } },
+        "required": ["d"],
+    }));
+    assert!(validator.validate(&json!({ "a": [1], "d": 0 })).is_ok());
+    assert_eq!(
+        violations(&validator, &json!({ "a": [1, "2"], "b/c": "x" })),
+        [
+            ": \"d\" is a required property",
+            "/a/1: \"2\" is not of type \"integer\"",
+            "/b~1c: \"x\" is shorter than 2 characters",
+        ]
+    );
+    let many = json!(vec!["x"; 100]);
+    let list = compiled(&json!({ "items": { "type": "integer" } }));
+    assert_eq!(violations(&list, &many).len(), limits::VIOLATIONS);
+    let long = violations(&list, &json!(["y".repeat(10_000)]));
+    assert!(long[0].len() < 400, "{}", long[0].len());
+}
+
+#[test]
+fn references_are_resolved_from_the_catalog_and_through_each_other() {
+    let catalog = catalog(&[
+        schema("Id", &json!({ "type": "string", "pattern": "^[a-z]+$" })),
+        schema(
+            "Item",
+            &json!({
+                "type": "object", "properties": { "id": { "$ref": "#Id:1.0.0" } }, "required": ["id"],
+            }),
+        ),
+    ]);
+    let list = json!({ "items": { "$ref": "#Item:1.0.0" }, "minItems": 1 });
+    let validator = compile_in(&catalog, &list).unwrap();
+    assert!(validator.is_valid(&json!([{ "id": "abc" }])));
+    assert_eq!(
+        violations(&validator, &json!([{ "id": "ABC" }])),
+        ["/0/id: \"ABC\" does not match \"^[a-z]+$\""]
+    );
+    let bare = compile_in(&catalog, &json!({ "$ref": "#Item:1.0.0" })).unwrap();
+    assert!(bare.is_valid(&json!({ "id": "x" })) && !bare.is_valid(&json!({})));
+    let missing = compile_in(&catalog, &json!({ "not": { "$ref": "#Item:2.0.0" } })).unwrap_err();
+    assert_eq!(missing[0].pointer(), "/not/$ref");
+    assert_eq!(missing[0].to_string(), "the schema `#Item:2.0.0` is not registered");
+}
+
+#[test]
+fn ordinary_references_stay_the_schema_s_own() {
+    let tree = json!({
+        "$defs": { "node": { "properties": { "next": { "$ref": "#/$defs/node" }, "n": { "type": "integer" } } } },
+        "$ref": "#/$defs/node",
+    });
+    assert!(!compiled(&tree).is_valid(&json!({ "next": { "next": { "n": "1" } } })));
+    let anchored =
+        json!({ "$defs": { "a": { "$anchor": "here", "type": "null" } }, "$ref": "#here" });
+    assert!(compiled(&anchored).is_valid(&Value::Null));
+    let named = json!({
+        "$defs": { "a": { "$id": "https://example.com/a", "type": "null" } },
+        "$ref": "https://example.com/a",
+    });
+    assert!(!compiled(&named).is_valid(&json!(1)));
+}
+
+#[test]
+fn nothing_outside_of_the_registry_is_read() {
+    for uri in
+        ["http://169.254.169.254/x", "https://example.com/y#/a", "file:///etc/passwd", "other.json"]
+    {
+        let found = problems(&json!({ "items": { "$ref": uri } }));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("/items/$ref: `"), "{found:?}");
+        assert!(found[0].ends_with("is outside of the registry, and nothing is ever fetched"));
+    }
+    assert!(problems(&json!({ "$ref": "registry:/A/1.0.0" }))[0].contains("own URI scheme"));
+    assert!(
+        problems(&json!({ "$defs": { "a": { "$id": "REGISTRY:/A/1.0.0" } } }))[0].contains("own")
+    );
+}
+
+#[test]
+fn the_dialect_is_2020_12_unless_another_known_one_is_named() {
+    let tuple = json!({ "prefixItems": [{ "type": "integer" }] });
+    assert!(!compiled(&tuple).is_valid(&json!(["1"])));
+    let draft_7 = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#", "items": [{ "type": "integer" }],
+    });
+    assert!(!compiled(&draft_7).is_valid(&json!(["1"])));
+    assert!(problems(&json!({ "items": [{ "type": "integer" }] }))[0].starts_with("/items: "));
+    for dialect in [json!("https://example.com/d"), json!(7), json!("")] {
+        let found = problems(&json!({ "$schema": dialect }));
+        assert_eq!(found, [format!("/$schema: the dialect {dialect} is not supported")]);
+    }
+}
+
+#[test]
+fn patterns_are_linear_and_bounded() {
+    assert!(compiled(&json!({ "pattern": "^(a+)+$" })).is_valid(&json!("a".repeat(1000))));
+    let evil = "a".repeat(10_000) + "!";
+    assert!(!compiled(&json!({ "pattern": "^(a+)+$" })).is_valid(&json!(evil)));
+    assert!(problems(&json!({ "pattern": "(?<=a)b" }))[0].starts_with("/pattern: "));
+    assert!(!problems(&json!({ "pattern": "a{1,1000}{1,1000}" })).is_empty());
+}
+
+#[test]
+fn long_chains_of_schemas_compile_on_a_small_stack_and_longer_ones_are_refused() {
+    let link =
+        |i: usize| json!({ "properties": { "x": { "$ref": format!("#S{}:1.0.0", i + 1) } } });
+    let schemas: Vec<Value> = (0..2000).map(link).collect();
+    let resolve = |last: usize| {
+        let schemas = &schemas;
+        move |key: &Key| {
+            let i: usize = key.name.as_str()[1..].parse().ok()?;
+            assert_eq!(key.kind, Kind::Schema);
+            if i >= last { Some(&Value::Bool(true)) } else { schemas.get(i) }
+        }
+    };
+    std::thread::scope(|scope| {
+        let small = std::thread::Builder::new().stack_size(2 << 20);
+        small.spawn_scoped(scope, || compile(&schemas[0], &resolve(900)).unwrap()).unwrap();
+    });
+    let found = compile(&schemas[0], &resolve(1500)).unwrap_err();
+    assert_eq!(found[0].to_string(), "it leads to more than 1000 registered schemas");
+}
