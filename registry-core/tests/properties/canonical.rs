@@ -1,0 +1,52 @@
+//! The canonical form: one form for one value, and it reads back as that value.
+//!
+//! Deliberately absent: the vectors of RFC 8785, which are unit tests.
+
+use proptest::{collection::vec, prelude::*};
+use registry_core::document::{canonical_bytes, parse_json};
+use serde_json::Value;
+
+pub(crate) fn json() -> impl Strategy<Value = Value> {
+    let number = prop_oneof![
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_filter("finite", |x| x.is_finite()).prop_map(Value::from),
+        (-1000..1000_i32).prop_map(Value::from),
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        number,
+        ".{0,8}".prop_map(Value::from)
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::Array),
+            vec((".{0,6}", inner), 0..4).prop_map(|members| members.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
+/// The value as an IEEE 754 reader sees it: RFC 8785 knows no other numbers.
+fn as_doubles(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => Value::from(number.as_f64().unwrap()),
+        Value::Array(items) => items.iter().map(as_doubles).collect(),
+        Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), as_doubles(v))).collect(),
+        other => other.clone(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn it_reads_back_and_stays(value in json()) {
+        let bytes = canonical_bytes(&value);
+        let read = parse_json(&bytes).unwrap();
+        prop_assert_eq!(as_doubles(&read), as_doubles(&value));
+        prop_assert_eq!(canonical_bytes(&read), bytes.clone());
+        let pretty = serde_json::to_vec_pretty(&value).unwrap();
+        let reread: Value = serde_json::from_slice(&pretty).unwrap();
+        prop_assert_eq!(canonical_bytes(&reread), bytes);
+    }
+}

@@ -1,0 +1,71 @@
+//! Documents: what was read, written and read again is the same, with the same digest.
+//!
+//! Deliberately absent: documents that are not entities; those must only not panic.
+
+use proptest::prelude::*;
+use registry_core::{Document, Entity};
+use serde_json::Value;
+
+use crate::{
+    canonical::json,
+    world::{Wish, registration},
+};
+
+/// A small change somewhere in a document.
+fn damaged(value: &Value, at: usize, with: &Value) -> Value {
+    let mut pointers = Vec::new();
+    collect(value, String::new(), &mut pointers);
+    let mut value = value.clone();
+    let place = &pointers[at % pointers.len()];
+    if let Some(target) = value.pointer_mut(place) {
+        *target = with.clone();
+    }
+    value
+}
+
+fn collect(value: &Value, at: String, pointers: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(i, v)| collect(v, format!("{at}/{i}"), pointers));
+        }
+        Value::Object(map) => {
+            map.iter().for_each(|(k, v)| collect(v, format!("{at}/{k}"), pointers));
+        }
+        _ => {}
+    }
+    pointers.push(at);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_document_has_one_form(wish in registration()) {
+        let Wish::Register(kind, value) = wish else { unreachable!() };
+        let document = Document::parse(kind, &value).unwrap();
+        let again = Document::parse(kind, &document.entity().to_value()).unwrap();
+        prop_assert_eq!(&again, &document);
+        let verified = Document::verify(kind, document.bytes().clone(), document.digest()).unwrap();
+        prop_assert_eq!(&verified, &document);
+        let pretty = serde_json::to_vec_pretty(&value).unwrap();
+        let pretty: Value = serde_json::from_slice(&pretty).unwrap();
+        prop_assert_eq!(Document::parse(kind, &pretty).unwrap().digest(), document.digest());
+    }
+
+    #[test]
+    fn a_damaged_document_is_read_or_refused_with_places_that_exist(
+        wish in registration(), at in any::<usize>(), with in json(),
+    ) {
+        let Wish::Register(kind, value) = wish else { unreachable!() };
+        let value = damaged(&value, at, &with);
+        match Entity::parse(kind, &value) {
+            Ok(entity) => prop_assert_eq!(Entity::parse(kind, &entity.to_value()), Ok(entity)),
+            Err(problems) => {
+                prop_assert!(!problems.is_empty());
+                for problem in problems {
+                    prop_assert!(value.pointer(&problem.pointer).is_some(), "{}", problem);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `snapshot(r) == fold(log[1..=r])`, through the chain, restoring and exports.
+//!
+//! Deliberately absent: stores, which have a conformance suite of their own.
+
+use proptest::{collection::vec, prelude::*};
+use registry_core::{
+    Catalog, Record, RegistryFile, SealedCommit,
+    registry_file::{read_export, write, write_export},
+};
+
+use crate::world::{Wish, catalog, commit, empty, wish};
+
+/// The log of a random history and the catalog after each of its commits.
+fn log(batches: &[Vec<Wish>]) -> (Vec<SealedCommit>, Vec<Catalog>) {
+    let (mut log, mut snapshots) = (Vec::new(), vec![empty()]);
+    for batch in batches {
+        let mut next = snapshots.last().unwrap().clone();
+        if let Some(sealed) = commit(&next, batch) {
+            next.apply(&sealed).unwrap();
+            log.push(sealed);
+            snapshots.push(next);
+        }
+    }
+    (log, snapshots)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_snapshot_is_the_fold_of_its_log(batches in vec(vec(wish(), 1..6), 0..10)) {
+        let (log, snapshots) = log(&batches);
+        for (r, snapshot) in snapshots.iter().enumerate() {
+            let mut folded = empty();
+            for sealed in &log[..r] {
+                // As a follower sees it: bytes, proved against the chain.
+                let (bytes, documents) = (sealed.bytes().clone(), sealed.documents().to_vec());
+                let proved = SealedCommit::verify(&folded.chain(), bytes, sealed.chain(), documents);
+                folded.apply(&proved.unwrap()).unwrap();
+            }
+            prop_assert_eq!(&folded, snapshot);
+            prop_assert_eq!(folded.digest(), snapshot.digest());
+            prop_assert_eq!(snapshot.revision().0, r as u64);
+        }
+        for pair in snapshots.windows(2) {
+            prop_assert_ne!(pair[0].digest(), pair[1].digest());
+        }
+    }
+
+    #[test]
+    fn a_restored_snapshot_goes_on_like_the_original(batches in vec(vec(wish(), 1..6), 1..8)) {
+        let (log, snapshots) = log(&batches);
+        for (r, snapshot) in snapshots.iter().enumerate() {
+            let records: Vec<Record> = snapshot.iter().map(|(_, record)| (**record).clone()).collect();
+            let (registry, chain) = (snapshot.registry().clone(), snapshot.chain());
+            let mut restored = Catalog::restore(registry, snapshot.revision(), chain, records);
+            prop_assert_eq!(&restored, snapshot);
+            let mut read = read_export(&write_export(snapshot)).unwrap();
+            prop_assert_eq!(&read, snapshot);
+            for sealed in &log[r..] {
+                restored.apply(sealed).unwrap();
+                read.apply(sealed).unwrap();
+            }
+            prop_assert_eq!(Some(&restored), snapshots.last());
+            prop_assert_eq!(Some(&read), snapshots.last());
+        }
+    }
+
+    #[test]
+    fn a_commit_that_does_not_follow_is_refused_and_changes_nothing(
+        batches in vec(vec(wish(), 1..6), 2..6),
+        wrong in any::<prop::sample::Index>(),
+    ) {
+        let (log, snapshots) = log(&batches);
+        prop_assume!(!log.is_empty());
+        let at = wrong.index(log.len());
+        for (r, snapshot) in snapshots.iter().enumerate().filter(|(r, _)| *r != at) {
+            let mut catalog = snapshot.clone();
+            prop_assert!(catalog.apply(&log[at]).is_err(), "{} after {}", at + 1, r);
+            prop_assert_eq!(&catalog, snapshot);
+        }
+    }
+
+    #[test]
+    fn a_written_file_gives_the_same_entities(batch in vec(wish(), 0..12)) {
+        let before = catalog(&batch);
+        let file = RegistryFile::parse(&write(&before)).unwrap();
+        let changes = file.proposals().iter().map(|proposed| match proposed {
+            registry_core::rules::Proposed::Register(document) => {
+                Wish::Register(document.key().kind, document.entity().to_value())
+            }
+            registry_core::rules::Proposed::SetLifecycle { key, state, message } => {
+                Wish::SetLifecycle(key.clone(), *state, message.clone())
+            }
+        });
+        let after = catalog(&changes.collect::<Vec<_>>());
+        let lines = |catalog: &Catalog| -> Vec<String> {
+            let line = |record: &Record| {
+                let active = record.is_active();
+                let message = record.lifecycle.message.as_ref().filter(|_| !active);
+                format!("{} {} {message:?}", record.document.digest(), record.lifecycle.state)
+            };
+            catalog.iter().map(|(key, record)| format!("{key} {}", line(record))).collect()
+        };
+        prop_assert_eq!(lines(&before), lines(&after));
+    }
+}
