@@ -25,7 +25,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn timed<T>(what: &str, work: impl FnOnce() -> T) -> (T, Duration) {
     let (start, busy) = (Instant::now(), busy());
     let done = work();
-    let busy = self::busy().zip(busy).map(|(after, before)| after - before);
+    let busy = self::busy().zip(busy).map(|(after, before)| after.saturating_sub(before));
     let took = busy.unwrap_or_else(|| start.elapsed());
     println!("{what}: {took:?} ({:?} on the wall)", start.elapsed());
     (done, took)

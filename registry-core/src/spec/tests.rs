@@ -273,7 +273,7 @@ fn the_typed_form_holds_what_was_written() {
         panic!("not a retry")
     };
     assert!(
-        matches!(retry.backoff, Backoff::Exponential { initial_delay_ms: 100, multiplier, .. } if multiplier == 2.0)
+        matches!(retry.backoff, Backoff::Exponential { initial_delay_ms: 100, multiplier, .. } if (multiplier - 2.0).abs() < f64::EPSILON)
     );
     let Spec::Idempotent(idempotent) = Spec::parse(&every_pattern()[9]).unwrap() else {
         panic!("not idempotent")
@@ -287,13 +287,13 @@ fn the_typed_form_holds_what_was_written() {
     assert_eq!(pipeline.steps[0].input, Some(Binding::Constant(json!({ "stringValue": "kept" }))));
 }
 
-fn mappings(mappings: Value) -> Result<Mappings, Vec<String>> {
-    Mappings::parse(&json!({ "mappings": mappings })).map_err(|problems| lines(&problems))
+fn mappings(fields: &Value) -> Result<Mappings, Vec<String>> {
+    Mappings::parse(&json!({ "mappings": fields })).map_err(|problems| lines(&problems))
 }
 
 #[test]
 fn mappings_are_read_in_every_form() {
-    let read = mappings(json!({
+    let read = mappings(&json!({
         "$comment": "sorted by name",
         "a": { "literal": { "stringValue": "plain" } },
         "b": { "coalesce": { "paths": ["$.x", "$.y"] } },
@@ -314,7 +314,7 @@ fn mappings_are_read_in_every_form() {
 
 #[test]
 fn bad_mappings_say_where_and_why() {
-    let found = mappings(json!({
+    let found = mappings(&json!({
         "a[0]": { "path": "$" },
         "b[*].c": { "path": "$" },
         "d": { "template": { "template": "{x}{y}", "vars": { "x": "$.x" } } },

@@ -161,7 +161,7 @@ pub(crate) fn commit(catalog: &Catalog, wishes: &[Wish]) -> Option<SealedCommit>
         author: format!("author \"{}\"", revision.0 % 3),
         committed_at: Timestamp::from_millis(i64::try_from(revision.0).unwrap() * 86_400_123),
         message: "änd\u{1F600}".to_owned(),
-        request_id: (revision.0 % 2 == 0).then(|| revision.to_string()),
+        request_id: revision.0.is_multiple_of(2).then(|| revision.to_string()),
         changes,
     };
     (!commit.changes.is_empty())

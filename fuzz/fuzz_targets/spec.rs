@@ -1,0 +1,22 @@
+//! Compositions and projections: reading never panics, and every problem has a place.
+//!
+//! Deliberately absent: running them.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use registry_core::{
+    document::parse_json,
+    spec::{Composition, Mappings},
+};
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(value) = parse_json(data) else { return };
+    let problems = [
+        Composition::parse(&value).err().unwrap_or_default(),
+        Mappings::parse(&value).err().unwrap_or_default(),
+    ];
+    for problem in problems.into_iter().flatten() {
+        assert!(value.pointer(&problem.pointer).is_some(), "{problem}");
+    }
+});
