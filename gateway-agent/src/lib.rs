@@ -4,12 +4,20 @@
 //! Deliberately absent: the registry's own rules (they are `registry-core`), running compositions,
 //! and A2A.
 
+pub mod audit;
 mod backoff;
 pub mod cache;
 pub mod config;
+pub mod health;
+pub mod identity;
 pub mod jsonrpc;
+pub mod mcp;
 pub mod permit;
+pub mod pipeline;
+pub mod respond;
+pub mod server;
 pub mod source;
 pub mod startup;
 pub mod sync;
 pub mod upstream;
+pub mod view;

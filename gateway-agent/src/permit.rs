@@ -1,11 +1,20 @@
 //! The policy decision: who may call what. Only this module can build a [`Permit`], and no
-//! upstream can be called without one.
+//! upstream can be called without one. Lists and calls ask the same [`decide`].
 //!
-//! Deliberately absent: how the call is made.
+//! Deliberately absent: how the call is made, and how a denial is answered.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use registry_core::Key;
+use registry_core::{Key, Kind, Name};
+
+use crate::{
+    config::{Access, RuntimeValidation},
+    identity::Caller,
+    view::{Audience, Offer, Sight},
+};
 
 /// Leave to call one tool of one upstream, once.
 #[derive(Debug)]
@@ -24,4 +33,121 @@ impl Permit {
     pub fn tool(&self) -> &str {
         &self.tool
     }
+}
+
+/// How a caller stands to a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// A registered agent that declared it.
+    Declared,
+    /// A registered agent that did not.
+    Undeclared,
+    /// Nobody that is registered.
+    UnknownCaller,
+}
+
+/// What is let through, but noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// The agent did not declare the tool.
+    UndeclaredDependency,
+    /// The caller is not registered.
+    UnknownCaller,
+}
+
+impl Finding {
+    /// As audit and metrics write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UndeclaredDependency => "undeclared-dependency",
+            Self::UnknownCaller => "unknown-caller",
+        }
+    }
+}
+
+/// Why a call is refused. The caller is told the same in every case: the tool is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Denial {
+    /// There is no such tool, or none that can be served.
+    #[error("no such tool is registered, or none that can be served")]
+    NoSuchTool,
+    /// The agent did not declare it.
+    #[error("the agent does not declare the tool")]
+    UndeclaredDependency,
+    /// The caller is not registered.
+    #[error("the caller is not a registered agent")]
+    UnknownCaller,
+}
+
+impl Denial {
+    /// As audit and metrics write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSuchTool => "no-such-tool",
+            Self::UndeclaredDependency => "undeclared-dependency",
+            Self::UnknownCaller => "unknown-caller",
+        }
+    }
+}
+
+/// The decision itself.
+pub fn decide(policy: &RuntimeValidation, standing: Standing) -> Result<Option<Finding>, Denial> {
+    let (access, finding, denial) = match standing {
+        Standing::Declared => return Ok(None),
+        Standing::Undeclared => (
+            policy.undeclared_dependency,
+            Finding::UndeclaredDependency,
+            Denial::UndeclaredDependency,
+        ),
+        Standing::UnknownCaller => {
+            (policy.unknown_caller, Finding::UnknownCaller, Denial::UnknownCaller)
+        }
+    };
+    match access {
+        Access::Allow => Ok(None),
+        Access::Warn => Ok(Some(finding)),
+        Access::Deny => Err(denial),
+    }
+}
+
+/// Whose list a caller sees: its own declarations, or what unknown callers may see. What an agent
+/// could call without declaring it is never listed.
+pub fn audience(policy: &RuntimeValidation, caller: &Caller) -> Audience {
+    match caller.agent() {
+        Some(agent) => Audience::Agent(agent.clone()),
+        None if decide(policy, Standing::UnknownCaller).is_ok() => Audience::Everyone,
+        None => Audience::Nobody,
+    }
+}
+
+/// A call that may go on.
+#[derive(Debug)]
+pub struct Admission {
+    /// What is called.
+    pub offer: Arc<Offer>,
+    /// What there is to note.
+    pub finding: Option<Finding>,
+    /// The leave to call it.
+    pub permit: Permit,
+}
+
+/// Decides one call: an agent's own declaration names the exact version, everything else that the
+/// policy lets through goes to the newest version.
+pub fn admit(
+    policy: &RuntimeValidation,
+    caller: &Caller,
+    sight: &Sight<'_>,
+    tool: &str,
+) -> Result<Admission, Denial> {
+    let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
+    let declared = caller.agent().and_then(|agent| sight.declared(agent, &name));
+    let standing = match (caller.agent(), &declared) {
+        (Some(_), Some(_)) => Standing::Declared,
+        (Some(_), None) => Standing::Undeclared,
+        (None, _) => Standing::UnknownCaller,
+    };
+    let finding = decide(policy, standing)?;
+    let offer = declared.or_else(|| sight.newest(&name)).ok_or(Denial::NoSuchTool)?;
+    let permit = Permit { server: offer.server().clone(), tool: offer.upstream_tool().clone() };
+    Ok(Admission { offer, finding, permit })
 }

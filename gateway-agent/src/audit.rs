@@ -1,0 +1,244 @@
+//! One structured event for each call, and the metrics of callers.
+//!
+//! The record of a call is written when it is dropped, so that a call whose client went away is
+//! audited like any other. Deliberately absent: argument and result values, which are never logged;
+//! and labels that a caller could make up.
+
+mod metric;
+
+use std::{borrow::Cow, sync::Arc, time::Instant};
+
+use registry_core::Revision;
+
+pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metrics};
+use crate::{
+    identity::Caller,
+    permit::{Admission, Denial, Finding},
+    pipeline::Error,
+    upstream::{self, Era, ToolResult},
+    view::Offer,
+};
+
+/// Longest name of an unknown tool that is kept.
+const KEPT_BYTES: usize = 128;
+
+/// What a validation found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// It was not done.
+    Skipped,
+    /// All is well.
+    Valid,
+    /// The schema is broken.
+    Violated,
+    /// The schema cannot be used.
+    Unusable,
+}
+
+impl Check {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Skipped => "skipped",
+            Self::Valid => "valid",
+            Self::Violated => "violated",
+            Self::Unusable => "unusable-schema",
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With a result.
+    Ok,
+    /// With a result in which the tool says that it failed.
+    ToolError,
+    /// The policy refused it.
+    Denied,
+    /// What the caller sent was refused.
+    InvalidInput,
+    /// What the upstream sent was refused.
+    InvalidOutput,
+    /// The gateway is not set up for it.
+    Misconfigured,
+    /// The upstream gave no result.
+    UpstreamFailed,
+    /// The upstream took too long.
+    UpstreamTimeout,
+    /// The caller went away.
+    Cancelled,
+}
+
+impl Ended {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolError => "tool-error",
+            Self::Denied => "denied",
+            Self::InvalidInput => "invalid-input",
+            Self::InvalidOutput => "invalid-output",
+            Self::Misconfigured => "misconfigured",
+            Self::UpstreamFailed => "upstream-failed",
+            Self::UpstreamTimeout => "upstream-timeout",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Denied(_) => Self::Denied,
+            Error::Mirror(_)
+            | Error::Arguments(_)
+            | Error::HiddenField { .. }
+            | Error::InvalidInput { .. } => Self::InvalidInput,
+            Error::UnusableSchema { .. }
+            | Error::MissingVariable { .. }
+            | Error::Upstream(upstream::Error::NotConfigured { .. }) => Self::Misconfigured,
+            Error::InvalidOutput { .. } | Error::InputRequired => Self::InvalidOutput,
+            Error::Upstream(upstream::Error::Timeout { .. }) => Self::UpstreamTimeout,
+            Error::Upstream(
+                upstream::Error::Unavailable { .. }
+                | upstream::Error::TooLarge { .. }
+                | upstream::Error::Protocol { .. }
+                | upstream::Error::Rpc { .. },
+            ) => Self::UpstreamFailed,
+        }
+    }
+}
+
+/// The record of one call, written when it ends.
+#[derive(Debug)]
+pub struct CallRecord {
+    started: Instant,
+    era: Era,
+    revision: Revision,
+    caller: Option<Caller>,
+    tool: Box<str>,
+    offer: Option<Arc<Offer>>,
+    finding: Option<Finding>,
+    denial: Option<Denial>,
+    input: Check,
+    output: Check,
+    ended: Ended,
+    error: Option<String>,
+    request_bytes: usize,
+    response_bytes: usize,
+}
+
+impl CallRecord {
+    /// Begins the record of a call.
+    pub fn begin(era: Era, tool: &str, request_bytes: usize) -> Self {
+        let end = tool.floor_char_boundary(KEPT_BYTES);
+        Self {
+            started: Instant::now(),
+            era,
+            revision: Revision::default(),
+            caller: None,
+            tool: tool[..end].into(),
+            offer: None,
+            finding: None,
+            denial: None,
+            input: Check::Skipped,
+            output: Check::Skipped,
+            ended: Ended::Cancelled,
+            error: None,
+            request_bytes,
+            response_bytes: 0,
+        }
+    }
+
+    /// Who is calling, and with which revision the call began.
+    pub fn identified(&mut self, revision: Revision, caller: &Caller) {
+        self.revision = revision;
+        self.caller = Some(caller.clone());
+    }
+
+    /// The policy lets it go on.
+    pub fn admitted(&mut self, admission: &Admission) {
+        self.offer = Some(admission.offer.clone());
+        self.finding = admission.finding;
+    }
+
+    /// What the validation of the arguments found.
+    pub fn input(&mut self, check: Check) {
+        self.input = check;
+    }
+
+    /// What the validation of the result found.
+    pub fn output(&mut self, check: Check) {
+        self.output = check;
+    }
+
+    /// The upstream gave a result that goes on to the caller.
+    pub fn finished(&mut self, result: &ToolResult) {
+        self.ended = if result.is_error { Ended::ToolError } else { Ended::Ok };
+    }
+
+    /// The call failed.
+    pub fn failed(&mut self, error: &Error) {
+        self.ended = Ended::of(error);
+        self.error = Some(error.to_string());
+        if let Error::Denied(denial) = error {
+            self.denial = Some(*denial);
+        }
+    }
+
+    /// How much the caller gets.
+    pub fn answered(&mut self, response_bytes: usize) {
+        self.response_bytes = response_bytes;
+    }
+
+    fn permit(&self) -> Cow<'static, str> {
+        match (self.denial, self.finding) {
+            (Some(denial), _) => format!("deny:{}", denial.as_str()).into(),
+            (None, Some(finding)) => format!("warn:{}", finding.as_str()).into(),
+            (None, None) => "allow".into(),
+        }
+    }
+
+    fn write(&self, seconds: f64) {
+        let caller = self.caller.as_ref();
+        let agent = caller.and_then(Caller::agent);
+        let client = caller.and_then(Caller::client);
+        let offer = self.offer.as_ref().map(|offer| (offer.key(), offer.server()));
+        tracing::info!(
+            target: "audit",
+            event = "tools/call",
+            agent = agent.map(|key| tracing::field::display(&key.name)),
+            agent_version = agent.map(|key| tracing::field::display(&key.version)),
+            identified_by = caller.map(|caller| caller.evidence().as_str()),
+            client = client.map(|client| client.name.as_str()),
+            client_version = client.map(|client| client.version.as_str()),
+            tool = &*self.tool,
+            tool_version = offer.map(|(key, _)| tracing::field::display(&key.version)),
+            server = offer.map(|(_, key)| tracing::field::display(&key.name)),
+            server_version = offer.map(|(_, key)| tracing::field::display(&key.version)),
+            revision = self.revision.0,
+            era = metric::era(self.era),
+            permit = &*self.permit(),
+            input = self.input.as_str(),
+            output = self.output.as_str(),
+            outcome = self.ended.as_str(),
+            error = self.error.as_deref(),
+            duration_ms = seconds * 1e3,
+            request_bytes = self.request_bytes,
+            response_bytes = self.response_bytes,
+        );
+    }
+}
+
+impl Drop for CallRecord {
+    fn drop(&mut self) {
+        let seconds = self.started.elapsed().as_secs_f64();
+        metric::count_call(self.era, self.ended.as_str(), seconds);
+        if let Some(finding) = self.finding {
+            metric::count_finding(finding.as_str());
+        }
+        for (check, which) in [(self.input, "input"), (self.output, "output")] {
+            if !matches!(check, Check::Skipped | Check::Valid) {
+                metric::count_violation(which, check.as_str());
+            }
+        }
+        self.write(seconds);
+    }
+}

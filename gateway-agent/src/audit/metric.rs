@@ -1,0 +1,92 @@
+//! Names, help texts and labels of the metrics. Every label has a fixed set of values.
+//!
+//! Deliberately absent: the recorder; whoever runs the gateway installs one.
+
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+use crate::upstream::Era;
+
+const CALLS: &str = "gateway_tool_calls_total";
+const CALL_SECONDS: &str = "gateway_tool_call_duration_seconds";
+const FINDINGS: &str = "gateway_policy_findings_total";
+const VIOLATIONS: &str = "gateway_schema_violations_total";
+const LISTS: &str = "gateway_tool_lists_total";
+const REJECTIONS: &str = "gateway_rejected_requests_total";
+
+/// Tells the recorder what the metrics mean.
+pub fn describe_metrics() {
+    describe_counter!(CALLS, "Tool calls by outcome and protocol era.");
+    describe_histogram!(CALL_SECONDS, Unit::Seconds, "Time from request to answer of a tool call.");
+    describe_counter!(FINDINGS, "Calls that the policy let through with a warning.");
+    describe_counter!(VIOLATIONS, "Arguments and results that did not pass their schema.");
+    describe_counter!(LISTS, "Pages of tools/list by protocol era.");
+    describe_counter!(REJECTIONS, "Requests that were refused before they were understood.");
+    describe_gauge!(Gauge::Sessions.name(), "Open sessions of clients before 2026-07-28.");
+    describe_gauge!(Gauge::Streams.name(), "Open event streams to clients.");
+}
+
+pub(super) fn era(era: Era) -> &'static str {
+    match era {
+        Era::Modern => "modern",
+        Era::Legacy => "legacy",
+    }
+}
+
+pub(super) fn count_call(of: Era, outcome: &'static str, seconds: f64) {
+    counter!(CALLS, "era" => era(of), "outcome" => outcome).increment(1);
+    histogram!(CALL_SECONDS, "outcome" => outcome).record(seconds);
+}
+
+pub(super) fn count_finding(finding: &'static str) {
+    counter!(FINDINGS, "finding" => finding).increment(1);
+}
+
+pub(super) fn count_violation(which: &'static str, check: &'static str) {
+    counter!(VIOLATIONS, "schema" => which, "result" => check).increment(1);
+}
+
+/// Counts one page of a list.
+pub fn count_list(of: Era) {
+    counter!(LISTS, "era" => era(of)).increment(1);
+}
+
+/// Counts a request that was refused before it was understood.
+pub fn count_rejection(reason: &'static str) {
+    counter!(REJECTIONS, "reason" => reason).increment(1);
+}
+
+/// What is counted while it is there.
+#[derive(Debug, Clone, Copy)]
+pub enum Gauge {
+    /// Sessions of legacy clients.
+    Sessions,
+    /// Event streams.
+    Streams,
+}
+
+impl Gauge {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sessions => "gateway_sessions",
+            Self::Streams => "gateway_streams",
+        }
+    }
+
+    /// Counts one more until what is returned is dropped.
+    pub fn hold(self) -> Held {
+        gauge!(self.name()).increment(1.0);
+        Held(self)
+    }
+}
+
+/// One that is counted.
+#[derive(Debug)]
+pub struct Held(Gauge);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        gauge!(self.0.name()).decrement(1.0);
+    }
+}

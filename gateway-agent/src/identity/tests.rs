@@ -1,0 +1,108 @@
+//! Who a request comes to, over the kinds of claims.
+
+use registry_core::Catalog;
+
+use super::*;
+use crate::view::testing::{agent, catalog};
+
+const TRUSTING: IdentityConfig =
+    IdentityConfig { trust_headers: true, scope_by_client_info: false };
+const SCOPING: IdentityConfig = IdentityConfig { trust_headers: true, scope_by_client_info: true };
+const WARY: IdentityConfig = IdentityConfig { trust_headers: false, scope_by_client_info: false };
+
+fn registry() -> Arc<Catalog> {
+    catalog(
+        1,
+        vec![
+            agent("team/a", "1.0.0", &[]),
+            agent("team/a", "1.10.0", &[]),
+            agent("team/a", "1.9.0", &[]),
+            agent("team/a", "2.0.0", &[]).deprecated(),
+            agent("team/a", "3.0.0", &[]).retired(),
+            agent("old", "1.0.0", &[]).deprecated(),
+            agent("gone", "1.0.0", &[]).retired(),
+        ],
+    )
+}
+
+fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        headers.append(*name, http::HeaderValue::from_bytes(value).unwrap());
+    }
+    headers
+}
+
+fn client(name: &str, version: &str) -> Option<Arc<ClientInfo>> {
+    Some(Arc::new(ClientInfo { name: name.to_owned(), version: version.to_owned() }))
+}
+
+fn who(config: IdentityConfig, pairs: &[(&'static str, &[u8])]) -> (Option<String>, Evidence) {
+    let claim = HeaderClaim::read(config, &headers(pairs));
+    let caller = identify(config, &registry(), &claim, client("team/a", "1.9.0"));
+    (caller.agent().map(ToString::to_string), caller.evidence())
+}
+
+#[test]
+fn headers_select_an_exact_or_the_newest_active_version() {
+    let cases: [(&[(&'static str, &[u8])], Option<&str>); 9] = [
+        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"1.0.0")], Some("1.0.0")),
+        (&[("x-agent-name", b" team/a ")], Some("1.10.0")),
+        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"2.0.0")], Some("2.0.0")),
+        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"3.0.0")], None),
+        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"9.9.9")], None),
+        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"latest")], None),
+        (&[("x-agent-name", b"nobody")], None),
+        (&[("x-agent-name", b"gone")], None),
+        (&[("x-agent-name", b"no name")], None),
+    ];
+    for (pairs, version) in cases {
+        let expected = version.map(|version| format!("agent/team/a@{version}"));
+        assert_eq!(who(TRUSTING, pairs), (expected, Evidence::Headers), "{pairs:?}");
+    }
+    let old = who(TRUSTING, &[("x-agent-name", b"old")]);
+    assert_eq!(old.0.as_deref(), Some("agent/old@1.0.0"), "deprecation alone breaks nobody");
+}
+
+#[test]
+fn unreadable_claims_make_an_unknown_caller_and_no_weaker_claim_is_tried() {
+    let cases: [&[(&'static str, &[u8])]; 5] = [
+        &[("x-agent-version", b"1.0.0")],
+        &[("x-agent-name", b"team/a"), ("x-agent-name", b"team/a")],
+        &[
+            ("x-agent-name", b"team/a"),
+            ("x-agent-version", b"1.0.0"),
+            ("x-agent-version", b"1.0.0"),
+        ],
+        &[("x-agent-name", b"team/\xff")],
+        &[("x-agent-name", b"nobody")],
+    ];
+    for pairs in cases {
+        assert_eq!(who(SCOPING, pairs), (None, Evidence::Headers), "{pairs:?}");
+    }
+}
+
+#[test]
+fn untrusted_headers_say_nothing() {
+    assert_eq!(who(WARY, &[("x-agent-name", b"team/a")]), (None, Evidence::Nothing));
+}
+
+#[test]
+fn client_info_selects_only_where_configured() {
+    assert_eq!(who(TRUSTING, &[]), (None, Evidence::Nothing));
+    assert_eq!(who(SCOPING, &[]).0.as_deref(), Some("agent/team/a@1.9.0"));
+    assert_eq!(who(SCOPING, &[]).1, Evidence::ClientInfo);
+    let claim = HeaderClaim::Absent;
+    let unknown = identify(SCOPING, &registry(), &claim, client("team/a", "7.0.0"));
+    assert_eq!(unknown.agent(), None, "its version must be registered, too");
+}
+
+#[test]
+fn client_info_is_kept_short_and_never_fatal() {
+    let long = "ä".repeat(500);
+    let info = ClientInfo::read(&format!(r#"{{"name":"{long}","version":"1","x":2}}"#)).unwrap();
+    assert_eq!(info.name.chars().count(), KEPT_CHARS);
+    for malformed in ["5", "{}", r#"{"name":"a"}"#, r#"{"name":1,"version":"1"}"#] {
+        assert_eq!(ClientInfo::read(malformed), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! The MCP endpoint: `POST /mcp` for clients of both protocol eras, and `GET` and `DELETE` for the
+//! older one. A request that carries modern metadata is served without any state; `initialize`
+//! opens a session of the older kind.
+//!
+//! Deliberately absent: prompts, resources, completion, logging and tasks, which this gateway does
+//! not advertise; and resuming event streams.
+
+mod call;
+pub mod era;
+mod guard;
+mod incoming;
+mod legacy;
+mod list;
+mod modern;
+mod rejection;
+mod session;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::{Body, HttpBody as _},
+    extract::{Request, State},
+    response::{IntoResponse as _, Response},
+    routing::post,
+};
+use bytes::Bytes;
+use http::request::Parts;
+use tokio::sync::Semaphore;
+
+pub use self::rejection::Rejection;
+use self::{incoming::Incoming, session::Sessions};
+use crate::{
+    audit,
+    identity::HeaderClaim,
+    jsonrpc::{self, Id, Limits, Message, Notification},
+    pipeline::Gateway,
+    respond::{self, http::Answer},
+    upstream::Era,
+};
+
+/// The routes of the endpoint.
+pub fn router(gateway: Arc<Gateway>) -> Router {
+    let endpoint = Arc::new(Endpoint::new(gateway));
+    let methods = post(receive).get(legacy::listen).delete(legacy::delete);
+    Router::new().route("/mcp", methods).with_state(endpoint)
+}
+
+/// The gateway and what the protocol needs beside it.
+#[derive(Debug)]
+struct Endpoint {
+    gateway: Arc<Gateway>,
+    sessions: Sessions,
+    /// What `server/discover` answers.
+    discovered: String,
+    /// One permit for each event stream that may be open.
+    streams: Arc<Semaphore>,
+}
+
+impl Endpoint {
+    fn new(gateway: Arc<Gateway>) -> Self {
+        let most = gateway.limits().sessions;
+        let sessions = Sessions::new(most);
+        let streams = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        Self { gateway, sessions, discovered: modern::discovered(), streams }
+    }
+
+    /// Whom the headers name.
+    fn claim(&self, parts: &Parts) -> HeaderClaim {
+        HeaderClaim::read(self.gateway.identity(), &parts.headers)
+    }
+}
+
+async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = match admit(&endpoint, &parts, body).await {
+        Ok(body) => body,
+        Err(rejection) => return refuse(None, &rejection).into_response(),
+    };
+    let limits = Limits::of_bytes(endpoint.gateway.limits().request_bytes);
+    let message = jsonrpc::parse(&body, limits);
+    let id = match &message {
+        Ok(Message::Request(request)) => Some(request.id),
+        _ => None,
+    };
+    let answer = match message.map_err(Rejection::from) {
+        Ok(Message::Request(request)) => match Incoming::read(&parts, &body, &request) {
+            Ok(incoming) => dispatch(&endpoint, &incoming).await,
+            Err(rejection) => Err(rejection),
+        },
+        Ok(Message::Notification(notification)) => notified(&endpoint, &parts, &notification),
+        Ok(Message::Response(_)) => Err(Rejection::ClientResponse),
+        Err(rejection) => Err(rejection),
+    };
+    answer.unwrap_or_else(|rejection| refuse(id, &rejection)).into_response()
+}
+
+/// Everything that is checked before the body is read, and then the body.
+async fn admit(endpoint: &Endpoint, parts: &Parts, body: Body) -> Result<Bytes, Rejection> {
+    guard::check_source(parts, endpoint.gateway.reach())?;
+    guard::check_media(&parts.headers)?;
+    let limit_bytes = endpoint.gateway.limits().request_bytes;
+    if body.size_hint().lower() > limit_bytes as u64 {
+        return Err(Rejection::TooLarge { limit_bytes });
+    }
+    axum::body::to_bytes(body, limit_bytes).await.map_err(|error| {
+        let is_limit = std::error::Error::source(&error)
+            .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+        if is_limit { Rejection::TooLarge { limit_bytes } } else { Rejection::Incomplete }
+    })
+}
+
+async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
+    match incoming.era() {
+        Era::Modern => modern::serve(endpoint, incoming).await,
+        Era::Legacy => legacy::serve(endpoint, incoming).await,
+    }
+}
+
+/// This revision defines no notifications from clients, so modern ones are taken and ignored.
+fn notified(
+    endpoint: &Endpoint,
+    parts: &Parts,
+    notification: &Notification<'_>,
+) -> Result<Answer, Rejection> {
+    match era::of_header(&parts.headers)? {
+        Some(era::MODERN) => Ok(respond::http::accepted()),
+        _ => legacy::notified(endpoint, parts, notification),
+    }
+}
+
+fn refuse(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
+    tracing::debug!(reason = rejection.as_str(), error = %rejection, "refused a request");
+    audit::count_rejection(rejection.as_str());
+    respond::rejection(id, rejection)
+}

@@ -1,0 +1,35 @@
+//! Protocol versions, and which era a request belongs to.
+//!
+//! Deliberately absent: checking that a modern request is complete (`modern.rs`).
+
+use http::{HeaderMap, HeaderName};
+
+use super::Rejection;
+use crate::pipeline::mirror;
+
+/// The header that names the version.
+pub const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The stateless revision.
+pub const MODERN: &str = "2026-07-28";
+/// The revisions with sessions, newest first.
+pub const LEGACY: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+/// Everything that is served, newest first.
+pub const SUPPORTED_VERSIONS: [&str; 4] = [MODERN, LEGACY[0], LEGACY[1], LEGACY[2]];
+
+/// The version that a client of the older kind gets: the one that it asks for, or else the newest.
+pub fn negotiated(requested: &str) -> &'static str {
+    LEGACY.into_iter().find(|version| *version == requested).unwrap_or(LEGACY[0])
+}
+
+/// The version in the header; one that is not served is refused.
+pub fn of_header(headers: &HeaderMap) -> Result<Option<&'static str>, Rejection> {
+    let Some(requested) = mirror::single(headers, &VERSION_HEADER)? else { return Ok(None) };
+    known(requested).map(Some)
+}
+
+/// The version by this name, if it is served.
+pub fn known(requested: &str) -> Result<&'static str, Rejection> {
+    let found = SUPPORTED_VERSIONS.into_iter().find(|version| *version == requested);
+    let requested = || requested.chars().take(64).collect();
+    found.ok_or_else(|| Rejection::UnsupportedVersion { requested: requested() })
+}

@@ -1,0 +1,136 @@
+//! One request with its parameters and metadata taken apart, each member once.
+//!
+//! Deliberately absent: judging it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, request::Parts};
+use serde_json::value::RawValue;
+
+use super::{
+    Rejection,
+    era::{self, LEGACY},
+};
+use crate::{
+    identity::ClientInfo,
+    jsonrpc::{Id, Object, Request},
+    pipeline::mirror,
+    upstream::{Era, TraceContext},
+};
+
+/// The header that repeats the method.
+pub(super) const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
+/// The key of the protocol version in `_meta`.
+pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The key of the client's capabilities in `_meta`.
+pub(super) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+
+/// A request as it arrived.
+#[derive(Debug)]
+pub(super) struct Incoming<'a> {
+    pub(super) parts: &'a Parts,
+    pub(super) bytes: usize,
+    pub(super) id: Id<'a>,
+    pub(super) method: &'a str,
+    params: Object<'a>,
+    meta: Object<'a>,
+}
+
+impl<'a> Incoming<'a> {
+    pub(super) fn read(
+        parts: &'a Parts,
+        body: &'a Bytes,
+        request: &'a Request<'a>,
+    ) -> Result<Self, Rejection> {
+        let params = request.params.map(Object::parse).transpose()?.unwrap_or_default();
+        let meta = params.find("_meta").map(Object::parse).transpose()?.unwrap_or_default();
+        let (bytes, id, method) = (body.len(), request.id, &*request.method);
+        Ok(Self { parts, bytes, id, method, params, meta })
+    }
+
+    pub(super) fn headers(&self) -> &'a HeaderMap {
+        &self.parts.headers
+    }
+
+    /// Which era's rules apply. Any sign of the modern era makes a request modern, so that one that
+    /// is incomplete is told what it lacks; `initialize` exists in the older one only.
+    pub(super) fn era(&self) -> Era {
+        if self.method == "initialize" {
+            return Era::Legacy;
+        }
+        let version = mirror::single(self.headers(), &era::VERSION_HEADER);
+        let names_modern = match (version, self.meta_text(META_VERSION)) {
+            (Ok(None), None) => false,
+            (Ok(Some(header)), None) => !LEGACY.contains(&header),
+            (Ok(_), Some(version)) => !LEGACY.contains(&&*version),
+            (Err(_), _) => true,
+        };
+        let is_modern = names_modern
+            || self.meta.find(META_CAPABILITIES).is_some()
+            || self.headers().contains_key(&METHOD_HEADER)
+            || matches!(self.method, "server/discover" | "subscriptions/listen");
+        if is_modern { Era::Modern } else { Era::Legacy }
+    }
+
+    /// A parameter, raw.
+    pub(super) fn param(&self, name: &str) -> Option<&'a RawValue> {
+        self.params.find(name)
+    }
+
+    /// A parameter that is a string.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        text(self.param(name)?)
+    }
+
+    /// A member of `_meta`, raw.
+    pub(super) fn meta(&self, name: &str) -> Option<&'a RawValue> {
+        self.meta.find(name)
+    }
+
+    /// A member of `_meta` that is a string.
+    pub(super) fn meta_text(&self, name: &str) -> Option<String> {
+        text(self.meta(name)?)
+    }
+
+    /// What a modern client says that it is.
+    pub(super) fn client(&self) -> Option<Arc<ClientInfo>> {
+        ClientInfo::read(self.meta(META_CLIENT)?.get()).map(Arc::new)
+    }
+
+    /// Whose trace the request belongs to.
+    pub(super) fn trace(&self) -> Trace {
+        let member = |name| {
+            let header = self.headers().get(name).and_then(|value| value.to_str().ok());
+            self.meta_text(name).or_else(|| header.map(str::to_owned))
+        };
+        Trace {
+            parent: member("traceparent"),
+            state: member("tracestate"),
+            baggage: member("baggage"),
+        }
+    }
+}
+
+/// A trace context with its texts.
+#[derive(Debug)]
+pub(super) struct Trace {
+    parent: Option<String>,
+    state: Option<String>,
+    baggage: Option<String>,
+}
+
+impl Trace {
+    pub(super) fn context(&self) -> TraceContext<'_> {
+        TraceContext {
+            parent: self.parent.as_deref(),
+            state: self.state.as_deref(),
+            baggage: self.baggage.as_deref(),
+        }
+    }
+}
+
+fn text(raw: &RawValue) -> Option<String> {
+    serde_json::from_str(raw.get()).ok()
+}

@@ -1,0 +1,36 @@
+//! `tools/list`: one page of the caller's view.
+//!
+//! Deliberately absent: rendering it (`view/pages.rs`).
+
+use super::{Endpoint, Rejection, call::Who, incoming::Incoming};
+use crate::{
+    audit, permit,
+    respond::{self, http::Answer},
+    view::Cursor,
+};
+
+/// A page, and what the whole list is known by.
+pub(super) struct Listed {
+    pub(super) answer: Answer,
+    pub(super) fingerprint: u64,
+}
+
+/// Answers with a page.
+pub(super) fn serve(
+    endpoint: &Endpoint,
+    incoming: &Incoming<'_>,
+    who: &Who<'_>,
+) -> Result<Listed, Rejection> {
+    let gateway = &endpoint.gateway;
+    let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
+        Some(_) => Some(Cursor::parse(&incoming.text("cursor").unwrap_or_default())?),
+        None => None,
+    };
+    let snapshot = gateway.views().now();
+    let caller = gateway.identify(&snapshot, who.claim, who.client.clone());
+    let view = gateway.views().of(&snapshot, &permit::audience(gateway.policy(), &caller));
+    audit::count_list(who.era);
+    let page = view.list(cursor.as_ref(), who.era);
+    let answer = respond::result::listing(incoming.id, who.era, page);
+    Ok(Listed { answer, fingerprint: view.fingerprint() })
+}

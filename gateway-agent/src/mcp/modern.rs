@@ -1,0 +1,90 @@
+//! Clients of revision 2026-07-28: every request says all that is needed, and nothing is kept.
+//!
+//! Deliberately absent: sessions; an `Mcp-Session-Id` is ignored here.
+
+use std::sync::Arc;
+
+use http::HeaderName;
+use serde_json::value::RawValue;
+
+use super::{
+    Endpoint, Rejection, call,
+    era::{self, MODERN, VERSION_HEADER},
+    incoming::{Incoming, META_CAPABILITIES, META_VERSION, METHOD_HEADER},
+    list, stream,
+};
+use crate::{
+    pipeline::mirror::{self, Encoding, Mismatch},
+    respond::{self, http::Answer, result::MODERN_META},
+    upstream::Era,
+};
+
+const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
+
+/// What `server/discover` answers. It depends on nothing but this program.
+pub(super) fn discovered() -> String {
+    let versions = serde_json::json!(era::SUPPORTED_VERSIONS);
+    format!(
+        r#"{{"resultType":"complete","supportedVersions":{versions},"capabilities":{{"tools":{{"listChanged":true}}}},"ttlMs":3600000,"cacheScope":"private","_meta":{{{MODERN_META}}}}}"#
+    )
+}
+
+/// Serves one request.
+pub(super) async fn serve(
+    endpoint: &Arc<Endpoint>,
+    incoming: &Incoming<'_>,
+) -> Result<Answer, Rejection> {
+    check(incoming)?;
+    let claim = endpoint.claim(incoming.parts);
+    let who = call::Who { era: Era::Modern, claim: &claim, client: incoming.client() };
+    match incoming.method {
+        "server/discover" => Ok(respond::result::raw(incoming.id, &endpoint.discovered)),
+        "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
+        "tools/call" => call::serve(endpoint, incoming, who).await,
+        "subscriptions/listen" => stream::subscribe(endpoint, incoming, &who),
+        other => Err(Rejection::UnknownMethod { method: other.to_owned(), era: Era::Modern }),
+    }
+}
+
+/// Checks that a request is complete and that its headers say what its body says.
+fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
+    check_version(incoming)?;
+    let is_object = |raw: &RawValue| raw.get().starts_with('{');
+    if !incoming.meta(META_CAPABILITIES).is_some_and(is_object) {
+        return Err(Rejection::MissingMeta { name: META_CAPABILITIES, kind: "an object" });
+    }
+    let headers = incoming.headers();
+    mirror::check_string(headers, &METHOD_HEADER, incoming.method, Encoding::Plain)?;
+    let mirrored = match incoming.method {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        _ => return Ok(()),
+    };
+    let Some(name) = incoming.text(mirrored) else {
+        return Err(Rejection::Params { what: "params must say what is asked for, as a string" });
+    };
+    Ok(mirror::check_string(headers, &NAME_HEADER, &name, Encoding::Sentinel)?)
+}
+
+/// The header comes first: a version that is not served is told as such even where the body, in a
+/// form that only the client knows, says nothing of it.
+fn check_version(incoming: &Incoming<'_>) -> Result<(), Rejection> {
+    let header = mirror::single(incoming.headers(), &VERSION_HEADER)?;
+    let body = incoming.meta_text(META_VERSION);
+    match (header, body.as_deref()) {
+        (None, _) => Err(Mismatch::Missing { header: VERSION_HEADER }.into()),
+        (Some(header), Some(body)) if header != body => {
+            Err(Mismatch::Different { header: VERSION_HEADER }.into())
+        }
+        (Some(header), body) => {
+            let version = era::known(header)?;
+            if body.is_none() {
+                return Err(Rejection::MissingMeta { name: META_VERSION, kind: "a string" });
+            }
+            // The older versions are served, but not in this form.
+            let unsupported = || Rejection::UnsupportedVersion { requested: version.to_owned() };
+            if version == MODERN { Ok(()) } else { Err(unsupported()) }
+        }
+    }
+}

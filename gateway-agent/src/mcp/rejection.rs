@@ -1,0 +1,126 @@
+//! Why a request is refused before a tool comes into play.
+//!
+//! Deliberately absent: status codes; `respond` has the one mapping.
+
+use crate::{
+    jsonrpc::{Invalid, InvalidObject},
+    pipeline::mirror::Mismatch,
+    upstream::Era,
+    view::pages::InvalidCursor,
+};
+
+/// Why a request is refused. The texts are fit for callers: they only repeat what a caller sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// A web page of somewhere else.
+    #[error("requests from this origin are not allowed")]
+    ForeignOrigin,
+    /// A name that does not belong to this machine: DNS rebinding.
+    #[error("requests to this host are not allowed")]
+    ForeignHost,
+    /// The client could not read an answer.
+    #[error("the Accept header must list {needed}")]
+    NotAcceptable {
+        /// What it must list.
+        needed: &'static str,
+    },
+    /// The body is something else than JSON.
+    #[error("the Content-Type must be application/json")]
+    MediaType,
+    /// The body is over the limit.
+    #[error("the request is longer than {limit_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The body ended early.
+    #[error("the request's body could not be read to its end")]
+    Incomplete,
+    /// The body is no JSON-RPC message.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The body is a response, but this gateway asks its clients nothing.
+    #[error("clients have nothing to answer here")]
+    ClientResponse,
+    /// A parameter is missing or of a wrong kind.
+    #[error("{what}")]
+    Params {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Metadata that every modern request must carry.
+    #[error("_meta must have {name} ({kind})")]
+    MissingMeta {
+        /// The key.
+        name: &'static str,
+        /// What it must be.
+        kind: &'static str,
+    },
+    /// A header that does not repeat the body.
+    #[error(transparent)]
+    Header(#[from] Mismatch),
+    /// A protocol version that is not served.
+    #[error("protocol version {requested} is not supported")]
+    UnsupportedVersion {
+        /// What the client asked for.
+        requested: String,
+    },
+    /// A method that is not served.
+    #[error("the method {method} is not served")]
+    UnknownMethod {
+        /// The method.
+        method: String,
+        /// In which era it was called.
+        era: Era,
+    },
+    /// No session, and not `initialize` either.
+    #[error("the request needs an Mcp-Session-Id header; call initialize first")]
+    SessionRequired,
+    /// A session that never was, has ended, or belongs to somebody else.
+    #[error("there is no such session; call initialize again")]
+    SessionUnknown,
+    /// A cursor of somewhere else.
+    #[error(transparent)]
+    Cursor(#[from] InvalidCursor),
+    /// As many event streams as are allowed are open.
+    #[error("{limit} event streams are open already, no more are allowed")]
+    TooManyStreams {
+        /// The limit.
+        limit: usize,
+    },
+    /// The operating system gave no random bytes.
+    #[error("no session can be opened now")]
+    NoRandomness,
+}
+
+impl From<InvalidObject> for Rejection {
+    fn from(InvalidObject: InvalidObject) -> Self {
+        Self::Params { what: "params and _meta must be objects that have each name once" }
+    }
+}
+
+impl Rejection {
+    /// One word for metrics.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::ForeignOrigin => "origin",
+            Self::ForeignHost => "host",
+            Self::NotAcceptable { .. } => "accept",
+            Self::MediaType => "content-type",
+            Self::TooLarge { .. } => "too-large",
+            Self::Incomplete => "incomplete",
+            Self::Invalid(_) => "invalid-message",
+            Self::ClientResponse => "client-response",
+            Self::Params { .. } => "invalid-params",
+            Self::MissingMeta { .. } => "missing-meta",
+            Self::Header(_) => "header-mismatch",
+            Self::UnsupportedVersion { .. } => "unsupported-version",
+            Self::UnknownMethod { .. } => "unknown-method",
+            Self::SessionRequired => "session-required",
+            Self::SessionUnknown => "session-unknown",
+            Self::Cursor(_) => "invalid-cursor",
+            Self::TooManyStreams { .. } => "too-many-streams",
+            Self::NoRandomness => "no-randomness",
+        }
+    }
+}

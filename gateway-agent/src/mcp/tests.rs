@@ -1,0 +1,13 @@
+//! The endpoint from its front door: the real router, real upstream sockets behind it.
+//!
+//! Deliberately absent: the official SDK as client; the acceptance tests have it.
+
+mod audit;
+mod calls;
+mod fuzz;
+mod harness;
+mod headers;
+mod legacy;
+mod lists;
+mod policy;
+mod streams;

@@ -1,0 +1,146 @@
+//! One event for each call, whatever becomes of it, and never a value in it.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::harness::{Ask, Bench, Setup};
+use crate::{
+    config::{Access, Mode, RuntimeValidation},
+    view::testing::{agent, tool},
+};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Keeps what this thread logs.
+    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_env_filter("audit=info")
+            .with_writer(move || writer.clone())
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    fn events(&self) -> Vec<Value> {
+        self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+async fn bench(input: Mode) -> Bench {
+    let mut setup = Setup::default();
+    setup.policy = RuntimeValidation {
+        input_validation: input,
+        output_validation: Mode::Warn,
+        unknown_caller: Access::Warn,
+        undeclared_dependency: Access::Deny,
+    };
+    let schema = json!({ "type": "object", "properties": { "q": { "type": "string" } } });
+    let entities = vec![
+        tool(
+            "t",
+            "1.2.3",
+            json!({ "inputSchema": schema, "outputSchema": schema,
+            "source": { "tool": "real" } }),
+        ),
+        tool("slow", "1.0.0", json!({})),
+        tool("fails", "1.0.0", json!({})),
+        agent("team/a", "2.0.0", &[("t", "1.2.3"), ("slow", "1.0.0"), ("fails", "1.0.0")]),
+    ];
+    Bench::start(setup, entities).await
+}
+
+/// The named fields of an event.
+fn fields(event: &Value, names: &[&str]) -> Vec<Value> {
+    names.iter().map(|name| event[name].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_call_that_works_is_told_in_full() {
+    let bench = bench(Mode::Error).await;
+    let (log, _guard) = Log::start();
+    bench.call("team/a", "t", json!({ "q": "s3cret-argument" })).await.result();
+    let [event] = <[Value; 1]>::try_from(log.events()).unwrap();
+    assert_eq!(event["target"], "audit");
+    let expected = json!({
+        "event": "tools/call", "agent": "team/a", "agent_version": "2.0.0",
+        "identified_by": "headers", "client": "tester", "client_version": "1.0.0",
+        "tool": "t", "tool_version": "1.2.3", "server": "up", "server_version": "1.0.0",
+        "revision": 1, "era": "modern", "permit": "allow", "input": "valid", "output": "valid",
+        "outcome": "ok",
+    });
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(event[name], *value, "{name}");
+    }
+    assert!(event["duration_ms"].as_f64().unwrap() > 0.0);
+    assert!(event["request_bytes"].as_u64().unwrap() > 100);
+    assert!(event["response_bytes"].as_u64().unwrap() > 100);
+    assert!(event.get("error").is_none());
+    assert!(!log.text().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn every_way_to_end_has_its_event() {
+    let strict = bench(Mode::Error).await;
+    let lenient = bench(Mode::Warn).await;
+    let (log, _guard) = Log::start();
+    let secret = json!({ "q": 4711 });
+    strict.call("team/a", "t", secret.clone()).await.failure();
+    lenient.call("team/a", "t", secret).await.result();
+    strict.call("team/a", "ghost", json!({})).await.error();
+    strict.call("", "fails", json!({})).await.result();
+    strict.call("", "ghost", json!({})).await.error();
+    strict.call("team/a", "slow", json!({})).await.failure();
+    let ask = Ask::modern("tools/call", json!({ "name": "slow" })).by("team/a");
+    let calling = strict.send(ask.build());
+    assert!(tokio::time::timeout(Duration::from_millis(100), calling).await.is_err());
+
+    let names = ["tool", "permit", "input", "output", "outcome"];
+    let told: Vec<_> = log.events().iter().map(|event| fields(event, &names)).collect();
+    let expected = json!([
+        ["t", "allow", "violated", "skipped", "invalid-input"],
+        ["t", "allow", "violated", "violated", "ok"],
+        ["ghost", "deny:undeclared-dependency", "skipped", "skipped", "denied"],
+        ["fails", "warn:unknown-caller", "valid", "skipped", "tool-error"],
+        ["ghost", "deny:no-such-tool", "skipped", "skipped", "denied"],
+        ["slow", "allow", "valid", "skipped", "upstream-timeout"],
+        ["slow", "allow", "valid", "skipped", "cancelled"],
+    ]);
+    assert_eq!(json!(told), expected);
+    assert!(!log.text().contains("4711"), "{}", log.text());
+    let first = &log.events()[0];
+    assert_eq!(first["error"], "the arguments break the input schema: at [/q]");
+}
+
+#[tokio::test]
+async fn names_that_a_caller_makes_up_are_kept_short() {
+    let bench = bench(Mode::Error).await;
+    let (log, _guard) = Log::start();
+    bench.call("", &"x".repeat(5000), json!({})).await.error();
+    assert_eq!(log.events()[0]["tool"].as_str().unwrap().len(), 128);
+    assert!(log.text().len() < 2000);
+}

@@ -1,0 +1,343 @@
+//! A gateway with one upstream server, `up@1.0.0`, and requests to it in one line.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{Json, Router, body::Body, extract::State, response::IntoResponse as _};
+use http::{HeaderMap, Method, Request, StatusCode};
+use registry_core::Catalog;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+use crate::{
+    config::{
+        Access, Config, IdentityConfig, LimitsConfig, Mode, RegistryConfig, RuntimeValidation,
+        Source, StartupValidation, TargetConfig, TransportConfig,
+    },
+    pipeline::Gateway,
+    upstream::Upstreams,
+    view::testing::{Registered, catalog},
+};
+
+/// How a test's gateway differs from the strict one.
+pub(super) struct Setup {
+    pub(super) policy: RuntimeValidation,
+    pub(super) identity: IdentityConfig,
+    pub(super) limits: LimitsConfig,
+    pub(super) variables: BTreeMap<String, String>,
+    /// The upstream's tools, as JSON text.
+    pub(super) lists: String,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            policy: RuntimeValidation {
+                input_validation: Mode::Error,
+                output_validation: Mode::Ignore,
+                unknown_caller: Access::Allow,
+                undeclared_dependency: Access::Deny,
+            },
+            identity: IdentityConfig { trust_headers: true, scope_by_client_info: false },
+            limits: LimitsConfig {
+                request_bytes: 64 * 1024,
+                sessions: 4,
+                call_timeout_ms: 500,
+                ..LimitsConfig::default()
+            },
+            variables: BTreeMap::new(),
+            lists: "[]".to_owned(),
+        }
+    }
+}
+
+/// What the upstream has seen of one call.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) body: Value,
+    pub(super) headers: HeaderMap,
+}
+
+/// A gateway under test.
+pub(super) struct Bench {
+    pub(super) router: Router,
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) publish: watch::Sender<Arc<Catalog>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    pub(super) finished: Arc<Mutex<usize>>,
+}
+
+/// An answer that has been read to its end.
+#[derive(Debug)]
+pub(super) struct Got {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+}
+
+impl Got {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    /// The status and the JSON-RPC error code.
+    pub(super) fn error(&self) -> (u16, i64) {
+        let code = self.json()["error"]["code"].as_i64();
+        (self.status.as_u16(), code.unwrap_or_else(|| panic!("no error: {self:?}")))
+    }
+
+    /// The result of a request that went well.
+    pub(super) fn result(&self) -> Value {
+        assert_eq!(self.status, StatusCode::OK, "{self:?}");
+        self.json().get("result").unwrap_or_else(|| panic!("no result: {self:?}")).clone()
+    }
+
+    /// The text of a result that says that it is an error.
+    pub(super) fn failure(&self) -> String {
+        let result = self.result();
+        assert_eq!(result["isError"], true, "{self:?}");
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Bench {
+    pub(super) async fn start(setup: Setup, entities: Vec<Registered>) -> Self {
+        let (seen, finished) = (Arc::default(), Arc::default());
+        let url = upstream(setup.lists, Arc::clone(&seen), Arc::clone(&finished)).await;
+        let server = "server/up@1.0.0".parse().unwrap();
+        let transport = TransportConfig::Http { url, headers: BTreeMap::new() };
+        let config = Config {
+            name: "under-test".to_owned(),
+            allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
+            listen: "127.0.0.1:7080".parse().unwrap(),
+            registry: RegistryConfig {
+                source: Source::File("unused".into()),
+                cache: "unused".into(),
+                poll_interval: Duration::from_secs(60),
+                runtime: setup.policy,
+                startup: StartupValidation {
+                    missing_entity: Mode::Error,
+                    deprecated_entity: Mode::Warn,
+                    unused_schema: Mode::Ignore,
+                },
+            },
+            identity: setup.identity,
+            targets: vec![TargetConfig { server, transport }],
+            variables: setup.variables,
+            limits: setup.limits,
+        };
+        let upstreams = Upstreams::start(&config.targets, config.limits);
+        let mut definitions = upstreams.definitions();
+        definitions.wait_for(|all| all.find(&config.targets[0].server).is_some()).await.unwrap();
+        let (publish, catalog) = watch::channel(catalog(1, entities));
+        let gateway = Arc::new(Gateway::new(&config, catalog, upstreams));
+        let router = super::super::router(gateway.clone());
+        Self { router, gateway, publish, seen, finished }
+    }
+
+    pub(super) async fn strict(entities: Vec<Registered>) -> Self {
+        Self::start(Setup::default(), entities).await
+    }
+
+    /// The calls that the upstream has got.
+    pub(super) fn calls(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub(super) fn arguments(&self) -> Vec<Value> {
+        self.calls().iter().map(|seen| seen.body["params"]["arguments"].clone()).collect()
+    }
+
+    pub(super) async fn send(&self, request: Request<Body>) -> axum::response::Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    pub(super) async fn got(&self, request: Request<Body>) -> Got {
+        let response = self.send(request).await;
+        let (parts, body) = response.into_parts();
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Got { status: parts.status, headers: parts.headers, text }
+    }
+
+    /// A modern request that is complete.
+    pub(super) async fn modern(&self, agent: &str, method: &str, params: Value) -> Got {
+        self.got(Ask::modern(method, params).by(agent).build()).await
+    }
+
+    /// A modern call.
+    pub(super) async fn call(&self, agent: &str, tool: &str, arguments: Value) -> Got {
+        let params = json!({ "name": tool, "arguments": arguments });
+        self.modern(agent, "tools/call", params).await
+    }
+
+    /// Opens a legacy session.
+    pub(super) async fn initialize(&self, agent: &str) -> String {
+        let got = self.got(Ask::initialize("2025-11-25").by(agent).build()).await;
+        got.result();
+        got.headers["mcp-session-id"].to_str().unwrap().to_owned()
+    }
+
+    /// A request in a legacy session.
+    pub(super) async fn legacy(&self, session: &str, agent: &str, ask: (&str, Value)) -> Got {
+        self.got(Ask::legacy(session, ask.0, ask.1).by(agent).build()).await
+    }
+
+    pub(super) fn publish(&self, revision: u64, entities: Vec<Registered>) {
+        self.publish.send_replace(catalog(revision, entities));
+    }
+}
+
+/// A request being put together.
+#[derive(Clone)]
+pub(super) struct Ask {
+    pub(super) method: Method,
+    pub(super) headers: Vec<(String, Vec<u8>)>,
+    pub(super) body: Value,
+}
+
+impl Ask {
+    fn new(body: Value) -> Self {
+        let headers = vec![
+            ("host".to_owned(), b"localhost:7080".to_vec()),
+            ("accept".to_owned(), b"application/json, text/event-stream".to_vec()),
+            ("content-type".to_owned(), b"application/json".to_vec()),
+        ];
+        Self { method: Method::POST, headers, body }
+    }
+
+    pub(super) fn modern(method: &str, params: Value) -> Self {
+        let name = params["name"].as_str().map(str::to_owned);
+        let mut params = params;
+        if params.get("_meta").is_none() {
+            params["_meta"] = json!({});
+        }
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        params["_meta"]["io.modelcontextprotocol/clientInfo"] =
+            json!({ "name": "tester", "version": "1.0.0" });
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let ask =
+            Self::new(body).with("mcp-protocol-version", "2026-07-28").with("mcp-method", method);
+        name.map_or(ask.clone(), |name| ask.with("mcp-name", &name))
+    }
+
+    pub(super) fn initialize(version: &str) -> Self {
+        let params = json!({ "protocolVersion": version, "capabilities": {},
+            "clientInfo": { "name": "team/a", "version": "1.0.0" } });
+        Self::new(json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": params }))
+    }
+
+    pub(super) fn legacy(session: &str, method: &str, params: Value) -> Self {
+        let body = json!({ "jsonrpc": "2.0", "id": 8, "method": method, "params": params });
+        Self::new(body).with("mcp-session-id", session).with("mcp-protocol-version", "2025-11-25")
+    }
+
+    pub(super) fn by(self, agent: &str) -> Self {
+        if agent.is_empty() { self } else { self.with("x-agent-name", agent) }
+    }
+
+    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.as_bytes().to_vec()));
+        self
+    }
+
+    pub(super) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| known != name);
+        self
+    }
+
+    /// Replaces a header.
+    pub(super) fn set(self, name: &str, value: &str) -> Self {
+        self.without(name).with(name, value)
+    }
+
+    pub(super) fn build(self) -> Request<Body> {
+        let body = if self.body.is_null() { String::new() } else { self.body.to_string() };
+        self.build_with(body)
+    }
+
+    pub(super) fn build_with(self, body: impl Into<Body>) -> Request<Body> {
+        let mut request = Request::builder().method(self.method).uri("/mcp");
+        for (name, value) in self.headers {
+            request = request.header(name, value);
+        }
+        request.body(body.into()).unwrap()
+    }
+}
+
+#[derive(Clone)]
+struct Upstream {
+    lists: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    finished: Arc<Mutex<usize>>,
+}
+
+/// Starts a modern upstream, and gives its address.
+async fn upstream(
+    lists: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    finished: Arc<Mutex<usize>>,
+) -> String {
+    let state = Upstream { lists, seen, finished };
+    let router = Router::new().route("/", axum::routing::post(answer)).with_state(state);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+async fn answer(
+    State(upstream): State<Upstream>,
+    headers: HeaderMap,
+    Json(body): Json<Value>,
+) -> axum::response::Response {
+    if body["method"] == "tools/list" {
+        // Written by hand, so that the order of members is the test's.
+        let (id, tools) = (&body["id"], &upstream.lists);
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","tools":{tools}}}}}"#
+        );
+        return ([("content-type", "application/json")], text).into_response();
+    }
+    let outcome = match body["method"].as_str().unwrap() {
+        "server/discover" => json!({ "result": { "resultType": "complete", "capabilities": {},
+            "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private" } }),
+        "tools/call" => {
+            upstream.seen.lock().unwrap().push(Seen { body: body.clone(), headers });
+            let outcome = called(&body["params"]).await;
+            *upstream.finished.lock().unwrap() += 1;
+            outcome
+        }
+        _ => json!({ "error": { "code": -32601, "message": "?" } }),
+    };
+    let mut message = json!({ "jsonrpc": "2.0", "id": body["id"] });
+    message.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
+    let status = if message["error"]["code"] == -32601 { 404 } else { 200 };
+    (StatusCode::from_u16(status).unwrap(), Json(message)).into_response()
+}
+
+/// What the upstream's tools do, by their names.
+async fn called(params: &Value) -> Value {
+    let arguments = &params["arguments"];
+    match params["name"].as_str().unwrap() {
+        "fails" => {
+            json!({ "result": { "resultType": "complete", "isError": true, "content": [] } })
+        }
+        "rpc" => json!({ "error": { "code": arguments["code"], "message": "m", "data": [1] } }),
+        "asks" => json!({ "result": { "resultType": "input_required", "requestState": "s" } }),
+        "slow" => {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            json!({ "result": { "content": [] } })
+        }
+        // The result is what the caller says.
+        "says" => json!({ "result": arguments["result"] }),
+        _ => json!({ "result": { "resultType": "complete", "structuredContent": arguments,
+            "content": [{ "type": "text", "text": arguments.to_string() }] } }),
+    }
+}

@@ -1,0 +1,68 @@
+//! Modes and callers, from the front door.
+
+use serde_json::json;
+
+use super::harness::{Ask, Bench, Setup};
+use crate::{
+    config::{Access, IdentityConfig, RuntimeValidation},
+    view::testing::{Registered, agent, tool},
+};
+
+fn entities() -> Vec<Registered> {
+    vec![
+        tool("own", "1.0.0", json!({})),
+        tool("own", "2.0.0", json!({})),
+        tool("other", "1.0.0", json!({})),
+        agent("team/a", "1.0.0", &[("own", "1.0.0")]),
+    ]
+}
+
+fn setup(unknown: Access, undeclared: Access) -> Setup {
+    let mut setup = Setup::default();
+    setup.policy = RuntimeValidation {
+        unknown_caller: unknown,
+        undeclared_dependency: undeclared,
+        ..setup.policy
+    };
+    setup
+}
+
+#[tokio::test]
+async fn a_denied_tool_looks_exactly_like_one_that_does_not_exist() {
+    let bench = Bench::start(setup(Access::Deny, Access::Deny), entities()).await;
+    bench.call("team/a", "own", json!({})).await.result();
+    for agent in ["team/a", "stranger"] {
+        let denied = bench.call(agent, "other", json!({})).await;
+        let absent = bench.call(agent, "ghost", json!({})).await;
+        assert_eq!(denied.error(), (200, -32602));
+        assert_eq!(denied.text.replace("other", "X"), absent.text.replace("ghost", "X"));
+        assert_eq!(denied.headers, absent.headers);
+    }
+    let list = bench.modern("stranger", "tools/list", json!({})).await.result();
+    assert_eq!(list["tools"], json!([]));
+    assert_eq!(bench.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn warn_lets_through_and_lists_stay_scoped() {
+    let bench = Bench::start(setup(Access::Warn, Access::Warn), entities()).await;
+    bench.call("team/a", "other", json!({})).await.result();
+    bench.call("stranger", "own", json!({})).await.result();
+    let list = bench.modern("team/a", "tools/list", json!({})).await.result();
+    assert_eq!(list["tools"].as_array().unwrap().len(), 1, "lists are always scoped");
+}
+
+#[tokio::test]
+async fn client_info_scopes_where_configured() {
+    let mut setup = setup(Access::Deny, Access::Deny);
+    setup.identity = IdentityConfig { trust_headers: false, scope_by_client_info: true };
+    let bench = Bench::start(setup, entities()).await;
+    let names =
+        async |ask: Ask| bench.got(ask.build()).await.result()["tools"].as_array().unwrap().len();
+    let mut ask = Ask::modern("tools/list", json!({})).by("team/a");
+    assert_eq!(names(ask.clone()).await, 0, "the header is not believed, the client unknown");
+    ask.body["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] = json!("team/a");
+    assert_eq!(names(ask).await, 1);
+    let session = bench.initialize("").await;
+    assert_eq!(names(Ask::legacy(&session, "tools/list", json!({}))).await, 1);
+}

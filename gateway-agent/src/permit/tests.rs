@@ -1,0 +1,134 @@
+//! The policy over every mode and caller.
+
+use registry_core::Catalog;
+
+use super::*;
+use crate::{
+    config::{IdentityConfig, Mode},
+    identity::{Caller, HeaderClaim, identify},
+    upstream::Definitions,
+    view::{
+        Views,
+        testing::{agent, catalog, composed, tool},
+    },
+};
+use serde_json::json;
+use tokio::sync::watch;
+
+const ALL: [Access; 3] = [Access::Allow, Access::Warn, Access::Deny];
+
+fn policy(unknown_caller: Access, undeclared_dependency: Access) -> RuntimeValidation {
+    RuntimeValidation {
+        input_validation: Mode::Ignore,
+        output_validation: Mode::Ignore,
+        unknown_caller,
+        undeclared_dependency,
+    }
+}
+
+fn registry() -> Arc<Catalog> {
+    catalog(
+        1,
+        vec![
+            tool("own", "1.0.0", json!({})),
+            tool("own", "2.0.0", json!({})),
+            tool("other", "1.0.0", json!({})),
+            tool("other", "1.1.0", json!({})),
+            tool("other", "9.0.0", json!({})).retired(),
+            tool("mapped", "1.0.0", json!({ "outputTransform": { "mappings": {} } })),
+            tool("gone", "1.0.0", json!({})).retired(),
+            composed("composed"),
+            agent(
+                "a",
+                "1.0.0",
+                &[
+                    ("own", "1.0.0"),
+                    ("mapped", "1.0.0"),
+                    ("gone", "1.0.0"),
+                    ("composed", "1.0.0"),
+                    ("missing", "1.0.0"),
+                ],
+            ),
+        ],
+    )
+}
+
+fn caller(name: &str) -> Caller {
+    let config = IdentityConfig { trust_headers: true, scope_by_client_info: false };
+    let claim = HeaderClaim::Agent { name: name.into(), version: None };
+    identify(config, &registry(), &claim, None)
+}
+
+type Outcome = Result<(String, Option<Finding>), Denial>;
+
+/// Calls one tool: the version that it leads to and what is noted, or the denial.
+fn call(policy: &RuntimeValidation, agent: &str, tool: &str) -> Outcome {
+    let views = Views::new(
+        watch::channel(registry()).1,
+        watch::channel(Arc::new(Definitions::default())).1,
+    );
+    let snapshot = views.now();
+    let admission = admit(policy, &caller(agent), &views.sight(&snapshot), tool)?;
+    assert_eq!(admission.permit.server().to_string(), "server/up@1.0.0");
+    assert_eq!(admission.permit.tool(), tool);
+    Ok((admission.offer.key().version.to_string(), admission.finding))
+}
+
+fn ok(version: &str, finding: Option<Finding>) -> Outcome {
+    Ok((version.to_owned(), finding))
+}
+
+#[test]
+fn a_declared_tool_is_always_allowed_in_its_exact_version() {
+    for unknown in ALL {
+        for undeclared in ALL {
+            assert_eq!(call(&policy(unknown, undeclared), "a", "own"), ok("1.0.0", None));
+        }
+    }
+}
+
+#[test]
+fn an_undeclared_tool_follows_its_mode_whatever_holds_for_unknown_callers() {
+    let finding = Some(Finding::UndeclaredDependency);
+    for unknown in ALL {
+        let called = |access, tool| call(&policy(unknown, access), "a", tool);
+        assert_eq!(called(Access::Allow, "other"), ok("1.1.0", None));
+        assert_eq!(called(Access::Warn, "other"), ok("1.1.0", finding));
+        assert_eq!(called(Access::Deny, "other"), Err(Denial::UndeclaredDependency));
+        assert_eq!(called(Access::Deny, "nowhere"), Err(Denial::UndeclaredDependency));
+    }
+}
+
+#[test]
+fn an_unknown_caller_follows_its_mode_whatever_holds_for_agents() {
+    let finding = Some(Finding::UnknownCaller);
+    for undeclared in ALL {
+        let called = |access| call(&policy(access, undeclared), "stranger", "own");
+        assert_eq!(called(Access::Allow), ok("2.0.0", None));
+        assert_eq!(called(Access::Warn), ok("2.0.0", finding));
+        assert_eq!(called(Access::Deny), Err(Denial::UnknownCaller));
+    }
+}
+
+#[test]
+fn what_cannot_be_served_does_not_exist() {
+    let open = policy(Access::Allow, Access::Allow);
+    for agent in ["a", "stranger"] {
+        for tool in ["composed", "mapped", "gone", "missing", "nowhere", "no such/name", ""] {
+            assert_eq!(call(&open, agent, tool), Err(Denial::NoSuchTool), "{agent} {tool}");
+        }
+    }
+}
+
+#[test]
+fn lists_and_calls_agree() {
+    for access in ALL {
+        let policy = policy(access, Access::Deny);
+        let agent = Key::parse(Kind::Agent, "a", "1.0.0").unwrap();
+        assert_eq!(audience(&policy, &caller("a")), Audience::Agent(agent));
+        let expected = if access == Access::Deny { Audience::Nobody } else { Audience::Everyone };
+        assert_eq!(audience(&policy, &caller("stranger")), expected);
+        let listed = expected == Audience::Everyone;
+        assert_eq!(call(&policy, "stranger", "own").is_ok(), listed);
+    }
+}

@@ -1,0 +1,155 @@
+//! The arguments of a call: raw for as long as nobody has to look into them, parsed at most once.
+//!
+//! A member name that is there twice is refused: the gateway would check one value and the upstream
+//! might read the other. Deliberately absent: what the arguments should look like.
+
+#[cfg(test)]
+mod tests;
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Value, value::RawValue};
+
+/// Why arguments cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidArguments {
+    /// Not an object.
+    #[error("`arguments` is not an object")]
+    NotAnObject,
+    /// A name is there twice, or a number is beyond what can be carried.
+    #[error("`arguments` cannot be read in one way only: {0}")]
+    Ambiguous(String),
+}
+
+/// The arguments of one call.
+#[derive(Debug)]
+pub struct Arguments<'a> {
+    raw: Option<Cow<'a, RawValue>>,
+    parsed: Option<Value>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Takes the arguments as they came; none is the same as an empty object.
+    pub fn new(raw: Option<&'a RawValue>) -> Result<Self, InvalidArguments> {
+        match raw {
+            Some(raw) if !raw.get().starts_with('{') => Err(InvalidArguments::NotAnObject),
+            raw => Ok(Self { raw: raw.map(Cow::Borrowed), parsed: None }),
+        }
+    }
+
+    /// What goes to the upstream.
+    pub fn raw(&self) -> Option<&RawValue> {
+        self.raw.as_deref()
+    }
+
+    /// The parsed arguments, an object.
+    pub fn value(&mut self) -> Result<&Value, InvalidArguments> {
+        if self.parsed.is_none() {
+            self.parsed = Some(match &self.raw {
+                Some(raw) => parse(raw)?,
+                None => Value::Object(Map::new()),
+            });
+        }
+        Ok(self.parsed.get_or_insert_default())
+    }
+
+    /// The parsed arguments by name.
+    pub fn members(&mut self) -> Result<&Map<String, Value>, InvalidArguments> {
+        self.value()?.as_object().ok_or(InvalidArguments::NotAnObject)
+    }
+
+    /// Changes the arguments; what goes to the upstream is written anew.
+    pub fn change<E: From<InvalidArguments>>(
+        &mut self,
+        change: impl FnOnce(&mut Map<String, Value>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.value()?;
+        let Some(Value::Object(members)) = &mut self.parsed else {
+            return Err(InvalidArguments::NotAnObject.into());
+        };
+        change(members)?;
+        // A map of JSON values always serializes.
+        self.raw = serde_json::value::to_raw_value(members).ok().map(Cow::Owned);
+        Ok(())
+    }
+}
+
+fn parse(raw: &RawValue) -> Result<Value, InvalidArguments> {
+    let mut reader = serde_json::Deserializer::from_str(raw.get());
+    Strict.deserialize(&mut reader).map_err(|error| InvalidArguments::Ambiguous(error.to_string()))
+}
+
+/// Reads a JSON value in which every object has each name once.
+#[derive(Clone, Copy)]
+struct Strict;
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(self)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(Name(name)) = map.next_key()? {
+            let value = map.next_value_seed(self)?;
+            if members.contains_key(&*name) {
+                return Err(A::Error::custom("an object has a name twice"));
+            }
+            members.insert(name.into_owned(), value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);

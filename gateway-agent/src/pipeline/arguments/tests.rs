@@ -1,0 +1,74 @@
+//! Reading, changing and refusing arguments.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+#[test]
+fn untouched_arguments_stay_the_bytes_that_came() {
+    let text = r#"{"b": 1.0,"a":[ ]}"#;
+    let raw = raw(text);
+    let mut arguments = Arguments::new(Some(&raw)).unwrap();
+    assert_eq!(arguments.members().unwrap()["b"], json!(1.0));
+    assert_eq!(arguments.raw().unwrap().get(), text);
+    assert!(std::ptr::eq(arguments.raw().unwrap(), &*raw), "not even copied");
+}
+
+#[test]
+fn none_is_an_empty_object() {
+    let mut arguments = Arguments::new(None).unwrap();
+    assert_eq!(arguments.value().unwrap(), &json!({}));
+    assert!(arguments.raw().is_none());
+    arguments
+        .change(|members| {
+            members.insert("a".to_owned(), json!(1));
+            Ok::<_, InvalidArguments>(())
+        })
+        .unwrap();
+    assert_eq!(arguments.raw().unwrap().get(), r#"{"a":1}"#);
+}
+
+#[test]
+fn what_two_readers_could_read_differently_is_refused() {
+    for text in [r#"{"a":1,"a":2}"#, r#"{"x":[{"a":1,"\u0061":2}]}"#] {
+        let raw = raw(text);
+        let error = Arguments::new(Some(&raw)).unwrap().value().unwrap_err();
+        assert!(error.to_string().contains("twice"), "{text}: {error}");
+    }
+    for text in ["5", "[]", "\"{}\"", "true"] {
+        assert_eq!(Arguments::new(Some(&raw(text))).unwrap_err(), InvalidArguments::NotAnObject);
+    }
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".*".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map(".*", inner, 0..4).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_strict_reader_reads_what_the_usual_one_does(value in value()) {
+        let text = json!({ "a": value }).to_string();
+        let expected: Value = serde_json::from_str(&text).unwrap();
+        let raw = raw(&text);
+        let mut arguments = Arguments::new(Some(&raw)).unwrap();
+        prop_assert_eq!(arguments.value().unwrap(), &expected);
+    }
+}

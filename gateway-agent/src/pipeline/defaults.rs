@@ -1,0 +1,92 @@
+//! Defaults: values for what the caller leaves out, and always for what is hidden from it.
+//!
+//! A default fills an argument that is absent. Where the caller sends an object and a part of it is
+//! hidden, that part is filled inside of it. Strings may hold `${NAME}`, resolved from the
+//! configured variables only. Deliberately absent: the process environment.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use registry_core::document::pointer_join;
+use serde_json::{Map, Value};
+
+use super::Error;
+use crate::view::hide::FieldPath;
+
+/// How defaults are filled in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Filling<'a> {
+    pub(super) hidden: &'a [FieldPath],
+    pub(super) variables: &'a BTreeMap<String, String>,
+}
+
+impl Filling<'_> {
+    /// Fills what is absent.
+    pub(super) fn fill(
+        &self,
+        defaults: &Map<String, Value>,
+        arguments: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
+        for (name, default) in defaults {
+            if !arguments.contains_key(name) {
+                let value = self.resolved(default, &pointer_join("", name))?;
+                arguments.insert(name.clone(), value);
+            }
+        }
+        self.hidden.iter().try_for_each(|field| self.fill_hidden(field, defaults, arguments))
+    }
+
+    /// Fills a hidden part of an object that the caller sent.
+    fn fill_hidden(
+        &self,
+        field: &FieldPath,
+        defaults: &Map<String, Value>,
+        arguments: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
+        let (Some(default), None) = (field.find(defaults), field.find(arguments)) else {
+            return Ok(());
+        };
+        let value = self.resolved(default, &field.pointer())?;
+        field.insert(arguments, value);
+        Ok(())
+    }
+
+    fn resolved(&self, default: &Value, pointer: &str) -> Result<Value, Error> {
+        Ok(match default {
+            Value::String(text) => Value::String(self.substituted(text, pointer)?),
+            Value::Array(items) => {
+                let item = |(i, item)| self.resolved(item, &format!("{pointer}/{i}"));
+                Value::Array(items.iter().enumerate().map(item).collect::<Result<_, _>>()?)
+            }
+            Value::Object(members) => {
+                let mut resolved = Map::new();
+                for (name, member) in members {
+                    let value = self.resolved(member, &pointer_join(pointer, name))?;
+                    resolved.insert(name.clone(), value);
+                }
+                Value::Object(resolved)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => default.clone(),
+        })
+    }
+
+    fn substituted(&self, text: &str, pointer: &str) -> Result<String, Error> {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            out.push_str(before);
+            let Some((name, after)) = after.split_once('}') else {
+                rest = &rest[before.len()..];
+                break;
+            };
+            let missing =
+                || Error::MissingVariable { pointer: pointer.to_owned(), name: name.to_owned() };
+            out.push_str(self.variables.get(name).ok_or_else(missing)?);
+            rest = after;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+}

@@ -1,0 +1,66 @@
+//! Why a call gives no result of the tool's own.
+//!
+//! Deliberately absent: how each is answered; `respond` has the one mapping.
+
+use registry_core::schema_compile::Violation;
+
+use super::{arguments::InvalidArguments, mirror::Mismatch};
+use crate::{permit::Denial, upstream};
+
+/// Why a call failed in the gateway or beyond it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The policy says no.
+    #[error(transparent)]
+    Denied(#[from] Denial),
+    /// A header does not mirror its argument.
+    #[error(transparent)]
+    Mirror(#[from] Mismatch),
+    /// The arguments are no object that all readers read alike.
+    #[error(transparent)]
+    Arguments(#[from] InvalidArguments),
+    /// An argument that the caller may not send.
+    #[error("the argument {pointer} is hidden")]
+    HiddenField {
+        /// Where it is.
+        pointer: String,
+    },
+    /// The arguments break the input schema.
+    #[error("the arguments break the input schema: {}", summary(.violations))]
+    InvalidInput {
+        /// What is wrong; values are not part of the log's message.
+        violations: Vec<Violation>,
+    },
+    /// The input schema itself cannot be used, so nothing can be checked.
+    #[error("the input schema cannot be used: {reason}")]
+    UnusableSchema {
+        /// Why.
+        reason: String,
+    },
+    /// A default needs a variable that is not configured.
+    #[error("the default at {pointer} needs the variable `{name}`, which is not configured")]
+    MissingVariable {
+        /// The default's place.
+        pointer: String,
+        /// The variable.
+        name: String,
+    },
+    /// The result breaks the output schema.
+    #[error("the result breaks the output schema: {}", summary(.violations))]
+    InvalidOutput {
+        /// What is wrong.
+        violations: Vec<Violation>,
+    },
+    /// The tool wants to ask the user something, which is not carried through yet.
+    #[error("the upstream asks for further input, which is not supported")]
+    InputRequired,
+    /// The upstream gave no result.
+    #[error(transparent)]
+    Upstream(#[from] upstream::Error),
+}
+
+/// Where it is wrong, without the values.
+fn summary(violations: &[Violation]) -> String {
+    let pointers: Vec<_> = violations.iter().map(|found| found.pointer.as_str()).collect();
+    format!("at [{}]", pointers.join(", "))
+}

@@ -1,0 +1,130 @@
+//! What every call needs: policy, views, validators, upstreams.
+//!
+//! Deliberately absent: sessions and streams, which belong to a protocol.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+
+use registry_core::Catalog;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    audit,
+    config::{Config, IdentityConfig, LimitsConfig, RuntimeValidation},
+    identity::{Caller, ClientInfo, HeaderClaim, identify},
+    upstream::Upstreams,
+    view::{Snapshot, Views, validators::Validators},
+};
+
+/// Where the gateway is, and from where web pages may call it.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Origins whose pages may call; without any, those of this machine.
+    pub origins: Vec<String>,
+    /// Names under which it may be called; without any, those of this machine where it listens on
+    /// loopback, and all where it does not.
+    pub hosts: Vec<String>,
+}
+
+/// The gateway's shared state.
+#[derive(Debug)]
+pub struct Gateway {
+    reach: Reach,
+    identity: IdentityConfig,
+    policy: RuntimeValidation,
+    limits: LimitsConfig,
+    variables: BTreeMap<String, String>,
+    upstreams: Arc<Upstreams>,
+    views: Views,
+    validators: Validators,
+    closing: CancellationToken,
+}
+
+impl Gateway {
+    /// Puts the parts together. Before anything is loaded, the catalog is an empty one.
+    pub fn new(
+        config: &Config,
+        catalog: watch::Receiver<Arc<Catalog>>,
+        upstreams: Arc<Upstreams>,
+    ) -> Self {
+        audit::describe_metrics();
+        let views = Views::new(catalog, upstreams.definitions());
+        Self {
+            reach: Reach {
+                listen: config.listen,
+                origins: config.allowed_origins.clone(),
+                hosts: config.allowed_hosts.clone(),
+            },
+            identity: config.identity,
+            policy: config.registry.runtime,
+            limits: config.limits,
+            variables: config.variables.clone(),
+            upstreams,
+            views,
+            validators: Validators::default(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    /// Ends the open event streams, so that a graceful shutdown can come to an end. Calls go on.
+    pub fn close_streams(&self) {
+        self.closing.cancel();
+    }
+
+    /// Cancelled when the gateway closes its streams.
+    pub(crate) fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    /// Where it is, and from where web pages may call it.
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// How callers are recognised.
+    pub fn identity(&self) -> IdentityConfig {
+        self.identity
+    }
+
+    /// What is checked at run time.
+    pub fn policy(&self) -> &RuntimeValidation {
+        &self.policy
+    }
+
+    /// What a caller may cost.
+    pub fn limits(&self) -> LimitsConfig {
+        self.limits
+    }
+
+    /// Values for `${NAME}` in defaults.
+    pub fn variables(&self) -> &BTreeMap<String, String> {
+        &self.variables
+    }
+
+    /// The upstream servers.
+    pub fn upstreams(&self) -> &Upstreams {
+        &self.upstreams
+    }
+
+    /// What callers may see.
+    pub fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// The compiled schemas.
+    pub fn validators(&self) -> &Validators {
+        &self.validators
+    }
+
+    /// Who is calling, at that moment.
+    pub fn identify(
+        &self,
+        snapshot: &Snapshot,
+        claim: &HeaderClaim,
+        client: Option<Arc<ClientInfo>>,
+    ) -> Caller {
+        identify(self.identity, &snapshot.catalog, claim, client)
+    }
+}

@@ -1,0 +1,155 @@
+//! `Mcp-*` headers that repeat parts of the body must say the same as the body: whoever routes by
+//! the headers and whoever acts by the body must see one request.
+//!
+//! Deliberately absent: deciding anything by a header; and `Mcp-Param-*` of arguments that nobody
+//! annotated, which are ignored.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value};
+
+use crate::view::ParamHeader;
+
+const SENTINEL_START: &str = "=?base64?";
+const SENTINEL_END: &str = "?=";
+
+/// How a header fails to repeat the body.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// It must be there.
+    #[error("header mismatch: {header} is missing")]
+    Missing {
+        /// The header.
+        header: HeaderName,
+    },
+    /// It is there more than once.
+    #[error("header mismatch: {header} is there more than once")]
+    Repeated {
+        /// The header.
+        header: HeaderName,
+    },
+    /// It is not text, or not Base64 where it says so.
+    #[error("header mismatch: {header} cannot be read")]
+    Unreadable {
+        /// The header.
+        header: HeaderName,
+    },
+    /// It says something else than the body.
+    #[error("header mismatch: {header} does not match the body")]
+    Different {
+        /// The header.
+        header: HeaderName,
+    },
+    /// It is there, but what it repeats is not.
+    #[error("header mismatch: {header} repeats an argument that is not there")]
+    Unexpected {
+        /// The header.
+        header: HeaderName,
+    },
+}
+
+/// The one value of a header, still encoded.
+pub fn single<'a>(
+    headers: &'a HeaderMap,
+    header: &HeaderName,
+) -> Result<Option<&'a str>, Mismatch> {
+    let mut values = headers.get_all(header).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(_), Some(_)) => Err(Mismatch::Repeated { header: header.clone() }),
+        (Some(value), None) => text(value).map(Some).ok_or_else(|| unreadable(header)),
+    }
+}
+
+/// Visible ASCII, spaces and tabs only.
+fn text(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok()
+}
+
+fn unreadable(header: &HeaderName) -> Mismatch {
+    Mismatch::Unreadable { header: header.clone() }
+}
+
+/// Undoes `=?base64?…?=`; the markers are case-sensitive, anything else stands for itself.
+pub fn decoded<'a>(header: &HeaderName, value: &'a str) -> Result<Cow<'a, str>, Mismatch> {
+    let inner = value.strip_prefix(SENTINEL_START).and_then(|rest| rest.strip_suffix(SENTINEL_END));
+    let Some(inner) = inner else { return Ok(Cow::Borrowed(value)) };
+    let bytes = STANDARD.decode(inner).map_err(|_| unreadable(header))?;
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| unreadable(header))
+}
+
+/// A header that must repeat a string of the body; `encodable` ones may come as Base64.
+pub fn check_string(
+    headers: &HeaderMap,
+    header: &HeaderName,
+    body: &str,
+    encoding: Encoding,
+) -> Result<(), Mismatch> {
+    let value = single(headers, header)?;
+    let value = value.ok_or_else(|| Mismatch::Missing { header: header.clone() })?;
+    let value = match encoding {
+        Encoding::Plain => Cow::Borrowed(value),
+        Encoding::Sentinel => decoded(header, value)?,
+    };
+    if value == body { Ok(()) } else { Err(Mismatch::Different { header: header.clone() }) }
+}
+
+/// Whether a header's value may be encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Never.
+    Plain,
+    /// As `=?base64?…?=`.
+    Sentinel,
+}
+
+/// Checks every annotated argument.
+pub fn check_params(
+    headers: &HeaderMap,
+    params: &[ParamHeader],
+    arguments: &Map<String, Value>,
+) -> Result<(), Mismatch> {
+    params.iter().try_for_each(|param| check_param(headers, param, arguments))
+}
+
+fn check_param(
+    headers: &HeaderMap,
+    param: &ParamHeader,
+    arguments: &Map<String, Value>,
+) -> Result<(), Mismatch> {
+    let header = &param.header;
+    let sent = single(headers, header)?;
+    let argument = find(arguments, &param.path).filter(|value| !value.is_null());
+    match (sent, argument) {
+        (None, None) => Ok(()),
+        (Some(_), None) => Err(Mismatch::Unexpected { header: header.clone() }),
+        (None, Some(_)) => Err(Mismatch::Missing { header: header.clone() }),
+        (Some(sent), Some(argument)) if is_same(&decoded(header, sent)?, argument) => Ok(()),
+        (Some(_), Some(_)) => Err(Mismatch::Different { header: header.clone() }),
+    }
+}
+
+fn find<'a>(arguments: &'a Map<String, Value>, path: &[Box<str>]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(arguments.get(&**first)?, |value, name| value.get(&**name))
+}
+
+/// Numbers are compared as numbers: `42.0` is `42`.
+fn is_same(sent: &str, argument: &Value) -> bool {
+    match argument {
+        Value::String(text) => sent == text,
+        Value::Bool(value) => sent == if *value { "true" } else { "false" },
+        Value::Number(number) => {
+            sent == number.to_string()
+                || serde_json::from_str::<serde_json::Number>(sent)
+                    .is_ok_and(|sent| sent.as_f64() == number.as_f64())
+        }
+        // What is no plain value has no form as a header, so nothing that is sent can match.
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    }
+}

@@ -1,0 +1,223 @@
+//! The only place where a failure becomes JSON-RPC and HTTP. Each has two messages: what the caller
+//! may read is made here, what the log keeps is the error's own text.
+//!
+//! Where a failure goes follows the specification's division for tools: what a model can act on
+//! (bad arguments, a tool that is down or slow, a result that was refused) is a result with
+//! `isError`, because clients show those to the model; what it cannot (an unknown tool, a request
+//! that is no request, a gateway that is not set up right) is a JSON-RPC error. An upstream that
+//! cannot be reached counts as the specification's "API failure". An upstream's own JSON-RPC error
+//! stays one. Deliberately absent: deciding anything.
+
+pub mod http;
+pub mod result;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use ::http::StatusCode;
+use registry_core::schema_compile::Violation;
+use serde_json::value::RawValue;
+
+use self::http::{Answer, json};
+use crate::{
+    jsonrpc::{self, ErrorObject, Id, Invalid, code},
+    mcp::{Rejection, era::SUPPORTED_VERSIONS},
+    pipeline::{Error, arguments::InvalidArguments},
+    upstream::{self, Era, Phase},
+};
+
+/// The answer to a request that was refused before a tool came into play.
+pub fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
+    let (status, code) = classify(rejection);
+    let mut data = None;
+    if let Rejection::UnsupportedVersion { requested } = rejection {
+        data = unsupported_version(requested);
+    }
+    error(status, id, &ErrorObject { code, message: public(rejection), data: data.as_deref() })
+}
+
+/// What the caller may read. Most rejections only repeat what the caller itself sent.
+fn public(rejection: &Rejection) -> Cow<'static, str> {
+    match rejection {
+        Rejection::UnsupportedVersion { .. } => "Unsupported protocol version".into(),
+        Rejection::UnknownMethod { method, .. } => format!("Method not found: {method}").into(),
+        other => other.to_string().into(),
+    }
+}
+
+fn classify(rejection: &Rejection) -> (StatusCode, i64) {
+    match rejection {
+        Rejection::ForeignOrigin | Rejection::ForeignHost => {
+            (StatusCode::FORBIDDEN, code::INVALID_REQUEST)
+        }
+        Rejection::NotAcceptable { .. } => (StatusCode::NOT_ACCEPTABLE, code::INVALID_REQUEST),
+        Rejection::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, code::INVALID_REQUEST),
+        Rejection::TooLarge { .. } | Rejection::Invalid(Invalid::TooLarge { .. }) => {
+            (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST)
+        }
+        Rejection::Invalid(Invalid::Syntax { .. }) => (StatusCode::BAD_REQUEST, code::PARSE_ERROR),
+        Rejection::Invalid(
+            Invalid::TooDeep { .. }
+            | Invalid::Batch
+            | Invalid::NotAnObject
+            | Invalid::Duplicate(_)
+            | Invalid::Version
+            | Invalid::Id
+            | Invalid::Method
+            | Invalid::ErrorObject
+            | Invalid::Kind,
+        )
+        | Rejection::Incomplete
+        | Rejection::ClientResponse
+        | Rejection::SessionRequired => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
+        Rejection::Invalid(Invalid::Params)
+        | Rejection::Params { .. }
+        | Rejection::MissingMeta { .. } => (StatusCode::BAD_REQUEST, code::INVALID_PARAMS),
+        Rejection::Header(_) => (StatusCode::BAD_REQUEST, code::HEADER_MISMATCH),
+        Rejection::UnsupportedVersion { .. } => {
+            (StatusCode::BAD_REQUEST, code::UNSUPPORTED_PROTOCOL_VERSION)
+        }
+        Rejection::UnknownMethod { era: Era::Modern, .. } => {
+            (StatusCode::NOT_FOUND, code::METHOD_NOT_FOUND)
+        }
+        Rejection::UnknownMethod { era: Era::Legacy, .. } => {
+            (StatusCode::OK, code::METHOD_NOT_FOUND)
+        }
+        Rejection::SessionUnknown => (StatusCode::NOT_FOUND, code::INVALID_REQUEST),
+        Rejection::Cursor(_) => (StatusCode::OK, code::INVALID_PARAMS),
+        Rejection::TooManyStreams { .. } | Rejection::NoRandomness => {
+            (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR)
+        }
+    }
+}
+
+fn unsupported_version(requested: &str) -> Option<Box<RawValue>> {
+    let data = serde_json::json!({ "supported": SUPPORTED_VERSIONS, "requested": requested });
+    serde_json::value::to_raw_value(&data).ok()
+}
+
+/// The answer to a tool call that failed.
+pub fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
+    match form(tool, failed) {
+        Form::Result(text) => result::failed(id, era, &text),
+        Form::Error { status, code, message, data } => {
+            error(status, Some(id), &ErrorObject { code, message, data })
+        }
+    }
+}
+
+/// How a failed call is told.
+enum Form<'a> {
+    /// As a result with `isError`.
+    Result(Cow<'a, str>),
+    /// As a JSON-RPC error.
+    Error { status: StatusCode, code: i64, message: Cow<'a, str>, data: Option<&'a RawValue> },
+}
+
+fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
+    match failed {
+        // Whatever the reason, the same words as for a tool that does not exist.
+        Error::Denied(_) => protocol(code::INVALID_PARAMS, format!("Unknown tool: {tool}")),
+        Error::Mirror(mismatch) => Form::Error {
+            status: StatusCode::BAD_REQUEST,
+            code: code::HEADER_MISMATCH,
+            message: mismatch.to_string().into(),
+            data: None,
+        },
+        Error::Arguments(
+            invalid @ (InvalidArguments::NotAnObject | InvalidArguments::Ambiguous(_)),
+        ) => protocol(code::INVALID_PARAMS, invalid.to_string()),
+        Error::HiddenField { pointer } => Form::Result(
+            format!("Invalid arguments for {tool}: {pointer} is not an argument of this tool.")
+                .into(),
+        ),
+        Error::InvalidInput { violations } => Form::Result(invalid_input(tool, violations).into()),
+        Error::UnusableSchema { .. } => protocol(
+            code::INTERNAL_ERROR,
+            format!("the registered input schema of {tool} cannot be used, so nothing was called"),
+        ),
+        Error::MissingVariable { name, pointer } => protocol(
+            code::INTERNAL_ERROR,
+            format!(
+                "the gateway has no value for the variable {name}, which the default of {pointer} \
+                 needs; nothing was called"
+            ),
+        ),
+        Error::InvalidOutput { violations } => {
+            Form::Result(invalid_output(tool, violations).into())
+        }
+        Error::InputRequired => Form::Result(
+            format!("{tool} asks for further input, which this gateway cannot relay.").into(),
+        ),
+        Error::Upstream(error) => upstream_form(tool, error),
+    }
+}
+
+fn protocol(code: i64, message: String) -> Form<'static> {
+    Form::Error { status: StatusCode::OK, code, message: message.into(), data: None }
+}
+
+fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
+    let text = match failed {
+        upstream::Error::NotConfigured { server } => {
+            let message = format!("no target is configured for {server}; nothing was called");
+            return protocol(code::INTERNAL_ERROR, message);
+        }
+        upstream::Error::Rpc { code, message, data } => {
+            return Form::Error {
+                status: StatusCode::OK,
+                code: relayed(*code),
+                message: message.as_str().into(),
+                data: data.as_deref(),
+            };
+        }
+        upstream::Error::Unavailable { .. } => {
+            format!(
+                "The server behind {tool} cannot be reached; nothing was done. Try again later."
+            )
+        }
+        upstream::Error::Timeout { phase: Phase::Connect | Phase::List, after_ms } => {
+            format!("The server behind {tool} did not answer in {after_ms} ms; nothing was done.")
+        }
+        upstream::Error::Timeout { phase: Phase::Call, after_ms } => {
+            format!("{tool} gave no result in {after_ms} ms. Whether it did its work is not known.")
+        }
+        upstream::Error::TooLarge { limit_bytes } => {
+            format!("The result of {tool} is longer than {limit_bytes} bytes and was refused.")
+        }
+        upstream::Error::Protocol { .. } => format!(
+            "The server behind {tool} broke the protocol. Whether it did its work is not known."
+        ),
+    };
+    Form::Result(text.into())
+}
+
+/// Codes that have a meaning of their own between a client and *its* server are not passed through:
+/// they would be taken for this gateway's.
+fn relayed(upstream: i64) -> i64 {
+    if (-32_099..=-32_000).contains(&upstream) { code::INTERNAL_ERROR } else { upstream }
+}
+
+/// What to correct, for the model: each place and what is wrong there.
+fn invalid_input(tool: &str, violations: &[Violation]) -> String {
+    violations.iter().fold(format!("Invalid arguments for {tool}:"), |text, found| {
+        let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
+        format!("{text}\n- {place}: {}", found.message)
+    })
+}
+
+/// Only the places: what was refused does not get out by way of the message.
+fn invalid_output(tool: &str, violations: &[Violation]) -> String {
+    violations.iter().fold(
+        format!("The result of {tool} breaks its registered schema and was refused. Places:"),
+        |text, found| {
+            let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
+            format!("{text}\n- {place}")
+        },
+    )
+}
+
+fn error(status: StatusCode, id: Option<Id<'_>>, error: &ErrorObject<'_>) -> Answer {
+    json(status, jsonrpc::error(id, error))
+}

@@ -1,0 +1,115 @@
+//! HTTP responses from bytes, without copying large ones.
+//!
+//! Deliberately absent: what the bytes say.
+
+use std::{
+    array,
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
+use http_body::{Frame, SizeHint};
+
+/// A response and how long its body is.
+#[derive(Debug)]
+pub struct Answer {
+    /// The response.
+    pub response: Response,
+    /// The size of its body.
+    pub bytes: usize,
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        self.response
+    }
+}
+
+/// A JSON response.
+pub(super) fn json(status: StatusCode, body: Bytes) -> Answer {
+    let bytes = body.len();
+    Answer { response: respond(status, Body::from(body)), bytes }
+}
+
+/// A JSON response in three parts, of which the middle one may be large and shared.
+pub(super) fn json_parts(parts: [Bytes; 3]) -> Answer {
+    let parts = Parts::new(parts);
+    let bytes = usize::try_from(parts.left).unwrap_or(usize::MAX);
+    Answer { response: respond(StatusCode::OK, Body::new(parts)), bytes }
+}
+
+fn respond(status: StatusCode, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+/// A notification was taken.
+pub fn accepted() -> Answer {
+    empty(StatusCode::ACCEPTED)
+}
+
+/// Something was deleted.
+pub fn no_content() -> Answer {
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// What a request gets that its own sender cancelled: an event stream that has already ended,
+/// because there is nothing to say and a client that did not mean it can tell.
+pub fn cancelled() -> Answer {
+    let mut answer = empty(StatusCode::OK);
+    let stream = HeaderValue::from_static("text/event-stream");
+    answer.response.headers_mut().insert(CONTENT_TYPE, stream);
+    answer
+}
+
+fn empty(status: StatusCode) -> Answer {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    Answer { response, bytes: 0 }
+}
+
+/// A body of three parts with a known length.
+#[derive(Debug)]
+struct Parts {
+    parts: array::IntoIter<Bytes, 3>,
+    left: u64,
+}
+
+impl Parts {
+    fn new(parts: [Bytes; 3]) -> Self {
+        let left = parts.iter().map(|part| part.len() as u64).sum();
+        Self { parts: parts.into_iter(), left }
+    }
+}
+
+impl http_body::Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let part = self.parts.next();
+        self.left -= part.as_ref().map_or(0, |part| part.len() as u64);
+        Poll::Ready(part.map(|part| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

@@ -1,0 +1,283 @@
+//! What a caller may see, worked out once for each agent and only again when something in it
+//! changed: tool name → [`Offer`], and the pages of `tools/list` as bytes.
+//!
+//! Three layers, each kept for as long as what it was made of: an offer (one tool version), a page
+//! (a run of offers), a view (an audience). Nothing is computed before somebody asks. Deliberately
+//! absent: who the caller is and whether a call may go on (`identity.rs`, `permit.rs`).
+
+pub mod bundle;
+pub mod definition;
+pub mod hide;
+pub mod input;
+pub mod offer;
+pub mod pages;
+pub mod params;
+pub mod shelf;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+pub mod validators;
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
+
+use arc_swap::ArcSwap;
+use registry_core::{Catalog, Entity, Key, Kind, Name, entity::DependencyTarget};
+use tokio::sync::watch;
+
+pub use self::{
+    input::{Input, ParamHeader},
+    offer::Offer,
+    pages::{Cursor, Listing},
+};
+use self::{pages::Pages, shelf::Shelf};
+use crate::{
+    identity::newest_usable,
+    upstream::{Definitions, Era},
+};
+
+/// Whose view it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Audience {
+    /// A registered agent: exactly what it declares.
+    Agent(Key),
+    /// Unknown callers: the newest version of every tool.
+    Everyone,
+    /// Unknown callers where they are refused: nothing.
+    Nobody,
+}
+
+/// One moment: a catalog and the upstreams' definitions. A call keeps the one it began with.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The registry.
+    pub catalog: Arc<Catalog>,
+    /// What the upstreams say about their tools.
+    pub definitions: Arc<Definitions>,
+    serial: u64,
+}
+
+/// What one audience sees at one moment.
+#[derive(Debug, Default)]
+pub struct View {
+    offers: HashMap<Name, Arc<Offer>>,
+    pages: Pages,
+    fingerprint: u64,
+}
+
+impl View {
+    fn new(mut offers: Vec<Arc<Offer>>, previous: Option<&Self>) -> Self {
+        offers.sort_by(|a, b| a.name().cmp(b.name()));
+        let mut hasher = DefaultHasher::new();
+        for offer in &offers {
+            offer.fingerprint().hash(&mut hasher);
+        }
+        let pages = Pages::new(&offers, previous.map(|view| &view.pages));
+        let offers = offers.into_iter().map(|offer| (offer.name().clone(), offer)).collect();
+        Self { offers, pages, fingerprint: hasher.finish() }
+    }
+
+    /// The tool with this name.
+    pub fn find(&self, name: &Name) -> Option<&Arc<Offer>> {
+        self.offers.get(name)
+    }
+
+    /// How many tools there are.
+    pub fn len(&self) -> usize {
+        self.offers.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.offers.is_empty()
+    }
+
+    /// One page of the list: the first, or the one after a cursor.
+    pub fn list(&self, after: Option<&Cursor>, era: Era) -> Listing {
+        self.pages.list(after, era)
+    }
+
+    /// Equal fingerprints mean equal lists.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}
+
+/// One audience's view, made by the first who asks while the others wait.
+#[derive(Debug, Default)]
+struct Slot {
+    serial: u64,
+    previous: Option<Arc<View>>,
+    view: OnceLock<Arc<View>>,
+}
+
+/// All views.
+#[derive(Debug)]
+pub struct Views {
+    catalog: watch::Receiver<Arc<Catalog>>,
+    definitions: watch::Receiver<Arc<Definitions>>,
+    current: ArcSwap<Snapshot>,
+    slots: RwLock<HashMap<Audience, Arc<Slot>>>,
+    shelf: Shelf,
+}
+
+impl Views {
+    /// Follows a catalog and the upstreams' definitions.
+    pub fn new(
+        catalog: watch::Receiver<Arc<Catalog>>,
+        definitions: watch::Receiver<Arc<Definitions>>,
+    ) -> Self {
+        let first = Snapshot {
+            catalog: catalog.borrow().clone(),
+            definitions: definitions.borrow().clone(),
+            serial: 1,
+        };
+        let (slots, shelf) = (RwLock::default(), Shelf::default());
+        Self { catalog, definitions, current: ArcSwap::from_pointee(first), slots, shelf }
+    }
+
+    /// Both sources, to be told of changes.
+    pub fn subscribe(&self) -> (watch::Receiver<Arc<Catalog>>, watch::Receiver<Arc<Definitions>>) {
+        (self.catalog.clone(), self.definitions.clone())
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> Arc<Snapshot> {
+        let current = self.current.load();
+        if self.is_latest(&current) {
+            return Arc::clone(&current);
+        }
+        drop(current);
+        self.advance()
+    }
+
+    fn is_latest(&self, snapshot: &Snapshot) -> bool {
+        Arc::ptr_eq(&self.catalog.borrow(), &snapshot.catalog)
+            && Arc::ptr_eq(&self.definitions.borrow(), &snapshot.definitions)
+    }
+
+    fn advance(&self) -> Arc<Snapshot> {
+        // The slots' lock orders the serials; whoever comes second finds the work done.
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.load_full();
+        if self.is_latest(&current) {
+            return current;
+        }
+        let next = Arc::new(Snapshot {
+            catalog: self.catalog.borrow().clone(),
+            definitions: self.definitions.borrow().clone(),
+            serial: current.serial + 1,
+        });
+        slots.retain(|audience, _| match audience {
+            Audience::Agent(agent) => next.catalog.find(agent).is_some(),
+            Audience::Everyone | Audience::Nobody => true,
+        });
+        self.shelf.prune(&next.catalog);
+        self.current.store(next.clone());
+        next
+    }
+
+    /// What an audience sees at that moment.
+    pub fn of(&self, snapshot: &Snapshot, audience: &Audience) -> Arc<View> {
+        let slot = self.slot(snapshot, audience);
+        let view = slot.view.get_or_init(|| self.build(snapshot, audience, slot.previous.as_ref()));
+        Arc::clone(view)
+    }
+
+    fn slot(&self, snapshot: &Snapshot, audience: &Audience) -> Arc<Slot> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.get(audience).filter(|slot| slot.serial == snapshot.serial) {
+            return Arc::clone(slot);
+        }
+        drop(slots);
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let known = slots.get(audience);
+        if let Some(slot) = known.filter(|slot| slot.serial == snapshot.serial) {
+            return Arc::clone(slot);
+        }
+        let previous =
+            known.and_then(|slot| slot.view.get().cloned().or_else(|| slot.previous.clone()));
+        let is_newest = known.is_none_or(|slot| slot.serial < snapshot.serial);
+        let slot = Arc::new(Slot { serial: snapshot.serial, previous, view: OnceLock::new() });
+        // A call that began before the last swap gets its view, but does not bring back the past.
+        if is_newest {
+            slots.insert(audience.clone(), slot.clone());
+        }
+        slot
+    }
+
+    fn build(
+        &self,
+        snapshot: &Snapshot,
+        audience: &Audience,
+        previous: Option<&Arc<View>>,
+    ) -> Arc<View> {
+        let offers = match audience {
+            Audience::Agent(agent) => self.declared_by(snapshot, agent),
+            Audience::Everyone => self.newest_of_all(snapshot),
+            Audience::Nobody => Vec::new(),
+        };
+        let view = View::new(offers, previous.map(Arc::as_ref));
+        match previous {
+            Some(previous) if previous.fingerprint == view.fingerprint => previous.clone(),
+            _ => Arc::new(view),
+        }
+    }
+
+    fn declared_by(&self, snapshot: &Snapshot, agent: &Key) -> Vec<Arc<Offer>> {
+        let Some(record) = snapshot.catalog.find(agent) else { return Vec::new() };
+        let Entity::Agent(agent) = record.document.entity() else { return Vec::new() };
+        let (depends, _) = agent.depends();
+        depends
+            .iter()
+            .filter(|dependency| dependency.target == DependencyTarget::Tool)
+            .filter_map(|dependency| self.shelf.offer(snapshot, &dependency.key()))
+            .collect()
+    }
+
+    fn newest_of_all(&self, snapshot: &Snapshot) -> Vec<Arc<Offer>> {
+        let mut offers = Vec::new();
+        let mut last: Option<&Name> = None;
+        for (key, _) in snapshot.catalog.of_kind(Kind::Tool) {
+            if last != Some(&key.name) {
+                offers.extend(self.newest(snapshot, &key.name));
+            }
+            last = Some(&key.name);
+        }
+        offers
+    }
+
+    fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<Offer>> {
+        let record = newest_usable(&snapshot.catalog, Kind::Tool, name)?;
+        self.shelf.offer(snapshot, record.document.key())
+    }
+
+    /// Looks at one moment without working out more than is asked for.
+    pub fn sight<'a>(&'a self, snapshot: &'a Snapshot) -> Sight<'a> {
+        Sight { views: self, snapshot }
+    }
+}
+
+/// Single tools at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Sight<'a> {
+    views: &'a Views,
+    snapshot: &'a Snapshot,
+}
+
+impl Sight<'_> {
+    /// The version that an agent declares.
+    pub fn declared(&self, agent: &Key, name: &Name) -> Option<Arc<Offer>> {
+        let view = self.views.of(self.snapshot, &Audience::Agent(agent.clone()));
+        view.find(name).cloned()
+    }
+
+    /// The newest version.
+    pub fn newest(&self, name: &Name) -> Option<Arc<Offer>> {
+        self.views.newest(self.snapshot, name)
+    }
+}

@@ -1,0 +1,157 @@
+//! Bundling by examples and, over random webs of schemas, by what must hold for each.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use registry_core::schema_compile::{compile, compile_in};
+use serde_json::json;
+
+use super::*;
+use crate::view::testing::{catalog, schema as registered};
+
+fn bundled(schemas: &[(&str, Value)], schema: &Value) -> Result<Value, Unresolved> {
+    let all: BTreeMap<_, _> = schemas.iter().map(|(n, s)| ((*n).to_owned(), s.clone())).collect();
+    bundle(schema, &|key| all.get(key.name.as_str()))
+}
+
+#[test]
+fn what_refers_to_nothing_stays_as_it_is() {
+    for schema in [json!({ "type": "object", "$ref": "#/$defs/a" }), json!(true), json!({})] {
+        assert_eq!(bundled(&[], &schema).unwrap(), schema);
+    }
+}
+
+#[test]
+fn a_reference_at_the_top_is_replaced_and_nested_ones_move_into_defs() {
+    let query = json!({ "type": "object", "description": "q", "properties":
+        { "filters": { "$ref": "#Filters:1.0.0" }, "own": { "$ref": "#/$defs/own" } },
+        "$defs": { "own": { "type": "string" } } });
+    let filters = json!({ "type": "object", "properties": { "tag": { "$ref": "#/$defs/tag" },
+        "all": { "$ref": "#" } }, "$defs": { "tag": { "type": "string" } } });
+    let schema = json!({ "$ref": "#Query:1.0.0", "description": "mine", "$comment": "c" });
+    let result = bundled(&[("Query", query), ("Filters", filters)], &schema).unwrap();
+    let expected = json!({
+        "type": "object", "description": "mine", "$comment": "c",
+        "properties": {
+            "filters": { "$ref": "#/$defs/Filters:1.0.0" },
+            "own": { "$ref": "#/$defs/own" },
+        },
+        "$defs": {
+            "own": { "type": "string" },
+            "Filters:1.0.0": {
+                "type": "object",
+                "properties": {
+                    "tag": { "$ref": "#/$defs/Filters:1.0.0/$defs/tag" },
+                    "all": { "$ref": "#/$defs/Filters:1.0.0" },
+                },
+                "$defs": { "tag": { "type": "string" } },
+            },
+        },
+    });
+    assert_eq!(result, expected);
+}
+
+#[test]
+fn constraints_beside_a_top_reference_are_kept() {
+    let base = json!({ "type": "object", "properties": { "a": {} } });
+    let schema = json!({ "$ref": "#Base:1.0.0", "properties": { "b": {} } });
+    let result = bundled(&[("Base", base.clone())], &schema).unwrap();
+    assert_eq!(result["$ref"], "#/$defs/Base:1.0.0");
+    assert_eq!(result["properties"], json!({ "b": {} }));
+    assert_eq!(result["$defs"]["Base:1.0.0"], base);
+}
+
+#[test]
+fn recursion_ends() {
+    let tree = json!({ "type": "object", "properties":
+        { "children": { "type": "array", "items": { "$ref": "#Tree:1.0.0" } } } });
+    let result = bundled(&[("Tree", tree)], &json!({ "$ref": "#Tree:1.0.0" })).unwrap();
+    let again = json!({ "$ref": "#/$defs/Tree:1.0.0" });
+    assert_eq!(result["properties"]["children"]["items"], again);
+    assert_eq!(result["$defs"]["Tree:1.0.0"]["properties"]["children"]["items"], again);
+    let circle = json!({ "$ref": "#Circle:1.0.0" });
+    assert!(bundled(&[("Circle", circle.clone())], &circle).is_ok());
+}
+
+#[test]
+fn names_that_are_taken_are_not_overwritten() {
+    let schema = json!({ "$ref": "#A:1.0.0", "$defs": { "A:1.0.0": false } , "type": "object"});
+    let result = bundled(&[("A", json!({ "type": "object" }))], &schema).unwrap();
+    assert_eq!(result["$defs"], json!({ "A:1.0.0": false, "A:1.0.0_": { "type": "object" } }));
+    assert_eq!(result["$ref"], "#/$defs/A:1.0.0_");
+}
+
+#[test]
+fn data_is_not_touched_and_unknown_schemas_are_named() {
+    let data = json!({ "$ref": "#A:1.0.0" });
+    let schema = json!({ "properties": { "p": { "const": data, "default": data } } });
+    assert_eq!(bundled(&[], &schema).unwrap(), schema);
+    let error = bundled(&[], &json!({ "items": data })).unwrap_err();
+    assert_eq!(error.to_string(), "the schema `#A:1.0.0` is not registered");
+}
+
+#[test]
+fn schemas_with_an_identity_become_resources_that_still_validate() {
+    let point = json!({ "$id": "https://example.com/point", "type": "object",
+        "properties": { "x": { "$ref": "#n" } }, "$defs": { "n": { "$anchor": "n", "type": "number" } } });
+    let schema = json!({ "type": "object", "properties": { "at": { "$ref": "#Point:1.0.0" } } });
+    let result = bundled(&[("Point", point)], &schema).unwrap();
+    let validator = compile(&result, &|_| None).unwrap();
+    assert!(validator.is_valid(&json!({ "at": { "x": 1 } })));
+    assert!(!validator.is_valid(&json!({ "at": { "x": "1" } })));
+}
+
+/// A web of up to four schemas that refer to each other, themselves and their own parts.
+fn web() -> impl Strategy<Value = Vec<(String, Value)>> {
+    let part = prop_oneof![
+        Just(json!({ "type": "string" })),
+        Just(json!({ "type": "integer", "minimum": 3 })),
+        Just(json!({ "const": { "$ref": "#S0:1.0.0" } })),
+        (0..4_u8).prop_map(|i| json!({ "$ref": format!("#S{i}:1.0.0") })),
+        Just(json!({ "$ref": "#" })),
+    ];
+    let leaf = prop_oneof![3 => part.clone(), 1 => Just(json!({ "$ref": "#/$defs/own" }))];
+    let schema =
+        proptest::collection::btree_map("[ab]", leaf, 0..3).prop_flat_map(move |properties| {
+            part.clone().prop_map(move |own| {
+                json!({ "type": "object", "properties": properties,
+                    "required": properties.keys().collect::<Vec<_>>(), "$defs": { "own": own } })
+            })
+        });
+    proptest::collection::vec(schema, 4..5).prop_map(|schemas| {
+        schemas.into_iter().enumerate().map(|(i, schema)| (format!("S{i}"), schema)).collect()
+    })
+}
+
+fn instance() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        any::<i8>().prop_map(Value::from),
+        Just(json!("text")),
+        Just(json!({ "$ref": "#S0:1.0.0" })),
+    ];
+    leaf.prop_recursive(4, 16, 2, |inner| {
+        proptest::collection::btree_map("[ab]", inner, 0..3).prop_map(|map| json!(map))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_bundle_means_the_same_and_needs_nothing_else(
+        web in web(), instances in proptest::collection::vec(instance(), 8)
+    ) {
+        // A schema that is nothing but a circle of references has no meaning to compare.
+        let catalog = catalog(1, web.iter().map(|(n, s)| registered(n, s.clone())).collect());
+        let top = json!({ "$ref": "#S0:1.0.0" });
+        let Ok(before) = compile_in(&catalog, &top) else { return Ok(()) };
+        let all: BTreeMap<_, _> = web.iter().cloned().collect();
+        let result = bundle(&top, &|key| all.get(key.name.as_str())).unwrap();
+        prop_assert_eq!(&result["type"], "object");
+        let after = compile(&result, &|_| None).unwrap();
+        for instance in &instances {
+            prop_assert_eq!(before.is_valid(instance), after.is_valid(instance), "{}", instance);
+        }
+        prop_assert_eq!(bundle(&top, &|key| all.get(key.name.as_str())).unwrap(), result);
+    }
+}

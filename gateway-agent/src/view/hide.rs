@@ -1,0 +1,236 @@
+//! Hidden arguments leave the schema that callers see: `properties`, `required` and whatever else
+//! names them, at the top or, by dotted paths, in nested objects.
+//!
+//! A reference on the way is replaced by a changed copy, so that the same schema stays whole where
+//! it is used for something else. `if` and `not` are left alone: they only test, and to a caller
+//! the hidden argument is simply absent. Deliberately absent: refusing hidden arguments in calls.
+
+#[cfg(test)]
+mod tests;
+
+use std::{cell::Cell, collections::BTreeSet};
+
+use registry_core::document::pointer_join;
+use serde_json::{Map, Value};
+
+use super::bundle::{Holds, each_object, holds};
+
+/// References that are followed for one field: copies could double with each level.
+const FOLLOWED: usize = 1_000;
+
+/// The place of an argument: `filters.author`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldPath(Vec<Box<str>>);
+
+impl FieldPath {
+    /// Reads a dotted path.
+    pub fn parse(text: &str) -> Self {
+        Self(text.split('.').map(Into::into).collect())
+    }
+
+    /// The same place as a JSON pointer: `/filters/author`.
+    pub fn pointer(&self) -> String {
+        self.0.iter().fold(String::new(), |pointer, name| pointer_join(&pointer, name))
+    }
+
+    /// The value at this place in some arguments.
+    pub fn find<'a>(&self, arguments: &'a Map<String, Value>) -> Option<&'a Value> {
+        let (first, rest) = self.0.split_first()?;
+        rest.iter().try_fold(arguments.get(&**first)?, |value, name| value.get(&**name))
+    }
+
+    /// Puts a value at this place, if all objects on the way are there.
+    pub fn insert(&self, arguments: &mut Map<String, Value>, value: Value) {
+        let Some((last, parents)) = self.0.split_last() else { return };
+        let parent = parents.iter().try_fold(arguments, |members, name| {
+            members.get_mut(&**name).and_then(Value::as_object_mut)
+        });
+        if let Some(parent) = parent {
+            parent.insert(last.to_string(), value);
+        }
+    }
+}
+
+/// Takes these arguments out of a self-contained schema.
+pub fn hide(schema: &mut Value, fields: &[FieldPath]) {
+    for FieldPath(path) in fields {
+        let root = schema.clone();
+        let budget = Cell::new(FOLLOWED);
+        conceal(schema, path, Whole { root: &root, trail: None, budget: &budget });
+    }
+    if !fields.is_empty() {
+        drop_unused_definitions(schema);
+    }
+}
+
+/// The whole schema, for references, and those that led here.
+#[derive(Clone, Copy)]
+struct Whole<'a> {
+    root: &'a Value,
+    trail: Option<&'a Step<'a>>,
+    budget: &'a Cell<usize>,
+}
+
+/// A reference that was followed, with how much of the path was left.
+struct Step<'a> {
+    pointer: &'a str,
+    left: usize,
+    before: Option<&'a Step<'a>>,
+}
+
+impl Whole<'_> {
+    /// Whether the same reference with the same rest of the path led here: a circle, in which there
+    /// is nothing more to find.
+    fn has_followed(&self, pointer: &str, left: usize) -> bool {
+        let mut trail = self.trail;
+        while let Some(step) = trail {
+            if step.pointer == pointer && step.left == left {
+                return true;
+            }
+            trail = step.before;
+        }
+        false
+    }
+}
+
+fn conceal(schema: &mut Value, path: &[Box<str>], whole: Whole<'_>) {
+    let (Value::Object(map), Some((name, rest))) = (schema, path.split_first()) else { return };
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        if let Some(Value::Array(branches)) = map.get_mut(keyword) {
+            branches.iter_mut().for_each(|branch| conceal(branch, path, whole));
+        }
+    }
+    for keyword in ["then", "else"] {
+        if let Some(branch) = map.get_mut(keyword) {
+            conceal(branch, path, whole);
+        }
+    }
+    if let Some(Value::Object(branches)) = map.get_mut("dependentSchemas") {
+        branches.values_mut().for_each(|branch| conceal(branch, path, whole));
+    }
+    if rest.is_empty() {
+        forget(map, name);
+    } else if let Some(inner) = map.get_mut("properties").and_then(|all| all.get_mut(&**name)) {
+        conceal(inner, rest, whole);
+    }
+    // Last, because what it brings in is changed already.
+    follow(map, path, whole);
+}
+
+/// Removes a name from everything that lists names of properties.
+fn forget(map: &mut Map<String, Value>, name: &str) {
+    for keyword in ["properties", "dependentSchemas", "dependentRequired", "dependencies"] {
+        if let Some(Value::Object(named)) = map.get_mut(keyword) {
+            named.remove(name);
+        }
+    }
+    if let Some(Value::Array(required)) = map.get_mut("required") {
+        required.retain(|entry| entry.as_str() != Some(name));
+        if required.is_empty() {
+            map.remove("required");
+        }
+    }
+    if let Some(Value::Object(named)) = map.get_mut("dependentRequired") {
+        for list in named.values_mut().filter_map(Value::as_array_mut) {
+            list.retain(|entry| entry.as_str() != Some(name));
+        }
+    }
+}
+
+/// Replaces a local reference by a changed copy of its target, if there is anything to change.
+fn follow(map: &mut Map<String, Value>, path: &[Box<str>], whole: Whole<'_>) {
+    let reference = map.get("$ref").and_then(Value::as_str);
+    let Some(pointer) = reference.and_then(|text| text.strip_prefix('#')) else { return };
+    let target = whole.root.pointer(pointer);
+    let Some(target) = target.filter(|_| !whole.has_followed(pointer, path.len())) else { return };
+    let Some(left) = whole.budget.get().checked_sub(1) else { return };
+    whole.budget.set(left);
+    let step = Step { pointer, left: path.len(), before: whole.trail };
+    let mut changed = target.clone();
+    conceal(&mut changed, path, Whole { trail: Some(&step), ..whole });
+    if changed == *target {
+        return;
+    }
+    map.remove("$ref");
+    match map.entry("allOf").or_insert_with(|| Value::Array(Vec::new())) {
+        Value::Array(all) => all.push(changed),
+        other => *other = Value::Array(vec![changed]),
+    }
+    merge_single(map);
+}
+
+/// `{"allOf": [X]}` with nothing else of X's beside it is X.
+fn merge_single(map: &mut Map<String, Value>) {
+    let is_single = matches!(map.get("allOf"), Some(Value::Array(all)) if all.len() == 1);
+    let Some(Value::Array(mut all)) = map.remove("allOf") else { return };
+    let collides = |inner: &Map<String, Value>| inner.keys().any(|name| map.contains_key(name));
+    match all.pop() {
+        Some(Value::Object(inner)) if is_single && !collides(&inner) => map.extend(inner),
+        Some(last) => {
+            all.push(last);
+            map.insert("allOf".to_owned(), Value::Array(all));
+        }
+        None => {}
+    }
+}
+
+/// Removes definitions that nothing refers to any more; they may name what was hidden.
+fn drop_unused_definitions(schema: &mut Value) {
+    let Some(used) = used_definitions(schema) else { return };
+    let Value::Object(map) = schema else { return };
+    for container in ["$defs", "definitions"] {
+        if let Some(Value::Object(named)) = map.get_mut(container) {
+            named.retain(|name, _| used.contains(&(container.to_owned(), name.clone())));
+            if named.is_empty() {
+                map.remove(container);
+            }
+        }
+    }
+}
+
+/// The definitions that can be reached from the top; `None` where that cannot be told, because
+/// something is referred to by URI or anchor.
+fn used_definitions(schema: &Value) -> Option<BTreeSet<(String, String)>> {
+    let mut used = BTreeSet::new();
+    let mut waiting = Vec::new();
+    for (name, value) in schema.as_object()? {
+        if !matches!(name.as_str(), "$defs" | "definitions") {
+            waiting.extend(local_references(name, value)?);
+        }
+    }
+    while let Some((container, name)) = waiting.pop() {
+        let Some(target) = schema.get(&container).and_then(|named| named.get(&name)) else {
+            continue;
+        };
+        if used.insert((container, name)) {
+            waiting.extend(local_references("", target)?);
+        }
+    }
+    Some(used)
+}
+
+/// The definitions that one member of a schema refers to.
+fn local_references(member: &str, value: &Value) -> Option<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    let mut is_plain = true;
+    let mut visit = |map: &Map<String, Value>| {
+        is_plain &= !["$dynamicRef", "$recursiveRef", "$id"].iter().any(|k| map.contains_key(*k));
+        let Some(text) = map.get("$ref").and_then(Value::as_str) else { return };
+        match text.strip_prefix("#/").map(|rest| rest.splitn(3, '/').collect::<Vec<_>>()) {
+            Some(parts) if parts.len() > 1 => {
+                let name = parts[1].replace("~1", "/").replace("~0", "~");
+                found.push((parts[0].to_owned(), name));
+            }
+            _ => is_plain &= text == "#" || text.starts_with("#/"),
+        }
+    };
+    match (holds(member), value) {
+        (Holds::Data, _) => {}
+        (Holds::Named, Value::Object(named)) => {
+            named.values().for_each(|schema| each_object(schema, &mut visit));
+        }
+        _ if member == "$ref" => each_object(&serde_json::json!({ "$ref": value }), &mut visit),
+        _ => each_object(value, &mut visit),
+    }
+    is_plain.then_some(found)
+}

@@ -1,0 +1,119 @@
+//! The schemas of an offer as callers see them: registered or inherited, self-contained, without
+//! the hidden fields, as text.
+//!
+//! What is validated is exactly what was advertised. Deliberately absent: compiling them
+//! (`validators.rs`).
+
+use registry_core::{Digest, Key};
+use serde_json::{Value, json};
+
+use super::{
+    Offer,
+    bundle::{Unresolved, bundle},
+    hide::hide,
+    params,
+};
+use crate::jsonrpc::Object;
+
+pub use super::params::ParamHeader;
+
+/// What takes any arguments.
+const ANY_OBJECT: &str = r#"{"type":"object"}"#;
+
+/// A self-contained schema.
+#[derive(Debug)]
+pub struct Schema {
+    /// Its JSON text.
+    pub text: Box<str>,
+    /// The digest of that text: equal schemas share a compiled validator.
+    pub digest: Digest,
+}
+
+impl Schema {
+    fn new(text: String) -> Self {
+        Self { digest: Digest::of(text.as_bytes()), text: text.into_boxed_str() }
+    }
+
+    /// Whether it says at the top that it is about an object, as older revisions of MCP demand.
+    pub fn is_for_objects(&self) -> bool {
+        is_object_schema(&self.text)
+    }
+}
+
+/// What callers may send.
+#[derive(Debug)]
+pub struct Input {
+    /// The schema of the arguments.
+    pub schema: Schema,
+    /// Arguments that are mirrored into headers.
+    pub params: Vec<ParamHeader>,
+    /// Why the registered schema cannot be used, if so; then the schema above takes anything.
+    pub problem: Option<Unresolved>,
+}
+
+/// The input schema of an offer.
+pub(super) fn input_of(offer: &Offer) -> Input {
+    match input_text(offer) {
+        Ok((text, params)) => Input { schema: Schema::new(text), params, problem: None },
+        Err(problem) => Input {
+            schema: Schema::new(ANY_OBJECT.to_owned()),
+            params: Vec::new(),
+            problem: Some(problem),
+        },
+    }
+}
+
+fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
+    let mut schema = match &offer.tool().input_schema {
+        Some(schema) => bundle(schema, &|key: &Key| offer.schema(key))?,
+        None => match inherited(offer, "inputSchema") {
+            // What needs no change keeps the order of its members, which models do see.
+            Some(text)
+                if offer.hidden().is_empty()
+                    && !params::may_annotate(text)
+                    && is_object_schema(text) =>
+            {
+                return Ok((text.to_owned(), Vec::new()));
+            }
+            Some(text) => serde_json::from_str(text).unwrap_or_else(|_| json!({})),
+            None => json!({}),
+        },
+    };
+    say_object(&mut schema);
+    hide(&mut schema, offer.hidden());
+    let params = params::settle(&mut schema);
+    Ok((schema.to_string(), params))
+}
+
+/// The output schema of an offer, if it has one that can be used.
+pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
+    match &offer.tool().output_schema {
+        Some(schema) => {
+            let schema = bundle(schema, &|key: &Key| offer.schema(key)).ok()?;
+            Some(Schema::new(schema.to_string()))
+        }
+        None => inherited(offer, "outputSchema").map(|text| Schema::new(text.to_owned())),
+    }
+}
+
+/// A schema of the upstream's own definition.
+fn inherited<'a>(offer: &'a Offer, member: &str) -> Option<&'a str> {
+    let live = Object::parse(offer.live()?).ok()?;
+    live.find(member).map(|raw| raw.get()).filter(|text| text.starts_with('{'))
+}
+
+/// Arguments are an object, and MCP wants the schema to say so.
+fn say_object(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.entry("type").or_insert_with(|| json!("object"));
+        }
+        Value::Bool(false) => *schema = json!({ "type": "object", "not": {} }),
+        _ => *schema = json!({ "type": "object" }),
+    }
+}
+
+fn is_object_schema(text: &str) -> bool {
+    let top = serde_json::from_str::<Object<'_>>(text);
+    top.is_ok_and(|top| top.find("type").is_some_and(|raw| raw.get() == "\"object\""))
+}

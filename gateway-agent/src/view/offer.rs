@@ -1,0 +1,184 @@
+//! One tool version as the gateway serves it: where it leads, what is filled in and what is hidden.
+//!
+//! An offer holds everything that it was made of (all shared with the catalog), so that it can say
+//! whether it is still current and can render itself at any time. Deliberately absent: composed
+//! tools and projections; a tool that needs them has no offer, because skipping them would show
+//! what was to be left out.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, OnceLock},
+};
+
+use registry_core::{Catalog, Document, Entity, Key, Kind, Name, Record, entity::Tool, rules};
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{
+    Input, Snapshot,
+    hide::FieldPath,
+    input::{self, Schema},
+};
+use crate::upstream::Tools;
+
+/// One tool version that can be served.
+#[derive(Debug)]
+pub struct Offer {
+    document: Arc<Document>,
+    schemas: Vec<Arc<Document>>,
+    live: Option<Arc<Tools>>,
+    server: Key,
+    upstream_tool: Arc<str>,
+    hidden: Vec<FieldPath>,
+    fingerprint: u64,
+    input: OnceLock<Box<Input>>,
+    output: OnceLock<Option<Box<Schema>>>,
+}
+
+impl Offer {
+    /// What a registered tool offers; `None` if it is no tool that can be served.
+    pub(super) fn new(snapshot: &Snapshot, record: &Record) -> Option<Self> {
+        let document = record.document.clone();
+        let tool = servable(&document)?;
+        let source = tool.source()?;
+        let server = source.server_key();
+        let live = snapshot.definitions.find(&server).cloned();
+        let schemas = schemas_of(&snapshot.catalog, &document);
+        let mut hasher = DefaultHasher::new();
+        document.digest().hash(&mut hasher);
+        schemas.iter().for_each(|schema| schema.digest().hash(&mut hasher));
+        text_in(live.as_ref(), &source.tool).hash(&mut hasher);
+        Some(Self {
+            upstream_tool: source.tool.as_str().into(),
+            hidden: source.hide_fields.iter().map(|text| FieldPath::parse(text)).collect(),
+            server,
+            live,
+            schemas,
+            fingerprint: hasher.finish(),
+            input: OnceLock::new(),
+            output: OnceLock::new(),
+            document,
+        })
+    }
+
+    /// Whether everything that it was made of is still the same.
+    pub(super) fn is_current(&self, snapshot: &Snapshot, record: &Record) -> bool {
+        let is_same = |old: &Arc<Document>, new: &Arc<Document>| {
+            Arc::ptr_eq(old, new) || old.digest() == new.digest()
+        };
+        is_same(&self.document, &record.document)
+            && self.is_live_as(snapshot.definitions.find(&self.server))
+            && self.schemas.iter().all(|schema| {
+                let found = snapshot.catalog.find(schema.key());
+                found.is_some_and(|record| is_same(schema, &record.document))
+            })
+    }
+
+    fn is_live_as(&self, tools: Option<&Arc<Tools>>) -> bool {
+        match (tools, &self.live) {
+            (Some(new), Some(old)) if Arc::ptr_eq(new, old) => true,
+            (new, old) => {
+                let tool = &self.upstream_tool;
+                text_in(new, tool) == text_in(old.as_ref(), tool)
+            }
+        }
+    }
+
+    /// Its registered document.
+    pub fn tool(&self) -> &Tool {
+        servable(&self.document).expect("an offer is only made of a tool")
+    }
+
+    /// Its name and version.
+    pub fn key(&self) -> &Key {
+        self.document.key()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.document.key().name
+    }
+
+    /// The registered server behind it.
+    pub fn server(&self) -> &Key {
+        &self.server
+    }
+
+    /// The tool's name on that server.
+    pub fn upstream_tool(&self) -> &Arc<str> {
+        &self.upstream_tool
+    }
+
+    /// What the upstream itself says about the tool, if it is known yet.
+    pub fn live(&self) -> Option<&RawValue> {
+        self.live.as_ref()?.find(&self.upstream_tool)
+    }
+
+    /// Values for arguments that the caller leaves out.
+    pub fn defaults(&self) -> Option<&Map<String, Value>> {
+        self.tool().source().and_then(|source| source.defaults.as_ref())
+    }
+
+    /// Arguments that callers neither see nor may send.
+    pub fn hidden(&self) -> &[FieldPath] {
+        &self.hidden
+    }
+
+    /// Equal fingerprints mean equal definitions.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// About how many bytes its definition takes.
+    pub(super) fn weight_bytes(&self) -> usize {
+        let schemas: usize = self.schemas.iter().map(|schema| schema.bytes().len()).sum();
+        let live = self.live().map_or(0, |definition| definition.get().len());
+        self.document.bytes().len() + schemas + live
+    }
+
+    /// The input schema as callers see it, worked out at the first call.
+    pub fn input(&self) -> &Input {
+        self.input.get_or_init(|| Box::new(input::input_of(self)))
+    }
+
+    /// The output schema, worked out at the first call that needs it.
+    pub fn output(&self) -> Option<&Schema> {
+        self.output.get_or_init(|| input::output_of(self).map(Box::new)).as_deref()
+    }
+
+    /// The JSON Schema of a registered schema that this tool needs.
+    pub(super) fn schema(&self, key: &Key) -> Option<&Value> {
+        let document = self.schemas.iter().find(|document| document.key() == key)?;
+        match document.entity() {
+            Entity::Schema(schema) => Some(&schema.schema),
+            Entity::Server(_) | Entity::Tool(_) | Entity::Agent(_) => None,
+        }
+    }
+}
+
+/// The text of one tool's definition.
+fn text_in<'a>(tools: Option<&'a Arc<Tools>>, tool: &str) -> Option<&'a str> {
+    tools?.find(tool).map(RawValue::get)
+}
+
+/// The tool in a document, if the gateway can serve it.
+fn servable(document: &Document) -> Option<&Tool> {
+    match document.entity() {
+        Entity::Tool(tool) if tool.source().is_some() && tool.output_transform.is_none() => {
+            Some(tool)
+        }
+        _ => None,
+    }
+}
+
+/// Every registered schema behind a document, each once, in the order in which they are met.
+fn schemas_of(catalog: &Catalog, document: &Document) -> Vec<Arc<Document>> {
+    let mut found: Vec<Arc<Document>> = Vec::new();
+    let mut waiting = rules::edges(document.entity());
+    while let Some(key) = waiting.pop() {
+        let is_new = key.kind == Kind::Schema && found.iter().all(|known| *known.key() != key);
+        let Some(record) = catalog.find(&key).filter(|_| is_new) else { continue };
+        waiting.extend(rules::edges(record.document.entity()));
+        found.push(record.document.clone());
+    }
+    found
+}

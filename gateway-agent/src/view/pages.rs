@@ -1,0 +1,168 @@
+//! A view's tools as pages of bytes, each rendered when it is first asked for.
+//!
+//! A cursor names the last tool that the caller has seen, so it stays good when the list changes:
+//! the next page begins where that tool was. Deliberately absent: the JSON-RPC around a page.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt::Write as _,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use registry_core::{Kind, Name};
+
+use super::{Offer, definition::render};
+use crate::upstream::Era;
+
+/// Most tools on a page.
+pub const PAGE_TOOLS: usize = 500;
+/// A page ends early when it has about this many bytes.
+const PAGE_BYTES: usize = 2 * 1024 * 1024;
+
+/// Where a list goes on, opaque to the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor(Name);
+
+/// A text that is no cursor of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the cursor was not given out by this gateway")]
+pub struct InvalidCursor;
+
+impl Cursor {
+    /// Reads a cursor.
+    pub fn parse(text: &str) -> Result<Self, InvalidCursor> {
+        let digits = text.strip_prefix('t').ok_or(InvalidCursor)?.as_bytes();
+        if digits.is_empty() || digits.len() % 2 != 0 || digits.len() > 512 {
+            return Err(InvalidCursor);
+        }
+        let byte = |pair: &[u8]| {
+            let [high, low] = [hex(pair[0])?, hex(pair[1])?];
+            Some(high << 4 | low)
+        };
+        let bytes: Option<Vec<u8>> = digits.chunks_exact(2).map(byte).collect();
+        let name = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(InvalidCursor)?;
+        Name::parse(Kind::Tool, &name).map(Self).map_err(|_| InvalidCursor)
+    }
+
+    /// The cursor as text.
+    pub fn to_text(&self) -> String {
+        self.0.as_str().bytes().fold(String::from("t"), |mut text, byte| {
+            // Writing into a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+/// One page as it is sent.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    /// A JSON array of tools.
+    pub tools: Bytes,
+    /// Where the list goes on, if it does.
+    pub next: Option<Cursor>,
+}
+
+/// All pages of a view.
+#[derive(Debug, Default)]
+pub(super) struct Pages(Vec<Arc<Page>>);
+
+#[derive(Debug)]
+struct Page {
+    offers: Vec<Arc<Offer>>,
+    modern: OnceLock<Bytes>,
+    legacy: OnceLock<Bytes>,
+}
+
+impl Pages {
+    /// Cuts sorted offers into pages; a page that was there before is kept, with its bytes.
+    pub(super) fn new(offers: &[Arc<Offer>], previous: Option<&Self>) -> Self {
+        let mut pages = Vec::new();
+        let mut rest = offers;
+        while !rest.is_empty() {
+            let (page, after) = rest.split_at(page_len(rest));
+            let is_same = |old: &&Arc<Page>| {
+                old.offers.len() == page.len()
+                    && old.offers.iter().zip(page).all(|(a, b)| Arc::ptr_eq(a, b))
+            };
+            let old = previous.and_then(|previous| previous.0.get(pages.len()));
+            pages.push(old.filter(is_same).cloned().unwrap_or_else(|| Arc::new(Page::new(page))));
+            rest = after;
+        }
+        Self(pages)
+    }
+
+    /// The first page, or the one that holds what comes after the cursor.
+    pub(super) fn list(&self, after: Option<&Cursor>, era: Era) -> Listing {
+        let index = after.map_or(0, |Cursor(seen)| {
+            self.0.partition_point(|page| page.last().is_none_or(|last| last <= seen))
+        });
+        let Some(page) = self.0.get(index) else {
+            return Listing { tools: Bytes::from_static(b"[]"), next: None };
+        };
+        let next = page.last().filter(|_| index + 1 < self.0.len()).cloned().map(Cursor);
+        Listing { tools: page.bytes(era), next }
+    }
+}
+
+fn page_len(offers: &[Arc<Offer>]) -> usize {
+    let mut bytes = 0;
+    let fits = |offer: &&Arc<Offer>| {
+        bytes += offer.weight_bytes();
+        bytes <= PAGE_BYTES
+    };
+    offers.iter().take(PAGE_TOOLS).take_while(fits).count().max(1)
+}
+
+impl Page {
+    fn new(offers: &[Arc<Offer>]) -> Self {
+        Self { offers: offers.to_vec(), modern: OnceLock::new(), legacy: OnceLock::new() }
+    }
+
+    fn last(&self) -> Option<&Name> {
+        self.offers.last().map(|offer| offer.name())
+    }
+
+    fn bytes(&self, era: Era) -> Bytes {
+        match era {
+            Era::Modern => self.modern.get_or_init(|| self.render(era).0).clone(),
+            Era::Legacy => self.legacy.get_or_init(|| self.legacy_bytes()).clone(),
+        }
+    }
+
+    /// Nearly always both forms are the same bytes.
+    fn legacy_bytes(&self) -> Bytes {
+        let (modern, differs) = self.render(Era::Modern);
+        if differs {
+            return self.render(Era::Legacy).0;
+        }
+        self.modern.get_or_init(|| modern).clone()
+    }
+
+    fn render(&self, era: Era) -> (Bytes, bool) {
+        let mut text = String::from("[");
+        let mut differs = false;
+        for offer in &self.offers {
+            let entry = render(offer, era);
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(&entry.json);
+            differs |= entry.is_modern_only;
+        }
+        text.push(']');
+        text.shrink_to_fit();
+        (Bytes::from(text), differs)
+    }
+}

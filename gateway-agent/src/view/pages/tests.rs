@@ -1,0 +1,27 @@
+//! Cursors; pages are tested with the views that they are of.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn cursors_read_back_and_nothing_else_is_one() {
+    for name in ["a", "search_documents", "x.y-Z_9", &"n".repeat(128)] {
+        let cursor = Cursor(Name::parse(Kind::Tool, name).unwrap());
+        assert_eq!(Cursor::parse(&cursor.to_text()), Ok(cursor));
+    }
+    for bad in
+        ["", "t", "x61", "t6", "t6g", "tff", "t20", "t2f", "61", "T61", "t6A", &"t61".repeat(300)]
+    {
+        assert_eq!(Cursor::parse(bad), Err(InvalidCursor), "{bad}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_breaks_the_parser(text in ".*") {
+        if let Ok(cursor) = Cursor::parse(&text) {
+            prop_assert_eq!(cursor.to_text(), text);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What tests share: catalogs from a few words.
+
+use std::sync::Arc;
+
+use registry_core::{
+    Catalog, ChainHash, Document, Kind, Lifecycle, LifecycleState, Record, RegistryId, Revision,
+    Timestamp,
+};
+use serde_json::{Value, json};
+
+/// An entity to be put into a catalog.
+pub(crate) struct Registered {
+    kind: Kind,
+    document: Value,
+    state: LifecycleState,
+}
+
+impl Registered {
+    pub(crate) fn deprecated(self) -> Self {
+        Self { state: LifecycleState::Deprecated, ..self }
+    }
+
+    pub(crate) fn retired(self) -> Self {
+        Self { state: LifecycleState::Retired, ..self }
+    }
+}
+
+fn registered(kind: Kind, document: Value) -> Registered {
+    Registered { kind, document, state: LifecycleState::Active }
+}
+
+/// A tool of `server/up@1.0.0` under its own name; `more` is merged into the document, and its
+/// `source` into the source.
+pub(crate) fn tool(name: &str, version: &str, more: Value) -> Registered {
+    let mut document = json!({
+        "name": name, "version": version,
+        "source": { "server": "up", "serverVersion": "1.0.0", "tool": name },
+    });
+    merge(&mut document, more);
+    registered(Kind::Tool, document)
+}
+
+/// A composed tool.
+pub(crate) fn composed(name: &str) -> Registered {
+    let step = json!({ "id": "a", "operation": { "tool": { "name": "x" } } });
+    let document =
+        json!({ "name": name, "version": "1.0.0", "spec": { "pipeline": { "steps": [step] } } });
+    registered(Kind::Tool, document)
+}
+
+/// An agent that depends on these tools.
+pub(crate) fn agent(name: &str, version: &str, tools: &[(&str, &str)]) -> Registered {
+    let depends: Vec<_> =
+        tools.iter().map(|(n, v)| json!({ "type": "tool", "name": n, "version": v })).collect();
+    let document = json!({
+        "name": name, "version": version, "description": "x", "url": "http://x",
+        "protocolVersion": "0.3.0", "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
+        "capabilities": { "extensions": [
+            { "uri": "urn:agentgateway:sbom", "params": { "depends": depends } }
+        ] },
+    });
+    registered(Kind::Agent, document)
+}
+
+/// A registered schema.
+pub(crate) fn schema(name: &str, schema: Value) -> Registered {
+    registered(Kind::Schema, json!({ "name": name, "version": "1.0.0", "schema": schema }))
+}
+
+fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (name, value) in more {
+                merge(into.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more,
+    }
+}
+
+/// A catalog at a revision.
+pub(crate) fn catalog(revision: u64, entities: Vec<Registered>) -> Arc<Catalog> {
+    let id = RegistryId::new("test");
+    let chain = ChainHash::genesis(&id);
+    let records = entities.into_iter().map(|Registered { kind, document, state }| {
+        let document = Document::parse(kind, &document).unwrap_or_else(|e| panic!("{e:?}"));
+        Record {
+            document: Arc::new(document),
+            owner: "test".into(),
+            registered: Revision(1),
+            registered_at: Timestamp::from_millis(0),
+            lifecycle: Lifecycle { state, message: None, revision: Revision(1) },
+        }
+    });
+    Arc::new(Catalog::restore(id, Revision(revision), chain, records))
+}

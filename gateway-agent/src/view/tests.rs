@@ -1,0 +1,297 @@
+//! Views over changing catalogs: what is in them, and what is not computed again.
+
+use proptest::prelude::*;
+use registry_core::Version;
+use serde_json::{Value, json};
+
+use super::{
+    testing::{agent, catalog, composed, schema, tool},
+    *,
+};
+
+struct World {
+    views: Views,
+    publish: watch::Sender<Arc<Catalog>>,
+}
+
+fn world(first: Arc<Catalog>) -> World {
+    let (publish, catalog) = watch::channel(first);
+    let definitions = watch::channel(Arc::new(Definitions::default())).1;
+    World { views: Views::new(catalog, definitions), publish }
+}
+
+impl World {
+    fn see(&self, audience: &Audience) -> Arc<View> {
+        self.views.of(&self.views.now(), audience)
+    }
+
+    fn then(&self, catalog: Arc<Catalog>) {
+        self.publish.send_replace(catalog);
+    }
+}
+
+fn of(name: &str) -> Audience {
+    Audience::Agent(Key::parse(Kind::Agent, name, "1.0.0").unwrap())
+}
+
+fn listed(view: &View) -> Vec<Value> {
+    serde_json::from_slice(&view.list(None, Era::Modern).tools).unwrap()
+}
+
+/// `name@version` of everything on the first page.
+fn names(view: &View) -> Vec<String> {
+    let name = |tool: &Value| {
+        let (name, version) = (&tool["name"], &tool["_meta"]["registry/version"]);
+        format!("{}@{}", name.as_str().unwrap(), version.as_str().unwrap())
+    };
+    listed(view).iter().map(name).collect()
+}
+
+#[test]
+fn each_audience_sees_its_own() {
+    let world = world(catalog(
+        1,
+        vec![
+            tool("b", "1.0.0", json!({})),
+            tool("b", "2.0.0", json!({})),
+            tool("b", "3.0.0-rc.1", json!({})),
+            tool("a", "1.0.0", json!({})),
+            tool("a", "1.1.0", json!({})).deprecated(),
+            tool("c", "1.0.0", json!({})).retired(),
+            tool("d", "1.0.0", json!({})).deprecated(),
+            tool("e", "1.0.0", json!({ "outputTransform": { "mappings": {} } })),
+            composed("f"),
+            agent("x", "1.0.0", &[("b", "1.0.0"), ("a", "1.1.0"), ("c", "1.0.0"), ("f", "1.0.0")]),
+            agent("y", "1.0.0", &[]),
+        ],
+    ));
+    assert_eq!(names(&world.see(&of("x"))), ["a@1.1.0", "b@1.0.0"]);
+    assert_eq!(names(&world.see(&of("y"))), [""; 0]);
+    assert_eq!(names(&world.see(&of("nobody"))), [""; 0]);
+    assert_eq!(names(&world.see(&Audience::Everyone)), ["a@1.0.0", "b@2.0.0", "d@1.0.0"]);
+    assert_eq!(names(&world.see(&Audience::Nobody)), [""; 0]);
+}
+
+#[test]
+fn a_definition_has_what_was_registered_and_any_object_otherwise() {
+    let more = json!({
+        "title": "T", "description": "d\"q", "annotations": { "readOnlyHint": true },
+        "inputSchema": { "$ref": "#In:1.0.0" }, "outputSchema": { "$ref": "#Out:1.0.0" },
+        "source": { "hideFields": ["secret", "deep.secret"] },
+    });
+    let deep = json!({ "type": "object", "properties": {
+        "secret": { "type": "string", "x-mcp-header": "S" }, "open": {} } });
+    let input = json!({ "type": "object", "properties": {
+        "secret": {}, "deep": { "$ref": "#Deep:1.0.0" },
+        "region": { "type": "string", "x-mcp-header": "Region" } }, "required": ["secret"] });
+    let world = world(catalog(
+        1,
+        vec![
+            schema("In", input),
+            schema("Deep", deep),
+            schema("Out", json!({ "type": "array" })),
+            tool("full", "1.0.0", more),
+            tool("bare", "1.0.0", json!({})),
+        ],
+    ));
+    let view = world.see(&Audience::Everyone);
+    let input = json!({ "type": "object", "properties": {
+        "deep": { "type": "object", "properties": { "open": {} } },
+        "region": { "type": "string", "x-mcp-header": "Region" } } });
+    let meta = json!({ "registry/version": "1.0.0" });
+    let bare = json!({ "name": "bare", "inputSchema": { "type": "object" }, "_meta": meta });
+    let full = json!({ "name": "full", "title": "T", "description": "d\"q", "inputSchema": input,
+        "outputSchema": { "type": "array" }, "annotations": { "readOnlyHint": true }, "_meta": meta });
+    assert_eq!(listed(&view), [bare.clone(), full.clone()]);
+    let params = &view.find(&Name::parse(Kind::Tool, "full").unwrap()).unwrap().input().params;
+    assert_eq!(params.len(), 1, "the hidden field's header went with it");
+    // Older clients refuse a list with an output schema that is not about an object.
+    let legacy = view.list(None, Era::Legacy).tools;
+    let mut expected = full;
+    expected.as_object_mut().unwrap().remove("outputSchema");
+    assert_eq!(serde_json::from_slice::<Vec<Value>>(&legacy).unwrap(), [bare, expected]);
+}
+
+#[test]
+fn both_eras_share_the_bytes_where_nothing_differs() {
+    let world = world(catalog(1, vec![tool("a", "1.0.0", json!({}))]));
+    let view = world.see(&Audience::Everyone);
+    let (legacy, modern) = (view.list(None, Era::Legacy), view.list(None, Era::Modern));
+    assert_eq!(legacy.tools.as_ptr(), modern.tools.as_ptr());
+}
+
+#[test]
+fn only_what_changed_is_made_again() {
+    let first = || {
+        vec![
+            tool("a", "1.0.0", json!({})),
+            tool("b", "1.0.0", json!({})),
+            agent("x", "1.0.0", &[("a", "1.0.0")]),
+            agent("y", "1.0.0", &[("b", "1.0.0")]),
+        ]
+    };
+    let world = world(catalog(1, first()));
+    let (x, y, all) = (world.see(&of("x")), world.see(&of("y")), world.see(&Audience::Everyone));
+    let page = y.list(None, Era::Modern).tools;
+    assert!(Arc::ptr_eq(&x, &world.see(&of("x"))), "nothing changed");
+
+    let mut second = first();
+    second[1] = tool("b", "1.0.0", json!({ "description": "new" }));
+    world.then(catalog(2, second));
+    assert!(Arc::ptr_eq(&x, &world.see(&of("x"))), "what changed is not of this agent");
+    assert_ne!(y.fingerprint(), world.see(&of("y")).fingerprint());
+    assert_ne!(all.fingerprint(), world.see(&Audience::Everyone).fingerprint());
+    assert_eq!(listed(&world.see(&of("y")))[0]["description"], "new");
+    assert_eq!(y.list(None, Era::Modern).tools, page, "whoever holds the old view keeps it");
+
+    world.then(catalog(3, first()));
+    assert_eq!(y.fingerprint(), world.see(&of("y")).fingerprint());
+}
+
+#[test]
+fn a_schema_behind_a_tool_is_part_of_it() {
+    let with = |kind: &str| {
+        let inner = schema("Inner", json!({ "type": kind }));
+        let outer = schema("Outer", json!({ "properties": { "a": { "$ref": "#Inner:1.0.0" } } }));
+        let tool = tool("t", "1.0.0", json!({ "inputSchema": { "$ref": "#Outer:1.0.0" } }));
+        vec![inner, outer, tool]
+    };
+    let world = world(catalog(1, with("string")));
+    let before = world.see(&Audience::Everyone);
+    world.then(catalog(2, with("integer")));
+    let after = world.see(&Audience::Everyone);
+    assert_ne!(before.fingerprint(), after.fingerprint());
+    assert_eq!(listed(&after)[0]["inputSchema"]["$defs"]["Inner:1.0.0"]["type"], "integer");
+}
+
+#[test]
+fn a_moment_that_has_passed_can_still_be_seen_and_does_not_come_back() {
+    let world = world(catalog(1, vec![tool("a", "1.0.0", json!({}))]));
+    let then = world.views.now();
+    world.then(catalog(2, vec![tool("b", "1.0.0", json!({}))]));
+    assert_eq!(names(&world.see(&Audience::Everyone)), ["b@1.0.0"]);
+    assert_eq!(names(&world.views.of(&then, &Audience::Everyone)), ["a@1.0.0"]);
+    assert_eq!(names(&world.see(&Audience::Everyone)), ["b@1.0.0"]);
+}
+
+#[test]
+fn gone_agents_and_tools_are_forgotten() {
+    let world = world(catalog(
+        1,
+        vec![tool("a", "1.0.0", json!({})), agent("x", "1.0.0", &[("a", "1.0.0")])],
+    ));
+    world.see(&of("x"));
+    world.then(catalog(2, vec![]));
+    world.views.now();
+    assert!(world.views.slots.read().unwrap().is_empty());
+    assert!(world.views.shelf.is_empty());
+}
+
+fn many(count: usize) -> Vec<testing::Registered> {
+    (0..count).map(|i| tool(&format!("t{i:05}"), "1.0.0", json!({}))).collect()
+}
+
+#[test]
+fn pages_follow_each_other_and_are_kept_where_nothing_changed() {
+    let world = world(catalog(1, many(1201)));
+    let view = world.see(&Audience::Everyone);
+    let mut seen = Vec::new();
+    let mut sizes = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = view.list(cursor.as_ref(), Era::Modern);
+        let tools: Vec<Value> = serde_json::from_slice(&page.tools).unwrap();
+        sizes.push(tools.len());
+        seen.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        cursor = page.next.map(|next| Cursor::parse(&next.to_text()).unwrap());
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(sizes, [500, 500, 201]);
+    assert_eq!(seen, (0..1201).map(|i| format!("t{i:05}")).collect::<Vec<_>>());
+
+    let mut changed = many(1201);
+    changed[1200] = tool("t01200", "1.0.0", json!({ "description": "new" }));
+    world.then(catalog(2, changed));
+    let first = |view: &View| view.list(None, Era::Modern).tools.as_ptr();
+    assert_eq!(first(&view), first(&world.see(&Audience::Everyone)));
+}
+
+#[test]
+fn a_cursor_outlives_the_tool_that_it_names() {
+    let world = world(catalog(1, many(1000)));
+    let cursor = world.see(&Audience::Everyone).list(None, Era::Modern).next.unwrap();
+    let first = cursor.clone();
+    let mut fewer = many(1000);
+    fewer.drain(400..600);
+    world.then(catalog(2, fewer));
+    let view = world.see(&Audience::Everyone);
+    let (mut names, mut cursor) = (Vec::new(), Some(cursor));
+    while let Some(after) = cursor {
+        let page = view.list(Some(&after), Era::Modern);
+        let tools: Vec<Value> = serde_json::from_slice(&page.tools).unwrap();
+        names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        cursor = page.next;
+    }
+    let missed = (600..1000).map(|i| format!("t{i:05}")).find(|name| !names.contains(name));
+    assert_eq!(missed, None);
+    world.then(catalog(3, many(10)));
+    let end = world.see(&Audience::Everyone).list(Some(&first), Era::Modern);
+    assert_eq!((&*end.tools, end.next), (&b"[]"[..], None));
+}
+
+#[test]
+fn big_definitions_make_short_pages() {
+    let text = "x".repeat(7 * 1024);
+    let tools = (0..600).map(|i| tool(&format!("t{i}"), "1.0.0", json!({ "description": text })));
+    let world = world(catalog(1, tools.collect()));
+    let view = world.see(&Audience::Everyone);
+    let page = view.list(None, Era::Modern);
+    assert!(page.tools.len() < 3 * 1024 * 1024 && page.next.is_some());
+}
+
+/// A registry of up to six tools in up to three versions, and an agent that depends on some.
+fn registry() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
+    proptest::collection::vec((0..6_u8, 0..3_u8, 0..3_u8, any::<bool>()), 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn views_are_what_brute_force_says(entries in registry()) {
+        let mut tools = std::collections::BTreeMap::new();
+        for (name, version, state, declared) in entries {
+            tools.entry((name, version)).or_insert((state, declared));
+        }
+        let mut one_version = std::collections::BTreeMap::new();
+        let mut entities = Vec::new();
+        for (&(name, version), &(state, declared)) in &tools {
+            let (name, version) = (format!("t{name}"), format!("{version}.0.0"));
+            let entity = tool(&name, &version, json!({}));
+            entities.push(match state {
+                0 => entity,
+                1 => entity.deprecated(),
+                _ => entity.retired(),
+            });
+            if declared {
+                one_version.entry(name).or_insert((version, state));
+            }
+        }
+        let depends: Vec<_> = one_version.iter().map(|(n, (v, _))| (n.as_str(), v.as_str())).collect();
+        entities.push(agent("x", "1.0.0", &depends));
+        let world = world(catalog(1, entities));
+
+        let declared: Vec<_> = one_version.iter().filter(|(_, (_, state))| *state < 2)
+            .map(|(name, (version, _))| format!("{name}@{version}")).collect();
+        prop_assert_eq!(names(&world.see(&of("x"))), declared);
+
+        let newest: Vec<_> = (0..6_u8).filter_map(|name| {
+            let usable = tools.iter().filter(|((n, _), (state, _))| *n == name && *state < 2);
+            let best = usable.max_by_key(|((_, version), (state, _))| (*state == 0, *version))?;
+            Some(format!("t{name}@{}", Version::parse(&format!("{}.0.0", best.0.1)).unwrap()))
+        }).collect();
+        prop_assert_eq!(names(&world.see(&Audience::Everyone)), newest);
+    }
+}

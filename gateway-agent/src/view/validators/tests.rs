@@ -1,0 +1,54 @@
+//! Sharing and the bound.
+
+use super::*;
+use crate::view::input::Schema;
+
+fn schema(text: &str) -> Schema {
+    Schema { text: text.into(), digest: Digest::of(text.as_bytes()) }
+}
+
+#[test]
+fn equal_schemas_share_one_validator() {
+    let validators = Validators::default();
+    let first = validators.of(&schema(r#"{"type":"object"}"#));
+    assert!(Arc::ptr_eq(&first, &validators.of(&schema(r#"{"type":"object"}"#))));
+    assert!(!Arc::ptr_eq(&first, &validators.of(&schema(r#"{"type":"string"}"#))));
+}
+
+#[test]
+fn a_schema_that_does_not_compile_says_why() {
+    let validators = Validators::default();
+    for text in [r#"{"type":5}"#, r#"{"$ref":"https://example.com/x"}"#, "{"] {
+        assert!(validators.of(&schema(text)).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_number_is_bounded_and_what_is_used_stays() {
+    let validators = Validators::default();
+    let kept = schema(r#"{"title":"kept"}"#);
+    let first = validators.of(&kept);
+    for i in 0..3 * HALF {
+        validators.of(&schema(&format!(r#"{{"title":"{i}"}}"#)));
+        validators.of(&kept);
+        let halves = validators.lock();
+        assert!(halves.young.len() <= HALF && halves.old.len() <= HALF);
+    }
+    assert!(Arc::ptr_eq(&first, &validators.of(&kept)));
+    let early = schema(r#"{"title":"0"}"#);
+    assert!(validators.lock().find(&early.digest).is_none(), "it was not used since");
+}
+
+#[test]
+fn references_in_a_circle_are_harmless() {
+    let validators = Validators::default();
+    for text in [
+        r##"{"$ref":"#"}"##,
+        r##"{"allOf":[{"$ref":"#"}]}"##,
+        r##"{"$defs":{"a":{"$ref":"#/$defs/a"}},"properties":{"x":{"$ref":"#/$defs/a"}}}"##,
+    ] {
+        let compiled = validators.of(&schema(text));
+        let validator = compiled.as_ref().as_ref().unwrap();
+        assert!(validator.is_valid(&serde_json::json!({ "x": { "x": 1 } })), "{text}");
+    }
+}
