@@ -59,7 +59,8 @@ CREATE TABLE entities (
     CONSTRAINT entities_lifecycle_known CHECK (lifecycle IN ('active', 'deprecated', 'retired'))
 );
 
--- What each commit changed, in its order.
+-- What each commit changed, in its order. `digest` is the one of the entity's document: who appends
+-- looks it up, so a change of what does not exist is refused, at a fraction of a foreign key's cost.
 CREATE TABLE changes (
     revision bigint  NOT NULL,
     ordinal  integer NOT NULL,
@@ -70,12 +71,23 @@ CREATE TABLE changes (
     digest   text,
     reason   text,
     CONSTRAINT changes_pkey PRIMARY KEY (revision, ordinal),
-    CONSTRAINT changes_commit_exists FOREIGN KEY (revision) REFERENCES commits (revision),
-    CONSTRAINT changes_entity_exists FOREIGN KEY (kind, name, version)
-        REFERENCES entities (kind, name, version),
     CONSTRAINT changes_action_known
         CHECK (action IN ('register', 'deprecate', 'retire', 'restore')),
-    CONSTRAINT changes_digest_if_registered CHECK ((action = 'register') = (digest IS NOT NULL))
+    CONSTRAINT changes_entity_exists CHECK (digest IS NOT NULL)
 );
 
 CREATE INDEX changes_entity ON changes (kind, name, revision, ordinal);
+
+-- The log only grows. This keeps honest people from mistakes; the chain finds the others.
+CREATE FUNCTION refuse_edit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the table % only grows: % refused', TG_TABLE_NAME, TG_OP;
+END
+$$;
+
+CREATE TRIGGER commits_only_grow BEFORE UPDATE OR DELETE OR TRUNCATE ON commits
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_edit();
+CREATE TRIGGER changes_only_grow BEFORE UPDATE OR DELETE OR TRUNCATE ON changes
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_edit();
+CREATE TRIGGER entities_stay BEFORE DELETE OR TRUNCATE ON entities
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_edit();

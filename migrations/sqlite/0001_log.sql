@@ -59,7 +59,8 @@ CREATE TABLE entities (
     CONSTRAINT entities_lifecycle_known CHECK (lifecycle IN ('active', 'deprecated', 'retired'))
 ) STRICT;
 
--- What each commit changed, in its order.
+-- What each commit changed, in its order. `digest` is the one of the entity's document: who appends
+-- looks it up, so a change of what does not exist is refused, at a fraction of a foreign key's cost.
 CREATE TABLE changes (
     revision INTEGER NOT NULL,
     ordinal  INTEGER NOT NULL,
@@ -70,12 +71,21 @@ CREATE TABLE changes (
     digest   TEXT,
     reason   TEXT,
     CONSTRAINT changes_pkey PRIMARY KEY (revision, ordinal),
-    CONSTRAINT changes_commit_exists FOREIGN KEY (revision) REFERENCES commits (revision),
-    CONSTRAINT changes_entity_exists FOREIGN KEY (kind, name, version)
-        REFERENCES entities (kind, name, version),
     CONSTRAINT changes_action_known
         CHECK (action IN ('register', 'deprecate', 'retire', 'restore')),
-    CONSTRAINT changes_digest_if_registered CHECK ((action = 'register') = (digest IS NOT NULL))
+    CONSTRAINT changes_entity_exists CHECK (digest IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX changes_entity ON changes (kind, name, revision, ordinal);
+
+-- The log only grows. This keeps honest people from mistakes; the chain finds the others.
+CREATE TRIGGER commits_are_not_updated BEFORE UPDATE ON commits
+BEGIN SELECT RAISE(ABORT, 'the table commits only grows: UPDATE refused'); END;
+CREATE TRIGGER commits_are_not_deleted BEFORE DELETE ON commits
+BEGIN SELECT RAISE(ABORT, 'the table commits only grows: DELETE refused'); END;
+CREATE TRIGGER changes_are_not_updated BEFORE UPDATE ON changes
+BEGIN SELECT RAISE(ABORT, 'the table changes only grows: UPDATE refused'); END;
+CREATE TRIGGER changes_are_not_deleted BEFORE DELETE ON changes
+BEGIN SELECT RAISE(ABORT, 'the table changes only grows: DELETE refused'); END;
+CREATE TRIGGER entities_are_not_deleted BEFORE DELETE ON entities
+BEGIN SELECT RAISE(ABORT, 'the table entities only grows: DELETE refused'); END;

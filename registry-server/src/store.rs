@@ -117,6 +117,13 @@ impl Store {
         self.within(CHECK, read::check(&self.backend)).await
     }
 
+    /// Closes the connections, when nobody uses them any more; SQLite then folds its journal into
+    /// the file. Nothing is lost without it.
+    pub async fn close(&self) {
+        // Whatever does not close in time is closed with the process.
+        let _ = tokio::time::timeout(CHECK, self.backend.close()).await;
+    }
+
     /// A database that hangs, or a network that swallows, must not hang its callers.
     async fn within<T, E: From<Error>>(
         &self,

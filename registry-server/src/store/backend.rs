@@ -150,6 +150,13 @@ impl Backend {
         Error::Refused { database: self.name().to_owned(), detail }.into()
     }
 
+    pub(super) async fn close(&self) {
+        match self {
+            Self::Sqlite(store) => store.close().await,
+            Self::Postgres(store) => store.reader().close().await,
+        }
+    }
+
     pub(super) async fn listener(&self) -> Result<Listener, Error> {
         match self {
             Self::Sqlite(_) => Ok(Listener::never()),

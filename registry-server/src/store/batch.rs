@@ -43,6 +43,7 @@ pub(super) struct NewChange<'a> {
     pub(super) ordinal: i32,
     pub(super) action: &'static str,
     pub(super) key: NewKey<'a>,
+    /// The digest of the entity's document, where this batch knows it.
     pub(super) digest: Option<String>,
     pub(super) reason: Option<&'a str>,
 }
@@ -100,13 +101,13 @@ impl<'a> Batch<'a> {
             let revision = stored(sealed.revision());
             let mut documents = sealed.documents().iter();
             for (change, ordinal) in sealed.commit().changes.iter().zip(0_i32..) {
-                changes.push(new_change(revision, ordinal, change));
                 // `SealedCommit` proves that each registration comes with its document.
                 let document = match change.action {
                     Action::Register { .. } => documents.next(),
                     _ => None,
                 };
                 states.change(revision, change, document.map(|d| (&**d, &*sealed.commit().author)));
+                changes.push(new_change(revision, ordinal, change, states.digest(&change.key)));
             }
         }
         Ok(Some(Self {
@@ -154,11 +155,12 @@ fn new_commit(sealed: &SealedCommit) -> NewCommit<'_> {
     }
 }
 
-fn new_change(revision: i64, ordinal: i32, Change { key, action }: &Change) -> NewChange<'_> {
-    let digest = match action {
-        Action::Register { digest } => Some(digest.to_string()),
-        Action::Deprecate { .. } | Action::Retire { .. } | Action::Restore => None,
-    };
+fn new_change(
+    revision: i64,
+    ordinal: i32,
+    Change { key, action }: &Change,
+    digest: Option<String>,
+) -> NewChange<'_> {
     let (key, reason) = (NewKey::new(key), action.message());
     NewChange { revision, ordinal, action: action.as_str(), key, digest, reason }
 }
@@ -173,6 +175,11 @@ struct States<'a> {
 }
 
 impl<'a> States<'a> {
+    /// The digest of an entity that this batch registers.
+    fn digest(&self, key: &Key) -> Option<String> {
+        self.entity_at.get(key).map(|at| self.entities[*at].digest.clone())
+    }
+
     fn change(
         &mut self,
         revision: i64,

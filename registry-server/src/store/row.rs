@@ -86,7 +86,7 @@ row!(
         kind: String,
         name: String,
         version: String,
-        digest: Option<String>,
+        digest: String,
         reason: Option<String>,
         author: String,
         committed_at: At,
@@ -187,14 +187,15 @@ impl TryFrom<EventRow> for EntityEvent {
 
     fn try_from(row: EventRow) -> Result<Self, Error> {
         let what = format!("change {} of revision {}", row.ordinal, row.revision);
-        let action = match (row.action.as_str(), row.digest) {
-            ("register", Some(digest)) => {
-                Action::Register { digest: Digest::parse(&digest).map_err(|e| corrupt(&what, e))? }
+        let action = match row.action.as_str() {
+            "register" => {
+                let digest = Digest::parse(&row.digest).map_err(|e| corrupt(&what, e))?;
+                Action::Register { digest }
             }
-            ("deprecate", None) => Action::Deprecate { message: row.reason },
-            ("retire", None) => Action::Retire { message: row.reason },
-            ("restore", None) => Action::Restore,
-            (action, _) => return Err(corrupt(&what, format!("`{action}` is no action"))),
+            "deprecate" => Action::Deprecate { message: row.reason },
+            "retire" => Action::Retire { message: row.reason },
+            "restore" => Action::Restore,
+            action => return Err(corrupt(&what, format!("`{action}` is no action"))),
         };
         Ok(Self {
             revision: revision(row.revision)?,

@@ -81,6 +81,12 @@ impl SqliteStore {
         self.readers.begin().await
     }
 
+    /// The writer last, so that it is the one that folds the journal into the file.
+    pub(super) async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+
     pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
         refusal::explain(&self.name, error)
     }

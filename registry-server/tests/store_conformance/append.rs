@@ -135,6 +135,7 @@ pub(crate) async fn a_change_of_what_does_not_exist_is_refused(fixture: &Fixture
     let sealed = log.seal(Draft::new().register("A", "1.0.0").retire("Ghost", "1.0.0"));
     let error = store.append(Revision(0), &[sealed]).await.unwrap_err();
     assert!(matches!(error, AppendError::Store(Error::Refused { .. })), "{error}");
+    assert!(error.to_string().contains("changes_entity_exists"), "{error}");
     let twice = log.seal(Draft::new().register("A", "1.0.0").register("A", "1.0.0"));
     let error = store.append(Revision(0), &[twice]).await.unwrap_err();
     assert!(matches!(error, AppendError::Store(Error::Refused { .. })), "{error}");

@@ -12,6 +12,14 @@ use sqlx::{
 };
 use tempfile::TempDir;
 
+const SQLITE_TRIGGERS: [&str; 5] = [
+    "commits_are_not_updated",
+    "commits_are_not_deleted",
+    "changes_are_not_updated",
+    "changes_are_not_deleted",
+    "entities_are_not_deleted",
+];
+
 /// An empty database.
 pub(crate) enum Fixture {
     Sqlite(TempDir),
@@ -58,12 +66,15 @@ impl Fixture {
         Store::open(&self.url()).await
     }
 
-    /// Runs statements as somebody with a console would, past every foreign key.
+    /// Runs statements as somebody would who has a console and means harm: past every trigger.
     pub(crate) async fn execute(&self, sql: &str) {
         match self {
             Self::Sqlite(_) => {
-                let sql = AssertSqlSafe(sql.to_owned());
-                sqlx::raw_sql(sql).execute(&mut self.sqlite_console().await).await.unwrap();
+                let mut console = self.sqlite_console().await;
+                let drop = |name| format!("DROP TRIGGER IF EXISTS {name};");
+                let sql = AssertSqlSafe(SQLITE_TRIGGERS.map(drop).concat() + sql);
+                sqlx::raw_sql(sql).execute(&mut console).await.unwrap();
+                console.close().await.unwrap();
             }
             Self::Postgres(database) => {
                 let mut console = PgConnection::connect(database.url()).await.unwrap();
@@ -71,6 +82,20 @@ impl Fixture {
                 sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut console).await.unwrap();
             }
         }
+    }
+
+    /// Runs a statement as somebody with a console would by mistake; what the database says to it.
+    pub(crate) async fn mistake(&self, sql: &'static str) -> Result<(), String> {
+        let done = match self {
+            Self::Sqlite(_) => {
+                sqlx::raw_sql(sql).execute(&mut self.sqlite_console().await).await.map(drop)
+            }
+            Self::Postgres(database) => {
+                let mut console = PgConnection::connect(database.url()).await.unwrap();
+                sqlx::raw_sql(sql).execute(&mut console).await.map(drop)
+            }
+        };
+        done.map_err(|e| e.to_string())
     }
 
     /// One number that a query gives.
@@ -88,6 +113,6 @@ impl Fixture {
 
     async fn sqlite_console(&self) -> SqliteConnection {
         let options = SqliteConnectOptions::new().filename(self.file()).create_if_missing(true);
-        options.foreign_keys(false).connect().await.unwrap()
+        options.connect().await.unwrap()
     }
 }

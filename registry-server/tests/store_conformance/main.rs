@@ -61,6 +61,7 @@ conformance! {
     tamper::an_edited_entity_is_named,
     tamper::an_edited_log_is_named,
     tamper::an_edited_head_is_found,
+    tamper::the_log_is_not_edited_by_mistake,
     open::the_registry_keeps_its_identity,
     open::several_may_create_it_at_once,
     open::an_interrupted_creation_is_finished,

@@ -8,7 +8,7 @@ use crate::{
     log::{Draft, Log},
 };
 
-/// A database with three commits, after an edit by hand.
+/// A database with three commits, after an edit by hand, if any.
 async fn edited(fixture: &Fixture, sql: &str) -> (Fixture, Store) {
     let fixture = fixture.another().await;
     let store = fixture.open().await;
@@ -17,7 +17,9 @@ async fn edited(fixture: &Fixture, sql: &str) -> (Fixture, Store) {
         log.append(&store, Draft::new().register(name, "1.0.0")).await;
     }
     assert!(store.load().await.is_ok());
-    fixture.execute(sql).await;
+    if !sql.is_empty() {
+        fixture.execute(sql).await;
+    }
     (fixture, store)
 }
 
@@ -101,4 +103,19 @@ pub(crate) async fn an_edited_head_is_found(fixture: &Fixture) {
         let (_fixture, store) = edited(fixture, sql).await;
         assert_corrupt(store.load().await, what, sql);
     }
+}
+
+pub(crate) async fn the_log_is_not_edited_by_mistake(fixture: &Fixture) {
+    let (fixture, store) = edited(fixture, "").await;
+    for (sql, table) in [
+        ("UPDATE commits SET author = 'eve' WHERE revision = 2", "commits"),
+        ("DELETE FROM commits WHERE revision = 3", "commits"),
+        ("UPDATE changes SET reason = 'x'", "changes"),
+        ("DELETE FROM changes", "changes"),
+        ("DELETE FROM entities WHERE name = 'B'", "entities"),
+    ] {
+        let refused = fixture.mistake(sql).await.unwrap_err();
+        assert!(refused.contains(&format!("the table {table} only grows")), "{sql}: {refused}");
+    }
+    assert_eq!(store.load().await.unwrap().len(), 3);
 }

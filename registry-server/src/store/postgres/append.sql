@@ -25,10 +25,16 @@ WITH moved AS (
     ) AS new
 ), new_changes AS (
     INSERT INTO changes (revision, ordinal, action, kind, name, version, digest, reason)
-    SELECT new.* FROM moved, unnest(
+    SELECT new.revision, new.ordinal, new.action, new.kind, new.name, new.version,
+        coalesce(new.digest, (
+            SELECT digest FROM entities
+            WHERE kind = new.kind AND name = new.name AND version = new.version
+        )),
+        new.reason
+    FROM moved, unnest(
         $24::bigint[], $25::integer[], $26::text[], $27::text[], $28::text[], $29::text[],
         $30::text[], $31::text[]
-    ) AS new
+    ) AS new (revision, ordinal, action, kind, name, version, digest, reason)
 ), new_lifecycles AS (
     UPDATE entities
     SET lifecycle = new.lifecycle, lifecycle_revision = new.revision, lifecycle_reason = new.reason

@@ -136,8 +136,12 @@ async fn insert_changes(
 ) -> Result<(), sqlx::Error> {
     for chunk in batch.changes.chunks(ROWS) {
         QueryBuilder::<Sqlite>::new(
-            "INSERT INTO changes
-             (revision, ordinal, action, kind, name, version, digest, reason) ",
+            "INSERT INTO changes (revision, ordinal, action, kind, name, version, digest, reason)
+             SELECT column1, column2, column3, column4, column5, column6,
+                    coalesce(column7, (SELECT digest FROM entities
+                        WHERE kind = column4 AND name = column5 AND version = column6)),
+                    column8
+             FROM (",
         )
         .push_values(chunk, |mut row, change| {
             row.push_bind(change.revision)
@@ -149,6 +153,7 @@ async fn insert_changes(
                 .push_bind(change.digest.as_deref())
                 .push_bind(change.reason);
         })
+        .push(")")
         .build()
         .execute(&mut *connection)
         .await?;
