@@ -41,11 +41,13 @@ impl Batch {
         for name in names {
             files.extend(input::expand(name)?);
         }
-        let progress = Progress::bar("reading", files.len() as u64);
+        let progress = (files.len() > 1).then(|| Progress::bar("reading", files.len() as u64));
         let mut batch = Self::default();
         for file in files {
             batch.add(Source::read(&file)?);
-            progress.advance(1);
+            if let Some(progress) = &progress {
+                progress.advance(1);
+            }
         }
         Ok(batch)
     }

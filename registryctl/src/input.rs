@@ -4,6 +4,7 @@
 //! Deliberately absent: what the files mean; `batch` hands their values to the core.
 
 mod json;
+mod lines;
 mod yaml;
 
 use std::{
@@ -11,8 +12,10 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
+use lines::Lines;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -39,6 +42,7 @@ pub(crate) struct Source {
     name: String,
     text: String,
     syntax: Syntax,
+    lines: OnceLock<Lines>,
 }
 
 /// A text that is not JSON or not YAML.
@@ -55,13 +59,21 @@ impl Source {
             let text = read_text(&mut io::stdin().lock(), path)?;
             let syntax =
                 if text.trim_start().starts_with('{') { Syntax::Json } else { Syntax::Yaml };
-            return Ok(Self { name: "<stdin>".to_owned(), text, syntax });
+            return Ok(Self::new("<stdin>".to_owned(), text, syntax));
         }
         let mut file = File::open(path).map_err(|e| unreadable(path, &e))?;
         let text = read_text(&mut file, path)?;
         let syntax =
             if has_extension(path, &["yaml", "yml"]) { Syntax::Yaml } else { Syntax::Json };
-        Ok(Self { name: path.display().to_string(), text, syntax })
+        Ok(Self::new(path.display().to_string(), text, syntax))
+    }
+
+    fn new(name: String, text: String, syntax: Syntax) -> Self {
+        Self { name, text, syntax, lines: OnceLock::new() }
+    }
+
+    fn lines(&self) -> &Lines {
+        self.lines.get_or_init(|| Lines::of(&self.text))
     }
 
     /// What the file is called.
@@ -72,6 +84,11 @@ impl Source {
     /// The file's text.
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// A line of the text, counted from 1.
+    pub(crate) fn line(&self, line: usize) -> Option<&str> {
+        self.lines().line(&self.text, line)
     }
 
     /// The value that the text stands for.
@@ -86,7 +103,10 @@ impl Source {
     /// value around it begins.
     pub(crate) fn locate(&self, pointers: &[&str]) -> Vec<Option<Position>> {
         match self.syntax {
-            Syntax::Json => json::locate(&self.text, pointers),
+            Syntax::Json => {
+                let bytes = json::locate(&self.text, pointers).into_iter();
+                bytes.map(|byte| Some(self.lines().position(&self.text, byte?))).collect()
+            }
             Syntax::Yaml => yaml::locate(&self.text, pointers),
         }
     }

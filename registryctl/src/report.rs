@@ -66,7 +66,7 @@ impl Place {
 
     /// The line of the file.
     fn text(&self) -> Option<&str> {
-        self.source.text().lines().nth(self.line?.checked_sub(1)?)
+        self.source.line(self.line?)
     }
 }
 
@@ -114,6 +114,9 @@ pub(crate) fn key_text(key: &v1::EntityKey) -> String {
     format!("{kind}/{name}@{version}")
 }
 
+/// The most findings that are shown to people at once.
+const SHOWN: usize = 100;
+
 /// Findings, errors first.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -149,8 +152,33 @@ impl Report {
         counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// All findings as text, with an empty line after each.
+    /// The findings as text, with an empty line after each; of very many only the first.
     pub(crate) fn render(&self, style: Style) -> String {
-        self.findings.iter().map(|found| render::finding(found, style)).collect()
+        let shown = self.findings.iter().take(SHOWN);
+        let text: String = shown.map(|found| render::finding(found, style)).collect();
+        match self.findings.len().saturating_sub(SHOWN) {
+            0 => text,
+            more => format!("{text}and {more} more findings; --output json has all\n\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_core::Code;
+
+    use super::*;
+
+    #[test]
+    fn errors_come_first_and_very_many_are_cut() {
+        let warning = Diagnostic::warning(Code::SchemaUnused, "", "unused");
+        let error = Diagnostic::error(Code::SourceUnknown, "", "unknown");
+        let mut found = vec![Finding::from(&warning); SHOWN + 4];
+        found.push(Finding::from(&error));
+        let report = Report::new(found);
+        assert_eq!(report.counts(), "1 error, 104 warnings");
+        let text = report.render(Style::Plain);
+        assert!(text.starts_with("error[source-unknown]: unknown\n"), "{text}");
+        assert!(text.ends_with("and 5 more findings; --output json has all\n\n"), "{text}");
     }
 }

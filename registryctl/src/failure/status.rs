@@ -13,6 +13,9 @@ use tonic_types::{StatusExt as _, pb};
 use super::{Failure, root_cause};
 use crate::cli::Address;
 
+/// What tonic says of an answer that does not come from a gRPC server.
+const NOT_GRPC: &str = "grpc-status header missing";
+
 impl Failure {
     /// What a refused or failed call means.
     pub(crate) fn from_status(address: &Address, status: &Status) -> Self {
@@ -24,6 +27,10 @@ impl Failure {
         }
         if let Some(failure) = validation_failure(status) {
             return Self::Invalid(failure.diagnostics);
+        }
+        if status.message().contains(NOT_GRPC) {
+            let message = status.message();
+            return Self::Answer(format!("what answers at {address} is no registry: {message}"));
         }
         let info = status.get_details_error_info();
         let reason = info.map(|info| info.reason).unwrap_or_default();

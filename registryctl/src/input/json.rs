@@ -31,12 +31,13 @@ fn character_position(text: &str, line: usize, bytes: usize) -> Position {
     Position { line: line.max(1), column: before + 1 }
 }
 
-pub(super) fn locate(text: &str, pointers: &[&str]) -> Vec<Option<Position>> {
+/// The byte at which each value begins.
+pub(super) fn locate(text: &str, pointers: &[&str]) -> Vec<Option<usize>> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
     let Some(root) = parsed.ok().and_then(|parsed| parsed.value) else {
         return vec![None; pointers.len()];
     };
-    pointers.iter().map(|pointer| Some(position(text, start_of(&root, pointer)))).collect()
+    pointers.iter().map(|pointer| Some(start_of(&root, pointer))).collect()
 }
 
 /// The byte at which the value at a pointer begins.
@@ -60,14 +61,5 @@ fn child<'v, 'a>(value: &'v ast::Value<'a>, segment: &str) -> Option<&'v ast::Va
         }
         ast::Value::Array(array) => array.elements.get(segment.parse::<usize>().ok()?),
         _ => None,
-    }
-}
-
-fn position(text: &str, byte: usize) -> Position {
-    let before = &text[..byte];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    Position {
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
     }
 }

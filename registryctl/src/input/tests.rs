@@ -8,7 +8,7 @@ use super::*;
 
 fn source(name: &str, text: &str) -> Source {
     let syntax = if name == "a.json" { Syntax::Json } else { Syntax::Yaml };
-    Source { name: name.to_owned(), text: text.to_owned(), syntax }
+    Source::new(name.to_owned(), text.to_owned(), syntax)
 }
 
 fn at(source: &Source, pointer: &str) -> (usize, usize) {
