@@ -62,11 +62,11 @@ gateway_pid=$started
 export REGISTRY_URL="http://$(address registry)"
 mcp="http://$(address gateway)/mcp"
 as() { local agent=$1; shift; demo-client --url "$mcp" --agent "$agent" "$@"; }
-sees() { as "$1" list | grep -q "$2"; }
+applied() { registryctl gateways --output json | grep -q "\"appliedRevision\": $1,"; }
 
 step "Register the example: the plan, and one commit"
 show registryctl apply -f examples/registry-v2.json --yes --message "the example"
-until_true sees research-agent@2.1.0 search_documents
+until_true applied 1
 
 if $stay; then
   step "Everything is up: registry $REGISTRY_URL, gateway $mcp. Ctrl-C ends it"
@@ -87,7 +87,7 @@ refused as research-agent@2.1.0 call create_task '{"title": "x", "assignee": "u"
 
 step "A new version, visible at the gateway without a restart"
 show registryctl apply -f examples/new-version.json --yes --message "a better search"
-until_true sees research-agent@2.2.0 search_documents
+until_true applied 2
 echo "research-agent@2.2.0:"; as research-agent@2.2.0 list
 
 step "The registry stops; calls go on"

@@ -163,12 +163,8 @@ const HOMES: &[Home] = &[
         within: "registry-server/src/",
         homes: &["registry-server/src/grpc"],
     },
-    Home { text: "registry_proto", within: "registry-server/src/", homes: &["registry-server/src/grpc"] },
-    Home {
-        text: "registry_proto",
-        within: "gateway-agent/src/",
-        homes: &["gateway-agent/src/sync"],
-    },
+    Home { text: "v1::", within: "registry-server/src/", homes: &["registry-server/src/grpc"] },
+    Home { text: "v1::", within: "gateway-agent/src/", homes: &["gateway-agent/src/sync"] },
     Home {
         text: "Permit {",
         within: "gateway-agent/src/",
@@ -182,14 +178,34 @@ const HOMES: &[Home] = &[
     Home {
         text: "reqwest::",
         within: "gateway-agent/src/",
-        homes: &["gateway-agent/src/upstream", "gateway-agent/src/sync", "gateway-agent/src/source"],
+        homes: &[
+            "gateway-agent/src/upstream",
+            "gateway-agent/src/sync",
+            "gateway-agent/src/source",
+        ],
     },
-    Home { text: "env::var", within: "registry-server/src/", homes: &["registry-server/src/config"] },
+    Home {
+        text: "env::var",
+        within: "registry-server/src/",
+        homes: &["registry-server/src/config"],
+    },
     Home { text: "env::var", within: "gateway-agent/src/", homes: &["gateway-agent/src/config"] },
-    Home { text: "SystemTime::now", within: "registry-server/src/", homes: &["registry-server/src/clock.rs"] },
-    Home { text: "SystemTime::now", within: "gateway-agent/src/", homes: &["gateway-agent/src/clock.rs"] },
+    Home {
+        text: "SystemTime::now",
+        within: "registry-server/src/",
+        homes: &["registry-server/src/clock.rs"],
+    },
+    Home {
+        text: "SystemTime::now",
+        within: "gateway-agent/src/",
+        homes: &["gateway-agent/src/clock.rs"],
+    },
     Home { text: "SystemTime::now", within: "registry-core/src/", homes: &[] },
-    Home { text: "jsonschema::", within: "registry-core/src/", homes: &["registry-core/src/schema_compile"] },
+    Home {
+        text: "jsonschema::",
+        within: "registry-core/src/",
+        homes: &["registry-core/src/schema_compile"],
+    },
     Home { text: "jsonschema::", within: "gateway-agent/src/", homes: &[] },
 ];
 
@@ -214,10 +230,11 @@ fn every_proto_message_and_field_is_documented() {
         let text = read(&path);
         let lines: Vec<_> = text.lines().map(str::trim).collect();
         for (i, line) in lines.iter().enumerate() {
-            let declares = line.ends_with(';') && line.contains(" = ") && !line.starts_with("syntax")
-                || ["message ", "enum ", "service ", "rpc ", "oneof "]
-                    .iter()
-                    .any(|word| line.starts_with(word));
+            let declares =
+                line.ends_with(';') && line.contains(" = ") && !line.starts_with("syntax")
+                    || ["message ", "enum ", "service ", "rpc ", "oneof "]
+                        .iter()
+                        .any(|word| line.starts_with(word));
             if declares && !line.starts_with("//") && !lines[i - 1].starts_with("//") {
                 found.push(format!("{path}:{}: {line}", i + 1));
             }
@@ -232,10 +249,7 @@ fn lints_are_silenced_only_with_a_reason() {
         let text = code(path);
         text.contains("#[allow(") || text.contains("#![allow(")
     };
-    let found: Vec<_> = files(&[".rs"])
-        .into_iter()
-        .filter(|path| path != "tests/tidy.rs")
-        .filter(bare)
-        .collect();
+    let found: Vec<_> =
+        files(&[".rs"]).into_iter().filter(|path| path != "tests/tidy.rs").filter(bare).collect();
     assert_none("use #[expect(.., reason = \"..\")] in", &found);
 }

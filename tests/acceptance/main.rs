@@ -1,1 +1,15 @@
-//! Acceptance.
+//! The front door: what a user of the real programs sees, one module a theme.
+//!
+//! Deliberately absent: anything below the programs' own interfaces; crates test their insides.
+
+mod demo;
+mod enforcement;
+mod export;
+mod faults;
+mod following;
+mod identity;
+mod offline;
+mod registration;
+mod sdk;
+mod several_servers;
+mod world;

@@ -1,0 +1,21 @@
+//! `make demo`'s script, with the binaries at hand.
+
+use std::process::Command;
+
+use acceptance::{binary, root};
+
+#[test]
+fn the_demo_runs_to_its_end() {
+    let bin = binary("registry-server");
+    let bin = bin.parent().expect("a directory");
+    let output = Command::new("bash")
+        .arg("examples/demo.sh")
+        .current_dir(root())
+        .env("BIN", bin)
+        .output()
+        .expect("the demo starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+    assert!(text.contains("demo finished"), "{text}");
+}

@@ -1,0 +1,80 @@
+//! The registry over plain HTTP, and gateways that live from a file.
+
+use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, root};
+use reqwest::StatusCode;
+use serde_json::Value;
+
+#[tokio::test]
+async fn registry_json_has_the_revision_as_its_etag() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let url = format!("{}/registry.json", registry.url());
+    let first = reqwest::get(&url).await.unwrap();
+    assert_eq!(first.status(), StatusCode::OK);
+    let etag = first.headers()["etag"].to_str().unwrap().to_owned();
+    assert_eq!(etag, "\"1\"");
+    let document: Value = serde_json::from_str(&first.text().await.unwrap()).unwrap();
+    assert_eq!(document["schemaVersion"], "2.0");
+    assert_eq!(document["revision"], 1);
+    let again =
+        reqwest::Client::new().get(&url).header("if-none-match", &etag).send().await.unwrap();
+    assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+    assert!(again.bytes().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn probes_and_metrics_answer() {
+    let registry = Registry::start();
+    for (path, expected) in
+        [("/livez", 200), ("/readyz", 200), ("/metrics", 200), ("/nothing", 404)]
+    {
+        let answer = reqwest::get(format!("{}{path}", registry.url())).await.unwrap();
+        assert_eq!(answer.status().as_u16(), expected, "{path}");
+    }
+    registry.apply_example();
+    let metrics = reqwest::get(format!("{}/metrics", registry.url())).await.unwrap();
+    let text = metrics.text().await.unwrap();
+    assert!(text.contains("# HELP") && text.contains("revision"), "{text}");
+}
+
+#[tokio::test]
+async fn an_export_can_be_applied_to_another_registry() {
+    let (first, second) = (Registry::start(), Registry::start());
+    first.apply_example();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("export.json");
+    let exported = first.ctl(&["export", "-o", file.to_str().unwrap()]);
+    assert!(exported.success(), "{exported:?}");
+    second.apply_file(&file);
+    let tool = |registry: &Registry| {
+        let shown = registry.ctl(&["get", "tool/search_documents@1.0.0", "--output", "json"]);
+        let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+        shown["digest"].clone()
+    };
+    assert_eq!(tool(&first), tool(&second));
+}
+
+async fn serves_the_example(source: String) {
+    let backend = Backend::start();
+    let targets = backend.targets();
+    let options = GatewayOptions { source, targets, runtime: None, more: String::new() };
+    let gateway = Gateway::start(&options);
+    let client = ModernClient::agent(&gateway.mcp_url(), "research-agent", "2.1.0");
+    acceptance::eventually("the gateway has the file", || async {
+        client.tool_names().await == ["create_entities", "fetch", "search_documents"]
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_gateway_lives_from_a_file() {
+    let file = root().join("examples/registry-v2.json");
+    serves_the_example(format!("file://{}", file.display())).await;
+}
+
+#[tokio::test]
+async fn a_gateway_polls_registry_json() {
+    let registry = Registry::start();
+    registry.apply_example();
+    serves_the_example(format!("{}/registry.json", registry.url())).await;
+}

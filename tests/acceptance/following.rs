@@ -1,0 +1,45 @@
+//! A change at the registry reaches the gateway and its clients without a restart.
+
+use acceptance::root;
+use serde_json::json;
+
+use crate::world::World;
+
+#[tokio::test]
+async fn a_new_version_is_visible_at_the_gateway() {
+    let world = World::start().await;
+    let newer = world.agent("research-agent", "2.2.0");
+    let before = newer.tool_names().await;
+    assert!(before.len() > 20, "not registered yet, so an unknown caller: {before:?}");
+    world.registry.apply_file(&root().join("examples/new-version.json"));
+    world.caught_up().await;
+    let after = newer.tool_names().await;
+    assert!(after.len() < 20 && after.contains(&"search_documents".to_owned()), "{after:?}");
+    let answer = newer.call("search_documents", json!({ "query": "registry" })).await;
+    assert!(!answer.is_tool_error(), "{answer:?}");
+    let older = world.agent("research-agent", "2.1.0").tool_names().await;
+    assert_eq!(older, ["create_entities", "fetch", "search_documents"], "exact versions stay");
+}
+
+#[tokio::test]
+async fn the_registry_knows_who_follows_and_how_far() {
+    let world = World::start().await;
+    acceptance::eventually("the gateway acknowledges what it has on disk", || async {
+        let gateways = world.registry.ctl(&["gateways", "--output", "json"]);
+        let listed: serde_json::Value = serde_json::from_str(&gateways.stdout).unwrap_or_default();
+        let text = listed.to_string();
+        text.contains("\"appliedRevision\":1") && text.contains("\"persistedRevision\":1")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_retired_tool_is_no_longer_served() {
+    let world = World::start().await;
+    let client = world.agent("claude-demo-agent", "1.0.0");
+    assert!(client.tool_names().await.contains(&"get_webpage".to_owned()));
+    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--message", "gone"]);
+    assert!(retired.success(), "{retired:?}");
+    world.caught_up().await;
+    assert!(!client.tool_names().await.contains(&"get_webpage".to_owned()));
+}

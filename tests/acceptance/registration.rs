@@ -1,0 +1,121 @@
+//! Registering: what is accepted, what is refused, and what is said about it.
+
+use acceptance::{Registry, root};
+use serde_json::Value;
+
+fn field_example() -> String {
+    root().join("registry-core/tests/data/field-example.json").display().to_string()
+}
+
+/// The tools that the field's own example provides but never registers, by pointer in the file.
+const UNREGISTERED: [(&str, &str); 5] = [
+    ("get_user", "/servers/2/provides/1"),
+    ("create_relations", "/servers/5/provides/2"),
+    ("inventory_check", "/servers/7/provides/2"),
+    ("payment_authorize", "/servers/8/provides/2"),
+    ("shipping_track", "/servers/9/provides/2"),
+];
+
+#[tokio::test]
+async fn the_field_example_is_refused_with_exactly_five_errors() {
+    let registry = Registry::start();
+    let refused = registry.ctl(&["apply", "-f", &field_example(), "--yes", "--output", "json"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let report: Value = serde_json::from_str(&refused.stdout).expect("JSON on standard output");
+    let diagnostics = report["diagnostics"].as_array().expect("diagnostics");
+    let errors: Vec<_> = diagnostics.iter().filter(|d| d["severity"] == "error").collect();
+    assert_eq!(errors.len(), UNREGISTERED.len(), "{errors:#?}");
+    for (tool, pointer) in UNREGISTERED {
+        let found = errors.iter().find(|d| d["message"].as_str().unwrap_or("").contains(tool));
+        let found = found.unwrap_or_else(|| panic!("no error names {tool}: {errors:#?}"));
+        assert_eq!(found["code"], "provision-unknown");
+        assert_eq!(found["pointer"], pointer);
+    }
+    assert_eq!(registry.revision().await, 0, "nothing may be stored");
+}
+
+#[tokio::test]
+async fn the_refusal_points_into_the_file_for_people() {
+    let registry = Registry::start();
+    let file = field_example();
+    let refused = registry.ctl(&["apply", "-f", &file, "--yes"]);
+    let text = format!("{}{}", refused.stdout, refused.stderr);
+    let source = std::fs::read_to_string(&file).expect("the example");
+    for (tool, _) in UNREGISTERED {
+        let line =
+            source.lines().position(|l| l.contains(&format!("\"tool\": \"{tool}\""))).unwrap();
+        let position = format!("field-example.json:{}:", line + 1);
+        assert!(text.contains(&position), "{tool} is not shown at {position}:\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_complete_example_is_one_commit_and_applying_it_again_is_none() {
+    let registry = Registry::start();
+    registry.apply_example();
+    assert_eq!(registry.revision().await, 1);
+    registry.apply_example();
+    assert_eq!(registry.revision().await, 1, "equal content makes no commit");
+    let log = registry.ctl(&["log", "--output", "json"]);
+    assert!(log.success(), "{log:?}");
+    assert_eq!(log.stdout.matches("\"chain\"").count(), 1, "{}", log.stdout);
+}
+
+#[tokio::test]
+async fn a_dry_run_shows_the_plan_and_stores_nothing() {
+    let registry = Registry::start();
+    let plan = registry.ctl(&["apply", "-f", "examples/registry-v2.json", "--dry-run"]);
+    assert!(plan.success(), "{plan:?}");
+    assert!(plan.stdout.contains("search_documents"), "{}", plan.stdout);
+    assert_eq!(registry.revision().await, 0);
+}
+
+#[tokio::test]
+async fn without_yes_and_without_a_terminal_nothing_is_applied() {
+    let registry = Registry::start();
+    let asked = registry.ctl(&["apply", "-f", "examples/registry-v2.json"]);
+    assert!(!asked.success(), "{asked:?}");
+    assert!(asked.stderr.contains("--yes"), "{}", asked.stderr);
+    assert_eq!(registry.revision().await, 0);
+}
+
+#[tokio::test]
+async fn registered_content_never_changes() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("changed.yaml");
+    let yaml = "schemaVersion: '2.0'\nschemas:\n  - name: SearchQuery\n    version: 1.0.0\n    schema: { type: string }\n";
+    std::fs::write(&file, yaml).unwrap();
+    let refused = registry.ctl(&["apply", "-f", file.to_str().unwrap(), "--yes"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let text = format!("{}{}", refused.stdout, refused.stderr);
+    assert!(text.contains("already-registered"), "{text}");
+    assert!(text.contains("changed.yaml:"), "{text}");
+    assert_eq!(registry.revision().await, 1);
+}
+
+#[tokio::test]
+async fn lifecycle_changes_are_commits_and_show_in_history() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let key = "tool/get_webpage@1.0.0";
+    let deprecated = registry.ctl(&["deprecate", key, "--message", "use fetch", "--author", "ada"]);
+    assert!(deprecated.success(), "{deprecated:?}");
+    let history = registry.ctl(&["history", "tool", "get_webpage", "--output", "json"]);
+    assert!(history.stdout.contains("deprecate"), "{}", history.stdout);
+    assert!(history.stdout.contains("ada"), "{}", history.stdout);
+    let shown = registry.ctl(&["get", key, "--output", "json"]);
+    assert!(shown.stdout.contains("use fetch"), "{}", shown.stdout);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_a_clear_negative() {
+    let registry = Registry::start();
+    let missing = registry.ctl(&["get", "tool/nothing@1.0.0"]);
+    assert_eq!(missing.code, 1, "{missing:?}");
+    assert!(missing.stderr.contains("tool/nothing@1.0.0"), "{}", missing.stderr);
+    let unreachable = acceptance::ctl("http://127.0.0.1:1", &["list"]);
+    assert_eq!(unreachable.code, 3, "{unreachable:?}");
+    assert!(unreachable.stderr.contains("127.0.0.1:1"), "{}", unreachable.stderr);
+}

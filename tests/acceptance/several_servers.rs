@@ -1,0 +1,69 @@
+//! Several registry servers on one Postgres: one gap-free chain, seen by all at once.
+
+use acceptance::{Registry, postgres};
+use registry_proto::v1;
+
+fn schema(name: &str) -> v1::ApplyRequest {
+    let schema = v1::Schema {
+        name: name.to_owned(),
+        version: "1.0.0".to_owned(),
+        schema: r#"{"type":"string"}"#.to_owned(),
+        ..Default::default()
+    };
+    let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
+    let change = v1::Change { change: Some(v1::change::Change::Register(entity)) };
+    v1::ApplyRequest { changes: vec![change], ..Default::default() }
+}
+
+#[tokio::test]
+async fn what_one_accepts_the_other_shows_at_once() {
+    let database = postgres::database().await;
+    let (left, right) = (Registry::start_on(database.url()), Registry::start_on(database.url()));
+    left.apply_example();
+    acceptance::eventually("the other server has the commit", || async {
+        right.revision().await == 1
+    })
+    .await;
+    right.apply_file(&acceptance::root().join("examples/new-version.json"));
+    acceptance::eventually("and the other way", || async { left.revision().await == 2 }).await;
+}
+
+#[tokio::test]
+async fn two_servers_hammered_at_once_keep_one_gap_free_chain() {
+    const EACH: usize = 100;
+    let database = postgres::database().await;
+    let servers = [Registry::start_on(database.url()), Registry::start_on(database.url())];
+    let mut writers = Vec::new();
+    for (side, server) in servers.iter().enumerate() {
+        for writer in 0..4 {
+            let mut client = server.client().await;
+            writers.push(tokio::spawn(async move {
+                let mut revisions = Vec::new();
+                for i in 0..EACH / 4 {
+                    let answer = client.apply(schema(&format!("S{side}-{writer}-{i}"))).await;
+                    revisions.push(answer.expect("accepted").into_inner().revision);
+                }
+                revisions
+            }));
+        }
+    }
+    let mut revisions = Vec::new();
+    for writer in writers {
+        revisions.extend(writer.await.expect("a writer ends"));
+    }
+    revisions.sort_unstable();
+    let expected: Vec<u64> = (1..=2 * EACH as u64).collect();
+    assert_eq!(revisions, expected, "every acknowledged commit has a revision of its own");
+    for server in &servers {
+        acceptance::eventually("both end at the same revision", || async {
+            server.revision().await == 2 * EACH as u64
+        })
+        .await;
+    }
+    let chains = [
+        servers[0].ctl(&["log", "--output", "json"]),
+        servers[1].ctl(&["log", "--output", "json"]),
+    ];
+    assert!(chains[0].success(), "{:?}", chains[0]);
+    assert_eq!(chains[0].stdout, chains[1].stdout, "both tell the same history");
+}

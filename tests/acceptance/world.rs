@@ -1,0 +1,80 @@
+//! A whole system for a test: registry, backend and gateway, with the example registered.
+//!
+//! Deliberately absent: tests.
+
+use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry};
+
+pub(crate) struct World {
+    pub(crate) registry: Registry,
+    pub(crate) backend: Backend,
+    pub(crate) gateway: Gateway,
+    pub(crate) options: GatewayOptions,
+}
+
+impl World {
+    /// The example registered, and a gateway with default rules that has caught up.
+    pub(crate) async fn start() -> Self {
+        Self::with_runtime(None).await
+    }
+
+    /// The same with `registry.validation.runtime` set.
+    pub(crate) async fn with_runtime(runtime: Option<&str>) -> Self {
+        let registry = Registry::start();
+        registry.apply_example();
+        let backend = Backend::start();
+        let options = GatewayOptions {
+            source: format!("grpc://{}", registry.address),
+            targets: backend.targets(),
+            runtime: runtime.map(str::to_owned),
+            more: String::new(),
+        };
+        let gateway = Gateway::start(&options);
+        let world = Self { registry, backend, gateway, options };
+        world.caught_up().await;
+        world.upstreams_are_up().await;
+        world
+    }
+
+    /// A client that does not say who it is.
+    pub(crate) fn anonymous(&self) -> ModernClient {
+        ModernClient::anonymous(&self.gateway.mcp_url())
+    }
+
+    /// A client of a registered agent.
+    pub(crate) fn agent(&self, name: &str, version: &str) -> ModernClient {
+        ModernClient::agent(&self.gateway.mcp_url(), name, version)
+    }
+
+    /// Waits until every upstream is known with its tools; from then on lists do not change by
+    /// themselves.
+    async fn upstreams_are_up(&self) {
+        let up = "upstream is up";
+        acceptance::eventually("all upstreams are up", || async {
+            let log = self.gateway.process.stderr();
+            log.matches(up).count() >= acceptance::gateway::SERVERS.len()
+        })
+        .await;
+    }
+
+    /// Waits until the gateway is at the registry's revision.
+    pub(crate) async fn caught_up(&self) {
+        let revision = self.registry.revision().await;
+        self.at_revision(revision).await;
+    }
+
+    /// Waits until the gateway is at least at this revision.
+    pub(crate) async fn at_revision(&self, revision: u64) {
+        acceptance::eventually("the gateway catches up", || async {
+            gateway_revision(&self.gateway).await >= Some(revision)
+        })
+        .await;
+    }
+}
+
+/// The revision that a gateway serves, by its readiness page.
+pub(crate) async fn gateway_revision(gateway: &Gateway) -> Option<u64> {
+    let url = format!("http://{}/readyz", gateway.address);
+    let text = reqwest::get(url).await.ok()?.text().await.ok()?;
+    let ready: serde_json::Value = serde_json::from_str(&text).ok()?;
+    ready["revision"].as_u64()
+}
