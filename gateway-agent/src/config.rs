@@ -152,7 +152,7 @@ pub enum TransportConfig {
         command: PathBuf,
         /// Its arguments.
         args: Vec<String>,
-        /// Its environment; nothing else is inherited but `PATH`.
+        /// Its whole environment: what is configured, and the gateway's own `PATH`.
         env: BTreeMap<String, String>,
         /// Its working directory.
         cwd: Option<PathBuf>,

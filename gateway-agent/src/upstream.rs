@@ -4,7 +4,6 @@
 //! Deliberately absent: who may call what (`permit`), and how a failure looks to the caller
 //! (`respond`).
 
-mod backoff;
 mod definitions;
 mod error;
 mod handshake;

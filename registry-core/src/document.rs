@@ -224,11 +224,15 @@ fn check_bounds(problems: &Problems, value: &Value, at: At<'_>, depth: usize) {
     }
 }
 
+/// A fraction is as exact as its writer could make it; what is beyond ±2^53 is always whole, and
+/// `1e17` has the canonical form `100000000000000000`.
 fn is_exact(number: &serde_json::Number) -> bool {
-    if let Some(integer) = number.as_i64() {
-        return integer.unsigned_abs() <= limits::SAFE_INTEGER.unsigned_abs();
+    #[expect(clippy::cast_precision_loss, reason = "a power of two")]
+    const LARGEST: f64 = limits::SAFE_INTEGER as f64;
+    match (number.as_i64(), number.as_f64()) {
+        (Some(integer), _) => integer.unsigned_abs() <= limits::SAFE_INTEGER.unsigned_abs(),
+        (None, value) => value.is_some_and(|value| value.abs() <= LARGEST),
     }
-    !number.is_u64()
 }
 
 /// Parses JSON text into a value with a `document-invalid` that says line and column. A name that

@@ -99,10 +99,20 @@ fn child(section: &Section<'_>) -> Option<TransportConfig> {
     let command = section.require("command", "it is the program to start");
     let command = command.and_then(|field| field.text()).map(PathBuf::from);
     let args = section.texts("args");
-    let env = section.pairs("env");
+    let env = child_environment(section.pairs("env"));
     let cwd = section.find("cwd").and_then(|field| field.text()).map(PathBuf::from);
     if command.as_ref().is_some_and(|command| command.as_os_str().is_empty()) {
         section.problem("`command` is empty; name the program to start");
     }
     Some(TransportConfig::Stdio { command: command?, args, env, cwd })
+}
+
+/// The gateway's own `PATH`, so that programs are found, and what is configured; nothing else.
+fn child_environment(mut configured: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    #[expect(clippy::disallowed_methods, reason = "this is a part of the configuration's reader")]
+    let path = std::env::var("PATH");
+    if let Ok(path) = path {
+        configured.entry("PATH".to_owned()).or_insert(path);
+    }
+    configured
 }

@@ -17,9 +17,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use crate::backoff::{Backoff, jittered};
+
 use super::{
     Timing, ToolCall,
-    backoff::{Backoff, jittered},
     definitions::{Definitions, Tools},
     error::{Breach, Error, Phase},
     http::Client,

@@ -109,9 +109,12 @@ fn documents_are_bounded_in_size_depth_and_numbers() {
     assert_eq!(problems(deep(limits::DOCUMENT_DEPTH - 2)), "");
     assert!(problems(deep(limits::DOCUMENT_DEPTH - 1)).contains("nested deeper than 64 levels"));
     assert_eq!(problems(json!({ "n": limits::SAFE_INTEGER })), "");
-    for number in
-        [json!(limits::SAFE_INTEGER + 1), json!(-limits::SAFE_INTEGER - 1), json!(u64::MAX)]
-    {
+    for number in [
+        json!(limits::SAFE_INTEGER + 1),
+        json!(-limits::SAFE_INTEGER - 1),
+        json!(u64::MAX),
+        json!(1e17),
+    ] {
         let found = problems(json!({ "n": number }));
         assert!(
             found.contains(&format!("\"/metadata/n\": the number {number} is beyond")),

@@ -39,10 +39,6 @@ impl Child {
         };
         let mut wrap = CommandWrap::with_new(command, |process| {
             process.args(args).env_clear();
-            // Not configuration, but what the child inherits.
-            if let Some(path) = std::env::var_os("PATH") {
-                process.env("PATH", path);
-            }
             process.envs(env).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             if let Some(cwd) = cwd {
                 process.current_dir(cwd);

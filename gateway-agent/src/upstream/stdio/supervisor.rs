@@ -19,10 +19,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::backoff::Backoff;
+
 use super::{
     super::{
         Timing,
-        backoff::Backoff,
         error::{Breach, Error, Phase},
         handshake::{self, Verdict},
         message::{self, Era, Outgoing},

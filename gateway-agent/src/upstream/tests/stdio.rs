@@ -40,7 +40,9 @@ pub(super) fn script_in(text: &str, cwd: Option<&Path>) -> TransportConfig {
     TransportConfig::Stdio {
         command: "sh".into(),
         args: vec!["-c".into(), format!("{PRELUDE}{text}")],
-        env: BTreeMap::from([("CONFIGURED".to_owned(), "yes".to_owned())]),
+        env: [("CONFIGURED", "yes"), ("PATH", "/usr/bin:/bin")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
         cwd: cwd.map(Path::to_owned),
     }
 }
@@ -96,7 +98,7 @@ async fn legacy_children_are_recognised_however_they_react_to_the_probe() {
 }
 
 #[tokio::test]
-async fn a_child_inherits_nothing_but_the_path() {
+async fn a_child_inherits_nothing() {
     let call = r#"answer "{\"home\":\"$HOME\",\"path\":\"${PATH:+set}\",\"own\":\"$CONFIGURED\"}""#;
     let upstreams = start(script(&modern(call)), limits(), TIMING);
     assert_eq!(upstreams.must_call("{}").await, r#"{"home":"","path":"set","own":"yes"}"#);
