@@ -123,7 +123,7 @@ fn schema(name: &str, version: &str) -> Arc<Document> {
         "description": "größer als \u{1F600}, with \"quotes\", \\ and \u{0000}",
         "schema": {
             "type": "object",
-            "properties": { "b": { "maximum": 1.0e30 }, "a": { "minimum": 0.1 } },
+            "properties": { "b": { "maximum": 2.5e-7 }, "a": { "minimum": 0.1 } },
             "required": ["b"]
         }
     });
