@@ -107,7 +107,8 @@ async fn an_append_wakes_every_listener_once() {
 async fn a_missing_database_says_how_to_make_it() {
     let fixture = Fixture::postgres().await;
     let Fixture::Postgres(database) = &fixture else { unreachable!() };
-    let url: DatabaseUrl = format!("{}_absent", database.url()).parse().unwrap();
+    let url = database.url().replace("/registry_test_", "/absent_");
+    let url: DatabaseUrl = url.parse().unwrap();
     let error = Store::open(&url).await.unwrap_err();
     assert!(matches!(error, Error::Config { .. }), "{error}");
     assert!(error.to_string().contains("create it with createdb"), "{error}");
