@@ -206,6 +206,7 @@ impl CallRecord {
             event = "tools/call",
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
+            claimed_agent = caller.and_then(Caller::claimed),
             identified_by = caller.map(|caller| caller.evidence().as_str()),
             client = client.map(|client| client.name.as_str()),
             client_version = client.map(|client| client.version.as_str()),
@@ -220,7 +221,8 @@ impl CallRecord {
             output = self.output.as_str(),
             outcome = self.ended.as_str(),
             error = self.error.as_deref(),
-            duration_ms = seconds * 1e3,
+            // Microseconds are enough.
+            duration_ms = (seconds * 1e6).round() / 1e3,
             request_bytes = self.request_bytes,
             response_bytes = self.response_bytes,
         );

@@ -77,12 +77,14 @@ impl ClientInfo {
     pub fn read(raw: &str) -> Option<Self> {
         let mut info: Self = serde_json::from_str(raw).ok()?;
         for text in [&mut info.name, &mut info.version] {
-            if let Some((end, _)) = text.char_indices().nth(KEPT_CHARS) {
-                text.truncate(end);
-            }
+            text.truncate(kept(text).len());
         }
         Some(info)
     }
+}
+
+fn kept(text: &str) -> &str {
+    text.char_indices().nth(KEPT_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
 /// How a caller was recognised.
@@ -111,6 +113,7 @@ impl Evidence {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     agent: Option<Key>,
+    claimed: Option<Box<str>>,
     evidence: Evidence,
     client: Option<Arc<ClientInfo>>,
 }
@@ -119,6 +122,11 @@ impl Caller {
     /// The registered agent; `None` for an unknown caller.
     pub fn agent(&self) -> Option<&Key> {
         self.agent.as_ref()
+    }
+
+    /// The agent that an unknown caller's headers name, shortened.
+    pub fn claimed(&self) -> Option<&str> {
+        self.claimed.as_deref()
     }
 
     /// How it was recognised, or what was tried.
@@ -149,7 +157,11 @@ pub fn identify(
         }
         (HeaderClaim::Absent, _) => (None, Evidence::Nothing),
     };
-    Caller { agent, evidence, client }
+    let claimed = match claim {
+        HeaderClaim::Agent { name, .. } if agent.is_none() => Some(kept(name).into()),
+        _ => None,
+    };
+    Caller { agent, claimed, evidence, client }
 }
 
 fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Option<Key> {

@@ -108,7 +108,7 @@ async fn admit(endpoint: &Endpoint, parts: &Parts, body: Body) -> Result<Bytes, 
     }
     axum::body::to_bytes(body, limit_bytes).await.map_err(|error| {
         let is_limit = std::error::Error::source(&error)
-            .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+            .is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
         if is_limit { Rejection::TooLarge { limit_bytes } } else { Rejection::Incomplete }
     })
 }

@@ -25,7 +25,9 @@ fn registry() -> Arc<Catalog> {
     )
 }
 
-fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
+type Pairs<'a> = &'a [(&'static str, &'a [u8])];
+
+fn headers(pairs: Pairs<'_>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         headers.append(*name, http::HeaderValue::from_bytes(value).unwrap());
@@ -33,19 +35,19 @@ fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
     headers
 }
 
-fn client(name: &str, version: &str) -> Option<Arc<ClientInfo>> {
-    Some(Arc::new(ClientInfo { name: name.to_owned(), version: version.to_owned() }))
+fn client(name: &str, version: &str) -> Arc<ClientInfo> {
+    Arc::new(ClientInfo { name: name.to_owned(), version: version.to_owned() })
 }
 
-fn who(config: IdentityConfig, pairs: &[(&'static str, &[u8])]) -> (Option<String>, Evidence) {
+fn who(config: IdentityConfig, pairs: Pairs<'_>) -> (Option<String>, Evidence) {
     let claim = HeaderClaim::read(config, &headers(pairs));
-    let caller = identify(config, &registry(), &claim, client("team/a", "1.9.0"));
+    let caller = identify(config, &registry(), &claim, Some(client("team/a", "1.9.0")));
     (caller.agent().map(ToString::to_string), caller.evidence())
 }
 
 #[test]
 fn headers_select_an_exact_or_the_newest_active_version() {
-    let cases: [(&[(&'static str, &[u8])], Option<&str>); 9] = [
+    let cases: [(Pairs<'_>, Option<&str>); 9] = [
         (&[("x-agent-name", b"team/a"), ("x-agent-version", b"1.0.0")], Some("1.0.0")),
         (&[("x-agent-name", b" team/a ")], Some("1.10.0")),
         (&[("x-agent-name", b"team/a"), ("x-agent-version", b"2.0.0")], Some("2.0.0")),
@@ -66,7 +68,7 @@ fn headers_select_an_exact_or_the_newest_active_version() {
 
 #[test]
 fn unreadable_claims_make_an_unknown_caller_and_no_weaker_claim_is_tried() {
-    let cases: [&[(&'static str, &[u8])]; 5] = [
+    let cases: [Pairs<'_>; 5] = [
         &[("x-agent-version", b"1.0.0")],
         &[("x-agent-name", b"team/a"), ("x-agent-name", b"team/a")],
         &[
@@ -93,7 +95,7 @@ fn client_info_selects_only_where_configured() {
     assert_eq!(who(SCOPING, &[]).0.as_deref(), Some("agent/team/a@1.9.0"));
     assert_eq!(who(SCOPING, &[]).1, Evidence::ClientInfo);
     let claim = HeaderClaim::Absent;
-    let unknown = identify(SCOPING, &registry(), &claim, client("team/a", "7.0.0"));
+    let unknown = identify(SCOPING, &registry(), &claim, Some(client("team/a", "7.0.0")));
     assert_eq!(unknown.agent(), None, "its version must be registered, too");
 }
 

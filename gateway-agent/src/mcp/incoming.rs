@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: judging it.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, request::Parts};
@@ -80,7 +80,7 @@ impl<'a> Incoming<'a> {
     }
 
     /// A parameter that is a string.
-    pub(super) fn text(&self, name: &str) -> Option<String> {
+    pub(super) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.param(name)?)
     }
 
@@ -90,7 +90,7 @@ impl<'a> Incoming<'a> {
     }
 
     /// A member of `_meta` that is a string.
-    pub(super) fn meta_text(&self, name: &str) -> Option<String> {
+    pub(super) fn meta_text(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.meta(name)?)
     }
 
@@ -100,10 +100,10 @@ impl<'a> Incoming<'a> {
     }
 
     /// Whose trace the request belongs to.
-    pub(super) fn trace(&self) -> Trace {
+    pub(super) fn trace(&self) -> Trace<'a> {
         let member = |name| {
             let header = self.headers().get(name).and_then(|value| value.to_str().ok());
-            self.meta_text(name).or_else(|| header.map(str::to_owned))
+            self.meta_text(name).or(header.map(Cow::Borrowed))
         };
         Trace {
             parent: member("traceparent"),
@@ -115,13 +115,13 @@ impl<'a> Incoming<'a> {
 
 /// A trace context with its texts.
 #[derive(Debug)]
-pub(super) struct Trace {
-    parent: Option<String>,
-    state: Option<String>,
-    baggage: Option<String>,
+pub(super) struct Trace<'a> {
+    parent: Option<Cow<'a, str>>,
+    state: Option<Cow<'a, str>>,
+    baggage: Option<Cow<'a, str>>,
 }
 
-impl Trace {
+impl Trace<'_> {
     pub(super) fn context(&self) -> TraceContext<'_> {
         TraceContext {
             parent: self.parent.as_deref(),
@@ -131,6 +131,11 @@ impl Trace {
     }
 }
 
-fn text(raw: &RawValue) -> Option<String> {
-    serde_json::from_str(raw.get()).ok()
+/// A string; without escapes it is not copied.
+fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str(raw.get()).ok().map(Cow::Owned);
+    }
+    Some(Cow::Borrowed(inner))
 }

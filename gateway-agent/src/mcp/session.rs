@@ -32,7 +32,7 @@ use crate::{
 /// The header that names the session.
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// How long a session may be idle.
-const IDLE: Duration = Duration::from_secs(30 * 60);
+const IDLE: Duration = Duration::from_mins(30);
 /// Random bytes in an id.
 const ID_BYTES: usize = 32;
 

@@ -18,7 +18,7 @@ use axum::response::{
     sse::{Event, KeepAlive, Sse},
 };
 use bytes::Bytes;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -34,7 +34,7 @@ const LIST_CHANGED: &str = "notifications/tools/list_changed";
 /// Between two comments that keep the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Between two signs of life of the session behind a stream.
-const TOUCH: Duration = Duration::from_secs(60);
+const TOUCH: Duration = Duration::from_mins(1);
 
 /// `GET` of a session.
 pub(super) fn of_session(
@@ -162,12 +162,13 @@ impl Subscription {
     }
 }
 
-fn event(message: &Bytes) -> Result<Event, Infallible> {
+fn event(message: &Bytes) -> Event {
     // Messages are put together from JSON text, which is UTF-8.
-    Ok(Event::default().data(String::from_utf8_lossy(message)))
+    Event::default().data(String::from_utf8_lossy(message))
 }
 
-fn respond(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
+fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Response {
+    let events = events.map(Ok::<_, Infallible>);
     let mut response =
         Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     // Proxies must not hold events back.

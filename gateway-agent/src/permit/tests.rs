@@ -62,18 +62,19 @@ fn caller(name: &str) -> Caller {
 type Outcome = Result<(String, Option<Finding>), Denial>;
 
 /// Calls one tool: the version that it leads to and what is noted, or the denial.
-fn call(policy: &RuntimeValidation, agent: &str, tool: &str) -> Outcome {
+fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     let views = Views::new(
         watch::channel(registry()).1,
         watch::channel(Arc::new(Definitions::default())).1,
     );
     let snapshot = views.now();
-    let admission = admit(policy, &caller(agent), &views.sight(&snapshot), tool)?;
+    let admission = admit(&policy, &caller(agent), &views.sight(&snapshot), tool)?;
     assert_eq!(admission.permit.server().to_string(), "server/up@1.0.0");
     assert_eq!(admission.permit.tool(), tool);
     Ok((admission.offer.key().version.to_string(), admission.finding))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is compared with outcomes")]
 fn ok(version: &str, finding: Option<Finding>) -> Outcome {
     Ok((version.to_owned(), finding))
 }
@@ -82,7 +83,7 @@ fn ok(version: &str, finding: Option<Finding>) -> Outcome {
 fn a_declared_tool_is_always_allowed_in_its_exact_version() {
     for unknown in ALL {
         for undeclared in ALL {
-            assert_eq!(call(&policy(unknown, undeclared), "a", "own"), ok("1.0.0", None));
+            assert_eq!(call(policy(unknown, undeclared), "a", "own"), ok("1.0.0", None));
         }
     }
 }
@@ -91,7 +92,7 @@ fn a_declared_tool_is_always_allowed_in_its_exact_version() {
 fn an_undeclared_tool_follows_its_mode_whatever_holds_for_unknown_callers() {
     let finding = Some(Finding::UndeclaredDependency);
     for unknown in ALL {
-        let called = |access, tool| call(&policy(unknown, access), "a", tool);
+        let called = |access, tool| call(policy(unknown, access), "a", tool);
         assert_eq!(called(Access::Allow, "other"), ok("1.1.0", None));
         assert_eq!(called(Access::Warn, "other"), ok("1.1.0", finding));
         assert_eq!(called(Access::Deny, "other"), Err(Denial::UndeclaredDependency));
@@ -103,7 +104,7 @@ fn an_undeclared_tool_follows_its_mode_whatever_holds_for_unknown_callers() {
 fn an_unknown_caller_follows_its_mode_whatever_holds_for_agents() {
     let finding = Some(Finding::UnknownCaller);
     for undeclared in ALL {
-        let called = |access| call(&policy(access, undeclared), "stranger", "own");
+        let called = |access| call(policy(access, undeclared), "stranger", "own");
         assert_eq!(called(Access::Allow), ok("2.0.0", None));
         assert_eq!(called(Access::Warn), ok("2.0.0", finding));
         assert_eq!(called(Access::Deny), Err(Denial::UnknownCaller));
@@ -115,7 +116,7 @@ fn what_cannot_be_served_does_not_exist() {
     let open = policy(Access::Allow, Access::Allow);
     for agent in ["a", "stranger"] {
         for tool in ["composed", "mapped", "gone", "missing", "nowhere", "no such/name", ""] {
-            assert_eq!(call(&open, agent, tool), Err(Denial::NoSuchTool), "{agent} {tool}");
+            assert_eq!(call(open, agent, tool), Err(Denial::NoSuchTool), "{agent} {tool}");
         }
     }
 }
@@ -129,6 +130,6 @@ fn lists_and_calls_agree() {
         let expected = if access == Access::Deny { Audience::Nobody } else { Audience::Everyone };
         assert_eq!(audience(&policy, &caller("stranger")), expected);
         let listed = expected == Audience::Everyone;
-        assert_eq!(call(&policy, "stranger", "own").is_ok(), listed);
+        assert_eq!(call(policy, "stranger", "own").is_ok(), listed);
     }
 }

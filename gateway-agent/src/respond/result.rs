@@ -115,7 +115,7 @@ fn rewritten(out: &mut Vec<u8>, era: Era, result: &ToolResult) {
     let members = Object::parse(&result.result).unwrap_or_default();
     let mut object = ObjectWriter::with_capacity(result.result.get().len() + 256);
     let meta = members.find("_meta").and_then(|raw| Object::parse(raw).ok());
-    if let Some(meta) = own_meta(era, meta.unwrap_or_default()) {
+    if let Some(meta) = own_meta(era, &meta.unwrap_or_default()) {
         object.raw("_meta", &meta);
     }
     if era == Era::Modern {
@@ -137,7 +137,7 @@ fn rewritten(out: &mut Vec<u8>, era: Era, result: &ToolResult) {
 }
 
 /// The upstream's `_meta` without what the protocol reserves, and with who answers.
-fn own_meta(era: Era, upstream: Object<'_>) -> Option<String> {
+fn own_meta(era: Era, upstream: &Object<'_>) -> Option<String> {
     let mut meta = ObjectWriter::with_capacity(256);
     if era == Era::Modern {
         meta.raw("io.modelcontextprotocol/serverInfo", SERVER_INFO);

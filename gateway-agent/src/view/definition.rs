@@ -4,6 +4,8 @@
 //! Deliberately absent: the upstream's `_meta` and `execution`, which speak for the upstream, not
 //! for this gateway.
 
+use serde_json::value::RawValue;
+
 use super::{
     Offer,
     input::{input_of, output_of},
@@ -25,7 +27,7 @@ pub(super) fn render(offer: &Offer, era: Era) -> Entry {
     let tool = offer.tool();
     let live = offer.live().and_then(|live| Object::parse(live).ok()).unwrap_or_default();
     let inherited = |member: &str, start: char| {
-        live.find(member).map(|raw| raw.get()).filter(|text| text.starts_with(start))
+        live.find(member).map(RawValue::get).filter(|text| text.starts_with(start))
     };
     let mut entry = ObjectWriter::with_capacity(512);
     entry.string("name", tool.name.as_str());

@@ -97,7 +97,9 @@ fn conceal(schema: &mut Value, path: &[Box<str>], whole: Whole<'_>) {
     let (Value::Object(map), Some((name, rest))) = (schema, path.split_first()) else { return };
     for keyword in ["allOf", "anyOf", "oneOf"] {
         if let Some(Value::Array(branches)) = map.get_mut(keyword) {
-            branches.iter_mut().for_each(|branch| conceal(branch, path, whole));
+            for branch in branches {
+                conceal(branch, path, whole);
+            }
         }
     }
     for keyword in ["then", "else"] {
@@ -106,7 +108,9 @@ fn conceal(schema: &mut Value, path: &[Box<str>], whole: Whole<'_>) {
         }
     }
     if let Some(Value::Object(branches)) = map.get_mut("dependentSchemas") {
-        branches.values_mut().for_each(|branch| conceal(branch, path, whole));
+        for branch in branches.values_mut() {
+            conceal(branch, path, whole);
+        }
     }
     if rest.is_empty() {
         forget(map, name);

@@ -5,7 +5,7 @@
 //! (`validators.rs`).
 
 use registry_core::{Digest, Key};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     Offer,
@@ -99,7 +99,7 @@ pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
 /// A schema of the upstream's own definition.
 fn inherited<'a>(offer: &'a Offer, member: &str) -> Option<&'a str> {
     let live = Object::parse(offer.live()?).ok()?;
-    live.find(member).map(|raw| raw.get()).filter(|text| text.starts_with('{'))
+    live.find(member).map(RawValue::get).filter(|text| text.starts_with('{'))
 }
 
 /// Arguments are an object, and MCP wants the schema to say so.

@@ -45,7 +45,9 @@ impl Offer {
         let schemas = schemas_of(&snapshot.catalog, &document);
         let mut hasher = DefaultHasher::new();
         document.digest().hash(&mut hasher);
-        schemas.iter().for_each(|schema| schema.digest().hash(&mut hasher));
+        for schema in &schemas {
+            schema.digest().hash(&mut hasher);
+        }
         text_in(live.as_ref(), &source.tool).hash(&mut hasher);
         Some(Self {
             upstream_tool: source.tool.as_str().into(),

@@ -31,12 +31,13 @@ fn registered(kind: Kind, document: Value) -> Registered {
 
 /// A tool of `server/up@1.0.0` under its own name; `more` is merged into the document, and its
 /// `source` into the source.
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 pub(crate) fn tool(name: &str, version: &str, more: Value) -> Registered {
     let mut document = json!({
         "name": name, "version": version,
         "source": { "server": "up", "serverVersion": "1.0.0", "tool": name },
     });
-    merge(&mut document, more);
+    merge(&mut document, &more);
     registered(Kind::Tool, document)
 }
 
@@ -63,18 +64,19 @@ pub(crate) fn agent(name: &str, version: &str, tools: &[(&str, &str)]) -> Regist
 }
 
 /// A registered schema.
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 pub(crate) fn schema(name: &str, schema: Value) -> Registered {
     registered(Kind::Schema, json!({ "name": name, "version": "1.0.0", "schema": schema }))
 }
 
-fn merge(into: &mut Value, more: Value) {
+fn merge(into: &mut Value, more: &Value) {
     match (into, more) {
         (Value::Object(into), Value::Object(more)) => {
             for (name, value) in more {
-                merge(into.entry(name).or_insert(Value::Null), value);
+                merge(into.entry(name.clone()).or_insert(Value::Null), value);
             }
         }
-        (into, more) => *into = more,
+        (into, more) => *into = more.clone(),
     }
 }
 

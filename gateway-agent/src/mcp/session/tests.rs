@@ -70,7 +70,7 @@ fn when_full_the_longest_idle_gives_way() {
 fn idle_sessions_expire() {
     let mut sessions = Sessions::new(2);
     // The clock starts an hour ago, so a session that was used at its start is long idle.
-    sessions.started = Instant::now().checked_sub(Duration::from_secs(3600)).unwrap();
+    sessions.started = Instant::now().checked_sub(Duration::from_hours(1)).unwrap();
     let id = open(&sessions, "a");
     let session = sessions.find(&headers(&id), &claim("a")).unwrap();
     session.used_ms.store(0, Ordering::Relaxed);

@@ -52,8 +52,7 @@ impl Log {
 }
 
 async fn bench(input: Mode) -> Bench {
-    let mut setup = Setup::default();
-    setup.policy = RuntimeValidation {
+    let policy = RuntimeValidation {
         input_validation: input,
         output_validation: Mode::Warn,
         unknown_caller: Access::Warn,
@@ -71,7 +70,7 @@ async fn bench(input: Mode) -> Bench {
         tool("fails", "1.0.0", json!({})),
         agent("team/a", "2.0.0", &[("t", "1.2.3"), ("slow", "1.0.0"), ("fails", "1.0.0")]),
     ];
-    Bench::start(setup, entities).await
+    Bench::start(Setup { policy, ..Setup::default() }, entities).await
 }
 
 /// The named fields of an event.
@@ -113,7 +112,7 @@ async fn every_way_to_end_has_its_event() {
     lenient.call("team/a", "t", secret).await.result();
     strict.call("team/a", "ghost", json!({})).await.error();
     strict.call("", "fails", json!({})).await.result();
-    strict.call("", "ghost", json!({})).await.error();
+    strict.call("ghost-agent", "ghost", json!({})).await.error();
     strict.call("team/a", "slow", json!({})).await.failure();
     let ask = Ask::modern("tools/call", json!({ "name": "slow" })).by("team/a");
     let calling = strict.send(ask.build());
@@ -132,6 +131,7 @@ async fn every_way_to_end_has_its_event() {
     ]);
     assert_eq!(json!(told), expected);
     assert!(!log.text().contains("4711"), "{}", log.text());
+    assert_eq!(log.events()[4]["claimed_agent"], "ghost-agent");
     let first = &log.events()[0];
     assert_eq!(first["error"], "the arguments break the input schema: at [/q]");
 }

@@ -118,7 +118,7 @@ impl Bench {
             registry: RegistryConfig {
                 source: Source::File("unused".into()),
                 cache: "unused".into(),
-                poll_interval: Duration::from_secs(60),
+                poll_interval: Duration::from_mins(1),
                 runtime: setup.policy,
                 startup: StartupValidation {
                     missing_entity: Mode::Error,
@@ -233,6 +233,7 @@ impl Ask {
         Self::new(json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": params }))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
     pub(super) fn legacy(session: &str, method: &str, params: Value) -> Self {
         let body = json!({ "jsonrpc": "2.0", "id": 8, "method": method, "params": params });
         Self::new(body).with("mcp-session-id", session).with("mcp-protocol-version", "2025-11-25")

@@ -59,83 +59,44 @@ async fn complete_requests_pass() {
     }
 }
 
-#[tokio::test]
-async fn incomplete_or_contradictory_requests_are_told_what_is_wrong() {
-    let bench = bench().await;
-    let rows: Vec<(&str, Ask, (u16, i64))> = vec![
+type Row = (&'static str, Ask, (u16, i64));
+
+/// Versions and metadata.
+fn version_rows() -> Vec<Row> {
+    let versions = |body: Value, header: &str| {
+        with_meta(list(), VERSION, body).set("mcp-protocol-version", header)
+    };
+    vec![
         ("no version header", list().without("mcp-protocol-version"), (400, -32020)),
         ("two of them", list().with("mcp-protocol-version", "2026-07-28"), (400, -32020)),
-        ("another than in _meta", with_meta(list(), VERSION, json!("2026-07-29")), (400, -32020)),
-        (
-            "a legacy header on a modern body",
-            list().set("mcp-protocol-version", "2025-11-25"),
-            (400, -32020),
-        ),
-        (
-            "an unknown version",
-            with_meta(list(), VERSION, json!("1900-01-01"))
-                .set("mcp-protocol-version", "1900-01-01"),
-            (400, -32022),
-        ),
-        (
-            "an unknown version in the header only",
-            with_meta(list(), VERSION, Value::Null).set("mcp-protocol-version", "1900-01-01"),
-            (400, -32022),
-        ),
-        (
-            "a session's version in modern form",
-            with_meta(list(), VERSION, json!("2025-11-25"))
-                .set("mcp-protocol-version", "2025-11-25"),
-            (400, -32022),
-        ),
+        ("another than in _meta", versions(json!("2026-07-29"), "2026-07-28"), (400, -32020)),
+        ("a legacy header", list().set("mcp-protocol-version", "2025-11-25"), (400, -32020)),
+        ("an unknown version", versions(json!("1900-01-01"), "1900-01-01"), (400, -32022)),
+        ("an unknown version in the header", versions(Value::Null, "1900-01-01"), (400, -32022)),
+        ("a session's version", versions(json!("2025-11-25"), "2025-11-25"), (400, -32022)),
         ("no version in _meta", with_meta(list(), VERSION, Value::Null), (400, -32602)),
         ("a version that is no string", with_meta(list(), VERSION, json!(5)), (400, -32602)),
         ("no capabilities", with_meta(list(), CAPABILITIES, Value::Null), (400, -32602)),
-        ("capabilities of a wrong kind", with_meta(list(), CAPABILITIES, json!([])), (400, -32602)),
+        ("no object", with_meta(list(), CAPABILITIES, json!([])), (400, -32602)),
+    ]
+}
+
+/// Headers that repeat the body, and such as every request has.
+fn header_rows() -> Vec<Row> {
+    let encoded = "=?base64?dG9vbHMvbGlzdA==?=";
+    let region = json!({ "name": "t", "arguments": { "region": "eu" } });
+    vec![
         ("no method header", list().without("mcp-method"), (400, -32020)),
         ("another method", list().set("mcp-method", "tools/call"), (400, -32020)),
         ("another case", list().set("mcp-method", "Tools/List"), (400, -32020)),
-        (
-            "an encoded method",
-            list().set("mcp-method", "=?base64?dG9vbHMvbGlzdA==?="),
-            (400, -32020),
-        ),
+        ("an encoded method", list().set("mcp-method", encoded), (400, -32020)),
         ("two methods", list().with("mcp-method", "tools/list"), (400, -32020)),
         ("no name header", call().without("mcp-name"), (400, -32020)),
         ("another name", call().set("mcp-name", "u"), (400, -32020)),
         ("a name in another case", call().set("mcp-name", "T"), (400, -32020)),
         ("a name in bad Base64", call().set("mcp-name", "=?base64?dA?="), (400, -32020)),
         ("two names", call().with("mcp-name", "t"), (400, -32020)),
-        ("an unknown method", Ask::modern("tools/frobnicate", json!({})), (404, -32601)),
-        ("a removed method", Ask::modern("ping", json!({})), (404, -32601)),
-        ("a method that is not advertised", Ask::modern("prompts/list", json!({})), (404, -32601)),
-        ("an unknown tool", Ask::modern("tools/call", json!({ "name": "nope" })), (200, -32602)),
-        (
-            "a cursor of somewhere else",
-            Ask::modern("tools/list", json!({ "cursor": "x" })),
-            (200, -32602),
-        ),
-        ("an empty cursor", Ask::modern("tools/list", json!({ "cursor": "" })), (200, -32602)),
-        (
-            "a cursor that is no string",
-            Ask::modern("tools/list", json!({ "cursor": 5 })),
-            (200, -32602),
-        ),
-        (
-            "a call without a name",
-            Ask::modern("tools/call", json!({ "arguments": {} })),
-            (400, -32602),
-        ),
-        (
-            "arguments that are no object",
-            Ask::modern("tools/call", json!({ "name": "t", "arguments": 5 })),
-            (200, -32602),
-        ),
-        (
-            "an argument without its header",
-            Ask::modern("tools/call", json!({ "name": "t", "arguments": { "region": "eu" } })),
-            (400, -32020),
-        ),
+        ("an argument without its header", Ask::modern("tools/call", region), (400, -32020)),
         ("a header without its argument", call().with("mcp-param-region", "eu"), (400, -32020)),
         ("no media types", list().without("accept"), (406, -32600)),
         ("one media type", list().set("accept", "application/json"), (406, -32600)),
@@ -143,8 +104,30 @@ async fn incomplete_or_contradictory_requests_are_told_what_is_wrong() {
         ("a form", list().set("content-type", "application/x-www-form-urlencoded"), (415, -32600)),
         ("a foreign page", list().with("origin", "https://evil.example"), (403, -32600)),
         ("a foreign host", list().set("host", "evil.example"), (403, -32600)),
-    ];
-    for (what, ask, expected) in rows {
+    ]
+}
+
+/// Methods and their parameters.
+fn param_rows() -> Vec<Row> {
+    let list = |cursor: Value| Ask::modern("tools/list", json!({ "cursor": cursor }));
+    let call = |params: Value| Ask::modern("tools/call", params);
+    vec![
+        ("an unknown method", Ask::modern("tools/frobnicate", json!({})), (404, -32601)),
+        ("a removed method", Ask::modern("ping", json!({})), (404, -32601)),
+        ("one that is not advertised", Ask::modern("prompts/list", json!({})), (404, -32601)),
+        ("an unknown tool", call(json!({ "name": "nope" })), (200, -32602)),
+        ("a call without a name", call(json!({ "arguments": {} })), (400, -32602)),
+        ("no object", call(json!({ "name": "t", "arguments": 5 })), (200, -32602)),
+        ("a cursor of somewhere else", list(json!("x")), (200, -32602)),
+        ("an empty cursor", list(json!("")), (200, -32602)),
+        ("a cursor that is no string", list(json!(5)), (200, -32602)),
+    ]
+}
+
+#[tokio::test]
+async fn incomplete_or_contradictory_requests_are_told_what_is_wrong() {
+    let bench = bench().await;
+    for (what, ask, expected) in [version_rows(), header_rows(), param_rows()].concat() {
         let got = bench.got(ask.build()).await;
         assert_eq!(got.error(), expected, "{what}: {got:?}");
         assert_eq!(got.headers["content-type"], "application/json", "{what}");

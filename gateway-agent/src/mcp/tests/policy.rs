@@ -18,13 +18,13 @@ fn entities() -> Vec<Registered> {
 }
 
 fn setup(unknown: Access, undeclared: Access) -> Setup {
-    let mut setup = Setup::default();
-    setup.policy = RuntimeValidation {
+    let strict = Setup::default();
+    let policy = RuntimeValidation {
         unknown_caller: unknown,
         undeclared_dependency: undeclared,
-        ..setup.policy
+        ..strict.policy
     };
-    setup
+    Setup { policy, ..strict }
 }
 
 #[tokio::test]

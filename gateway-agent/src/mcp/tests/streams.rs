@@ -63,7 +63,7 @@ impl Stream {
     }
 }
 
-fn listen(filter: Value) -> Ask {
+fn listen(filter: &Value) -> Ask {
     Ask::modern("subscriptions/listen", json!({ "notifications": filter })).by("a")
 }
 
@@ -82,7 +82,7 @@ fn changed(message: &Value) -> bool {
 async fn a_subscription_is_acknowledged_told_of_changes_and_ended_with_a_result() {
     let bench = Bench::strict(entities("1")).await;
     let filter = json!({ "toolsListChanged": true, "promptsListChanged": true });
-    let mut stream = Stream::open(&bench, listen(filter)).await;
+    let mut stream = Stream::open(&bench, listen(&filter)).await;
     let meta = json!({ "io.modelcontextprotocol/subscriptionId": 7 });
     let acknowledged = stream.soon().await.unwrap();
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
@@ -110,12 +110,12 @@ async fn a_subscription_is_acknowledged_told_of_changes_and_ended_with_a_result(
 #[tokio::test]
 async fn only_what_was_asked_for_is_sent() {
     let bench = Bench::strict(entities("1")).await;
-    let mut stream = Stream::open(&bench, listen(json!({ "resourcesListChanged": true }))).await;
+    let mut stream = Stream::open(&bench, listen(&json!({ "resourcesListChanged": true }))).await;
     assert_eq!(stream.soon().await.unwrap()["params"]["notifications"], json!({}));
     bench.publish(2, entities("2"));
     assert!(stream.is_silent().await);
     for bad in [json!(5), json!({ "toolsListChanged": 1 })] {
-        assert_eq!(bench.got(listen(bad).build()).await.error(), (400, -32602));
+        assert_eq!(bench.got(listen(&bad).build()).await.error(), (400, -32602));
     }
     let missing = bench.modern("a", "subscriptions/listen", json!({})).await;
     assert_eq!(missing.error(), (400, -32602));
@@ -124,7 +124,7 @@ async fn only_what_was_asked_for_is_sent() {
 #[tokio::test]
 async fn an_agent_that_is_registered_later_is_told() {
     let bench = Bench::strict(vec![]).await;
-    let mut stream = Stream::open(&bench, listen(json!({ "toolsListChanged": true }))).await;
+    let mut stream = Stream::open(&bench, listen(&json!({ "toolsListChanged": true }))).await;
     stream.soon().await.unwrap();
     bench.publish(2, entities("1"));
     assert!(changed(&stream.soon().await.unwrap()));
@@ -188,9 +188,9 @@ async fn streams_are_refused_where_they_cannot_be() {
     let filter = || json!({ "toolsListChanged": true });
     let mut open = Vec::new();
     for _ in 0..4 {
-        open.push(Stream::open(&bench, listen(filter())).await);
+        open.push(Stream::open(&bench, listen(&filter())).await);
     }
-    assert_eq!(bench.got(listen(filter()).build()).await.error(), (503, -32603));
+    assert_eq!(bench.got(listen(&filter()).build()).await.error(), (503, -32603));
     open.pop();
-    Stream::open(&bench, listen(filter())).await;
+    Stream::open(&bench, listen(&filter())).await;
 }

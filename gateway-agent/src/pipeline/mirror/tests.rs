@@ -51,6 +51,9 @@ fn a_header_is_there_exactly_once() {
     assert_eq!(check(twice), Err(Mismatch::Repeated { header: NAME }));
 }
 
+/// Header values, arguments, and what comes of them.
+type Case = (&'static [&'static [u8]], Value, Result<(), Mismatch>);
+
 #[test]
 fn annotated_arguments_must_be_mirrored() {
     let header = HeaderName::from_static("mcp-param-p");
@@ -58,12 +61,12 @@ fn annotated_arguments_must_be_mirrored() {
     let check = |sent: &[&[u8]], argument: Value| {
         let pairs: Vec<_> = sent.iter().map(|value| ("mcp-param-p", *value)).collect();
         let arguments = json!({ "deep": argument, "p": "elsewhere" });
-        check_params(&headers(&pairs), &[param.clone()], arguments.as_object().unwrap())
+        check_params(&headers(&pairs), std::slice::from_ref(&param), arguments.as_object().unwrap())
     };
     let header = || header.clone();
     let ok = Ok(());
     let different = Err(Mismatch::Different { header: header() });
-    let cases: [(&[&[u8]], Value, Result<(), Mismatch>); 20] = [
+    let cases: [Case; 20] = [
         (&[b"eu"], json!({ "p": "eu" }), ok.clone()),
         (&[b"=?base64?ZXU=?="], json!({ "p": "eu" }), ok.clone()),
         (&[b"42"], json!({ "p": 42 }), ok.clone()),
