@@ -8,8 +8,6 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use registry_core::Digest;
-
 use super::{Feed, content::Rejected, intake::Intake};
 
 /// How often the file is looked at.
@@ -33,28 +31,21 @@ impl Stamp {
     }
 }
 
-/// What is known of the file.
-#[derive(Debug, Default)]
-struct Seen {
-    stamp: Option<Stamp>,
-    digest: Option<Digest>,
-}
-
 /// Follows the file until it is stopped; fails if the first content is refused and nothing else is
 /// there to serve.
 pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), Rejected> {
-    let (mut seen, mut intake) = (Seen::default(), Intake::new(feed.clone()));
+    let (mut seen, mut intake) = (None, Intake::new(feed.clone()));
     loop {
         match look(path, seen).await {
-            Ok((now, content)) => {
-                seen = now;
+            Ok((stamp, content)) => {
+                seen = Some(stamp);
                 match content {
                     Some(bytes) => intake.content(bytes).await?,
                     None => intake.unchanged(),
                 }
             }
             Err(e) => {
-                seen = Seen::default();
+                seen = None;
                 feed.status.down(&format!("{}: {e}", path.display()));
             }
         }
@@ -64,23 +55,20 @@ pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), Rejected> {
     }
 }
 
-/// Looks at the file, and reads it where it may have changed: its content, if it did.
-async fn look(path: &Path, seen: Seen) -> io::Result<(Seen, Option<Vec<u8>>)> {
+/// Looks at the file, and reads it where it may have changed.
+async fn look(path: &Path, seen: Option<Stamp>) -> io::Result<(Stamp, Option<Vec<u8>>)> {
     let path = path.to_owned();
     let looking = tokio::task::spawn_blocking(move || {
         let metadata = std::fs::metadata(&path)?;
         let stamp = Stamp { modified: metadata.modified().ok(), bytes: metadata.len() };
-        if seen.stamp == Some(stamp) && stamp.is_settled() {
-            return Ok((seen, None));
+        if seen == Some(stamp) && stamp.is_settled() {
+            return Ok((stamp, None));
         }
         if stamp.bytes > FILE_BYTES {
             let message = format!("it has {} bytes, {FILE_BYTES} are allowed", stamp.bytes);
             return Err(io::Error::other(message));
         }
-        let bytes = std::fs::read(&path)?;
-        let digest = Some(Digest::of(&bytes));
-        let is_new = seen.digest != digest;
-        Ok((Seen { stamp: Some(stamp), digest }, is_new.then_some(bytes)))
+        Ok((stamp, Some(std::fs::read(&path)?)))
     });
     looking.await.unwrap_or_else(|e| Err(io::Error::other(e)))
 }

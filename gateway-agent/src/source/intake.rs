@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: polling.
 
+use registry_core::Digest;
+
 use super::{
     Feed,
     content::{self, Rejected},
@@ -11,12 +13,13 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Intake {
     feed: Feed,
+    last: Option<Digest>,
     refused: Option<String>,
 }
 
 impl Intake {
     pub(super) fn new(feed: Feed) -> Self {
-        Self { feed, refused: None }
+        Self { feed, last: None, refused: None }
     }
 
     /// The source says the same as before.
@@ -27,19 +30,22 @@ impl Intake {
         }
     }
 
-    /// The source says something new. Fails if it is refused and nothing else is there to serve.
+    /// The source says something. Fails if it is refused and nothing else is there to serve.
     pub(super) async fn content(&mut self, bytes: Vec<u8>) -> Result<(), Rejected> {
-        let (cache, modes) = (self.feed.cache.clone(), self.feed.startup);
-        let taking = tokio::task::spawn_blocking(move || content::take(&cache, &bytes, modes));
-        let Ok(taken) = taking.await else {
-            self.refused = Some("reading it failed unexpectedly".to_owned());
-            self.unchanged();
-            return Ok(());
-        };
+        let (cache, modes, last) = (self.feed.cache.clone(), self.feed.startup, self.last);
+        let taking = tokio::task::spawn_blocking(move || {
+            let digest = Digest::of(&bytes);
+            let is_new = last != Some(digest);
+            (digest, is_new.then(|| content::take(&cache, &bytes, modes)))
+        });
+        // It only fails where the runtime ends, or where it broke and said so.
+        let Ok((digest, taken)) = taking.await else { return Ok(()) };
+        self.last = Some(digest);
         match taken {
-            Ok(()) => self.refused = None,
-            Err(e) if !self.feed.cache.has_catalog() => return Err(e),
-            Err(e) => self.refused = Some(e.to_string()),
+            None => {}
+            Some(Ok(())) => self.refused = None,
+            Some(Err(e)) if !self.feed.cache.has_catalog() => return Err(e),
+            Some(Err(e)) => self.refused = Some(e.to_string()),
         }
         self.unchanged();
         Ok(())

@@ -1,5 +1,6 @@
 //! The gateway's following side, from the outside: the Sync client against a scripted server, the
-//! copy on disk against torn and edited files, the other sources against files and HTTP.
+//! copy on disk against torn and edited files, the other sources against files and HTTP, and the
+//! running gateway with its health.
 //!
 //! Deliberately absent: the real registry; the acceptance tests have it.
 
@@ -11,5 +12,6 @@ mod history;
 mod journal;
 mod refusal;
 mod script;
+mod serve;
 mod sync;
 mod web;

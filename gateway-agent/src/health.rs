@@ -1,0 +1,151 @@
+//! `/livez`, `/readyz` and `/metrics`.
+//!
+//! Who may call tools may read these, so they tell states and numbers, and leave reasons to the
+//! log. Deliberately absent: judging the targets; a gateway is ready when it has a catalog.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse,
+    routing::get,
+};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use serde::Serialize;
+
+use crate::{
+    cache::Cache,
+    source::{SourceState, Status},
+    upstream::{TargetState, Upstreams},
+};
+
+/// What the endpoints look at.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// The current catalog.
+    pub cache: Cache,
+    /// How its source is doing.
+    pub status: Status,
+    /// The targets.
+    pub upstreams: Arc<Upstreams>,
+    /// What was counted.
+    pub metrics: PrometheusHandle,
+}
+
+/// Starts counting; a process has one set of metrics, however many gateways run in it.
+pub fn install_metrics() -> PrometheusHandle {
+    static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+    let install = || {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        // It fails where another program has installed its own; then ours stays empty.
+        let _ = metrics::set_global_recorder(recorder);
+        describe_metrics();
+        handle
+    };
+    HANDLE.get_or_init(install).clone()
+}
+
+fn describe_metrics() {
+    use metrics::{describe_counter, describe_gauge};
+    describe_gauge!("gateway_catalog_revision", "Revision of the catalog that is served");
+    describe_gauge!("gateway_catalog_persisted_revision", "Revision of the copy on disk");
+    describe_gauge!("gateway_catalog_entities", "Entities in the catalog that is served");
+    describe_gauge!(
+        "gateway_catalog_age_seconds",
+        "Seconds since the catalog was known to be the registry's latest"
+    );
+    describe_gauge!("gateway_source_state", "1 for the state in which the source is");
+    describe_counter!("gateway_sync_reconnects_total", "Streams opened after the first");
+    describe_counter!("gateway_sync_nacks_total", "Messages of the registry that were refused");
+    describe_counter!("gateway_cache_write_failures_total", "Writes of the cache that failed");
+}
+
+/// The routes.
+pub fn router(health: Health) -> Router {
+    Router::new()
+        .route("/livez", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(health)
+}
+
+/// The answer of `/readyz`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Readiness {
+    ready: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    registry: String,
+    revision: u64,
+    persisted_revision: u64,
+    entities: usize,
+    age_seconds: Option<f64>,
+    source: &'static str,
+    targets: Vec<TargetReadiness>,
+}
+
+#[derive(Debug, Serialize)]
+struct TargetReadiness {
+    server: String,
+    version: String,
+    state: &'static str,
+}
+
+async fn readyz(State(health): State<Health>) -> (StatusCode, Json<Readiness>) {
+    let catalog = health.cache.current();
+    let ready = health.cache.has_catalog();
+    let readiness = Readiness {
+        ready,
+        reason: (!ready).then_some("no catalog yet"),
+        registry: catalog.registry().to_string(),
+        revision: catalog.revision().0,
+        persisted_revision: health.cache.persisted().borrow().0,
+        entities: catalog.len(),
+        age_seconds: health.cache.age().map(|age| age.as_secs_f64()),
+        source: health.status.report().state.as_str(),
+        targets: targets(&health.upstreams),
+    };
+    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(readiness))
+}
+
+fn targets(upstreams: &Upstreams) -> Vec<TargetReadiness> {
+    let readiness = |target: crate::upstream::TargetHealth| TargetReadiness {
+        server: target.server.name.to_string(),
+        version: target.server.version.to_string(),
+        state: match target.state {
+            TargetState::Connecting => "connecting",
+            TargetState::Up { .. } => "up",
+            TargetState::Down { .. } => "down",
+        },
+    };
+    upstreams.health().into_iter().map(readiness).collect()
+}
+
+async fn metrics(State(health): State<Health>) -> impl IntoResponse {
+    set_gauges(&health);
+    health.metrics.run_upkeep();
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], health.metrics.render())
+}
+
+/// What is a state rather than an event is read when somebody asks.
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
+fn set_gauges(health: &Health) {
+    let catalog = health.cache.current();
+    let persisted = health.cache.persisted().borrow().0;
+    metrics::gauge!("gateway_catalog_revision").set(catalog.revision().0 as f64);
+    metrics::gauge!("gateway_catalog_persisted_revision").set(persisted as f64);
+    metrics::gauge!("gateway_catalog_entities").set(catalog.len() as f64);
+    if let Some(age) = health.cache.age() {
+        metrics::gauge!("gateway_catalog_age_seconds").set(age.as_secs_f64());
+    }
+    let present = health.status.report().state;
+    for state in SourceState::ALL {
+        let value = if state == present { 1.0 } else { 0.0 };
+        metrics::gauge!("gateway_source_state", "state" => state.as_str()).set(value);
+    }
+}

@@ -1,0 +1,154 @@
+//! Wiring: from a configuration and a socket to a gateway that serves, until it is told to stop.
+//!
+//! The order matters: the copy on disk is loaded, calls are served at once, and only then does the
+//! gateway connect and catch up. Deliberately absent: process concerns (flags, logging, signals).
+
+mod body;
+mod connections;
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use axum::Router;
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cache::{Cache, CacheError, Writer},
+    config::{Config, Source},
+    health::{self, Health},
+    mcp,
+    pipeline::Gateway,
+    source::{self, Feed, Rejected, Status},
+    upstream::Upstreams,
+};
+
+/// How long calls may take to finish after the signal to stop.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// Why the gateway does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The copy on disk cannot be kept.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// There is nothing to serve, and the source's catalog is refused.
+    #[error("the registry file is refused, and there is no cache to serve instead: {0}")]
+    Rejected(#[from] Rejected),
+    /// The socket.
+    #[error("cannot tell where the gateway listens: {0}")]
+    Socket(#[from] std::io::Error),
+}
+
+/// Serves until `shutdown` completes, then finishes what has begun.
+pub async fn run(
+    listener: TcpListener,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let metrics = health::install_metrics();
+    let upstreams = Upstreams::start(&config.targets, config.limits);
+    let (cache, writer) = Cache::open(&config.registry.cache, config.registry.startup)?;
+    let gateway = Arc::new(Gateway::new(&config, cache.subscribe(), upstreams.clone()));
+    let status = Status::new(&name_of(&config.registry.source));
+    let health = Health {
+        cache: cache.clone(),
+        status: status.clone(),
+        upstreams: upstreams.clone(),
+        metrics,
+    };
+    let router = mcp::router(gateway.clone()).merge(health::router(health));
+    let mut running = Running::start(listener, router, (cache, writer))?;
+    let mut following = running.follow(config, status);
+    let outcome = tokio::select! {
+        () = shutdown => Ok(()),
+        ended = &mut following => rejected(ended),
+    };
+    tracing::info!("stopping: calls that have begun may finish");
+    gateway.close_streams();
+    running.stop().await;
+    upstreams.shutdown().await;
+    outcome
+}
+
+/// How the source's task ended before it was told to.
+fn rejected(ended: Result<Result<(), Rejected>, tokio::task::JoinError>) -> Result<(), Error> {
+    match ended {
+        Ok(outcome) => Ok(outcome?),
+        Err(e) => std::panic::resume_unwind(e.into_panic()),
+    }
+}
+
+/// The tasks of a gateway that serves.
+struct Running {
+    cache: Cache,
+    serving: JoinHandle<()>,
+    writing: JoinHandle<()>,
+    stop: CancellationToken,
+    stop_writing: CancellationToken,
+}
+
+impl Running {
+    /// Begins to serve, and says so.
+    fn start(
+        listener: TcpListener,
+        router: Router,
+        (cache, writer): (Cache, Writer),
+    ) -> std::io::Result<Self> {
+        let address = listener.local_addr()?;
+        let (stop, stop_writing) = (CancellationToken::new(), CancellationToken::new());
+        let serving = connections::serve(listener, router, stop.clone(), DRAIN);
+        let (serving, writing) =
+            (tokio::spawn(serving), tokio::spawn(writer.run(stop_writing.clone())));
+        let origin = if cache.has_catalog() {
+            format!("revision {} from cache", cache.current().revision())
+        } else {
+            "none".to_owned()
+        };
+        announce(&format!("gateway-agent listening on http://{address} (catalog {origin})"));
+        Ok(Self { cache, serving, writing, stop, stop_writing })
+    }
+
+    /// Begins to follow the source.
+    fn follow(&self, config: Config, status: Status) -> JoinHandle<Result<(), Rejected>> {
+        let feed = Feed {
+            cache: self.cache.clone(),
+            status,
+            startup: config.registry.startup,
+            stop: self.stop.clone(),
+        };
+        tokio::spawn(async move { source::follow(&config, feed).await })
+    }
+
+    /// Stops following and accepting, lets calls finish, and writes what the disk lacks.
+    async fn stop(&mut self) {
+        self.stop.cancel();
+        // A task that broke has said so; the others are to end all the same.
+        let _ = (&mut self.serving).await;
+        self.stop_writing.cancel();
+        let _ = (&mut self.writing).await;
+    }
+}
+
+/// One line on standard output, for people and for scripts that wait for it.
+fn announce(line: &str) {
+    use std::io::Write as _;
+    // Nobody may be reading; that is no reason not to serve.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn name_of(source: &Source) -> String {
+    match source {
+        Source::Grpc(address) => address.replacen("http://", "grpc://", 1),
+        Source::Http(url) => without_credentials(url),
+        Source::File(path) => format!("file://{}", path.display()),
+    }
+}
+
+/// The URL without `user:password@` and without its query.
+fn without_credentials(url: &str) -> String {
+    let url = url.split('?').next().unwrap_or(url);
+    match url.split_once("://").zip(url.rsplit_once('@')) {
+        Some(((scheme, _), (_, rest))) => format!("{scheme}://{rest}"),
+        None => url.to_owned(),
+    }
+}

@@ -1,0 +1,98 @@
+//! Connections: HTTP/1 with keep-alive, bounded in number, in the size and the time of what a
+//! client sends, and drained at the end.
+//!
+//! Deliberately absent: TLS and HTTP/2.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Router, extract::ConnectInfo};
+use hyper::{Request, body::Incoming, server::conn::http1};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::{GracefulShutdown, Watcher},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use super::body::Timely;
+
+/// Most connections at once; more wait in the kernel's queue.
+const CONNECTIONS: usize = 10_000;
+/// How long the head of a request may take, and so how long an idle connection is kept.
+const HEAD: Duration = Duration::from_secs(30);
+/// Largest head of a request, in bytes.
+const HEAD_BYTES: usize = 64 * 1024;
+/// How long to wait when no connection can be accepted (no file descriptors, say).
+const BREATHER: Duration = Duration::from_millis(100);
+
+/// Serves until it is stopped; then lets calls that have begun finish, but not for ever.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    stop: CancellationToken,
+    drain: Duration,
+) {
+    let graceful = GracefulShutdown::new();
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &room) => accepted,
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, peer, place)) => {
+                let connection = Connection { router: router.clone(), peer, _place: place };
+                tokio::spawn(connection.run(stream, graceful.watcher()));
+            }
+            Err(e) => {
+                tracing::warn!("a connection could not be accepted: {e}");
+                sleep(BREATHER).await;
+            }
+        }
+    }
+    drop(listener);
+    if timeout(drain, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some calls did not finish within {} s and are cut off", drain.as_secs());
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, place))
+}
+
+/// One connection and its place among those allowed.
+struct Connection {
+    router: Router,
+    peer: SocketAddr,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream, watcher: Watcher) {
+        // Without it answers wait for acknowledgements; where it fails they do.
+        let _ = stream.set_nodelay(true);
+        let peer = self.peer;
+        let service = self.router.map_request(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            request.map(Timely::new)
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_header_size(HEAD_BYTES);
+        let connection =
+            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        if let Err(e) = watcher.watch(connection).await {
+            tracing::debug!(%peer, "a connection broke: {e}");
+        }
+    }
+}
