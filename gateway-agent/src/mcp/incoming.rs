@@ -55,17 +55,16 @@ impl<'a> Incoming<'a> {
     }
 
     /// Which era's rules apply. Any sign of the modern era makes a request modern, so that one that
-    /// is incomplete is told what it lacks; `initialize` exists in the older one only.
+    /// is incomplete is told what it lacks. `initialize` belongs to the older era unless its own
+    /// metadata says otherwise; then it is an unknown method.
     pub(super) fn era(&self) -> Era {
-        if self.method == "initialize" {
-            return Era::Legacy;
-        }
+        let named = self.meta_text(META_VERSION);
         let version = mirror::single(self.headers(), &era::VERSION_HEADER);
-        let names_modern = match (version, self.meta_text(META_VERSION)) {
-            (Ok(None), None) => false,
-            (Ok(Some(header)), None) => !LEGACY.contains(&header),
-            (Ok(_), Some(version)) => !LEGACY.contains(&&*version),
-            (Err(_), _) => true,
+        let names_modern = match (version, named) {
+            (_, Some(version)) => !LEGACY.contains(&&*version),
+            (_, None) if self.method == "initialize" => return Era::Legacy,
+            (Ok(version), None) => version.is_some_and(|version| !LEGACY.contains(&version)),
+            (Err(_), None) => true,
         };
         let is_modern = names_modern
             || self.meta.find(META_CAPABILITIES).is_some()

@@ -114,6 +114,7 @@ fn param_rows() -> Vec<Row> {
     vec![
         ("an unknown method", Ask::modern("tools/frobnicate", json!({})), (404, -32601)),
         ("a removed method", Ask::modern("ping", json!({})), (404, -32601)),
+        ("the other era's handshake", Ask::modern("initialize", json!({})), (404, -32601)),
         ("one that is not advertised", Ask::modern("prompts/list", json!({})), (404, -32601)),
         ("an unknown tool", call(json!({ "name": "nope" })), (200, -32602)),
         ("a call without a name", call(json!({ "arguments": {} })), (400, -32602)),
