@@ -6,6 +6,7 @@
 mod deadline;
 mod history;
 mod invalid;
+mod refusal;
 mod registry;
 mod status;
 mod sync;
@@ -60,8 +61,8 @@ pub async fn router(
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
-    let router = routes.into_axum_router().reset_fallback();
-    Ok((deadline::layer(router, config.request_timeout), health_of))
+    let services = routes.into_axum_router().reset_fallback();
+    Ok((deadline::layer(services, config.request_timeout), health_of))
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {

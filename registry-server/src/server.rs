@@ -126,14 +126,16 @@ impl Server {
         };
         let limit = Instant::now() + self.config.drain_timeout;
         let (drained, ()) = tokio::join!(timeout_at(limit, serving), notice);
-        match drained {
-            Ok(served) => served?,
-            Err(_) => tracing::warn!("some connections did not end in time and are cut"),
+        if let Ok(served) = drained {
+            served?;
+        } else {
+            tracing::warn!("some connections did not end in time and are cut");
         }
         self.app.registrar.close();
         if timeout_at(limit.max(Instant::now() + LAST_WRITES), self.writer).await.is_err() {
             tracing::error!("the last writes did not end in time; their callers were not answered");
         }
+        self.app.store.close().await;
         Ok(())
     }
 

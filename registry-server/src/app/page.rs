@@ -4,6 +4,8 @@
 //! token with other filters is refused and not silently wrong. It holds no secret and grants
 //! nothing. Deliberately absent: what a cursor means; each list reads its own.
 
+use std::fmt::Write as _;
+
 use registry_core::Digest;
 
 const DEFAULT_SIZE: usize = 100;
@@ -38,7 +40,12 @@ pub fn size(wanted: u32) -> Result<usize, InvalidPage> {
 pub fn token(query: &str, cursor: &str) -> String {
     let mut bytes = fingerprint(query).to_vec();
     bytes.extend_from_slice(cursor.as_bytes());
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut token = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing into a string cannot fail.
+        let _ = write!(token, "{byte:02x}");
+    }
+    token
 }
 
 /// Reads the cursor out of a token; the empty token has none.

@@ -28,8 +28,8 @@ mod tests {
     fn reads_the_four_units_and_nothing_else() {
         assert_eq!(parse_duration("250ms").unwrap(), Duration::from_millis(250));
         assert_eq!(parse_duration("10s").unwrap(), Duration::from_secs(10));
-        assert_eq!(parse_duration("5m").unwrap(), Duration::from_secs(300));
-        assert_eq!(parse_duration("2h").unwrap(), Duration::from_secs(7200));
+        assert_eq!(parse_duration("5m").unwrap(), Duration::from_mins(5));
+        assert_eq!(parse_duration("2h").unwrap(), Duration::from_hours(2));
         for bad in ["", "10", "s", "1.5s", "-1s", "10 s", "99999999999999999999h", "1d"] {
             assert!(parse_duration(bad).unwrap_err().contains(&format!("`{bad}`")));
         }

@@ -61,6 +61,10 @@ pub struct RegistrarConfig {
     #[arg(long, env = "REGISTRY_DATABASE_TIMEOUT", default_value = "10s", value_parser = parse_duration)]
     pub database_timeout: Duration,
 
+    /// How long a write whose connection was lost is looked for before its outcome is unknown.
+    #[arg(long, env = "REGISTRY_LOST_WRITE_PATIENCE", default_value = "6s", value_parser = parse_duration)]
+    pub lost_write_patience: Duration,
+
     /// How often to look for other servers' commits when no notification comes.
     #[arg(long, env = "REGISTRY_POLL_INTERVAL", default_value = "3s", value_parser = parse_duration)]
     pub poll_interval: Duration,

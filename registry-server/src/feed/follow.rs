@@ -3,7 +3,7 @@
 //! Deliberately absent: queues. The only state is the position; what comes next is looked up when
 //! the follower has taken what came before.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use registry_core::{ChainHash, Revision, SealedCommit};
 use registry_proto::convert::Position;
@@ -17,6 +17,8 @@ use crate::{jitter, metrics};
 
 /// How many commits are read from the log at once.
 const PAGE: usize = 64;
+/// How long the log may take before a snapshot from memory is sent instead.
+const LOG_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Following {
     feed: Arc<Feed>,
@@ -88,8 +90,11 @@ impl Following {
         let page = if gap > self.feed.config.snapshot_gap {
             Vec::new()
         } else {
-            let _turn = self.feed.log_readers.acquire().await;
-            self.feed.store.commits_after(place, PAGE).await.unwrap_or_default()
+            let reading = async {
+                let _turn = self.feed.log_readers.acquire().await;
+                self.feed.store.commits_after(place, PAGE).await
+            };
+            timeout(LOG_PATIENCE, reading).await.map_or(Vec::new(), Result::unwrap_or_default)
         };
         if page.is_empty() {
             self.place = None;

@@ -14,12 +14,16 @@ use super::{
 };
 use crate::config::FeedConfig;
 
+/// How far a shared snapshot may be behind before a new one is taken.
+const FRESH: u64 = 1_000;
+
 /// Where the writer publishes, and readers and followers look.
 pub struct Hub {
     catalog: ArcSwap<Catalog>,
     recent: RwLock<Recent>,
     head: watch::Sender<Revision>,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
+    snapshot_gap: u64,
 }
 
 impl Hub {
@@ -33,6 +37,7 @@ impl Hub {
             recent: RwLock::new(recent),
             head,
             snapshot: Mutex::new(None),
+            snapshot_gap: config.snapshot_gap,
         }
     }
 
@@ -46,7 +51,9 @@ impl Hub {
         let head = catalog.revision();
         {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-            commits.into_iter().for_each(|commit| recent.push(Arc::new(commit)));
+            for commit in commits {
+                recent.push(Arc::new(commit));
+            }
         }
         self.catalog.store(Arc::new(catalog));
         self.head.send_replace(head);
@@ -70,8 +77,9 @@ impl Hub {
     /// A snapshot that the recent commits continue. Followers that come at the same time share it.
     pub(super) async fn snapshot(&self) -> Arc<Snapshot> {
         let mut cached = self.snapshot.lock().await;
+        let head = self.catalog().revision();
         if let Some(snapshot) = &*cached
-            && snapshot.is_fresh(self.catalog().revision())
+            && head.0.saturating_sub(snapshot.revision().0) <= self.snapshot_gap.min(FRESH)
             && !matches!(self.after(snapshot.revision()), Next::Older)
         {
             return snapshot.clone();

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use registry_core::{Catalog, Digest, Key, Record, Revision};
 use registry_proto::convert::Position;
 
-/// How far a shared snapshot may be behind before a new one is taken.
-const FRESH: u64 = 1_000;
 const CHUNK_ENTITIES: usize = 512;
 const CHUNK_BYTES: usize = 256 * 1024;
 
@@ -28,10 +26,6 @@ impl Snapshot {
             Err(_) => catalog.digest(),
         };
         Self { catalog, digest }
-    }
-
-    pub(super) fn is_fresh(&self, head: Revision) -> bool {
-        head.0.saturating_sub(self.revision().0) <= FRESH
     }
 
     pub(super) fn revision(&self) -> Revision {

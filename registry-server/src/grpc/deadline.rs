@@ -1,6 +1,6 @@
-//! Deadlines: the caller's `grpc-timeout`, never longer than ours, answered as DEADLINE_EXCEEDED.
+//! Deadlines: the caller's `grpc-timeout`, never longer than ours, answered as `DEADLINE_EXCEEDED`.
 //!
-//! Tonic enforces the header too, but answers CANCELLED; this layer is a moment faster. It also
+//! Tonic enforces the header too, but answers `CANCELLED`; this layer is a moment faster. It also
 //! measures requests, because it sees all of them. Work that has begun is not undone: a write goes
 //! on and can be asked for with its request id. Deliberately absent: limits on streams, except
 //! those of their callers.
@@ -71,8 +71,8 @@ fn read(headers: &HeaderMap) -> Option<Duration> {
     }
     let number: u64 = digits.parse().ok()?;
     match unit {
-        "H" => Some(Duration::from_secs(number * 3600)),
-        "M" => Some(Duration::from_secs(number * 60)),
+        "H" => Some(Duration::from_hours(number)),
+        "M" => Some(Duration::from_mins(number)),
         "S" => Some(Duration::from_secs(number)),
         "m" => Some(Duration::from_millis(number)),
         "u" => Some(Duration::from_micros(number)),
@@ -92,7 +92,7 @@ mod tests {
         };
         assert_eq!(read("300m"), Some(Duration::from_millis(300)));
         assert_eq!(read("2S"), Some(Duration::from_secs(2)));
-        assert_eq!(read("99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
+        assert_eq!(read("99999999H"), Some(Duration::from_hours(99_999_999)));
         for bad in ["", "S", "1", "1s", "-1S", "123456789S", "1.5S"] {
             assert_eq!(read(bad), None, "{bad}");
         }

@@ -5,91 +5,44 @@
 //! (addresses and paths of the database) goes to the log instead. Deliberately absent: any
 //! decision about what is an error.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use prost::Message as _;
-use prost_types::Any;
 use registry_core::Diagnostic;
 use registry_proto::convert::validation_failure;
 use tonic::{Code, Status};
-use tonic_types::pb;
 
-use super::invalid::InvalidRequest;
+use super::{invalid::InvalidRequest, refusal::Refusal};
 use crate::{
     app::{history, page::InvalidPage},
-    feed, metrics, registrar, store,
+    feed, registrar, store,
 };
 
-/// A status in the making.
-struct Refusal {
-    code: Code,
-    reason: &'static str,
-    message: String,
-    metadata: Vec<(&'static str, String)>,
-    details: Vec<Any>,
-}
+/// Room for findings in a status, in bytes: details travel as a header, base64-encoded, and common
+/// peers take 8 KiB of headers.
+const FINDINGS_BYTES: usize = 5 * 1024;
 
-impl Refusal {
-    fn new(code: Code, reason: &'static str, message: impl ToString) -> Self {
-        let message = message.to_string();
-        Self { code, reason, message, metadata: Vec::new(), details: Vec::new() }
-    }
-
-    fn with(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.metadata.push((name, value.to_string()));
-        self
-    }
-
-    /// The same call may be made again after this time.
-    fn retry_after(mut self, delay: Duration) -> Self {
-        let delay = prost_types::Duration::try_from(delay).unwrap_or_default();
-        let retry = pb::RetryInfo { retry_delay: Some(delay) };
-        self.details.push(any("google.rpc.RetryInfo", &retry));
-        self
-    }
-}
-
-impl From<Refusal> for Status {
-    fn from(Refusal { code, reason, message, metadata, details }: Refusal) -> Self {
-        metrics::failed(reason);
-        let metadata = metadata.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let info = pb::ErrorInfo {
-            reason: reason.to_owned(),
-            domain: "registry".to_owned(),
-            metadata: HashMap::from_iter(metadata),
-        };
-        let mut all = vec![any("google.rpc.ErrorInfo", &info)];
-        all.extend(details);
-        let whole = pb::Status { code: code.into(), message: message.clone(), details: all };
-        Status::with_details(code, message, whole.encode_to_vec().into())
-    }
-}
-
-fn any(name: &str, message: &impl prost::Message) -> Any {
-    Any { type_url: format!("type.googleapis.com/{name}"), value: message.encode_to_vec() }
-}
-
-/// A batch with errors. Findings that would not fit beside the other headers are left out, errors
-/// last; the message says how many there are.
+/// A batch with errors. Findings that do not fit are left out, errors last; a dry run has them all.
 pub(super) fn refused(found: &[Diagnostic]) -> Status {
-    /// Details travel as a header, base64-encoded; common peers take 8 KiB of headers, ours take
-    /// 16 KiB and more.
-    const ROOM: usize = 5 * 1024;
     let errors = found.iter().filter(|found| found.is_error()).count();
     let mut failure = validation_failure(found);
-    let all = failure.diagnostics.len();
     let mut bytes = 0;
     failure.diagnostics.retain(|diagnostic| {
         bytes += diagnostic.encoded_len() + 4;
-        bytes <= ROOM
+        bytes <= FINDINGS_BYTES
     });
-    let message = format!("the batch was refused with {errors} errors; nothing was changed");
-    let mut refusal = Refusal::new(Code::InvalidArgument, "VALIDATION_FAILED", message)
-        .with("errors", errors)
-        .with("diagnostics", all)
-        .with("diagnostics_shown", failure.diagnostics.len());
-    refusal.details.push(any("registry.v1.ValidationFailure", &failure));
-    refusal.into()
+    let shown = failure.diagnostics.len();
+    let all = found.len();
+    let rest = match shown {
+        shown if shown == all => String::new(),
+        _ => format!("; {shown} of {all} findings are shown, a dry run has all"),
+    };
+    let message = format!("the batch was refused with {errors} errors; nothing was changed{rest}");
+    Refusal::new(Code::InvalidArgument, "VALIDATION_FAILED", message)
+        .with("errors", &errors)
+        .with("findings", &all)
+        .detail("registry.v1.ValidationFailure", &failure)
+        .into()
 }
 
 /// The caller's deadline has passed.
@@ -121,7 +74,7 @@ impl From<InvalidRequest> for Status {
             | InvalidRequest::State(_)
             | InvalidRequest::Position(_) => "INVALID_REQUEST",
         };
-        Refusal::new(Code::InvalidArgument, reason, error).into()
+        Refusal::new(Code::InvalidArgument, reason, error.to_string()).into()
     }
 }
 
@@ -131,14 +84,14 @@ impl From<InvalidPage> for Status {
             InvalidPage::Size(_) => "LIMIT_EXCEEDED",
             InvalidPage::Token | InvalidPage::OtherQuery => "PAGE_TOKEN_INVALID",
         };
-        Refusal::new(Code::InvalidArgument, reason, error).into()
+        Refusal::new(Code::InvalidArgument, reason, error.to_string()).into()
     }
 }
 
 impl From<registrar::Error> for Status {
     fn from(error: registrar::Error) -> Self {
         use registrar::Error;
-        let say = |code, reason| Refusal::new(code, reason, &error);
+        let say = |code, reason| Refusal::new(code, reason, error.to_string());
         let refusal = match &error {
             Error::Refused(found) => return refused(found),
             Error::BaseRevision { current, .. } => {
@@ -174,8 +127,8 @@ impl From<history::Error> for Status {
         match error {
             history::Error::Page(error) => error.into(),
             history::Error::NoCommit { head, .. } => {
-                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", &error);
-                refusal.with("current_revision", head).into()
+                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
+                refusal.with("current_revision", &head).into()
             }
             history::Error::Store(error) => store_refusal(&error).into(),
         }
@@ -185,7 +138,7 @@ impl From<history::Error> for Status {
 impl From<feed::Error> for Status {
     fn from(error: feed::Error) -> Self {
         use feed::Error;
-        let say = |code, reason| Refusal::new(code, reason, &error);
+        let say = |code, reason| Refusal::new(code, reason, error.to_string());
         let refusal = match &error {
             Error::OtherRegistry { ours, .. } => {
                 say(Code::FailedPrecondition, "REGISTRY_MISMATCH").with("registry_id", ours)

@@ -78,7 +78,7 @@ fn settle_repeat(waiting: Waiting, found: Result<Option<Applied>, Error>) {
     match found {
         Ok(Some(applied)) => waiting.succeed(|batch| Applied { batch, ..applied }),
         Ok(None) => {
-            waiting.fail(Error::Internal("its request id is both taken and free".to_owned()))
+            waiting.fail(Error::Internal("its request id is both taken and free".to_owned()));
         }
         Err(error) => waiting.fail(error),
     }

@@ -17,8 +17,6 @@ use crate::{
     store::{self, AppendError, Store},
 };
 
-/// How long a lost commit is looked for before its callers hear that nobody knows.
-const PATIENCE: Duration = Duration::from_secs(6);
 const PAUSE: Duration = Duration::from_millis(200);
 const PAGE: usize = 256;
 
@@ -27,6 +25,8 @@ const PAGE: usize = 256;
 pub(super) struct Log {
     pub(super) store: Store,
     pub(super) timeout: Duration,
+    /// How long a lost commit is looked for before its callers hear that nobody knows.
+    pub(super) patience: Duration,
 }
 
 /// What became of commits.
@@ -58,7 +58,7 @@ impl Appended {
 impl Log {
     /// Appends commits after a revision.
     pub(super) async fn append(&self, base: Revision, commits: &[SealedCommit]) -> Appended {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + self.patience;
         let mut lost = false;
         loop {
             let result = self.timed(self.store.append(base, commits)).await;

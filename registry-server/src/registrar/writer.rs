@@ -50,7 +50,8 @@ impl Writer {
         Parts { store, hub, clock, config }: Parts,
         database: watch::Sender<Database>,
     ) -> Result<Self, store::Error> {
-        let log = Log { store, timeout: config.database_timeout };
+        let (timeout, patience) = (config.database_timeout, config.lost_write_patience);
+        let log = Log { store, timeout, patience };
         let head = hub.catalog().revision();
         let last = log.timed(log.store.commit(head)).await?;
         let last_commit_at = last.map_or(Timestamp::default(), |last| last.commit.committed_at);

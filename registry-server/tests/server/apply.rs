@@ -1,13 +1,13 @@
-//! Applying batches: what is stored, what is refused, and what a retry is told.
+//! Applying batches: what is stored, what is refused, and what the caller is told.
 
-use registry_proto::v1::{self, Effect, Kind, LifecycleState};
+use registry_proto::v1::{self, Effect, Kind, LifecycleState, Severity};
 use tonic::Code;
 
 use crate::{
     follower::Follower,
     harness::{
-        TestServer, batch, findings, key, new_schema, reason, register, schema, schema_of, server,
-        set_lifecycle,
+        TestServer, batch, findings, key, new_schema, proven_log, reason, register, schema,
+        schema_of, server, set_lifecycle,
     },
 };
 
@@ -29,4 +29,162 @@ async fn what_is_applied_can_be_read_and_followed() {
 
     follower.reach(1).await;
     assert_eq!(follower.catalog.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_batch_says_everything_that_is_wrong_and_stores_nothing() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let docs = server("docs", "1.0.0", &[("read", "1.0.0"), ("write", "2.0.0")]);
+    let request = batch([register(schema("Good", "1.0.0")), register(docs)]);
+
+    let refused = client.apply(request).await.unwrap_err();
+    assert_eq!((refused.code(), &*reason(&refused)), (Code::InvalidArgument, "VALIDATION_FAILED"));
+    let found = findings(&refused);
+    let errors: Vec<_> = found.iter().filter(|f| f.severity() == Severity::Error).collect();
+    assert_eq!(errors.len(), 2, "{found:?}");
+    for (finding, (pointer, tool)) in
+        errors.iter().zip([("/provides/0", "read"), ("/provides/1", "write")])
+    {
+        assert_eq!((&*finding.code, finding.change), ("provision-unknown", Some(1)));
+        assert_eq!(finding.entity, Some(key(Kind::Server, "docs", "1.0.0")));
+        assert!(
+            finding.pointer.starts_with(pointer) && finding.message.contains(tool),
+            "{finding:?}"
+        );
+    }
+    assert!(proven_log(&registry).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_refused_like_what_is_wrong() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let request = batch([
+        register(schema("A", "1.0.0")),
+        register(schema("B", "latest")),
+        register(schema_of("C", "1.0.0", "{not json")),
+        v1::Change { change: None },
+    ]);
+    let refused = client.apply(request.clone()).await.unwrap_err();
+    assert_eq!(reason(&refused), "VALIDATION_FAILED");
+    let changes: Vec<_> = findings(&refused).iter().map(|f| f.change.unwrap()).collect();
+    assert_eq!(changes, [1, 2, 3]);
+
+    let dry_run = v1::ApplyRequest { dry_run: true, ..request };
+    let answer = client.apply(dry_run).await.unwrap().into_inner();
+    assert_eq!((answer.revision, answer.committed, answer.diagnostics.len()), (0, false, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_findings_than_fit_are_cut_and_counted() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let names: Vec<_> = (0..300).map(|i| format!("tool-{i}")).collect();
+    let provides: Vec<_> = names.iter().map(|name| (&**name, "1.0.0")).collect();
+    let request = batch([register(server("docs", "1.0.0", &provides))]);
+
+    let refused = client.apply(request.clone()).await.unwrap_err();
+    assert_eq!(reason(&refused), "VALIDATION_FAILED");
+    assert!(refused.message().contains("300 errors"), "{}", refused.message());
+    let shown = findings(&refused).len();
+    assert!(shown > 5 && shown < 100, "{shown}");
+    let all = client.apply(v1::ApplyRequest { dry_run: true, ..request }).await.unwrap();
+    assert_eq!(all.into_inner().diagnostics.len(), 300);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_says_what_would_happen_and_does_nothing() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    client.apply(new_schema("A")).await.unwrap();
+    let request = batch([register(schema("A", "1.0.0")), register(schema("B", "1.0.0"))]);
+    let answer = client.apply(v1::ApplyRequest { dry_run: true, ..request }).await.unwrap();
+    let answer = answer.into_inner();
+    assert_eq!((answer.revision, answer.committed), (1, false));
+    let effects: Vec<_> = answer.plan.iter().map(v1::PlannedChange::effect).collect();
+    assert_eq!(effects, [Effect::Unchanged, Effect::Register]);
+    assert_eq!(proven_log(&registry).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn equal_content_changes_nothing_and_other_content_is_refused() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    client.apply(new_schema("A")).await.unwrap();
+
+    let again = client.apply(new_schema("A")).await.unwrap().into_inner();
+    assert_eq!((again.revision, again.committed), (1, false));
+    assert_eq!(again.plan[0].effect(), Effect::Unchanged);
+
+    let other = batch([register(schema_of("A", "1.0.0", r#"{"type":"string"}"#))]);
+    let refused = client.apply(other).await.unwrap_err();
+    assert_eq!(findings(&refused)[0].code, "already-registered");
+    assert_eq!(proven_log(&registry).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_may_want_the_registry_at_a_revision() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let at = |base, name: &str| v1::ApplyRequest { base_revision: Some(base), ..new_schema(name) };
+    client.apply(at(0, "A")).await.unwrap();
+    for dry_run in [false, true] {
+        let late = v1::ApplyRequest { dry_run, ..at(0, "B") };
+        let refused = client.apply(late).await.unwrap_err();
+        assert_eq!((refused.code(), &*reason(&refused)), (Code::Aborted, "BASE_REVISION_MISMATCH"));
+        assert!(refused.message().contains("it is at 1"), "{}", refused.message());
+    }
+    assert_eq!(client.apply(at(1, "B")).await.unwrap().into_inner().revision, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lifecycles_change_without_touching_documents() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let applied = client.apply(new_schema("A")).await.unwrap().into_inner();
+    let a = || key(Kind::Schema, "A", "1.0.0");
+    let steps = [
+        (LifecycleState::Deprecated, "use B", Effect::Deprecate),
+        (LifecycleState::Retired, "gone", Effect::Retire),
+        (LifecycleState::Active, "", Effect::Restore),
+    ];
+    for (revision, (state, why, effect)) in (2..).zip(steps) {
+        let answer = client.apply(batch([set_lifecycle(a(), state, why)])).await.unwrap();
+        let answer = answer.into_inner();
+        assert_eq!((answer.revision, answer.plan[0].effect()), (revision, effect));
+        let get = v1::GetRequest { key: Some(a()), include_document: false };
+        let record = client.get(get).await.unwrap().into_inner().record.unwrap();
+        let lifecycle = record.lifecycle.unwrap();
+        assert_eq!((lifecycle.state(), lifecycle.revision), (state, revision));
+        assert_eq!(lifecycle.message.unwrap_or_default(), why);
+        assert_eq!(record.digest, applied.plan[0].digest);
+    }
+    let unknown = set_lifecycle(key(Kind::Tool, "X", "1.0.0"), LifecycleState::Retired, "");
+    let refused = client.apply(batch([unknown])).await.unwrap_err();
+    assert_eq!(findings(&refused)[0].code, "not-registered");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_past_a_limit_are_refused_by_name() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let ok = new_schema("A");
+    let long = |length| "x".repeat(length);
+    let refused = [
+        ("message", v1::ApplyRequest { message: long(4097), ..ok.clone() }),
+        ("author", v1::ApplyRequest { author: long(257), ..ok.clone() }),
+        ("request_id", v1::ApplyRequest { request_id: Some(long(129)), ..ok.clone() }),
+        ("changes", batch((0..5001).map(|_| v1::Change { change: None }))),
+    ];
+    for (field, request) in refused {
+        let status = client.apply(request).await.unwrap_err();
+        assert_eq!((status.code(), &*reason(&status)), (Code::InvalidArgument, "LIMIT_EXCEEDED"));
+        assert!(status.message().starts_with(field), "{}", status.message());
+    }
+    let huge = batch([register(schema_of("A", "1.0.0", &format!("\"{}\"", long(17 << 20))))]);
+    let status = client.apply(huge).await.unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
+    let at_the_limit = v1::ApplyRequest { message: long(4096), author: long(256), ..ok };
+    client.apply(at_the_limit).await.unwrap();
 }

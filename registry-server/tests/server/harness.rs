@@ -2,16 +2,27 @@
 //!
 //! Deliberately absent: assertions.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use clap::Parser as _;
+use registry_core::{ChainHash, RegistryId};
 use registry_proto::v1::{
     self, history_service_client::HistoryServiceClient,
     registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
 };
 use registry_server::{Config, Server, clock::SystemClock};
 use tempfile::TempDir;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, transport::Channel};
 use tonic_types::StatusExt as _;
@@ -76,8 +87,12 @@ impl TestServer {
 
 fn config(directory: &Path, flags: &[&str]) -> Config {
     let data = directory.to_str().unwrap();
-    let defaults = ["registry-server", "--data-dir", data, "--drain-notice", "20ms"];
-    Config::try_parse_from(defaults.iter().chain(flags)).unwrap()
+    let mut arguments = vec!["registry-server", "--data-dir", data];
+    arguments.extend(flags);
+    if !flags.contains(&"--drain-notice") {
+        arguments.extend(["--drain-notice", "20ms"]);
+    }
+    Config::try_parse_from(arguments).unwrap()
 }
 
 /// A schema without references.
@@ -158,4 +173,54 @@ pub(crate) fn findings(status: &Status) -> Vec<v1::Diagnostic> {
     let name = "type.googleapis.com/registry.v1.ValidationFailure";
     let detail = whole.details.iter().find(|any| any.type_url == name).unwrap();
     v1::ValidationFailure::decode(&*detail.value).unwrap().diagnostics
+}
+
+/// Asks over HTTP/1.1; the status code, the headers in lower case, and the body.
+pub(crate) async fn get(server: &TestServer, path: &str, header: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let end = if header.is_empty() { "" } else { "\r\n" };
+    let request =
+        format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}{end}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let code = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (code, head.to_lowercase(), body.to_owned())
+}
+
+/// Asks again until the answer is yes.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, ask: impl Fn() -> F) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !ask().await {
+        assert!(Instant::now() < deadline, "never came true: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Proves the whole log, and gives its revisions: each commit continues the chain before it.
+pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::Commit> {
+    let mut client = server.history().await.max_decoding_message_size(16 << 20);
+    let (mut log, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = v1::ListCommitsRequest { page_size: 500, page_token, ..Default::default() };
+        let page = client.list_commits(request).await.unwrap().into_inner();
+        log.extend(page.commits);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    let (_, _, file) = get(server, "/registry.json", "").await;
+    let file: serde_json::Value = serde_json::from_str(&file).unwrap();
+    let registry = RegistryId::new(file["registry"].as_str().unwrap());
+    let mut chain = ChainHash::genesis(&registry);
+    for (revision, commit) in (1..).zip(&log) {
+        assert_eq!(commit.revision, revision, "the log has no gaps");
+        let request = v1::GetCommitRequest { revision, include_canonical: true };
+        let got = client.get_commit(request).await.unwrap().into_inner().commit.unwrap();
+        chain = chain.then(&got.canonical.unwrap());
+        assert_eq!((&got.chain, &commit.chain), (&chain.to_string(), &chain.to_string()));
+    }
+    log
 }

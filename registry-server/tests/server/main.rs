@@ -1,7 +1,16 @@
-//! The server through its front door: a real socket, a real SQLite file, the generated client.
+//! The server through its front door: a real socket, a real database, the generated client.
 //!
 //! Deliberately absent: processes and signals, which the acceptance tests start for real.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod apply;
+mod crowd;
 mod follower;
 mod harness;
+mod postgres;
+mod property;
+mod read;
+mod retry;
+mod surface;
+mod sync;

@@ -1,0 +1,99 @@
+//! Why a stream does not begin, or ends.
+//!
+//! Deliberately absent: status codes.
+
+use std::time::Duration;
+
+use registry_core::{RegistryId, Revision};
+
+use crate::store;
+
+/// Why a stream does not begin, or ends.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The follower holds another registry's catalog.
+    #[error(
+        "the follower holds registry {theirs}, this is registry {ours}; connect it to its own \
+         registry, or delete its cache if the change is on purpose"
+    )]
+    OtherRegistry {
+        /// This registry.
+        ours: RegistryId,
+        /// The follower's.
+        theirs: RegistryId,
+    },
+    /// The follower's history is not ours.
+    #[error(
+        "the follower's history differs from this registry's at revision {revision}; one of them \
+         was restored or edited: find out which, then delete the follower's cache"
+    )]
+    OtherHistory {
+        /// Where they differ.
+        revision: Revision,
+    },
+    /// The follower knows more than we do.
+    #[error(
+        "the follower is at revision {theirs}, this registry ends at {ours}; if the registry was \
+         restored from an older backup, delete the follower's cache"
+    )]
+    Ahead {
+        /// Where this registry ends.
+        ours: Revision,
+        /// Where the follower is.
+        theirs: Revision,
+    },
+    /// The follower acknowledged what it was not sent.
+    #[error("revision {acknowledged} was acknowledged, the last that was sent is {sent}")]
+    NotSent {
+        /// What it acknowledged.
+        acknowledged: Revision,
+        /// What was sent.
+        sent: Revision,
+    },
+    /// What the follower said cannot be read.
+    #[error("the follower's message cannot be read: {0}")]
+    Unreadable(String),
+    /// Too many streams.
+    #[error("{limit} followers are connected already, which is the limit; try another server")]
+    TooManyStreams {
+        /// The limit.
+        limit: usize,
+    },
+    /// The follower does not read.
+    #[error("the follower took no message for {limit:?} and was cut off; it may resume")]
+    SlowReader {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The caller's deadline has passed.
+    #[error("the deadline of the stream has passed")]
+    Deadline,
+    /// The server is shutting down.
+    #[error("the server is shutting down; connect to another one and resume")]
+    Draining,
+    /// The follower's position could not be checked against the log.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The follower is gone.
+    #[error("the follower is gone")]
+    Gone,
+}
+
+impl Error {
+    /// One word for logs and metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::OtherRegistry { .. } => "other_registry",
+            Self::OtherHistory { .. } => "other_history",
+            Self::Ahead { .. } => "ahead",
+            Self::NotSent { .. } => "not_sent",
+            Self::Unreadable(_) => "unreadable",
+            Self::TooManyStreams { .. } => "too_many_streams",
+            Self::SlowReader { .. } => "slow_reader",
+            Self::Deadline => "deadline",
+            Self::Draining => "draining",
+            Self::Store(_) => "store",
+            Self::Gone => "gone",
+        }
+    }
+}

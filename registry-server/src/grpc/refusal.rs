@@ -1,0 +1,66 @@
+//! A status with machine-readable details (`google.rpc.Status`), in the making.
+//!
+//! Deliberately absent: which error gets which code and reason.
+
+use std::time::Duration;
+
+use prost::Message as _;
+use prost_types::Any;
+use tonic::{Code, Status};
+use tonic_types::pb;
+
+use crate::metrics;
+
+/// A status in the making.
+pub(super) struct Refusal {
+    code: Code,
+    reason: &'static str,
+    message: String,
+    metadata: Vec<(&'static str, String)>,
+    details: Vec<Any>,
+}
+
+impl Refusal {
+    pub(super) fn new(code: Code, reason: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, reason, message, metadata: Vec::new(), details: Vec::new() }
+    }
+
+    /// Adds a fact for programs.
+    pub(super) fn with(mut self, name: &'static str, value: &impl ToString) -> Self {
+        self.metadata.push((name, value.to_string()));
+        self
+    }
+
+    /// Adds a message of this type.
+    pub(super) fn detail(mut self, name: &str, message: &impl prost::Message) -> Self {
+        self.details.push(any(name, message));
+        self
+    }
+
+    /// The same call may be made again after this time.
+    pub(super) fn retry_after(self, delay: Duration) -> Self {
+        let delay = prost_types::Duration::try_from(delay).unwrap_or_default();
+        self.detail("google.rpc.RetryInfo", &pb::RetryInfo { retry_delay: Some(delay) })
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(Refusal { code, reason, message, metadata, details }: Refusal) -> Self {
+        metrics::failed(reason);
+        let metadata = metadata.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let info = pb::ErrorInfo {
+            reason: reason.to_owned(),
+            domain: "registry".to_owned(),
+            metadata: metadata.collect(),
+        };
+        let mut all = vec![any("google.rpc.ErrorInfo", &info)];
+        all.extend(details);
+        let whole = pb::Status { code: code.into(), message: message.clone(), details: all };
+        Status::with_details(code, message, whole.encode_to_vec().into())
+    }
+}
+
+fn any(name: &str, message: &impl prost::Message) -> Any {
+    Any { type_url: format!("type.googleapis.com/{name}"), value: message.encode_to_vec() }
+}

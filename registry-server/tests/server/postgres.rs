@@ -1,0 +1,140 @@
+//! Several servers on one Postgres, and a Postgres that goes away.
+
+use std::time::Duration;
+
+use acceptance::postgres::{PrivateCluster, database};
+use futures_util::future::join_all;
+use registry_proto::v1::{self, Kind};
+use tonic::Code;
+
+use crate::{
+    follower::{Follower, digest},
+    harness::{TestServer, eventually, get, key, new_schema, proven_log, reason},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_hammered_at_once_keep_one_chain_and_see_each_other() {
+    let database = database().await;
+    let (a, b) = (
+        TestServer::with(&["--database", database.url()]).await,
+        TestServer::with(&["--database", database.url()]).await,
+    );
+    let (mut at_a, mut at_b) = (Follower::new(&a).await, Follower::new(&b).await);
+    let writers = (0..16).map(|writer| {
+        let server = if writer % 2 == 0 { &a } else { &b };
+        async move {
+            let mut client = server.registry().await;
+            for i in 0..10 {
+                let request = new_schema(&format!("S{writer}-{i}"));
+                assert!(client.apply(request).await.unwrap().into_inner().committed);
+            }
+        }
+    });
+    join_all(writers).await;
+    at_a.reach(160).await;
+    at_b.reach(160).await;
+    assert_eq!(proven_log(&a).await, proven_log(&b).await);
+    assert_eq!(digest(&a).await, digest(&b).await);
+    assert_eq!(at_a.catalog, at_b.catalog);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_servers_commit_is_visible_at_once() {
+    let database = database().await;
+    // The poll is so rare that only the notification can be the reason.
+    let flags = ["--database", database.url(), "--poll-interval", "1h"];
+    let (a, b) = (TestServer::with(&flags).await, TestServer::with(&flags).await);
+    let mut follower = Follower::new(&b).await;
+    follower.hear().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    a.registry().await.apply(new_schema("A")).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(2), follower.reach(1)).await.unwrap();
+    // And whoever comes from there with what it knows is not called ahead.
+    a.registry().await.apply(new_schema("B")).await.unwrap();
+    let mut ahead = Follower::new(&a).await;
+    ahead.reach(2).await;
+    Follower::resume(&b, ahead.catalog).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_id_makes_one_commit_whichever_server_is_asked() {
+    let database = database().await;
+    let flags = ["--database", database.url()];
+    let (a, b) = (TestServer::with(&flags).await, TestServer::with(&flags).await);
+    for i in 0..20 {
+        let request =
+            v1::ApplyRequest { request_id: Some(format!("r{i}")), ..new_schema(&format!("S{i}")) };
+        let (mut to_a, mut to_b) = (a.registry().await, b.registry().await);
+        let (from_a, from_b) = tokio::join!(to_a.apply(request.clone()), to_b.apply(request));
+        let (from_a, from_b) = (from_a.unwrap().into_inner(), from_b.unwrap().into_inner());
+        assert_eq!((from_a.revision, from_a.committed), (from_b.revision, true));
+    }
+    assert_eq!(proven_log(&a).await.len(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_database_costs_only_writes_and_comes_back_by_itself() {
+    let mut cluster = PrivateCluster::durable().await;
+    let url = cluster.create_database("registry").await;
+    let flags = ["--database", &*url, "--poll-interval", "200ms", "--lost-write-patience", "500ms"];
+    let registry = TestServer::with(&flags).await;
+    let mut client = registry.registry().await;
+    client.apply(new_schema("A")).await.unwrap();
+    let mut follower = Follower::new(&registry).await;
+    follower.reach(1).await;
+
+    cluster.kill_9().await;
+    eventually("the loss is seen", || async {
+        get(&registry, "/readyz", "").await.2.contains("degraded")
+    })
+    .await;
+    let refused = client.apply(new_schema("B")).await.unwrap_err();
+    assert_eq!((refused.code(), &*reason(&refused)), (Code::Unavailable, "DATABASE_UNAVAILABLE"));
+    let get_a =
+        v1::GetRequest { key: Some(key(Kind::Schema, "A", "1.0.0")), include_document: false };
+    client.get(get_a).await.unwrap();
+    Follower::new(&registry).await.reach(1).await;
+    Follower::resume(&registry, follower.catalog.clone()).await.unwrap();
+
+    cluster.restart().await;
+    eventually("it writes again", || async {
+        registry.registry().await.apply(new_schema("B")).await.is_ok()
+    })
+    .await;
+    follower.reach(2).await;
+    assert_eq!(proven_log(&registry).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_is_lost_on_the_way_is_made_once() {
+    let cluster = PrivateCluster::durable().await;
+    let url = cluster.create_database("registry").await;
+    let flags = [
+        "--database",
+        &*url,
+        "--poll-interval",
+        "1h",
+        "--database-timeout",
+        "500ms",
+        "--lost-write-patience",
+        "1s",
+    ];
+    let registry = TestServer::with(&flags).await;
+    registry.registry().await.apply(new_schema("A")).await.unwrap();
+
+    cluster.pause();
+    let request = v1::ApplyRequest { request_id: Some("r1".to_owned()), ..new_schema("B") };
+    let lost = registry.registry().await.apply(request.clone()).await.unwrap_err();
+    assert_eq!((lost.code(), &*reason(&lost)), (Code::Unavailable, "OUTCOME_UNKNOWN"));
+    assert!(lost.message().contains("request_id"), "{}", lost.message());
+    cluster.resume();
+
+    eventually("the retry gets its answer", || async {
+        let answer = registry.registry().await.apply(request.clone()).await;
+        answer.is_ok_and(|answer| answer.into_inner().committed)
+    })
+    .await;
+    let log = proven_log(&registry).await;
+    assert_eq!(log.iter().filter(|c| c.request_id.as_deref() == Some("r1")).count(), 1);
+    assert_eq!(log.len(), 2);
+}

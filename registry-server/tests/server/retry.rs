@@ -1,0 +1,122 @@
+//! Retries: the same request id gets the same answer, whatever happened in between.
+
+use registry_proto::v1::{self, Effect, Kind, LifecycleState};
+use tonic::Code;
+
+use crate::harness::{
+    TestServer, batch, key, new_schema, proven_log, reason, register, schema, schema_of,
+    set_lifecycle,
+};
+
+fn with_id(id: &str, request: v1::ApplyRequest) -> v1::ApplyRequest {
+    v1::ApplyRequest { request_id: Some(id.to_owned()), ..request }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_told_what_the_first_request_did() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    client.apply(new_schema("Old")).await.unwrap();
+    let changes = [register(schema("Old", "1.0.0")), register(schema("New", "1.0.0"))];
+    let request = with_id("r1", batch(changes));
+    let first = client.apply(request.clone()).await.unwrap().into_inner();
+    assert_eq!((first.revision, first.committed), (2, true));
+    client.apply(new_schema("Later")).await.unwrap();
+
+    let again = client.apply(request.clone()).await.unwrap().into_inner();
+    assert_eq!((again.revision, again.committed), (2, true));
+    assert_eq!(again.plan, first.plan);
+
+    let registry = TestServer::on(registry.stop().await, &[]).await;
+    let again = registry.registry().await.apply(request).await.unwrap().into_inner();
+    assert_eq!((again.revision, &again.plan), (2, &first.plan));
+    assert_eq!(proven_log(&registry).await.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_answered_also_where_it_would_now_be_refused() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let based = v1::ApplyRequest { base_revision: Some(0), ..new_schema("A") };
+    let request = with_id("based", based);
+    client.apply(request.clone()).await.unwrap();
+    let again = client.apply(request).await.unwrap().into_inner();
+    assert_eq!((again.revision, again.committed), (1, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lifecycle_change_is_not_made_twice() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    client.apply(new_schema("A")).await.unwrap();
+    let set = |state| batch([set_lifecycle(key(Kind::Schema, "A", "1.0.0"), state, "")]);
+    let deprecate = with_id("d", set(LifecycleState::Deprecated));
+    client.apply(deprecate.clone()).await.unwrap();
+    client.apply(with_id("r", set(LifecycleState::Active))).await.unwrap();
+
+    // The late retry must not deprecate again what was restored since.
+    let again = client.apply(deprecate).await.unwrap().into_inner();
+    assert_eq!((again.revision, again.committed), (2, true));
+    assert_eq!(again.plan[0].effect(), Effect::Deprecate);
+    let get =
+        v1::GetRequest { key: Some(key(Kind::Schema, "A", "1.0.0")), include_document: false };
+    let record = client.get(get).await.unwrap().into_inner().record.unwrap();
+    assert_eq!(record.lifecycle.unwrap().state(), LifecycleState::Active);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_belongs_to_one_batch() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    client.apply(with_id("r1", new_schema("A"))).await.unwrap();
+    let others = [
+        new_schema("B"),
+        batch([register(schema("A", "1.0.0")), register(schema("B", "1.0.0"))]),
+        batch([register(schema_of("A", "1.0.0", "true"))]),
+        batch([set_lifecycle(key(Kind::Schema, "A", "1.0.0"), LifecycleState::Retired, "")]),
+    ];
+    for other in others {
+        let refused = client.apply(with_id("r1", other)).await.unwrap_err();
+        assert_eq!(
+            (refused.code(), &*reason(&refused)),
+            (Code::AlreadyExists, "REQUEST_ID_REUSED")
+        );
+    }
+    assert_eq!(proven_log(&registry).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retries_at_the_same_time_make_one_commit() {
+    let registry = TestServer::start().await;
+    let client = registry.registry().await;
+    let retries = (0..32).map(|_| {
+        let mut client = client.clone();
+        async move { client.apply(with_id("same", new_schema("A"))).await.unwrap().into_inner() }
+    });
+    for answer in futures_util::future::join_all(retries).await {
+        assert_eq!((answer.revision, answer.committed), (1, true));
+    }
+    assert_eq!(proven_log(&registry).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_goes_away_neither_loses_nor_doubles_its_batch() {
+    let registry = TestServer::start().await;
+    let client = registry.registry().await;
+    for i in 0..40 {
+        let (mut client, request) =
+            (client.clone(), with_id(&format!("r{i}"), new_schema(&format!("S{i}"))));
+        let mut retrying = client.clone();
+        let patience = std::time::Duration::from_micros(i * 150);
+        // Mostly gives up somewhere between sending and hearing the answer.
+        let _ = tokio::time::timeout(patience, client.apply(request.clone())).await;
+        let answer = retrying.apply(request).await.unwrap().into_inner();
+        assert!(answer.committed);
+    }
+    let log = proven_log(&registry).await;
+    let mut ids: Vec<_> = log.iter().map(|commit| commit.request_id.clone().unwrap()).collect();
+    assert_eq!(ids.len(), 40);
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 40);
+}

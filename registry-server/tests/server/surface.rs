@@ -1,0 +1,187 @@
+//! The rest of the surface: HTTP, health, reflection, deadlines, draining.
+
+use std::time::{Duration, Instant};
+
+use prost::Message as _;
+use registry_core::registry_file;
+use registry_proto::v1;
+use tonic::{Code, Request, Status};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_reflection::pb::{v1 as reflection, v1alpha as reflection_alpha};
+
+use crate::{
+    follower::{Follower, digest},
+    harness::{TestServer, eventually, get, new_schema, reason},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_is_told_over_http() {
+    let registry = TestServer::start().await;
+    registry.registry().await.apply(new_schema("A")).await.unwrap();
+    assert_eq!(get(&registry, "/livez", "").await.0, 200);
+    let (code, _, body) = get(&registry, "/readyz", "").await;
+    let ready: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((code, &ready["status"], &ready["revision"]), (200, &"ready".into(), &1.into()));
+    let (code, head, body) = get(&registry, "/metrics", "").await;
+    assert_eq!(code, 200);
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    for name in
+        ["# HELP registry_applies_total", "registry_revision", "registry_entities{kind=\"schema\"}"]
+    {
+        assert!(body.contains(name), "no {name} in {body}");
+    }
+    assert_eq!(get(&registry, "/nothing", "").await.0, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_catalog_is_exported_once_a_revision() {
+    let registry = TestServer::start().await;
+    registry.registry().await.apply(new_schema("A")).await.unwrap();
+    let (code, head, body) = get(&registry, "/registry.json", "").await;
+    assert_eq!(code, 200);
+    assert!(head.contains("etag: \"1\"") && head.contains("application/json"), "{head}");
+    let catalog = registry_file::read_export(body.as_bytes()).unwrap();
+    assert_eq!(catalog.digest(), digest(&registry).await);
+
+    let (code, head, body) = get(&registry, "/registry.json", "if-none-match: \"1\"").await;
+    assert_eq!((code, &*body), (304, ""));
+    assert!(head.contains("etag: \"1\""), "{head}");
+    registry.registry().await.apply(new_schema("B")).await.unwrap();
+    let (code, head, _) = get(&registry, "/registry.json", "if-none-match: \"1\"").await;
+    assert!(code == 200 && head.contains("etag: \"2\""), "{head}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_describe_themselves_in_both_dialects() {
+    let registry = TestServer::start().await;
+    let mut client =
+        reflection::server_reflection_client::ServerReflectionClient::new(registry.channel().await);
+    let request = reflection::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(reflection::server_reflection_request::MessageRequest::ListServices(
+            String::new(),
+        )),
+    };
+    let mut answers =
+        client.server_reflection_info(tokio_stream::iter([request])).await.unwrap().into_inner();
+    let answer = format!("{:?}", answers.message().await.unwrap().unwrap());
+    for service in ["RegistryService", "HistoryService", "SyncService", "grpc.health.v1.Health"] {
+        assert!(answer.contains(service), "{answer}");
+    }
+    let mut client = reflection_alpha::server_reflection_client::ServerReflectionClient::new(
+        registry.channel().await,
+    );
+    let request = reflection_alpha::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(
+            reflection_alpha::server_reflection_request::MessageRequest::FileContainingSymbol(
+                "registry.v1.RegistryService".to_owned(),
+            ),
+        ),
+    };
+    let mut answers =
+        client.server_reflection_info(tokio_stream::iter([request])).await.unwrap().into_inner();
+    let answer = format!("{:?}", answers.message().await.unwrap().unwrap());
+    assert!(answer.contains("FileDescriptorResponse"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_method_that_does_not_exist_is_unimplemented() {
+    let registry = TestServer::start().await;
+    let mut client = tonic::client::Grpc::new(registry.channel().await);
+    client.ready().await.unwrap();
+    let path = http::uri::PathAndQuery::from_static("/registry.v9.Nothing/At");
+    let codec = tonic_prost::ProstCodec::<v1::GetRequest, v1::GetResponse>::default();
+    let status =
+        client.unary(Request::new(v1::GetRequest::default()), path, codec).await.unwrap_err();
+    assert_eq!((status.code(), &*reason(&status)), (Code::Unimplemented, "UNIMPLEMENTED"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_requests_are_taken_and_answers_compressed() {
+    let registry = TestServer::start().await;
+    let gzip = tonic::codec::CompressionEncoding::Gzip;
+    let mut client = registry.registry().await.send_compressed(gzip).accept_compressed(gzip);
+    assert!(client.apply(new_schema("A")).await.unwrap().into_inner().committed);
+}
+
+/// Locks the database from outside, so that a write must wait.
+async fn lock(registry: &TestServer) -> sqlx::SqliteConnection {
+    use sqlx::{ConnectOptions as _, sqlite::SqliteConnectOptions};
+    let options =
+        SqliteConnectOptions::new().filename(registry.directory.path().join("registry.db"));
+    let mut connection = options.connect().await.unwrap();
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
+    connection
+}
+
+/// Calls Apply without a gRPC library, which would enforce the deadline before the server does.
+async fn call_apply(registry: &TestServer, request: &v1::ApplyRequest) -> http::Response<()> {
+    let socket = tokio::net::TcpStream::connect(registry.address).await.unwrap();
+    let (client, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(async move { connection.await.unwrap() });
+    let head = http::Request::post("http://x/registry.v1.RegistryService/Apply")
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("grpc-timeout", "300m")
+        .body(())
+        .unwrap();
+    let mut client = client.ready().await.unwrap();
+    let (answer, mut body) = client.send_request(head, false).unwrap();
+    let message = request.encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let frame = [&[0], &length[..], &message].concat();
+    body.send_data(frame.into(), true).unwrap();
+    answer.await.unwrap().map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_is_kept_and_the_write_can_be_asked_for_later() {
+    let registry = TestServer::start().await;
+    let lock = lock(&registry).await;
+    let wanted = v1::ApplyRequest { request_id: Some("r1".to_owned()), ..new_schema("A") };
+    let began = Instant::now();
+    let answer = call_apply(&registry, &wanted).await;
+    assert!(began.elapsed() < Duration::from_secs(3));
+    let status = Status::from_header_map(answer.headers()).unwrap();
+    assert_eq!((status.code(), &*reason(&status)), (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"));
+    drop(lock);
+    let answer = registry.registry().await.apply(wanted).await.unwrap().into_inner();
+    assert_eq!((answer.revision, answer.committed), (1, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draining_server_finishes_what_has_begun_and_sends_followers_away() {
+    let registry = TestServer::with(&["--drain-notice", "500ms"]).await;
+    let mut health = HealthClient::new(registry.channel().await);
+    let check = || HealthCheckRequest { service: "registry.v1.RegistryService".to_owned() };
+    assert_eq!(health.check(check()).await.unwrap().into_inner().status, 1);
+    let mut watching = health.watch(check()).await.unwrap().into_inner();
+    assert_eq!(watching.message().await.unwrap().unwrap().status, 1);
+    let mut follower = Follower::new(&registry).await;
+    follower.hear().await.unwrap();
+
+    let lock = lock(&registry).await;
+    let mut client = registry.registry().await;
+    let writing = tokio::spawn(async move { client.apply(new_schema("A")).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    registry.begin_stop();
+
+    let end = loop {
+        if let Err(status) = follower.hear().await {
+            break status;
+        }
+    };
+    assert_eq!((end.code(), &*reason(&end)), (Code::Unavailable, "DRAINING"));
+    assert_eq!(watching.message().await.unwrap().unwrap().status, 2, "not serving");
+    let (code, _, body) = get(&registry, "/readyz", "").await;
+    assert!(code == 503 && body.contains("draining"), "{code} {body}");
+    drop(lock);
+    assert!(writing.await.unwrap().unwrap().into_inner().committed);
+
+    let registry = TestServer::on(registry.stop().await, &[]).await;
+    eventually("it serves again", || async {
+        get(&registry, "/readyz", "").await.2.contains(r#""revision":1"#)
+    })
+    .await;
+}

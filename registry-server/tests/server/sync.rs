@@ -1,0 +1,300 @@
+//! Following: ordered, whole, resumable, and honest about what does not fit.
+
+use std::time::Duration;
+
+use registry_core::{ChainHash, Revision};
+use registry_proto::{
+    convert::Position,
+    v1::{self, sync_request, sync_response::Message},
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Status};
+
+use crate::{
+    follower::{Follower, empty, hello},
+    harness::{TestServer, batch, eventually, new_schema, reason, register, schema_of},
+};
+
+async fn apply(registry: &TestServer, names: std::ops::RangeInclusive<u64>) {
+    let mut client = registry.registry().await;
+    for i in names {
+        client.apply(new_schema(&format!("S{i}"))).await.unwrap();
+    }
+}
+
+/// What a refused stream says, whether at once or as its first message.
+fn refusal(result: Result<Follower, Status>) -> (Code, String, String) {
+    let status = result.err().expect("the stream is refused");
+    (status.code(), reason(&status), status.message().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_follower_gets_a_snapshot_and_then_each_commit() {
+    let registry = TestServer::start().await;
+    apply(&registry, 1..=3).await;
+    let mut follower = Follower::new(&registry).await;
+    follower.reach(3).await;
+    apply(&registry, 4..=6).await;
+    follower.reach(6).await;
+    let heard: Vec<_> = follower.heard.iter().filter(|h| !h.starts_with("progress")).collect();
+    assert_eq!(heard, ["snapshot", "delta 4", "delta 5", "delta 6"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_resumes_where_it_was() {
+    let registry = TestServer::start().await;
+    apply(&registry, 1..=3).await;
+    let mut follower = Follower::new(&registry).await;
+    follower.reach(3).await;
+    let catalog = follower.catalog.take();
+    drop(follower);
+    apply(&registry, 4..=5).await;
+
+    let mut follower = Follower::resume(&registry, catalog).await.unwrap();
+    follower.reach(5).await;
+    follower.hear().await.unwrap();
+    assert_eq!(follower.heard, ["delta 4", "delta 5", "progress 5"]);
+    let mut again = Follower::resume(&registry, follower.catalog).await.unwrap();
+    again.hear().await.unwrap();
+    assert_eq!(again.heard, ["progress 5"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_resumes_after_the_server_has_forgotten_and_restarted() {
+    let registry = TestServer::with(&["--recent-commits", "2"]).await;
+    let start = Some(empty(registry_id(&registry).await.as_str()));
+    apply(&registry, 1..=200).await;
+    // Older than what is in memory: from the log, in several pages.
+    let mut follower = Follower::resume(&registry, start.clone()).await.unwrap();
+    follower.reach(200).await;
+    assert_eq!(follower.heard.len(), 200, "only deltas: {:?}", follower.heard.first());
+
+    let registry = TestServer::on(registry.stop().await, &[]).await;
+    let mut follower = Follower::resume(&registry, start).await.unwrap();
+    follower.reach(200).await;
+    assert_eq!(follower.heard.first().unwrap(), "delta 1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_long_a_gap_is_answered_with_a_snapshot() {
+    let registry = TestServer::with(&["--snapshot-gap", "3"]).await;
+    let start = Some(empty(registry_id(&registry).await.as_str()));
+    apply(&registry, 1..=3).await;
+    let mut follower = Follower::resume(&registry, start.clone()).await.unwrap();
+    follower.reach(3).await;
+    assert_eq!(follower.heard, ["delta 1", "delta 2", "delta 3"]);
+    apply(&registry, 4..=4).await;
+    let mut follower = Follower::resume(&registry, start).await.unwrap();
+    follower.reach(4).await;
+    assert_eq!(follower.heard, ["snapshot"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_big_snapshot_comes_in_chunks_at_one_revision() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let many = (0..1200).map(|i| register(schema_of(&format!("S{i}"), "1.0.0", "true")));
+    client.apply(batch(many)).await.unwrap();
+    let mut follower = Follower::new(&registry).await;
+    let Message::SnapshotBegin(begin) = follower.hear().await.unwrap() else { panic!() };
+    assert_eq!(begin.entities, 1200);
+    apply(&registry, 5000..=5000).await;
+    let (mut chunks, mut entities) = (0, 0);
+    while let Message::SnapshotChunk(chunk) = follower.hear().await.unwrap() {
+        chunks += 1;
+        entities += chunk.entities.len();
+    }
+    assert_eq!((chunks, entities, follower.revision()), (3, 1200, 1));
+    follower.reach(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_that_is_not_ours_is_refused_and_never_papered_over() {
+    let registry = TestServer::start().await;
+    apply(&registry, 1..=3).await;
+    let id = registry_id(&registry).await;
+    let at = |id: &str, revision, chain: ChainHash| {
+        let registry = registry_core::RegistryId::new(id);
+        Some((&Position { registry, revision: Revision(revision), chain }).into())
+    };
+    let lie = ChainHash::from_bytes([7; 32]);
+    let cases = [
+        (at("another", 3, lie), "REGISTRY_MISMATCH", "delete its cache"),
+        (at(&id, 2, lie), "CHAIN_MISMATCH", "revision 2"),
+        (at(&id, 0, lie), "CHAIN_MISMATCH", "revision 0"),
+        (at(&id, 3, lie), "CHAIN_MISMATCH", "revision 3"),
+        (at(&id, 9, lie), "AHEAD", "ends at 3"),
+    ];
+    for (position, expected, hint) in cases {
+        let (code, reason, message) = refusal(Follower::open(&registry, position, None).await);
+        assert_eq!((code, &*reason), (Code::FailedPrecondition, expected));
+        assert!(message.contains(hint), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_stream_says_that_it_is_alive() {
+    let registry = TestServer::with(&["--progress-interval", "100ms"]).await;
+    apply(&registry, 1..=1).await;
+    let mut follower = Follower::new(&registry).await;
+    follower.reach(1).await;
+    for _ in 0..4 {
+        assert!(matches!(follower.hear().await.unwrap(), Message::Progress(_)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_does_not_read_is_cut_off_and_may_resume() {
+    let registry = TestServer::with(&["--slow-reader-timeout", "300ms"]).await;
+    let mut follower = Follower::new(&registry).await;
+    let Message::SnapshotBegin(_) = follower.hear().await.unwrap() else { panic!() };
+    let mut client = registry.registry().await;
+    // Far more than the windows of a connection hold.
+    let big = format!(r#"{{"description":"{}"}}"#, "x".repeat(200_000));
+    for i in 0..40 {
+        let entity = schema_of(&format!("Big{i}"), "1.0.0", &big);
+        client.apply(batch([register(entity)])).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    let end = loop {
+        if let Err(status) = follower.hear().await {
+            break status;
+        }
+    };
+    assert_eq!((end.code(), &*reason(&end)), (Code::ResourceExhausted, "SLOW_READER"));
+    assert!(follower.revision() < 40, "it was cut at {}", follower.revision());
+    let mut resumed = Follower::resume(&registry, follower.catalog).await.unwrap();
+    resumed.reach(40).await;
+}
+
+async fn gateways(registry: &TestServer) -> Vec<v1::GatewayStatus> {
+    let answer = registry.sync().await.list_gateways(v1::ListGatewaysRequest {}).await.unwrap();
+    answer.into_inner().gateways
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_roster_shows_who_follows_how_far_and_what_was_refused() {
+    let registry = TestServer::start().await;
+    apply(&registry, 1..=2).await;
+    let mut follower = Follower::new(&registry).await;
+    follower.reach(2).await;
+    follower.ack(2, 1).await;
+    eventually("the ack is seen", || async { gateways(&registry).await[0].applied_revision == 2 })
+        .await;
+    let status = gateways(&registry).await.remove(0);
+    assert_eq!((&*status.gateway, &*status.gateway_version), ("edge-1", "1.0.0"));
+    assert!(status.address.starts_with("127.0.0.1:") && status.connected_at.is_some());
+    assert_eq!((status.sent_revision, status.persisted_revision, status.lag), (2, 1, 0));
+
+    apply(&registry, 3..=3).await;
+    follower.reach(3).await;
+    let nack = v1::Nack { revision: 3, message: "will not".to_owned(), diagnostics: Vec::new() };
+    follower.say(sync_request::Message::Nack(nack.clone())).await;
+    eventually("the nack is seen", || async { gateways(&registry).await[0].last_nack.is_some() })
+        .await;
+    let status = gateways(&registry).await.remove(0);
+    assert_eq!((status.applied_revision, status.lag, status.last_nack), (2, 1, Some(nack)));
+
+    follower.ack(3, 3).await;
+    eventually("the ack clears it", || async { gateways(&registry).await[0].last_nack.is_none() })
+        .await;
+    drop(follower);
+    eventually("it leaves", || async { gateways(&registry).await.is_empty() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_sent_cannot_be_acknowledged() {
+    let registry = TestServer::start().await;
+    apply(&registry, 1..=1).await;
+    let mut follower = Follower::new(&registry).await;
+    follower.reach(1).await;
+    follower.ack(2, 0).await;
+    let end = loop {
+        if let Err(status) = follower.hear().await {
+            break status;
+        }
+    };
+    assert_eq!((end.code(), &*reason(&end)), (Code::InvalidArgument, "ACK_NOT_SENT"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_begins_with_a_hello() {
+    let registry = TestServer::with(&["--hello-timeout", "200ms"]).await;
+    let ack = sync_request::Message::Ack(v1::Ack { applied_revision: 0, persisted_revision: 0 });
+    for first in [Some(v1::SyncRequest { message: Some(ack) }), None] {
+        let (says, said) = mpsc::channel(1);
+        if let Some(first) = first {
+            says.send(first).await.unwrap();
+        }
+        let refused = registry.sync().await.sync(ReceiverStream::new(said)).await.unwrap_err();
+        assert_eq!(
+            (refused.code(), &*reason(&refused)),
+            (Code::InvalidArgument, "INVALID_REQUEST")
+        );
+        assert!(refused.message().starts_with("hello"), "{}", refused.message());
+    }
+    let long = v1::Hello { gateway: "x".repeat(129), ..Default::default() };
+    let long = v1::SyncRequest { message: Some(sync_request::Message::Hello(long)) };
+    let refused = registry.sync().await.sync(tokio_stream::iter([long])).await.unwrap_err();
+    assert_eq!(reason(&refused), "LIMIT_EXCEEDED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_may_only_listen() {
+    let registry = TestServer::start().await;
+    let requests = tokio_stream::iter([hello(None)]);
+    let mut hears = registry.sync().await.sync(requests).await.unwrap().into_inner();
+    apply(&registry, 1..=1).await;
+    loop {
+        let message = hears.message().await.unwrap().unwrap().message.unwrap();
+        if let Message::Delta(delta) = message {
+            return assert_eq!(delta.revision, 1);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_a_limit_on_streams() {
+    let registry = TestServer::with(&["--max-streams", "2"]).await;
+    let (first, _second) = (Follower::new(&registry).await, Follower::new(&registry).await);
+    let (code, reason, _) = refusal(Follower::resume(&registry, None).await);
+    assert_eq!((code, &*reason), (Code::ResourceExhausted, "TOO_MANY_STREAMS"));
+    drop(first);
+    eventually("a seat is free", || async { Follower::resume(&registry, None).await.is_ok() })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_at_its_callers_deadline() {
+    let registry = TestServer::start().await;
+    let mut request = Request::new(tokio_stream::iter([hello(None)]).chain_pending());
+    request.metadata_mut().insert("grpc-timeout", "300m".parse().unwrap());
+    let mut hears = registry.sync().await.sync(request).await.unwrap().into_inner();
+    let end = loop {
+        match hears.message().await {
+            Ok(message) => assert!(message.is_some()),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!((end.code(), &*reason(&end)), (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"));
+}
+
+/// A stream of requests that stays open.
+trait ChainPending: futures_util::Stream + Sized {
+    fn chain_pending(
+        self,
+    ) -> futures_util::stream::Chain<Self, futures_util::stream::Pending<Self::Item>> {
+        futures_util::StreamExt::chain(self, futures_util::stream::pending())
+    }
+}
+
+impl<S: futures_util::Stream> ChainPending for S {}
+
+async fn registry_id(registry: &TestServer) -> String {
+    let mut follower = Follower::new(registry).await;
+    while follower.catalog.is_none() {
+        follower.hear().await.unwrap();
+    }
+    follower.catalog.unwrap().registry().to_string()
+}
