@@ -316,3 +316,6 @@ impl Catalog {
         Digest::of(lines.as_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -311,3 +311,6 @@ impl SealedCommit {
         &self.documents
     }
 }
+
+#[cfg(test)]
+mod tests;

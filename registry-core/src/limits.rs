@@ -29,6 +29,8 @@ pub const SAFE_INTEGER: i64 = 1 << 53;
 pub const SCHEMA_REFERENCES: usize = 1_000;
 /// Largest compiled regular expression of a schema, in bytes.
 pub const PATTERN_BYTES: usize = 1 << 20;
+/// Most regular expressions in one schema.
+pub const SCHEMA_PATTERNS: usize = 200;
 /// Most violations that are reported for one value.
 pub const VIOLATIONS: usize = 32;
 /// Longest JSONPath, in bytes.

@@ -9,7 +9,7 @@ mod problem;
 use std::collections::{BTreeMap, VecDeque};
 
 use jsonschema::{Draft, PatternOptions, Registry, ValidationOptions};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use problem::InvalidSchema;
 
@@ -60,6 +60,7 @@ pub fn compile<'a>(
     resolve: &dyn Fn(&Key) -> Option<&'a Value>,
 ) -> Result<Validator, Vec<InvalidSchema>> {
     let mut problems = reserved_uris(schema);
+    problems.extend(too_many_patterns(schema));
     let draft = draft(schema).map_err(|e| problems.push(e));
     let needed = needed(schema, resolve).map_err(|e| problems.extend(e));
     let (Ok(draft), Ok(needed), true) = (draft, needed, problems.is_empty()) else {
@@ -140,6 +141,16 @@ fn needed<'a>(
         }
     }
     if missing.is_empty() { Ok(found) } else { Err(missing) }
+}
+
+/// Each pattern takes time and memory to compile, however short it is.
+fn too_many_patterns(schema: &Value) -> Option<InvalidSchema> {
+    let mut patterns = 0;
+    each_object(schema, At::ROOT, &mut |map, _| {
+        patterns += usize::from(map.contains_key("pattern"));
+        patterns += map.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
+    });
+    (patterns > limits::SCHEMA_PATTERNS).then_some(InvalidSchema::TooManyPatterns { patterns })
 }
 
 /// Uses of the URIs that stand for registered schemas; only `#Name:1.0.0` may lead there.

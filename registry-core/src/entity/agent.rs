@@ -2,10 +2,14 @@
 //!
 //! The card's fields are those of A2A's `AgentCard`. Deliberately absent: fetching live cards.
 
+mod capabilities;
+
 use std::collections::HashSet;
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::Serialize;
 use serde_json::{Map, Value};
+
+pub use capabilities::{Capabilities, Extension, ExtensionParams, SBOM_EXTENSION};
 
 use crate::{
     decode::{At, Problems},
@@ -14,9 +18,6 @@ use crate::{
     reference::Kind,
     version::Version,
 };
-
-/// The extension that declares an agent's dependencies.
-pub const SBOM_EXTENSION: &str = "urn:agentgateway:sbom";
 
 /// A registered A2A agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -83,68 +84,6 @@ pub struct Skill {
     pub output_schema: Option<Value>,
 }
 
-/// Optional protocol features of an agent.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Capabilities {
-    /// Streams its answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub streaming: Option<bool>,
-    /// Pushes task updates.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub push_notifications: Option<bool>,
-    /// Keeps the history of task states.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state_transition_history: Option<bool>,
-    /// Protocol extensions.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub extensions: Vec<Extension>,
-}
-
-/// A protocol extension of an agent.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Extension {
-    /// What identifies it.
-    pub uri: String,
-    /// What it is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Whether clients must understand it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub required: Option<bool>,
-    /// Its parameters.
-    #[serde(skip_serializing_if = "ExtensionParams::is_empty")]
-    pub params: ExtensionParams,
-}
-
-/// The parameters of an extension.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ExtensionParams {
-    /// Of `urn:agentgateway:sbom`: what the agent depends on.
-    Sbom(Vec<Dependency>),
-    /// Of any other extension: kept as they are.
-    Open(Map<String, Value>),
-}
-
-impl ExtensionParams {
-    fn is_empty(&self) -> bool {
-        matches!(self, Self::Open(map) if map.is_empty())
-    }
-}
-
-impl Serialize for ExtensionParams {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Open(map) => map.serialize(serializer),
-            Self::Sbom(depends) => {
-                let mut map = serializer.serialize_map(Some(1))?;
-                map.serialize_entry("depends", depends)?;
-                map.end()
-            }
-        }
-    }
-}
-
 /// Who runs an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Provider {
@@ -174,14 +113,7 @@ impl Agent {
 
     /// Calls `found` with what it depends on and the place of the list.
     pub(crate) fn each_dependency_list(&self, found: &mut dyn FnMut(&[Dependency], At<'_>)) {
-        let (capabilities, extensions) = (At::ROOT.member("capabilities"), "extensions");
-        let list = capabilities.member(extensions);
-        for (i, extension) in self.capabilities.extensions.iter().enumerate() {
-            if let ExtensionParams::Sbom(depends) = &extension.params {
-                let extension = list.index(i);
-                found(depends, extension.member("params").member("depends"));
-            }
-        }
+        self.capabilities.each_dependency_list(At::ROOT.member("capabilities"), found);
     }
 
     /// The skill with this id.
@@ -203,8 +135,8 @@ impl Agent {
             .and_then(|value| Capabilities::read(problems, value, fields.at("capabilities")));
         let (input_modes, output_modes) =
             (fields.strings("defaultInputModes"), fields.strings("defaultOutputModes"));
-        let skills = fields.list("skills", |value, at| Skill::read(problems, value, at));
-        report_repeated_skills(problems, &skills);
+        let mut ids = HashSet::new();
+        let skills = fields.list("skills", |value, at| read_skill(problems, value, at, &mut ids));
         let provider = fields
             .get("provider")
             .and_then(|value| Provider::read(problems, value, fields.at("provider")));
@@ -230,16 +162,19 @@ impl Agent {
     }
 }
 
-fn report_repeated_skills(problems: &Problems, skills: &[Skill]) {
-    let mut seen = HashSet::new();
-    for (i, skill) in skills.iter().enumerate() {
-        if !seen.insert(&skill.id) {
-            let (list, message) =
-                (At::ROOT.member("skills"), format!("the skill id `{}` is used twice", skill.id));
-            let item = list.index(i);
-            problems.invalid(item.member("id"), message, "give each skill an id of its own");
-        }
+/// Reads a skill whose id no earlier one has.
+fn read_skill(
+    problems: &Problems,
+    value: &Value,
+    at: At<'_>,
+    seen: &mut HashSet<String>,
+) -> Option<Skill> {
+    let skill = Skill::read(problems, value, at)?;
+    if !seen.insert(skill.id.clone()) {
+        let message = format!("the skill id `{}` is used twice", skill.id);
+        problems.invalid(at.member("id"), message, "give each skill an id of its own");
     }
+    Some(skill)
 }
 
 impl Skill {
@@ -267,54 +202,6 @@ impl Skill {
     }
 }
 
-impl Capabilities {
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
-        let capabilities = Self {
-            streaming: fields.optional_bool("streaming"),
-            push_notifications: fields.optional_bool("pushNotifications"),
-            state_transition_history: fields.optional_bool("stateTransitionHistory"),
-            extensions: fields.list("extensions", |value, at| Extension::read(problems, value, at)),
-        };
-        let is_sbom = |extension: &&Extension| extension.uri == SBOM_EXTENSION;
-        if capabilities.extensions.iter().filter(is_sbom).count() > 1 {
-            let message = format!("the extension {SBOM_EXTENSION} is declared more than once");
-            problems.invalid(fields.at("extensions"), message, "put all `depends` into one");
-        }
-        fields.finish();
-        Some(capabilities)
-    }
-}
-
-impl Extension {
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
-        let fields = problems.object(value, at)?;
-        let uri = fields.required_string("uri");
-        let description = fields.optional_string("description");
-        let required = fields.optional_bool("required");
-        let params = match (fields.get("params"), uri.as_deref()) {
-            (Some(params), Some(SBOM_EXTENSION)) => {
-                ExtensionParams::read_sbom(problems, params, fields.at("params"))
-            }
-            (None, Some(SBOM_EXTENSION)) => ExtensionParams::Sbom(Vec::new()),
-            _ => ExtensionParams::Open(fields.open_object("params").unwrap_or_default()),
-        };
-        fields.finish();
-        Some(Self { uri: uri?, description, required, params })
-    }
-}
-
-impl ExtensionParams {
-    fn read_sbom(problems: &Problems, value: &Value, at: At<'_>) -> Self {
-        let depends = problems.object(value, at).map(|fields| {
-            let depends = fields.list("depends", |v, at| Dependency::read(problems, v, at));
-            fields.finish();
-            depends
-        });
-        Self::Sbom(depends.unwrap_or_default())
-    }
-}
-
 impl Provider {
     fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
@@ -322,5 +209,53 @@ impl Provider {
         let url = fields.optional_string("url");
         fields.finish();
         Some(Self { organization: organization?, url })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::{Entity, Kind};
+
+    fn problems(skills: &Value, extensions: &Value) -> Vec<String> {
+        let card = json!({
+            "name": "a", "version": "1.0.0", "description": "d", "url": "u",
+            "protocolVersion": "1", "defaultInputModes": [], "defaultOutputModes": [],
+            "skills": skills, "capabilities": { "extensions": extensions },
+        });
+        let problems = Entity::parse(Kind::Agent, &card).err().unwrap_or_default();
+        problems.iter().map(|d| format!("{}: {}", d.pointer, d.message)).collect()
+    }
+
+    #[test]
+    fn skill_ids_are_unique() {
+        let skill = |id: &str| json!({ "id": id, "name": "S", "description": "d", "tags": [] });
+        let skills = json!([skill("s"), 7, skill("t"), skill("s")]);
+        assert_eq!(
+            problems(&skills, &json!([])),
+            [
+                "/skills/1: expected an object, got the number 7",
+                "/skills/3/id: the skill id `s` is used twice",
+            ]
+        );
+    }
+
+    #[test]
+    fn dependencies_are_declared_once_and_strictly() {
+        let uri = "urn:agentgateway:sbom";
+        let twice = json!([{ "uri": uri }, { "uri": uri, "params": { "depends": [] } }]);
+        assert_eq!(
+            problems(&json!([]), &twice),
+            ["/capabilities/extensions: \
+              the extension urn:agentgateway:sbom is declared more than once"]
+        );
+        let extra = json!([{ "uri": uri, "params": { "depends": [], "licence": "x" } }]);
+        assert_eq!(
+            problems(&json!([]), &extra),
+            ["/capabilities/extensions/0/params/licence: unknown field `licence`"]
+        );
+        let other = json!([{ "uri": "urn:other", "params": { "anything": 1 } }]);
+        assert_eq!(problems(&json!([]), &other), Vec::<String>::new());
     }
 }

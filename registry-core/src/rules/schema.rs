@@ -242,6 +242,23 @@ mod tests {
     }
 
     #[test]
+    fn a_schema_leads_to_a_bounded_number_of_others() {
+        let link = |i: usize| {
+            let next = json!({ "items": { "$ref": format!("#S{}:1.0.0", i + 1) } });
+            schema(&format!("S{i}"), &next)
+        };
+        let mut chain: Vec<_> = (0..1001).map(link).collect();
+        chain.push(schema("S1001", &json!(true)));
+        let found = found_of(Code::SchemaInvalid, &[], &chain);
+        assert_eq!(
+            found,
+            "error[schema-invalid] schema/S0@1.0.0 at \"\": it leads to more than 1000 registered \
+             schemas (put what belongs together into one schema with `$defs`)"
+        );
+        assert_eq!(found_of(Code::SchemaInvalid, &[], &chain[1..]), "");
+    }
+
+    #[test]
     fn only_new_schemas_that_nothing_refers_to_are_unused() {
         let used = schema("Used", &json!({ "type": "object" }));
         let unused = schema("Unused", &json!({ "items": { "$ref": "#Unused:1.0.0" } }));

@@ -43,6 +43,12 @@ pub enum InvalidSchema {
     /// More registered schemas behind it than allowed.
     #[error("it leads to more than {} registered schemas", crate::limits::SCHEMA_REFERENCES)]
     TooManyReferences,
+    /// More regular expressions than allowed.
+    #[error("it has {patterns} patterns, {} are allowed", crate::limits::SCHEMA_PATTERNS)]
+    TooManyPatterns {
+        /// How many.
+        patterns: usize,
+    },
     /// Anything else that its dialect does not allow.
     #[error("{message}")]
     Invalid {
@@ -62,7 +68,7 @@ impl InvalidSchema {
     pub fn pointer(&self) -> &str {
         match self {
             Self::Dialect { .. } => "/$schema",
-            Self::TooManyReferences => "",
+            Self::TooManyReferences | Self::TooManyPatterns { .. } => "",
             Self::Unresolved { pointer, .. }
             | Self::Remote { pointer, .. }
             | Self::Reserved { pointer, .. }
@@ -81,6 +87,7 @@ impl InvalidSchema {
                 "register the other schema and refer to it as `#Name:1.0.0`, or copy it into `$defs`"
             }
             Self::Reserved { .. } => "refer to a registered schema as `#Name:1.0.0`",
+            Self::TooManyPatterns { .. } => "join patterns, or split the schema",
             Self::TooManyReferences => "put what belongs together into one schema with `$defs`",
             Self::Invalid { .. } => "see https://json-schema.org for what the keyword allows",
         }

@@ -131,6 +131,8 @@ fn patterns_are_linear_and_bounded() {
     assert!(!compiled(&json!({ "pattern": "^(a+)+$" })).is_valid(&json!(evil)));
     assert!(problems(&json!({ "pattern": "(?<=a)b" }))[0].starts_with("/pattern: "));
     assert!(!problems(&json!({ "pattern": "a{1,1000}{1,1000}" })).is_empty());
+    let many: Vec<_> = (0..=limits::SCHEMA_PATTERNS).map(|_| json!({ "pattern": "a" })).collect();
+    assert_eq!(problems(&json!({ "anyOf": many })), [": it has 201 patterns, 200 are allowed"]);
 }
 
 #[test]

@@ -1,0 +1,86 @@
+//! Looking things up in a catalog, and refusing commits that do not follow.
+//!
+//! Deliberately absent: folding random histories, which is a property test.
+
+use serde_json::json;
+
+use super::{ApplyError, Catalog, LifecycleState};
+use crate::{
+    Kind, Name,
+    commit::{Action, Change, Commit, Revision, SealedCommit},
+    rules::testing::{catalog, schema, server, set, source_tool, versioned},
+    timestamp::Timestamp,
+};
+
+fn versions() -> Catalog {
+    let read = source_tool("read", "files");
+    catalog(&[
+        versioned(&read, "1.10.0"),
+        versioned(&read, "1.2.0"),
+        versioned(&read, "2.0.0-rc.1"),
+        source_tool("reader", "files"),
+        schema("read", &json!(true)),
+        server("read", &[]),
+        set("tool/read@1.10.0", LifecycleState::Deprecated, None),
+    ])
+}
+
+#[test]
+fn versions_of_a_name_are_in_order_and_alone() {
+    let catalog = versions();
+    let read = Name::parse(Kind::Tool, "read").unwrap();
+    let keys: Vec<_> = catalog.versions(Kind::Tool, &read).map(|(k, _)| k.to_string()).collect();
+    assert_eq!(keys, ["tool/read@1.2.0", "tool/read@1.10.0", "tool/read@2.0.0-rc.1"]);
+    let newest = catalog.newest_active(Kind::Tool, &read).unwrap();
+    assert_eq!(newest.document.key().to_string(), "tool/read@1.2.0");
+    assert_eq!(catalog.of_kind(Kind::Tool).count(), 4);
+    assert_eq!(catalog.of_kind(Kind::Agent).count(), 0);
+    let after: Vec<_> =
+        catalog.after(&keys[2].parse().unwrap()).map(|(k, _)| k.to_string()).collect();
+    assert_eq!(after, ["tool/reader@1.0.0"]);
+}
+
+#[test]
+fn dependents_are_known_of_what_is_not_registered_too() {
+    let catalog = versions();
+    let files = "server/files@1.0.0".parse().unwrap();
+    assert!(catalog.find(&files).is_none());
+    assert_eq!(catalog.dependents(&files).count(), 4);
+}
+
+fn sealed(catalog: &Catalog, revision: u64, change: Change) -> SealedCommit {
+    let commit = Commit {
+        revision: Revision(revision),
+        author: "tester".to_owned(),
+        committed_at: Timestamp::from_millis(0),
+        message: String::new(),
+        request_id: None,
+        changes: vec![change],
+    };
+    let document = |action: &Action| match action {
+        Action::Register { .. } => versions().find(&"tool/read@1.2.0".parse().unwrap()).cloned(),
+        _ => None,
+    };
+    let documents = commit.changes.iter().filter_map(|c| document(&c.action));
+    let documents = documents.map(|record| record.document.clone()).collect();
+    SealedCommit::seal(&catalog.chain(), commit, documents).unwrap()
+}
+
+#[test]
+fn a_commit_that_does_not_fit_is_refused_whole() {
+    let before = versions();
+    let read = before.find(&"tool/read@1.2.0".parse().unwrap()).unwrap().document.clone();
+    let register =
+        Change { key: read.key().clone(), action: Action::Register { digest: read.digest() } };
+    let restore = Change { key: "tool/nothing@1.0.0".parse().unwrap(), action: Action::Restore };
+    let mut catalog = before.clone();
+    let mut refused = |revision, change: &Change| {
+        let sealed = sealed(&catalog, revision, change.clone());
+        catalog.apply(&sealed).unwrap_err()
+    };
+    assert!(matches!(refused(3, &register), ApplyError::OutOfOrder { .. }));
+    assert!(matches!(refused(1, &register), ApplyError::OutOfOrder { .. }));
+    assert!(matches!(refused(2, &register), ApplyError::Exists { .. }));
+    assert!(matches!(refused(2, &restore), ApplyError::Absent { .. }));
+    assert_eq!(catalog, before);
+}

@@ -1,0 +1,140 @@
+//! The capabilities of an agent and its protocol extensions, among them the one that declares what
+//! it depends on.
+//!
+//! Deliberately absent: whether what it depends on exists.
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value};
+
+use crate::{
+    decode::{At, Problems},
+    entity::tool::Dependency,
+};
+
+/// The extension that declares an agent's dependencies.
+pub const SBOM_EXTENSION: &str = "urn:agentgateway:sbom";
+
+/// Optional protocol features of an agent.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capabilities {
+    /// Streams its answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streaming: Option<bool>,
+    /// Pushes task updates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub push_notifications: Option<bool>,
+    /// Keeps the history of task states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_transition_history: Option<bool>,
+    /// Protocol extensions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<Extension>,
+}
+
+/// A protocol extension of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Extension {
+    /// What identifies it.
+    pub uri: String,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether clients must understand it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required: Option<bool>,
+    /// Its parameters.
+    #[serde(skip_serializing_if = "ExtensionParams::is_empty")]
+    pub params: ExtensionParams,
+}
+
+/// The parameters of an extension.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExtensionParams {
+    /// Of `urn:agentgateway:sbom`: what the agent depends on.
+    Sbom(Vec<Dependency>),
+    /// Of any other extension: kept as they are.
+    Open(Map<String, Value>),
+}
+
+impl ExtensionParams {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Open(map) if map.is_empty())
+    }
+}
+
+impl Serialize for ExtensionParams {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Open(map) => map.serialize(serializer),
+            Self::Sbom(depends) => {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry("depends", depends)?;
+                map.end()
+            }
+        }
+    }
+}
+
+impl Capabilities {
+    /// Calls `found` with each list of dependencies and its place.
+    pub(super) fn each_dependency_list(
+        &self,
+        at: At<'_>,
+        found: &mut dyn FnMut(&[Dependency], At<'_>),
+    ) {
+        let list = at.member("extensions");
+        for (i, extension) in self.extensions.iter().enumerate() {
+            if let ExtensionParams::Sbom(depends) = &extension.params {
+                let extension = list.index(i);
+                found(depends, extension.member("params").member("depends"));
+            }
+        }
+    }
+
+    pub(super) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = problems.object(value, at)?;
+        let capabilities = Self {
+            streaming: fields.optional_bool("streaming"),
+            push_notifications: fields.optional_bool("pushNotifications"),
+            state_transition_history: fields.optional_bool("stateTransitionHistory"),
+            extensions: fields.list("extensions", |value, at| Extension::read(problems, value, at)),
+        };
+        let is_sbom = |extension: &&Extension| extension.uri == SBOM_EXTENSION;
+        if capabilities.extensions.iter().filter(is_sbom).count() > 1 {
+            let message = format!("the extension {SBOM_EXTENSION} is declared more than once");
+            problems.invalid(fields.at("extensions"), message, "put all `depends` into one");
+        }
+        fields.finish();
+        Some(capabilities)
+    }
+}
+
+impl Extension {
+    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = problems.object(value, at)?;
+        let uri = fields.required_string("uri");
+        let description = fields.optional_string("description");
+        let required = fields.optional_bool("required");
+        let params = match (fields.get("params"), uri.as_deref()) {
+            (Some(params), Some(SBOM_EXTENSION)) => {
+                ExtensionParams::read_sbom(problems, params, fields.at("params"))
+            }
+            (None, Some(SBOM_EXTENSION)) => ExtensionParams::Sbom(Vec::new()),
+            _ => ExtensionParams::Open(fields.open_object("params").unwrap_or_default()),
+        };
+        fields.finish();
+        Some(Self { uri: uri?, description, required, params })
+    }
+}
+
+impl ExtensionParams {
+    fn read_sbom(problems: &Problems, value: &Value, at: At<'_>) -> Self {
+        let depends = problems.object(value, at).map(|fields| {
+            let depends = fields.list("depends", |v, at| Dependency::read(problems, v, at));
+            fields.finish();
+            depends
+        });
+        Self::Sbom(depends.unwrap_or_default())
+    }
+}
