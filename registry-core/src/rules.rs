@@ -16,6 +16,7 @@ mod lifecycle;
 mod proposal;
 mod provision;
 mod schema;
+mod schema_graph;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 pub use edges::{Reference, Relation, edges, references};
 use proposal::Proposal;
+use schema_graph::SchemaGraph;
 
 use crate::{
     catalog::{Catalog, LifecycleState},
@@ -107,8 +109,9 @@ pub fn validate(catalog: &Catalog, batch: &[Proposed]) -> Plan {
         lifecycle::check(&proposal, new, &mut diagnostics);
         composition::check(new, &mut diagnostics);
     }
-    schema::check(&proposal, &mut diagnostics);
-    header::check(&proposal, &mut diagnostics);
+    let schemas = SchemaGraph::of(&proposal);
+    schema::check(&proposal, &schemas, &mut diagnostics);
+    header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
     diagnostics.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
     Plan { effects, diagnostics }

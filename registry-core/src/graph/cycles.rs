@@ -110,6 +110,12 @@ mod tests {
     }
 
     #[test]
+    fn the_path_is_a_shortest_one() {
+        let graph = [vec![1, 3], vec![2], vec![3], vec![0]];
+        assert_eq!(cycles(&graph), [vec![0, 3, 0]]);
+    }
+
+    #[test]
     fn long_chains_neither_overflow_nor_take_long() {
         let chain: Vec<_> = (0..100_000).map(|i| vec![(i + 1) % 100_000]).collect();
         assert_eq!(cycles(&chain)[0].len(), 100_001);

@@ -5,24 +5,26 @@
 //! `properties` alone, and names an HTTP field that no other one names. Deliberately absent: making
 //! the headers; gateways do that.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::proposal::{New, Proposal};
+use super::{
+    proposal::{New, Proposal},
+    schema_graph::{Leading, SchemaGraph},
+};
 use crate::{
     decode::At,
     diagnostic::{Code, Diagnostic},
     entity::Entity,
     json_schema::{each_object, each_reference, pure_reference},
     limits,
-    reference::Key,
 };
 
 const ANNOTATION: &str = "x-mcp-header";
 
-pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
-    let annotated = annotated(proposal);
+pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
+    let annotated = graph.leading_to(is_annotated);
     for new in &proposal.new {
         let Some(schema) = input_schema(new) else { continue };
         let at = At::ROOT.member("inputSchema");
@@ -43,6 +45,13 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
+/// Whether there is an annotation anywhere in the schema.
+fn is_annotated(schema: &Value) -> bool {
+    let mut found = false;
+    each_object(schema, At::ROOT, &mut |map, _| found |= map.contains_key(ANNOTATION));
+    found
+}
+
 fn input_schema<'a>(new: &New<'a>) -> Option<&'a Value> {
     match new.entity() {
         Entity::Tool(tool) => tool.input_schema.as_ref(),
@@ -54,7 +63,7 @@ fn input_schema<'a>(new: &New<'a>) -> Option<&'a Value> {
 fn check_schema(
     schema: &Value,
     at: At<'_>,
-    annotated: &HashSet<Key>,
+    annotated: &Leading<'_>,
     problems: &mut Vec<Diagnostic>,
 ) {
     let mut names = HashSet::new();
@@ -136,39 +145,6 @@ const SAFE: f64 = limits::SAFE_INTEGER as f64;
 /// A character of an HTTP token (RFC 9110 section 5.6.2).
 fn is_token(character: char) -> bool {
     character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
-}
-
-/// The schemas behind the batch's tools that carry annotations, or lead to one that does.
-fn annotated(proposal: &Proposal<'_>) -> HashSet<Key> {
-    let mut waiting: Vec<Key> = Vec::new();
-    for schema in proposal.new.iter().filter_map(input_schema) {
-        each_reference(schema, At::ROOT, &mut |key, _, _| waiting.extend(key.ok().cloned()));
-    }
-    let (mut referrers, mut carriers) = (HashMap::<Key, Vec<Key>>::new(), Vec::new());
-    let mut seen = HashSet::new();
-    while let Some(key) = waiting.pop() {
-        let Some(Entity::Schema(schema)) = proposal.find(&key) else { continue };
-        if !seen.insert(key.clone()) {
-            continue;
-        }
-        let mut has_one = false;
-        each_object(&schema.schema, At::ROOT, &mut |map, _| {
-            has_one |= map.contains_key(ANNOTATION);
-        });
-        each_reference(&schema.schema, At::ROOT, &mut |target, _, _| {
-            if let Ok(target) = target {
-                referrers.entry(target.clone()).or_default().push(key.clone());
-                waiting.push(target.clone());
-            }
-        });
-        carriers.extend(has_one.then_some(key));
-    }
-    let mut found = HashSet::new();
-    while let Some(key) = carriers.pop() {
-        carriers.extend(referrers.remove(&key).into_iter().flatten());
-        found.insert(key);
-    }
-    found
 }
 
 fn invalid(at: At<'_>, message: String) -> Diagnostic {

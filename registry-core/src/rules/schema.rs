@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{
     Relation,
     proposal::{New, Proposal},
+    schema_graph::SchemaGraph,
 };
 use crate::{
     decode::At,
@@ -23,7 +24,7 @@ use crate::{
     schema_compile::{InvalidSchema, compile},
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
     let mut compiled = HashMap::new();
     for new in &proposal.new {
         for (place, schema) in schemas(new.entity()) {
@@ -36,7 +37,7 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
             }
         }
         arguments_are_an_object(proposal, new, found);
-        too_many_references(proposal, new, found);
+        too_many_references(graph, new, found);
     }
     unused(proposal, found);
 }
@@ -117,23 +118,12 @@ fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut V
 }
 
 /// A gateway compiles a schema together with all that it leads to.
-fn too_many_references(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
-    let own = new.references.iter().filter(|r| r.relation == Relation::Schema);
-    let mut waiting: Vec<Key> = own.map(|r| r.key.clone()).collect();
-    let mut seen: HashSet<Key> = HashSet::new();
-    while let Some(key) = waiting.pop() {
-        let Some(Entity::Schema(schema)) = proposal.find(&key) else { continue };
-        if !seen.insert(key) {
-            continue;
-        }
-        if seen.len() > limits::SCHEMA_REFERENCES {
-            let problem = InvalidSchema::TooManyReferences;
-            let invalid = Diagnostic::error(Code::SchemaInvalid, "", problem.to_string());
-            return new.report(found, invalid.with_help(problem.help()));
-        }
-        each_reference(&schema.schema, At::ROOT, &mut |key, _, _| {
-            waiting.extend(key.ok().cloned());
-        });
+fn too_many_references(graph: &SchemaGraph<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+    let own = new.references.iter().filter(|r| r.relation == Relation::Schema).map(|r| &r.key);
+    if graph.leads_to_more_than(limits::SCHEMA_REFERENCES, own) {
+        let problem = InvalidSchema::TooManyReferences;
+        let invalid = Diagnostic::error(Code::SchemaInvalid, "", problem.to_string());
+        new.report(found, invalid.with_help(problem.help()));
     }
 }
 
