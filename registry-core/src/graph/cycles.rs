@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn the_path_is_a_shortest_one() {
-        let graph = [vec![1, 3], vec![2], vec![3], vec![0]];
-        assert_eq!(cycles(&graph), [vec![0, 3, 0]]);
+        let graph = [vec![5, 1], vec![2], vec![3], vec![4], vec![0], vec![6], vec![0]];
+        assert_eq!(cycles(&graph), [vec![0, 5, 6, 0]]);
     }
 
     #[test]

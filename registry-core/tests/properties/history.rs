@@ -37,6 +37,7 @@ proptest! {
                 let (bytes, documents) = (sealed.bytes().clone(), sealed.documents().to_vec());
                 let proved = SealedCommit::verify(&folded.chain(), bytes, sealed.chain(), documents);
                 folded.apply(&proved.unwrap()).unwrap();
+                prop_assert_eq!(folded.chain(), sealed.chain());
             }
             prop_assert_eq!(&folded, snapshot);
             prop_assert_eq!(folded.digest(), snapshot.digest());
