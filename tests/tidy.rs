@@ -253,3 +253,18 @@ fn lints_are_silenced_only_with_a_reason() {
         files(&[".rs"]).into_iter().filter(|path| path != "tests/tidy.rs").filter(bare).collect();
     assert_none("use #[expect(.., reason = \"..\")] in", &found);
 }
+
+#[test]
+fn every_error_is_documented() {
+    let errors = read("docs/errors.md");
+    let is_reason = |text: &&str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    let status = code("registry-server/src/grpc/status.rs");
+    let reasons: Vec<_> = status.split('"').skip(1).step_by(2).filter(is_reason).collect();
+    assert!(reasons.contains(&"VALIDATION_FAILED"), "reasons are written elsewhere now");
+    let codes = registry_core::Code::ALL.iter().map(|code| code.as_str());
+    let is_missing = |name: &&str| !errors.contains(&format!("\n| `{name}` |"));
+    let found: Vec<_> = codes.chain(reasons).filter(is_missing).map(str::to_owned).collect();
+    assert_none("not in docs/errors.md", &found);
+}
