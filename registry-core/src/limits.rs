@@ -9,6 +9,8 @@ pub const DOCUMENT_BYTES: usize = 256 * 1024;
 pub const DOCUMENT_DEPTH: usize = 64;
 /// Most changes in one commit.
 pub const BATCH_CHANGES: usize = 5_000;
+/// Most bytes of canonical documents in one commit.
+pub const BATCH_BYTES: usize = 48 * 1024 * 1024;
 /// Most entries in a list of a document (`provides`, `depends`, `skills` …).
 pub const LIST_ITEMS: usize = 1_000;
 /// Longest free text in a document's own fields (descriptions, titles), in bytes.

@@ -60,6 +60,13 @@ impl Proposed {
             Self::SetLifecycle { key, .. } => key,
         }
     }
+
+    fn document_bytes(&self) -> usize {
+        match self {
+            Self::Register(document) => document.bytes().len(),
+            Self::SetLifecycle { .. } => 0,
+        }
+    }
 }
 
 /// What a batch would do.
@@ -86,14 +93,23 @@ impl Plan {
 
 /// Decides what a batch would do to a catalog, and everything that is wrong with it.
 pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
-    if batch.len() > limits::BATCH_CHANGES {
-        let (size, limit) = (batch.len(), limits::BATCH_CHANGES);
-        let message = format!("the batch has {size} changes, {limit} are allowed");
-        let found = Diagnostic::error(Code::DocumentInvalid, "", message)
-            .with_help("apply it in several batches, dependencies first");
-        return Plan { effects: Vec::new(), diagnostics: vec![found] };
+    match too_big(batch) {
+        Some(found) => Plan { effects: Vec::new(), diagnostics: vec![found] },
+        None => validate(catalog, batch),
     }
-    validate(catalog, batch)
+}
+
+fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
+    let bytes = batch.iter().map(Proposed::document_bytes).sum::<usize>();
+    let what = if batch.len() > limits::BATCH_CHANGES {
+        format!("{} changes, {} are allowed", batch.len(), limits::BATCH_CHANGES)
+    } else if bytes > limits::BATCH_BYTES {
+        format!("{bytes} bytes of documents, {} are allowed", limits::BATCH_BYTES)
+    } else {
+        return None;
+    };
+    let found = Diagnostic::error(Code::DocumentInvalid, "", format!("the batch has {what}"));
+    Some(found.with_help("apply it in several batches, dependencies first"))
 }
 
 /// As [`plan`], for a batch of any size: a whole file at start-up, not a request.

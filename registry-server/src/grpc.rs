@@ -4,6 +4,7 @@
 //! will be a layer before the services, and decisions.
 
 mod deadline;
+mod guard;
 mod history;
 mod invalid;
 mod refusal;
@@ -14,6 +15,7 @@ mod sync;
 use std::sync::Arc;
 
 use axum::Router;
+use registry_core::limits;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -27,6 +29,10 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use crate::{app::App, config::ServeConfig};
 
 pub use status::unimplemented;
+
+/// Largest message of a stream: any batch that the rules accept, with room for its commit. A
+/// document takes more room as JSON than it took in the request.
+const DELTA_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
 
 /// The names under which health is asked for; the empty one is the whole server.
 const SERVICES: [&str; 4] =
@@ -50,7 +56,7 @@ pub async fn router(
         .send_compressed(Gzip);
     let sync = SyncServiceServer::new(sync::Service::new(app.clone()))
         .max_decoding_message_size(limit)
-        .max_encoding_message_size(limit)
+        .max_encoding_message_size(DELTA_BYTES)
         .accept_compressed(Gzip);
     let (reporter, health) = tonic_health::server::health_reporter();
     let health_of = Health { reporter };
@@ -62,7 +68,7 @@ pub async fn router(
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
     let services = routes.into_axum_router().reset_fallback();
-    Ok((deadline::layer(services, config.request_timeout), health_of))
+    Ok((guard::layer(deadline::layer(services, config.request_timeout)), health_of))
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {

@@ -78,3 +78,20 @@ async fn a_gateway_polls_registry_json() {
     registry.apply_example();
     serves_the_example(format!("{}/registry.json", registry.url())).await;
 }
+
+#[tokio::test]
+async fn a_web_page_cannot_reach_the_api() {
+    let registry = Registry::start();
+    let url = format!("{}/registry.v1.RegistryService/Apply", registry.url());
+    let post = |headers: &[(&'static str, &'static str)]| {
+        let request = reqwest::Client::new().post(&url).body(vec![0, 0, 0, 0, 0]);
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).send()
+    };
+    let simple = post(&[("content-type", "text/plain"), ("origin", "https://evil.example")]).await;
+    assert_eq!(simple.unwrap().status(), StatusCode::FORBIDDEN);
+    let no_origin = post(&[("content-type", "text/plain")]).await;
+    assert_eq!(no_origin.unwrap().status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let grpc = post(&[("content-type", "application/grpc")]).await.unwrap();
+    assert_eq!(grpc.status(), StatusCode::OK, "a gRPC client is let through");
+    assert!(grpc.headers().contains_key("grpc-status"), "{grpc:?}");
+}

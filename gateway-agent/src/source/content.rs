@@ -39,7 +39,7 @@ pub enum Rejected {
     /// It belongs to another registry.
     #[error(
         "it is of registry `{found}`, but `{served}` is served; if the registry was replaced on \
-         purpose, stop the gateway, delete its cache file and start it again"
+         purpose, stop the gateway, delete its cache (with .previous and .log) and start it again"
     )]
     OtherRegistry {
         /// Whose catalog is served.
@@ -50,7 +50,7 @@ pub enum Rejected {
     /// It is older than what is served.
     #[error(
         "it is of revision {found}, but {served} is served already; to go back on purpose, stop \
-         the gateway, delete its cache file and start it again"
+         the gateway, delete its cache (with .previous and .log) and start it again"
     )]
     Older {
         /// Which revision is served.
@@ -61,7 +61,7 @@ pub enum Rejected {
     /// The same revision with another history.
     #[error(
         "its history differs from what is served at revision {0}; if the registry was restored on \
-         purpose, stop the gateway, delete its cache file and start it again"
+         purpose, stop the gateway, delete its cache (with .previous and .log) and start it again"
     )]
     OtherHistory(Revision),
 }

@@ -117,8 +117,8 @@ impl<'a> Incoming<'a> {
             return Ok(());
         };
         let message = format!(
-            "{problem}; if that is on purpose, stop the gateway, delete its cache file and start \
-             it again, or correct `registry.source`"
+            "{problem}; if that is on purpose, stop the gateway, delete its cache (with .previous and \
+             .log) and start it again, or correct `registry.source`"
         );
         Err(Refusal { revision: position.revision, message, is_final: true })
     }

@@ -220,7 +220,7 @@ fn ended_by(status: &Status) -> Ended {
     if info.is_some_and(|info| FINAL_REASONS.contains(&info.reason.as_str())) {
         return Ended::Final(format!(
             "{text}; the cache is of another registry or of another past: stop the gateway, delete \
-             its cache file and start it again, or correct `registry.source`"
+             its cache (with .previous and .log) and start it again, or correct `registry.source`"
         ));
     }
     match status.code() {

@@ -45,8 +45,9 @@ pub enum Error {
         /// How.
         what: Breach,
     },
-    /// The upstream's own answer is an error.
-    #[error("the upstream answered with error {code}: {message}")]
+    /// The upstream's own answer is an error. Its message may repeat arguments, so it goes to the
+    /// caller and not into logs.
+    #[error("the upstream answered with error {code}")]
     Rpc {
         /// Its code.
         code: i64,

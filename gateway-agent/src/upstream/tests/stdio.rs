@@ -1,6 +1,6 @@
 //! Child processes when all goes well, in both eras.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 use super::*;
 
