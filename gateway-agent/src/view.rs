@@ -13,6 +13,7 @@ pub mod offer;
 pub mod pages;
 pub mod params;
 pub mod shelf;
+mod slot;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -22,7 +23,7 @@ pub mod validators;
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use arc_swap::ArcSwap;
@@ -34,7 +35,7 @@ pub use self::{
     offer::Offer,
     pages::{Cursor, Listing},
 };
-use self::{pages::Pages, shelf::Shelf};
+use self::{pages::Pages, shelf::Shelf, slot::Slot};
 use crate::{
     identity::newest_usable,
     upstream::{Definitions, Era},
@@ -101,18 +102,17 @@ impl View {
         self.pages.list(after, era)
     }
 
+    fn is_of_same_offers(&self, other: &Self) -> bool {
+        let is_in_other = |(name, offer): (&Name, &Arc<Offer>)| {
+            other.find(name).is_some_and(|same| Arc::ptr_eq(same, offer))
+        };
+        self.len() == other.len() && self.offers.iter().all(is_in_other)
+    }
+
     /// Equal fingerprints mean equal lists.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
-}
-
-/// One audience's view, made by the first who asks while the others wait.
-#[derive(Debug, Default)]
-struct Slot {
-    serial: u64,
-    previous: Option<Arc<View>>,
-    view: OnceLock<Arc<View>>,
 }
 
 /// All views.
@@ -184,29 +184,26 @@ impl Views {
     /// What an audience sees at that moment.
     pub fn of(&self, snapshot: &Snapshot, audience: &Audience) -> Arc<View> {
         let slot = self.slot(snapshot, audience);
-        let view = slot.view.get_or_init(|| self.build(snapshot, audience, slot.previous.as_ref()));
-        Arc::clone(view)
+        slot.view_or(|previous| self.build(snapshot, audience, previous))
     }
 
     fn slot(&self, snapshot: &Snapshot, audience: &Audience) -> Arc<Slot> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = slots.get(audience).filter(|slot| slot.serial == snapshot.serial) {
+        if let Some(slot) = slots.get(audience).filter(|slot| slot.serial() == snapshot.serial) {
             return Arc::clone(slot);
         }
         drop(slots);
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let known = slots.get(audience);
-        if let Some(slot) = known.filter(|slot| slot.serial == snapshot.serial) {
+        if let Some(slot) = known.filter(|slot| slot.serial() == snapshot.serial) {
             return Arc::clone(slot);
         }
-        let previous =
-            known.and_then(|slot| slot.view.get().cloned().or_else(|| slot.previous.clone()));
-        let is_newest = known.is_none_or(|slot| slot.serial < snapshot.serial);
-        let slot = Arc::new(Slot { serial: snapshot.serial, previous, view: OnceLock::new() });
         // A call that began before the last swap gets its view, but does not bring back the past.
-        if is_newest {
-            slots.insert(audience.clone(), slot.clone());
+        if known.is_some_and(|slot| slot.serial() > snapshot.serial) {
+            return Arc::new(Slot::new(snapshot.serial, None));
         }
+        let slot = Arc::new(Slot::new(snapshot.serial, known.map(Arc::as_ref)));
+        slots.insert(audience.clone(), slot.clone());
         slot
     }
 
@@ -214,16 +211,16 @@ impl Views {
         &self,
         snapshot: &Snapshot,
         audience: &Audience,
-        previous: Option<&Arc<View>>,
+        previous: Option<Arc<View>>,
     ) -> Arc<View> {
         let offers = match audience {
             Audience::Agent(agent) => self.declared_by(snapshot, agent),
             Audience::Everyone => self.newest_of_all(snapshot),
             Audience::Nobody => Vec::new(),
         };
-        let view = View::new(offers, previous.map(Arc::as_ref));
+        let view = View::new(offers, previous.as_deref());
         match previous {
-            Some(previous) if previous.fingerprint == view.fingerprint => previous.clone(),
+            Some(previous) if view.is_of_same_offers(&previous) => previous,
             _ => Arc::new(view),
         }
     }

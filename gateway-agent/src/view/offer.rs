@@ -75,13 +75,11 @@ impl Offer {
             })
     }
 
+    /// By identity, not by text: an offer that outlived its list would keep the whole list.
     fn is_live_as(&self, tools: Option<&Arc<Tools>>) -> bool {
         match (tools, &self.live) {
-            (Some(new), Some(old)) if Arc::ptr_eq(new, old) => true,
-            (new, old) => {
-                let tool = &self.upstream_tool;
-                text_in(new, tool) == text_in(old.as_ref(), tool)
-            }
+            (Some(new), Some(old)) => Arc::ptr_eq(new, old),
+            (new, old) => new.is_none() && old.is_none(),
         }
     }
 

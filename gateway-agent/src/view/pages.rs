@@ -76,7 +76,7 @@ pub struct Listing {
 
 /// All pages of a view.
 #[derive(Debug, Default)]
-pub(super) struct Pages(Vec<Arc<Page>>);
+pub(super) struct Pages(Vec<Page>);
 
 #[derive(Debug)]
 struct Page {
@@ -86,18 +86,14 @@ struct Page {
 }
 
 impl Pages {
-    /// Cuts sorted offers into pages; a page that was there before is kept, with its bytes.
+    /// Cuts sorted offers into pages; a page that says the same as before keeps its bytes.
     pub(super) fn new(offers: &[Arc<Offer>], previous: Option<&Self>) -> Self {
         let mut pages = Vec::new();
         let mut rest = offers;
         while !rest.is_empty() {
             let (page, after) = rest.split_at(page_len(rest));
-            let is_same = |old: &&Arc<Page>| {
-                old.offers.len() == page.len()
-                    && old.offers.iter().zip(page).all(|(a, b)| Arc::ptr_eq(a, b))
-            };
             let old = previous.and_then(|previous| previous.0.get(pages.len()));
-            pages.push(old.filter(is_same).cloned().unwrap_or_else(|| Arc::new(Page::new(page))));
+            pages.push(Page::new(page, old.filter(|old| old.says_the_same(page))));
             rest = after;
         }
         Self(pages)
@@ -126,8 +122,17 @@ fn page_len(offers: &[Arc<Offer>]) -> usize {
 }
 
 impl Page {
-    fn new(offers: &[Arc<Offer>]) -> Self {
-        Self { offers: offers.to_vec(), modern: OnceLock::new(), legacy: OnceLock::new() }
+    fn new(offers: &[Arc<Offer>], same: Option<&Self>) -> Self {
+        let kept = |bytes: fn(&Self) -> &OnceLock<Bytes>| {
+            same.map(|same| bytes(same).clone()).unwrap_or_default()
+        };
+        let (modern, legacy) = (kept(|page| &page.modern), kept(|page| &page.legacy));
+        Self { offers: offers.to_vec(), modern, legacy }
+    }
+
+    fn says_the_same(&self, offers: &[Arc<Offer>]) -> bool {
+        self.offers.len() == offers.len()
+            && self.offers.iter().zip(offers).all(|(a, b)| a.fingerprint() == b.fingerprint())
     }
 
     fn last(&self) -> Option<&Name> {
