@@ -46,7 +46,7 @@ pub(crate) fn tool(number: usize) -> v1::Change {
     let source = v1::ToolSource {
         server: format!("server-{}", number / TOOLS_PER_SERVER),
         server_version: "1.0.0".to_owned(),
-        tool: "echo".to_owned(),
+        tool: tool_name(number),
         ..Default::default()
     };
     register(v1::entity::Kind::Tool(v1::Tool {
