@@ -10,8 +10,8 @@ use crate::reference::Kind;
 
 const LONGEST: usize = 128;
 
-/// An entity's name: 1 to 128 of `[A-Za-z0-9_.-]`; servers and agents may carry one
-/// `namespace/` part before it.
+/// An entity's name: 1 to 128 of `[A-Za-z0-9_.-]`, but not `.` or `..`; servers and agents may
+/// carry one `namespace/` part before it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Name(Arc<str>);
 
@@ -28,6 +28,14 @@ pub enum InvalidName {
         start: String,
         /// Its whole length in characters.
         length: usize,
+    },
+    /// A part that is `.` or `..`, which URIs and paths read as a step and not as a name.
+    #[error("`{part}` is not allowed as a part of the name `{name}`")]
+    Dots {
+        /// The part.
+        part: String,
+        /// The whole name.
+        name: String,
     },
     /// A character outside of the allowed set.
     #[error("`{character}` is not allowed in the name `{name}`")]
@@ -57,6 +65,7 @@ impl InvalidName {
                 "write at most one namespace, like `team/name`"
             }
             Self::Namespace { .. } => "only servers and agents may carry a `namespace/` part",
+            Self::Dots { .. } => "use at least one letter, digit, `_` or `-`",
             _ => "use 1 to 128 of the characters A-Z a-z 0-9 _ . -",
         }
     }
@@ -76,6 +85,9 @@ impl Name {
         for part in text.split('/') {
             if part.is_empty() {
                 return Err(InvalidName::Empty(text.to_owned()));
+            }
+            if matches!(part, "." | "..") {
+                return Err(InvalidName::Dots { part: part.to_owned(), name: text.to_owned() });
             }
             if let Some(character) = part.chars().find(|c| !is_allowed(*c)) {
                 return Err(InvalidName::Character { character, name: text.to_owned() });
@@ -132,6 +144,9 @@ mod tests {
         assert!(refused(Kind::Tool, "acme/docs").contains("may not contain 1 `/`"));
         assert!(refused(Kind::Server, "a/b/c").contains("may not contain 2 `/`"));
         assert!(refused(Kind::Server, "/b").contains("each part"));
+        assert!(refused(Kind::Schema, "..").contains("`..` is not allowed"));
+        assert!(refused(Kind::Agent, "./x").contains("`.` is not allowed as a part"));
+        assert!(Name::parse(Kind::Schema, "...").is_ok());
         assert!(refused(Kind::Schema, "größe").contains("`ö`"));
         assert!(refused(Kind::Tool, &"x".repeat(129)).contains("has 129"));
     }

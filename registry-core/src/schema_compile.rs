@@ -4,13 +4,15 @@
 //! fetched. Patterns run on a linear-time engine with a size limit. Deliberately absent: caching,
 //! which belongs to whoever knows how often a schema is used.
 
+mod identity;
 mod problem;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use jsonschema::{Draft, PatternOptions, Registry, ValidationOptions};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+pub(crate) use identity::{absolute_ids, same_id};
 pub use problem::InvalidSchema;
 
 use crate::{
@@ -59,13 +61,15 @@ pub fn compile<'a>(
     schema: &Value,
     resolve: &dyn Fn(&Key) -> Option<&'a Value>,
 ) -> Result<Validator, Vec<InvalidSchema>> {
-    let mut problems = reserved_uris(schema);
+    let mut problems = identity::reserved_uris(schema);
     problems.extend(too_many_patterns(schema));
-    let draft = draft(schema).map_err(|e| problems.push(e));
-    let needed = needed(schema, resolve).map_err(|e| problems.extend(e));
-    let (Ok(draft), Ok(needed), true) = (draft, needed, problems.is_empty()) else {
+    problems.extend(unknown_dialects(schema));
+    let needed = needed(schema, resolve).map_err(|e| problems.extend(e)).unwrap_or_default();
+    problems.extend(same_id(needed.values().chain([schema])));
+    if !problems.is_empty() {
         return Err(problems);
-    };
+    }
+    let draft = draft(schema);
     build(schema, draft, needed).map(Validator).map_err(|e| problem::of_build(schema, draft, &e))
 }
 
@@ -95,18 +99,31 @@ fn build(
 }
 
 /// The dialect that a schema asks for, 2020-12 unless it says other.
-fn draft(schema: &Value) -> Result<Draft, InvalidSchema> {
-    let Some(declared) = schema.get("$schema") else { return Ok(Draft::Draft202012) };
-    let unsupported =
-        || InvalidSchema::Dialect { dialect: problem::shortened(&declared.to_string()) };
-    match Draft::Draft202012.detect(schema) {
-        Draft::Draft4 | Draft::Draft6 | Draft::Draft7 | Draft::Draft201909 | Draft::Draft202012
-            if declared.is_string() =>
+fn draft(schema: &Value) -> Draft {
+    Draft::Draft202012.detect(schema)
+}
+
+/// Every `$schema`, also of a part, that names no dialect which is known here.
+fn unknown_dialects(schema: &Value) -> Vec<InvalidSchema> {
+    let mut found = Vec::new();
+    each_object(schema, At::ROOT, &mut |map, at| {
+        if let Some(declared) = map.get("$schema")
+            && !is_dialect(declared)
         {
-            Ok(Draft::Draft202012.detect(schema))
+            let pointer = at.member("$schema").to_string();
+            let dialect = problem::shortened(&declared.to_string());
+            found.push(InvalidSchema::Dialect { pointer, dialect });
         }
-        _ => Err(unsupported()),
-    }
+    });
+    found
+}
+
+fn is_dialect(declared: &Value) -> bool {
+    declared.is_string()
+        && matches!(
+            draft(&json!({ "$schema": declared })),
+            Draft::Draft4 | Draft::Draft6 | Draft::Draft7 | Draft::Draft201909 | Draft::Draft202012
+        )
 }
 
 /// Every registered schema that this one needs, by URI; with all that are missing.
@@ -151,22 +168,6 @@ fn too_many_patterns(schema: &Value) -> Option<InvalidSchema> {
         patterns += map.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
     });
     (patterns > limits::SCHEMA_PATTERNS).then_some(InvalidSchema::TooManyPatterns { patterns })
-}
-
-/// Uses of the URIs that stand for registered schemas; only `#Name:1.0.0` may lead there.
-fn reserved_uris(schema: &Value) -> Vec<InvalidSchema> {
-    let mut found = Vec::new();
-    each_object(schema, At::ROOT, &mut |map, at| {
-        for keyword in ["$id", "$ref", "$dynamicRef", "id"] {
-            if let Some(Value::String(uri)) = map.get(keyword)
-                && uri.get(..9).is_some_and(|scheme| scheme.eq_ignore_ascii_case("registry:"))
-            {
-                let (pointer, uri) = (at.member(keyword).to_string(), problem::shortened(uri));
-                found.push(InvalidSchema::Reserved { pointer, uri });
-            }
-        }
-    });
-    found
 }
 
 #[cfg(test)]

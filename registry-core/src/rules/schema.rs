@@ -30,7 +30,7 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
         for (place, schema) in schemas(new.entity()) {
             unresolved(proposal, new, (&place, schema), found);
             let problems = compiled.entry(schema).or_insert_with(|| problems_of(schema));
-            for problem in problems.iter() {
+            for problem in problems.iter().chain(&graph.same_id(schema)) {
                 let pointer = format!("{place}{}", problem.pointer());
                 let invalid = Diagnostic::error(Code::SchemaInvalid, pointer, problem.to_string());
                 new.report(found, invalid.with_help(problem.help()));

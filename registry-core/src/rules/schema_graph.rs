@@ -2,20 +2,25 @@
 //!
 //! Deliberately absent: references to nothing, which have a rule of their own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde_json::Value;
 
 use super::{Relation, edges, proposal::Proposal};
 use crate::{
+    decode::At,
     entity::Entity,
+    json_schema::each_reference,
     reference::{Key, Kind},
+    schema_compile::{InvalidSchema, absolute_ids, same_id},
 };
 
 pub(super) struct SchemaGraph<'a> {
     nodes: HashMap<Key, usize>,
     schemas: Vec<&'a Value>,
     successors: Vec<Vec<usize>>,
+    /// Whether any of the schemas has an `$id`.
+    has_ids: bool,
 }
 
 impl<'a> SchemaGraph<'a> {
@@ -38,7 +43,26 @@ impl<'a> SchemaGraph<'a> {
         }
         let indices = |keys: Vec<Key>| keys.iter().filter_map(|k| nodes.get(k).copied()).collect();
         let successors = targets.into_iter().map(indices).collect();
-        Self { nodes, schemas, successors }
+        let has_ids = schemas.iter().any(|schema| !absolute_ids(schema).is_empty());
+        Self { nodes, schemas, successors, has_ids }
+    }
+
+    /// An `$id` that two of the documents have which are compiled together with this one.
+    pub(super) fn same_id(&self, schema: &Value) -> Option<InvalidSchema> {
+        if !self.has_ids {
+            return None;
+        }
+        let mut waiting: Vec<usize> = Vec::new();
+        each_reference(schema, At::ROOT, &mut |key, _, _| {
+            waiting.extend(key.ok().and_then(|key| self.nodes.get(key)).copied());
+        });
+        let mut seen = BTreeSet::new();
+        while let Some(node) = waiting.pop() {
+            if seen.insert(node) {
+                waiting.extend(&self.successors[node]);
+            }
+        }
+        same_id(seen.into_iter().map(|node| self.schemas[node]).chain([schema]))
     }
 
     /// Whether these keys lead to more than so many schemas, themselves included.

@@ -13,6 +13,8 @@ pub enum InvalidSchema {
     /// A `$schema` that is not one of the supported dialects.
     #[error("the dialect {dialect} is not supported")]
     Dialect {
+        /// Where it is.
+        pointer: String,
         /// What `$schema` says.
         dialect: String,
     },
@@ -38,6 +40,12 @@ pub enum InvalidSchema {
         /// Where it is.
         pointer: String,
         /// The URI.
+        uri: String,
+    },
+    /// One `$id` in two documents: references to it would lead to either.
+    #[error("`{uri}` is the `$id` of two of the schemas that it leads to, itself included")]
+    SameId {
+        /// The `$id`.
         uri: String,
     },
     /// More registered schemas behind it than allowed.
@@ -67,9 +75,9 @@ impl InvalidSchema {
     /// JSON pointer into the schema.
     pub fn pointer(&self) -> &str {
         match self {
-            Self::Dialect { .. } => "/$schema",
-            Self::TooManyReferences | Self::TooManyPatterns { .. } => "",
-            Self::Unresolved { pointer, .. }
+            Self::TooManyReferences | Self::TooManyPatterns { .. } | Self::SameId { .. } => "",
+            Self::Dialect { pointer, .. }
+            | Self::Unresolved { pointer, .. }
             | Self::Remote { pointer, .. }
             | Self::Reserved { pointer, .. }
             | Self::Invalid { pointer, .. } => pointer,
@@ -89,6 +97,7 @@ impl InvalidSchema {
             Self::Reserved { .. } => "refer to a registered schema as `#Name:1.0.0`",
             Self::TooManyPatterns { .. } => "join patterns, or split the schema",
             Self::TooManyReferences => "put what belongs together into one schema with `$defs`",
+            Self::SameId { .. } => "give each schema an `$id` of its own, or none",
             Self::Invalid { .. } => "see https://json-schema.org for what the keyword allows",
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: the rule that reports schemas of a batch.
 
+mod hostile;
+
 use serde_json::{Value, json};
 
 use super::{Validator, compile, compile_in};
