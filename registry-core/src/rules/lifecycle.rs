@@ -1,8 +1,9 @@
 //! `deprecated-dependency`: nobody begins to depend on what is going away.
 //!
 //! A warning for something deprecated, an error for something retired, as it is once the batch is
-//! in. What is registered already keeps its dependencies. Deliberately absent: a server's
-//! `provides`, which is an offer and no dependency.
+//! in. What is registered already keeps its dependencies; so does what comes in one batch with a
+//! target that is retired from the start, as in a copy of another registry. Deliberately absent: a
+//! server's `provides`, which is an offer and no dependency.
 
 use super::{
     Relation,
@@ -19,6 +20,9 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
         let report = match state {
             LifecycleState::Active => continue,
             LifecycleState::Deprecated => Diagnostic::warning,
+            LifecycleState::Retired if proposal.position(&reference.key).is_some() => {
+                Diagnostic::warning
+            }
             LifecycleState::Retired => Diagnostic::error,
         };
         let mut message = format!("{} depends on {}, which is {state}", new.key(), reference.key);
@@ -54,6 +58,17 @@ mod tests {
         );
         let restore = set("server/files@1.0.0", Active, None);
         assert_eq!(found(&registered, &[retire(), restore, alias()]), "");
+    }
+
+    #[test]
+    fn a_copy_brings_what_is_retired_together_with_what_depends_on_it() {
+        let copy = [
+            server("files", &["read"]),
+            source_tool("read", "files"),
+            set("server/files@1.0.0", Retired, None),
+        ];
+        assert!(found(&[], &copy).starts_with("warning[deprecated-dependency] tool/read@1.0.0"));
+        assert!(found(&copy[..2], &[copy[2].clone(), renamed(&copy[1], "cat")]).starts_with("err"));
     }
 
     #[test]
