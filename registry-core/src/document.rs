@@ -235,12 +235,37 @@ fn is_exact(number: &serde_json::Number) -> bool {
     }
 }
 
-/// Parses JSON text into a value with a `document-invalid` that says line and column. A name that
-/// is written twice in one object is refused.
-pub fn parse_json(bytes: &[u8]) -> Result<Value, Box<Diagnostic>> {
+/// A text that is not JSON, or that writes a name twice in one object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not valid JSON: {reason} at line {line} column {column}")]
+pub struct InvalidJson {
+    /// What is wrong.
+    pub reason: String,
+    /// In which line, from 1.
+    pub line: usize,
+    /// At which byte of the line, from 1; 0 stands for the end of the line before.
+    pub column: usize,
+}
+
+impl InvalidJson {
+    /// What to do about it.
+    pub const HELP: &str = "check the text at that line and column";
+}
+
+impl From<InvalidJson> for Diagnostic {
+    fn from(error: InvalidJson) -> Self {
+        Self::error(Code::DocumentInvalid, "", error.to_string()).with_help(InvalidJson::HELP)
+    }
+}
+
+/// Parses JSON text into a value. A name that is written twice in one object is refused.
+pub fn parse_json(bytes: &[u8]) -> Result<Value, InvalidJson> {
     serde_json::from_slice(bytes).map(|Strict(value)| value).map_err(|e| {
-        let found = Diagnostic::error(Code::DocumentInvalid, "", format!("not valid JSON: {e}"));
-        Box::new(found.with_help("check the text at that line and column"))
+        let (line, column) = (e.line(), e.column());
+        let text = e.to_string();
+        let place = format!(" at line {line} column {column}");
+        let reason = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+        InvalidJson { reason, line, column }
     })
 }
 

@@ -36,7 +36,7 @@ pub struct FileError {
 impl RegistryFile {
     /// Reads JSON text.
     pub fn parse(bytes: &[u8]) -> Result<Self, FileError> {
-        let value = parse_json(bytes).map_err(|e| FileError { diagnostics: vec![*e] })?;
+        let value = parse_json(bytes).map_err(|e| FileError { diagnostics: vec![e.into()] })?;
         Self::from_value(&value)
     }
 

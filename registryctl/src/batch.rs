@@ -59,7 +59,8 @@ impl Batch {
         let value = match source.value() {
             Ok(value) => value,
             Err(SyntaxError { position, message }) => {
-                let found = Finding::from(&Diagnostic::error(Code::DocumentInvalid, "", message));
+                let found = Diagnostic::error(Code::DocumentInvalid, "", message);
+                let found = Finding::from(&found.with_help("check the text there, or before it"));
                 self.findings.push(Finding { place: Some(Place::new(&source, position)), ..found });
                 return;
             }

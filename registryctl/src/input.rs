@@ -103,10 +103,13 @@ impl Source {
     /// value around it begins.
     pub(crate) fn locate(&self, pointers: &[&str]) -> Vec<Option<Position>> {
         match self.syntax {
-            Syntax::Json => {
-                let bytes = json::locate(&self.text, pointers).into_iter();
-                bytes.map(|byte| Some(self.lines().position(&self.text, byte?))).collect()
-            }
+            Syntax::Json => json::locate(&self.text, pointers).map_or_else(
+                || vec![None; pointers.len()],
+                |bytes| {
+                    let positions = self.lines().positions(&self.text, &bytes);
+                    positions.into_iter().map(Some).collect()
+                },
+            ),
             Syntax::Yaml => yaml::locate(&self.text, pointers),
         }
     }

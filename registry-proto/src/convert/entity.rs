@@ -6,7 +6,7 @@
 
 use std::{cell::RefCell, fmt};
 
-use registry_core::{Code, Diagnostic, Document, Kind};
+use registry_core::{Code, Diagnostic, Document, Kind, document::parse_json};
 use serde_json::{Map, Value};
 
 use crate::v1::{self, agent_extension::Params, tool::Implementation};
@@ -47,8 +47,8 @@ impl Texts {
     /// The value of a field of JSON text. An empty object stands in for one that does not parse,
     /// because it is of the right type wherever JSON text is allowed.
     fn parse(&self, text: &str, at: fmt::Arguments<'_>) -> Value {
-        serde_json::from_str(text).unwrap_or_else(|e| {
-            let message = format!("`{at}` is not valid JSON: {e}");
+        parse_json(text.as_bytes()).unwrap_or_else(|e| {
+            let message = format!("`{at}` is {e}");
             let found = Diagnostic::error(Code::DocumentInvalid, at.to_string(), message);
             let found = found.with_help("this field holds JSON as text; check it there");
             self.0.borrow_mut().push(found);

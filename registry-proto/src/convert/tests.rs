@@ -75,6 +75,8 @@ fn broken_json_text_is_named_by_its_pointer() {
             "/inputSchema `/inputSchema` is not valid JSON: EOF while parsing a value at line 1 column 9"
         ]
     );
+    let found = document(tool(r#"{ "type": "string", "type": "object" }"#)).unwrap_err();
+    assert!(found[0].message.contains("`type` is written twice"), "{found:?}");
     let found = document(tool("17")).unwrap_err();
     assert!(found[0].message.contains("expected a JSON Schema"), "{found:?}");
     assert!(document(tool("true")).is_ok());

@@ -4,19 +4,15 @@
 //! because its values know where they stand.
 
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _, parse_to_ast};
-use registry_core::document::parse_json;
-use serde::de::IgnoredAny;
+use registry_core::document::{InvalidJson, parse_json};
 use serde_json::Value;
 
 use super::{Position, SyntaxError, segments};
 
 pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {
-    parse_json(text.as_bytes()).map_err(|found| {
-        let error = serde_json::from_str::<IgnoredAny>(text).err();
-        let position = error.map(|e| character_position(text, e.line(), e.column()));
-        // The position is shown by itself.
-        let message = found.message.split(" at line ").next().unwrap_or_default().to_owned();
-        SyntaxError { position, message }
+    parse_json(text.as_bytes()).map_err(|InvalidJson { reason, line, column }| SyntaxError {
+        position: Some(character_position(text, line, column)),
+        message: format!("not valid JSON: {reason}"),
     })
 }
 
@@ -31,13 +27,11 @@ fn character_position(text: &str, line: usize, bytes: usize) -> Position {
     Position { line: line.max(1), column: before + 1 }
 }
 
-/// The byte at which each value begins.
-pub(super) fn locate(text: &str, pointers: &[&str]) -> Vec<Option<usize>> {
+/// The byte at which each value begins; nothing if the text is not JSON.
+pub(super) fn locate(text: &str, pointers: &[&str]) -> Option<Vec<usize>> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
-    let Some(root) = parsed.ok().and_then(|parsed| parsed.value) else {
-        return vec![None; pointers.len()];
-    };
-    pointers.iter().map(|pointer| Some(start_of(&root, pointer))).collect()
+    let root = parsed.ok()?.value?;
+    Some(pointers.iter().map(|pointer| start_of(&root, pointer)).collect())
 }
 
 /// The byte at which the value at a pointer begins.

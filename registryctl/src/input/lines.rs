@@ -14,11 +14,22 @@ impl Lines {
         Self(std::iter::once(0).chain(after_breaks).collect())
     }
 
-    /// The position of a byte of the text.
-    pub(super) fn position(&self, text: &str, byte: usize) -> Position {
-        let line = self.0.partition_point(|start| *start <= byte).max(1);
-        let column = text[self.0[line - 1]..byte].chars().count() + 1;
-        Position { line, column }
+    /// The positions of bytes of the text, in one pass, because a file may be one long line.
+    pub(super) fn positions(&self, text: &str, bytes: &[usize]) -> Vec<Position> {
+        let mut order: Vec<usize> = (0..bytes.len()).collect();
+        order.sort_by_key(|&i| bytes[i]);
+        let mut found = vec![Position { line: 1, column: 1 }; bytes.len()];
+        let (mut last, mut counted_to) = (Position { line: 1, column: 1 }, 0);
+        for i in order {
+            let line = self.0.partition_point(|start| *start <= bytes[i]).max(1);
+            if line != last.line {
+                (last, counted_to) = (Position { line, column: 1 }, self.0[line - 1]);
+            }
+            last.column += text[counted_to..bytes[i]].chars().count();
+            counted_to = bytes[i];
+            found[i] = last;
+        }
+        found
     }
 
     /// A line of the text, without its end; counted from 1.
@@ -33,14 +44,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn many_positions_in_one_long_line_take_one_pass() {
+        let text = "ä".repeat(1 << 20);
+        let bytes: Vec<usize> = (0..text.len()).step_by(2).collect();
+        let found = Lines::of(&text).positions(&text, &bytes);
+        assert_eq!(found.last(), Some(&Position { line: 1, column: 1 << 20 }));
+    }
+
+    #[test]
     fn bytes_become_positions_and_lines_become_texts() {
         let text = "äb\r\n\nc";
         let lines = Lines::of(text);
-        let at = |byte| {
-            let Position { line, column } = lines.position(text, byte);
-            (line, column)
-        };
-        assert_eq!([at(0), at(2), at(5), at(6), at(7)], [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]);
+        let found = lines.positions(text, &[7, 0, 2, 6, 5, 7]);
+        let found: Vec<_> = found.iter().map(|at| (at.line, at.column)).collect();
+        assert_eq!(found, [(3, 2), (1, 1), (1, 2), (3, 1), (2, 1), (3, 2)]);
         assert_eq!(lines.line(text, 1), Some("äb"));
         assert_eq!(lines.line(text, 2), Some(""));
         assert_eq!(lines.line(text, 3), Some("c"));

@@ -50,6 +50,14 @@ fn broken_json_is_placed() {
     let found = error.position.unwrap();
     assert_eq!((found.line, found.column), (2, 14), "{error:?}");
     assert!(error.message.starts_with("not valid JSON"), "{error:?}");
+    for (text, place) in [
+        ("{\n  \"a\": 1,\n  \"a\": 2 }", (3, 5)),
+        ("{\n  \"a\": 1e400 }", (2, 12)),
+        ("{\n  \"a\": \"\\ud800\" }", (2, 15)),
+    ] {
+        let found = source("a.json", text).value().unwrap_err().position.unwrap();
+        assert_eq!((found.line, found.column), place, "{text}");
+    }
     for liberty in ["{ a: 1 }", "{\"a\": 1,}", "// x\n{}", "{'a': 1}"] {
         assert!(source("a.json", liberty).value().is_err(), "{liberty}");
     }

@@ -12,7 +12,7 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor},
 };
 use serde_json::Value;
-use serde_saphyr::{Options, Spanned, from_str_with_options};
+use serde_saphyr::{Options, Spanned, UserMessageFormatter, from_str_with_options};
 
 use super::{Position, SyntaxError, segments};
 
@@ -21,9 +21,12 @@ fn options() -> Options {
 }
 
 pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {
-    from_str_with_options(text, options()).map_err(|e| SyntaxError {
-        position: e.location().and_then(position),
-        message: format!("not valid YAML: {e}"),
+    from_str_with_options(text, options()).map_err(|e| {
+        let position = e.location().and_then(position);
+        let reason = e.render_with_formatter(&UserMessageFormatter);
+        // The position is shown by itself.
+        let reason = reason.split(" at line ").next().unwrap_or_default();
+        SyntaxError { position, message: format!("not valid YAML: {reason}") }
     })
 }
 

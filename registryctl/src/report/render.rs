@@ -78,17 +78,17 @@ fn snippet(place: &Place, column: usize, (gutter, paint): (usize, Paint), style:
 
 /// The part of a line around a column, and how many characters of it lie before the column.
 fn window(text: &str, column: usize) -> (String, usize) {
-    let characters: Vec<char> = printable(text).chars().collect();
-    let at = (column - 1).min(characters.len());
-    if characters.len() <= WIDTH {
-        return (characters.into_iter().collect::<String>().trim_end().to_owned(), at);
-    }
-    let start = at.saturating_sub(BEFORE).min(characters.len().saturating_sub(WIDTH));
-    let end = (start + WIDTH).min(characters.len());
-    let (head, tail) =
-        (if start > 0 { "…" } else { "" }, if end < characters.len() { "…" } else { "" });
-    let shown: String = characters[start..end].iter().collect();
-    (format!("{head}{}{tail}", shown.trim_end()), at - start + head.chars().count())
+    // A file may be one line of many megabytes: only what is near the place is copied.
+    let skipped = (column - 1).saturating_sub(WIDTH);
+    let near: Vec<char> = text.chars().skip(skipped).take(2 * WIDTH + 1).collect();
+    let at = (column - 1 - skipped).min(near.len());
+    let from = at.saturating_sub(BEFORE).min(near.len().saturating_sub(WIDTH));
+    let to = (from + WIDTH).min(near.len());
+    let head = if skipped + from > 0 { "…" } else { "" };
+    let tail = if to < near.len() { "…" } else { "" };
+    let shown: String = near[from..to].iter().collect();
+    let shown = format!("{head}{}{tail}", printable(&shown).trim_end());
+    (shown, at - from + head.chars().count())
 }
 
 #[cfg(test)]
