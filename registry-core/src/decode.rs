@@ -65,8 +65,12 @@ pub(crate) fn escape(name: &str) -> String {
 pub(crate) struct Problems(RefCell<Vec<Diagnostic>>);
 
 impl Problems {
+    /// Adds a problem, unless there are very many already.
     pub(crate) fn push(&self, diagnostic: Diagnostic) {
-        self.0.borrow_mut().push(diagnostic);
+        let mut found = self.0.borrow_mut();
+        if found.len() < limits::PROBLEMS {
+            found.push(diagnostic);
+        }
     }
 
     /// A `document-invalid` at this place.

@@ -33,12 +33,17 @@ pub const SCHEMA_REFERENCES: usize = 1_000;
 pub const PATTERN_BYTES: usize = 1 << 20;
 /// Most regular expressions in one schema.
 pub const SCHEMA_PATTERNS: usize = 200;
+/// Most problems that are reported for one document, or for one file; the rest waits until these
+/// are mended.
+pub const PROBLEMS: usize = 1_000;
 /// Most violations that are reported for one value.
 pub const VIOLATIONS: usize = 32;
 /// Longest JSONPath, in bytes.
 pub const PATH_BYTES: usize = 1024;
 /// Deepest nesting of brackets and parentheses in a JSONPath.
 pub const PATH_DEPTH: usize = 16;
+/// Deepest nesting of filters (`?`) in a JSONPath; the parser reads each inner one twice.
+pub const PATH_FILTER_DEPTH: usize = 4;
 /// Most attempts of a `retry` or a `deadLetter`.
 pub const SPEC_ATTEMPTS: u64 = 100;
 /// Longest time-out or delay in a composition, in milliseconds: one day.

@@ -12,6 +12,7 @@ use crate::{
     decode::{At, Fields, Problems, describe},
     diagnostic::Diagnostic,
     document::Document,
+    limits,
     reference::{Key, Kind},
     rules::Proposed,
 };
@@ -113,6 +114,9 @@ pub(super) struct Builder {
 impl Builder {
     /// Takes one entity as a file writes it: the document and, beside its fields, its lifecycle.
     pub(super) fn entity(&mut self, kind: Kind, value: &Value, pointer: String) {
+        if self.problems.len() >= limits::PROBLEMS {
+            return;
+        }
         let problems = Problems::default();
         let lifecycle = value.as_object().and_then(|map| Written::read(&problems, map));
         let document = match &lifecycle {
@@ -142,6 +146,9 @@ impl Builder {
 
     /// Takes the lifecycle of an entity from the `records` of a verified copy.
     fn record(&mut self, value: &Value, pointer: &str) {
+        if self.problems.len() >= limits::PROBLEMS {
+            return;
+        }
         let key = value.get("key").and_then(Value::as_str).and_then(|key| key.parse::<Key>().ok());
         let Some(key) = key else {
             let found = Diagnostic::error(
@@ -166,7 +173,9 @@ impl Builder {
     }
 
     pub(super) fn warn(&mut self, warning: Diagnostic) {
-        self.file.warnings.push(warning);
+        if self.file.warnings.len() < limits::PROBLEMS {
+            self.file.warnings.push(warning);
+        }
     }
 
     fn finish(self) -> Result<RegistryFile, FileError> {

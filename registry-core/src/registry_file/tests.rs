@@ -4,11 +4,12 @@
 
 use serde_json::{Value, json};
 
-use super::{FileError, RegistryFile, write};
+use super::{FileError, RegistryFile, write, write_export};
 use crate::{
     Catalog, RegistryId,
     catalog::LifecycleState::{Deprecated, Retired},
     diagnostic::Diagnostic,
+    limits,
     rules::{
         plan,
         testing::{agent, catalog, lines, schema, server, set, source_tool},
@@ -173,6 +174,41 @@ fn the_field_s_own_version_1_is_read_too() {
             "document-invalid /surplus: unknown field `surplus`",
         ]
     );
+    let source = json!({ "server": "s", "target": "t", "tool": "t" });
+    let both = json!({ "schemaVersion": "1.0", "tools": [{ "name": "t", "source": source }] });
+    let both = refused(&both);
+    assert!(
+        both[0].ends_with("/source/target: `target` says `t`, but `server` says `s`"),
+        "{both:?}"
+    );
+}
+
+#[test]
+fn problems_beyond_many_are_left_out() {
+    let mut tool = json!({ "name": "t", "version": "1.0.0" });
+    for i in 0..2 * limits::PROBLEMS {
+        tool[format!("f{i}")] = json!(0);
+    }
+    let file = |tools: Value| json!({ "schemaVersion": "2.0", "tools": tools });
+    assert_eq!(refused(&file(json!([tool]))).len(), limits::PROBLEMS);
+    let many = file(vec![0; 2 * limits::PROBLEMS].into());
+    assert_eq!(refused(&many).len(), limits::PROBLEMS);
+}
+
+#[test]
+fn what_is_retired_goes_with_its_dependents_into_another_registry() {
+    let registered = [
+        server("files", &["read"]),
+        source_tool("read", "files"),
+        set("server/files@1.0.0", Retired, None),
+    ];
+    let before = catalog(&registered);
+    for bytes in [write(&before), write_export(&before)] {
+        let file = RegistryFile::parse(&bytes).unwrap();
+        let plan = plan(&Catalog::empty(RegistryId::new("other")), file.proposals());
+        assert!(plan.is_acceptable(), "{:?}", plan.diagnostics);
+        assert_eq!(plan.changes().count(), 3);
+    }
 }
 
 #[test]

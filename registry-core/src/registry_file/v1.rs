@@ -5,7 +5,7 @@
 //! a composition depends on the tools that it uses. Each is a warning that says what to write
 //! instead. Deliberately absent: writing version 1.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
@@ -40,12 +40,12 @@ pub(super) fn read(builder: &mut Builder, problems: &Problems, fields: Fields<'_
         "write \"schemaVersion\": \"2.0\" and give each tool a version; `registryctl export` writes it so",
     ));
     let tools = entities(problems, &fields, "tools");
-    let targets = Targets::of(tools);
-    targets.propose(builder);
+    let versions = Versions::of(tools);
+    Targets::of(tools).propose(builder, &versions);
     for (i, tool) in tools.iter().enumerate() {
         let pointer = format!("/tools/{i}");
         let migrated = match tool {
-            Value::Object(map) => Value::Object(migrated(builder, map, tools, &pointer)),
+            Value::Object(map) => Value::Object(migrated(builder, map, &versions, &pointer)),
             other => other.clone(),
         };
         builder.entity(Kind::Tool, &migrated, pointer);
@@ -56,7 +56,7 @@ pub(super) fn read(builder: &mut Builder, problems: &Problems, fields: Fields<'_
 fn migrated(
     builder: &mut Builder,
     tool: &Map<String, Value>,
-    tools: &[Value],
+    versions: &Versions<'_>,
     pointer: &str,
 ) -> Map<String, Value> {
     let mut tool = tool.clone();
@@ -73,7 +73,7 @@ fn migrated(
         migrate_source(builder, source, pointer);
     }
     if let Some(spec) = tool.get("spec") {
-        let depends = depends(spec, tools);
+        let depends = depends(spec, versions);
         if !depends.is_empty() && !tool.contains_key("depends") {
             let help = format!("add \"depends\": {}", Value::from(depends.clone()));
             builder.warn(warning(pointer, "the composition declares no dependencies", help));
@@ -84,24 +84,27 @@ fn migrated(
 }
 
 fn migrate_source(builder: &mut Builder, source: &mut Map<String, Value>, pointer: &str) {
-    if let Some(target) = source.remove("target") {
+    // Where both are given, the reader of tools says whether they agree.
+    if !source.contains_key("server")
+        && let Some(target) = source.remove("target")
+    {
         let message = format!("`target` is written `server` in version 2: {target}");
         let help = format!(
             "write \"server\": {target}, \"serverVersion\": \"{VERSION}\", and register the server"
         );
         builder.warn(warning(format!("{pointer}/source/target"), message, help));
-        source.entry("server").or_insert(target);
+        source.insert("server".to_owned(), target);
     }
     source.entry("serverVersion").or_insert_with(|| VERSION.into());
 }
 
 /// What a composition uses, as `depends` entries.
-fn depends(spec: &Value, tools: &[Value]) -> Vec<Value> {
+fn depends(spec: &Value, versions: &Versions<'_>) -> Vec<Value> {
     let uses = Composition::parse(spec).map(|composition| composition.uses).unwrap_or_default();
     let targets: BTreeSet<_> = uses.into_iter().map(|found| found.target).collect();
     let dependency = |target: Target| match target {
         Target::Tool(name) => {
-            let version = version_of(tools, name.as_str());
+            let version = versions.find(name.as_str());
             json!({ "type": "tool", "name": name.as_str(), "version": version })
         }
         Target::Agent { name, skill } => json!({
@@ -111,12 +114,23 @@ fn depends(spec: &Value, tools: &[Value]) -> Vec<Value> {
     targets.into_iter().map(dependency).collect()
 }
 
-fn version_of<'a>(tools: &'a [Value], name: &str) -> &'a str {
-    tools
-        .iter()
-        .find(|tool| text(tool, "name") == Some(name))
-        .and_then(|tool| text(tool, "version"))
-        .unwrap_or(VERSION)
+/// The versions of the file's tools, by name; of equal names the first.
+struct Versions<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Versions<'a> {
+    fn of(tools: &'a [Value]) -> Self {
+        let mut versions = HashMap::new();
+        for tool in tools {
+            if let Some(name) = text(tool, "name") {
+                versions.entry(name).or_insert(text(tool, "version").unwrap_or(VERSION));
+            }
+        }
+        Self(versions)
+    }
+
+    fn find(&self, name: &str) -> &'a str {
+        self.0.get(name).copied().unwrap_or(VERSION)
+    }
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
@@ -124,10 +138,7 @@ fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 /// The targets of a file with the upstream tools that are used of each, and where first.
-struct Targets<'a> {
-    tools: &'a [Value],
-    used: BTreeMap<&'a str, BTreeMap<&'a str, usize>>,
-}
+struct Targets<'a>(BTreeMap<&'a str, BTreeMap<&'a str, usize>>);
 
 impl<'a> Targets<'a> {
     fn of(tools: &'a [Value]) -> Self {
@@ -140,19 +151,18 @@ impl<'a> Targets<'a> {
                 used.entry(target).or_default().entry(upstream).or_insert(i);
             }
         }
-        Self { tools, used }
+        Self(used)
     }
 
     /// Proposes a server for each target, and a plain tool for each upstream tool that the file
     /// knows only by another name.
-    fn propose(&self, builder: &mut Builder) {
-        let mut named: BTreeSet<&str> =
-            self.tools.iter().filter_map(|tool| text(tool, "name")).collect();
-        for (target, upstream) in &self.used {
+    fn propose(&self, builder: &mut Builder, versions: &Versions<'a>) {
+        let mut named: BTreeSet<&str> = versions.0.keys().copied().collect();
+        for (target, upstream) in &self.0 {
             let first = upstream.values().min().copied().unwrap_or_default();
             let provides: Vec<Value> = upstream
                 .keys()
-                .map(|tool| json!({ "tool": tool, "version": version_of(self.tools, tool) }))
+                .map(|tool| json!({ "tool": tool, "version": versions.find(tool) }))
                 .collect();
             let server = json!({ "name": target, "version": VERSION, "provides": provides });
             let message = format!("the target `{target}` is not a registered server");

@@ -29,15 +29,19 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
         let Some(schema) = input_schema(new) else { continue };
         let at = At::ROOT.member("inputSchema");
         let mut problems = Vec::new();
-        match pure_reference(schema).and_then(|key| proposal.find(&key)) {
+        match pure_reference(schema) {
+            // Many tools may refer to one schema: it is looked at only where there is something.
+            Some(key) if !annotated.contains(&key) => {}
             // A schema that is only a reference is advertised as what it refers to.
-            Some(Entity::Schema(root)) => {
-                check_schema(&root.schema, at, &annotated, &mut problems);
+            Some(key) => {
+                if let Some(Entity::Schema(root)) = proposal.find(&key) {
+                    check_schema(&root.schema, at, &annotated, &mut problems);
+                }
                 for problem in &mut problems {
                     problem.pointer = at.to_string();
                 }
             }
-            _ => check_schema(schema, at, &annotated, &mut problems),
+            None => check_schema(schema, at, &annotated, &mut problems),
         }
         for problem in problems {
             new.report(found, problem);

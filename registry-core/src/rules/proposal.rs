@@ -12,6 +12,7 @@ use crate::{
     entity::Entity,
     name::Name,
     reference::{Key, Kind},
+    version::Version,
 };
 
 pub(super) struct Proposal<'a> {
@@ -19,6 +20,7 @@ pub(super) struct Proposal<'a> {
     /// What the batch would register that is not registered already, in order.
     pub(super) new: Vec<New<'a>>,
     by_key: HashMap<&'a Key, usize>,
+    by_name: HashMap<(Kind, &'a Name), Vec<&'a Version>>,
     lifecycles: HashMap<&'a Key, (LifecycleState, Option<&'a str>)>,
 }
 
@@ -48,6 +50,7 @@ impl<'a> New<'a> {
 impl<'a> Proposal<'a> {
     pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
         let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
+        let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
         for (change, proposed) in batch.iter().enumerate() {
             match proposed {
                 Proposed::Register(document) => {
@@ -56,7 +59,9 @@ impl<'a> Proposal<'a> {
                     if registered.is_some_and(|record| same(&record.document)) {
                         continue;
                     }
+                    let Key { kind, name, version } = document.key();
                     by_key.entry(document.key()).or_insert(new.len());
+                    by_name.entry((*kind, name)).or_default().push(version);
                     let references = references(document.entity());
                     new.push(New { change, document, references });
                 }
@@ -65,7 +70,7 @@ impl<'a> Proposal<'a> {
                 }
             }
         }
-        Self { catalog, new, by_key, lifecycles }
+        Self { catalog, new, by_key, by_name, lifecycles }
     }
 
     /// The entity with this key, in the batch or in the catalog.
@@ -109,9 +114,9 @@ impl<'a> Proposal<'a> {
 
     /// At most five versions of a name, the newest last.
     fn known_versions(&self, kind: Kind, name: &Name) -> Vec<String> {
-        let in_batch = self.new.iter().map(New::key).filter(|k| k.kind == kind && k.name == *name);
-        let in_catalog = self.catalog.versions(kind, name).map(|(key, _)| key);
-        let mut versions: Vec<_> = in_catalog.chain(in_batch).map(|key| &key.version).collect();
+        let in_batch = self.by_name.get(&(kind, name)).into_iter().flatten().copied();
+        let in_catalog = self.catalog.versions(kind, name).map(|(key, _)| &key.version);
+        let mut versions: Vec<_> = in_catalog.chain(in_batch).collect();
         versions.sort();
         versions.dedup();
         let from = versions.len().saturating_sub(5);

@@ -35,6 +35,9 @@ pub enum InvalidPath {
     /// Its brackets are nested too deep.
     #[error("the JSONPath nests brackets deeper than {max} levels", max = limits::PATH_DEPTH)]
     TooDeep,
+    /// Its filters are nested too deep.
+    #[error("the JSONPath nests filters deeper than {max} levels", max = limits::PATH_FILTER_DEPTH)]
+    FiltersTooDeep,
 }
 
 impl Path {
@@ -45,6 +48,9 @@ impl Path {
         }
         if depth(text) > limits::PATH_DEPTH {
             return Err(InvalidPath::TooDeep);
+        }
+        if filter_depth(text) > limits::PATH_FILTER_DEPTH {
+            return Err(InvalidPath::FiltersTooDeep);
         }
         let query = JsonPath::parse(text).map_err(|e| InvalidPath::Syntax {
             text: text.to_owned(),
@@ -75,11 +81,10 @@ impl Path {
     }
 }
 
-/// How deep brackets and parentheses nest; those inside of quotes count too, which only refuses
-/// more.
+/// How deep brackets and parentheses nest.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
-    for byte in text.bytes() {
+    for byte in unquoted(text) {
         match byte {
             b'[' | b'(' => depth += 1,
             b']' | b')' => depth = depth.saturating_sub(1),
@@ -88,6 +93,42 @@ fn depth(text: &str) -> usize {
         deepest = deepest.max(depth);
     }
     deepest
+}
+
+/// How deep filters nest: brackets with a `?` in them.
+fn filter_depth(text: &str) -> usize {
+    let (mut open, mut filters, mut deepest) = (Vec::new(), 0, 0);
+    for byte in unquoted(text) {
+        match (byte, open.last_mut()) {
+            (b'[', _) => open.push(false),
+            (b']', Some(is_filter)) => {
+                filters -= usize::from(*is_filter);
+                open.pop();
+            }
+            (b'?', Some(is_filter)) => filters += usize::from(!std::mem::replace(is_filter, true)),
+            _ => {}
+        }
+        deepest = deepest.max(filters);
+    }
+    deepest
+}
+
+/// The bytes of a path that are not in quotes.
+fn unquoted(text: &str) -> impl Iterator<Item = u8> {
+    let mut bytes = text.bytes();
+    let mut quote = None;
+    std::iter::from_fn(move || {
+        loop {
+            let byte = bytes.next()?;
+            match (quote, byte) {
+                (None, b'\'' | b'"') => quote = Some(byte),
+                (None, _) => return Some(byte),
+                (Some(_), b'\\') => drop(bytes.next()),
+                (Some(open), _) if open == byte => quote = None,
+                (Some(_), _) => {}
+            }
+        }
+    })
 }
 
 impl PartialEq for Path {

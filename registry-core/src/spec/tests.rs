@@ -175,6 +175,15 @@ fn paths_are_rfc_9535_and_bounded() {
     assert!(problems(&filter(&long))[0].contains("1024 are allowed"));
     let deep = format!("$[?{}@.a{}]", "(".repeat(200), ")".repeat(200));
     assert!(problems(&filter(&deep))[0].contains("deeper than 16"));
+    let hidden = format!("$[?{}@.a{}]", "@['))']==(".repeat(20), ")".repeat(20));
+    assert!(problems(&filter(&hidden))[0].contains("deeper than 16"));
+    let nested =
+        |n: usize, inner: &str| format!("$[?@{inner}{}]{}", "[?@".repeat(n), "]".repeat(n));
+    assert_eq!(problems(&filter(&nested(3, ".a['[[[']"))), Vec::<String>::new());
+    for inner in ["", "[']']", r#"["\"]]]"]"#] {
+        let found = problems(&filter(&nested(15, inner)));
+        assert!(found[0].contains("nests filters deeper than 4"), "{found:?}");
+    }
 }
 
 #[test]
