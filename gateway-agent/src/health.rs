@@ -3,7 +3,10 @@
 //! Who may call tools may read these, so they tell states and numbers, and leave reasons to the
 //! log. Deliberately absent: judging the targets; a gateway is ready when it has a catalog.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     Json, Router,
@@ -20,6 +23,12 @@ use crate::{
     source::{SourceState, Status},
     upstream::{TargetState, Upstreams},
 };
+
+/// Bounds of the histograms, in seconds.
+const BUCKETS: [f64; 13] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+/// How often samples are folded into histograms.
+const UPKEEP: Duration = Duration::from_secs(5);
 
 /// What the endpoints look at.
 #[derive(Debug, Clone)]
@@ -38,14 +47,28 @@ pub struct Health {
 pub fn install_metrics() -> PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     let install = || {
-        let recorder = PrometheusBuilder::new().build_recorder();
+        // The list is not empty, which is all that is asked of buckets.
+        let builder = PrometheusBuilder::new().set_buckets(&BUCKETS).expect("there are buckets");
+        let recorder = builder.build_recorder();
         let handle = recorder.handle();
         // It fails where another program has installed its own; then ours stays empty.
         let _ = metrics::set_global_recorder(recorder);
         describe_metrics();
+        keep_up(handle.clone());
         handle
     };
     HANDLE.get_or_init(install).clone()
+}
+
+/// Folds what was measured into the histograms for as long as the process lives: until then every
+/// single sample is kept, and nobody may ever scrape.
+fn keep_up(handle: PrometheusHandle) {
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(UPKEEP);
+            handle.run_upkeep();
+        }
+    });
 }
 
 fn describe_metrics() {
@@ -58,7 +81,7 @@ fn describe_metrics() {
         "Seconds since the catalog was known to be the registry's latest"
     );
     describe_gauge!("gateway_source_state", "1 for the state in which the source is");
-    describe_counter!("gateway_sync_reconnects_total", "Streams opened after the first");
+    describe_counter!("gateway_sync_reconnects_total", "Attempts to open a stream after the first");
     describe_counter!("gateway_sync_nacks_total", "Messages of the registry that were refused");
     describe_counter!("gateway_cache_write_failures_total", "Writes of the cache that failed");
 }
@@ -128,7 +151,6 @@ fn targets(upstreams: &Upstreams) -> Vec<TargetReadiness> {
 
 async fn metrics(State(health): State<Health>) -> impl IntoResponse {
     set_gauges(&health);
-    health.metrics.run_upkeep();
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], health.metrics.render())
 }
 

@@ -107,7 +107,9 @@ pub struct Catalog {
     revision: Revision,
     chain: ChainHash,
     records: OrdMap<Key, Arc<Record>>,
-    dependents: OrdMap<Key, OrdSet<Key>>,
+    /// (what is referred to, what refers to it): one set, because a set for each key would cost
+    /// more than the entities themselves.
+    dependents: OrdSet<(Key, Key)>,
 }
 
 /// Why a commit does not follow on a catalog.
@@ -143,7 +145,7 @@ impl Catalog {
     /// The empty registry.
     pub fn empty(registry: RegistryId) -> Self {
         let chain = ChainHash::genesis(&registry);
-        let (records, dependents) = (OrdMap::new(), OrdMap::new());
+        let (records, dependents) = (OrdMap::new(), OrdSet::new());
         Self { registry, revision: Revision(0), chain, records, dependents }
     }
 
@@ -217,7 +219,7 @@ impl Catalog {
     fn insert(&mut self, record: Record) {
         let key = record.document.key().clone();
         for edge in edges(record.document.entity()) {
-            self.dependents.entry(edge).or_default().insert(key.clone());
+            self.dependents.insert((edge, key.clone()));
         }
         self.records.insert(key, Arc::new(record));
     }
@@ -295,8 +297,12 @@ impl Catalog {
     }
 
     /// What refers directly to this key, whether or not the key itself is registered.
-    pub fn dependents(&self, key: &Key) -> impl Iterator<Item = &Key> {
-        self.dependents.get(key).into_iter().flat_map(OrdSet::iter)
+    pub fn dependents<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let first = (key.clone(), Key::lowest());
+        self.dependents
+            .range((Bound::Included(first), Bound::Unbounded))
+            .take_while(move |(target, _)| target == key)
+            .map(|(_, dependent)| dependent)
     }
 
     /// A digest over the whole state: revision, chain hash and, for each entity in order, its

@@ -101,6 +101,11 @@ impl Key {
         Self { kind, name, version }
     }
 
+    /// A key before every other; only for ranges.
+    pub(crate) fn lowest() -> Self {
+        Self::new(Kind::Schema, Name::lowest(), Version::lowest())
+    }
+
     /// Parses the parts of a key.
     pub fn parse(kind: Kind, name: &str, version: &str) -> Result<Self, InvalidKey> {
         Ok(Self::new(kind, Name::parse(kind, name)?, Version::parse(version)?))

@@ -29,6 +29,9 @@ const NACKS: &str = "registry_nacks_total";
 const REQUESTS: &str = "registry_request_seconds";
 const ERRORS: &str = "registry_errors_total";
 
+/// How often samples are folded into histograms.
+const UPKEEP: Duration = Duration::from_secs(5);
+
 /// The recorder of this process, installed on first use.
 pub fn recorder() -> &'static PrometheusHandle {
     static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -46,8 +49,20 @@ pub fn recorder() -> &'static PrometheusHandle {
         // Somebody who embeds the server may have a recorder already; then that one counts.
         let _ = metrics::set_global_recorder(recorder);
         describe();
+        keep_up(handle.clone());
         handle
     })
+}
+
+/// Folds what was measured into the histograms for as long as the process lives: until then every
+/// single sample is kept, and nobody may ever scrape.
+fn keep_up(handle: PrometheusHandle) {
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(UPKEEP);
+            handle.run_upkeep();
+        }
+    });
 }
 
 fn describe() {

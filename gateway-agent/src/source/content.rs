@@ -10,7 +10,7 @@ use registry_core::{
     Catalog, ChainHash, Diagnostic, Key, Lifecycle, LifecycleState, Record, RegistryFile,
     RegistryId, Revision, Timestamp,
     registry_file::{FileError, InvalidExport, read_export},
-    rules::{Proposed, plan},
+    rules::{Proposed, validate},
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -141,7 +141,7 @@ type Plain = BTreeMap<Key, Record>;
 fn read_plain(bytes: &[u8], modes: StartupValidation) -> Result<Plain, Rejected> {
     let file = RegistryFile::parse(bytes)?;
     let empty = Catalog::empty(RegistryId::new(PLAIN));
-    let located = plan(&empty, file.proposals()).diagnostics.into_iter().map(|found| {
+    let located = validate(&empty, file.proposals()).diagnostics.into_iter().map(|found| {
         let pointer = file.locate(&found);
         Diagnostic { pointer, ..found }
     });
