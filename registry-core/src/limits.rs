@@ -36,6 +36,8 @@ pub const SCHEMA_PATTERNS: usize = 200;
 /// Most problems that are reported for one document, or for one file; the rest waits until these
 /// are mended.
 pub const PROBLEMS: usize = 1_000;
+/// Most regular expressions in the schemas of one commit: each costs up to a millisecond.
+pub const BATCH_PATTERNS: usize = 10_000;
 /// Most violations that are reported for one value.
 pub const VIOLATIONS: usize = 32;
 /// Longest JSONPath, in bytes.

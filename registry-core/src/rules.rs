@@ -61,6 +61,13 @@ impl Proposed {
         }
     }
 
+    fn patterns(&self) -> usize {
+        match self {
+            Self::Register(document) => schema::patterns(document.entity()),
+            Self::SetLifecycle { .. } => 0,
+        }
+    }
+
     fn document_bytes(&self) -> usize {
         match self {
             Self::Register(document) => document.bytes().len(),
@@ -101,10 +108,13 @@ pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
 
 fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
     let bytes = batch.iter().map(Proposed::document_bytes).sum::<usize>();
+    let patterns = batch.iter().map(Proposed::patterns).sum::<usize>();
     let what = if batch.len() > limits::BATCH_CHANGES {
         format!("{} changes, {} are allowed", batch.len(), limits::BATCH_CHANGES)
     } else if bytes > limits::BATCH_BYTES {
         format!("{bytes} bytes of documents, {} are allowed", limits::BATCH_BYTES)
+    } else if patterns > limits::BATCH_PATTERNS {
+        format!("{patterns} patterns in its schemas, {} are allowed", limits::BATCH_PATTERNS)
     } else {
         return None;
     };

@@ -162,12 +162,18 @@ fn needed<'a>(
 
 /// Each pattern takes time and memory to compile, however short it is.
 fn too_many_patterns(schema: &Value) -> Option<InvalidSchema> {
+    let patterns = patterns(schema);
+    (patterns > limits::SCHEMA_PATTERNS).then_some(InvalidSchema::TooManyPatterns { patterns })
+}
+
+/// How many regular expressions a schema has.
+pub(crate) fn patterns(schema: &Value) -> usize {
     let mut patterns = 0;
     each_object(schema, At::ROOT, &mut |map, _| {
         patterns += usize::from(map.contains_key("pattern"));
         patterns += map.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
     });
-    (patterns > limits::SCHEMA_PATTERNS).then_some(InvalidSchema::TooManyPatterns { patterns })
+    patterns
 }
 
 #[cfg(test)]

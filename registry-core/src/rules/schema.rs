@@ -21,7 +21,7 @@ use crate::{
     json_schema::{each_reference, pure_reference},
     limits,
     reference::{Key, Kind},
-    schema_compile::{InvalidSchema, compile},
+    schema_compile::{self, InvalidSchema, compile},
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
@@ -40,6 +40,11 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
         too_many_references(graph, new, found);
     }
     unused(proposal, found);
+}
+
+/// How many regular expressions the JSON Schemas of an entity have.
+pub(super) fn patterns(entity: &Entity) -> usize {
+    schemas(entity).into_iter().map(|(_, schema)| schema_compile::patterns(schema)).sum()
 }
 
 /// The JSON Schemas of an entity with their pointers.
@@ -150,8 +155,11 @@ fn unused(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::{found_of, schema, source_tool, tool, with};
-    use crate::diagnostic::Code;
+    use super::super::{
+        plan,
+        testing::{catalog, found_of, schema, source_tool, tool, with},
+    };
+    use crate::{diagnostic::Code, limits};
 
     #[test]
     fn a_schema_must_compile_and_every_problem_has_its_place() {
@@ -229,6 +237,20 @@ mod tests {
         let batch =
             [schema("A", &json!({ "type": "array" })), input(json!({ "$ref": "#A:1.0.0" }))];
         assert!(found_of(Code::SchemaInvalid, &[], &batch).contains("tool/t@1.0.0"));
+    }
+
+    #[test]
+    fn the_patterns_of_a_batch_are_bounded() {
+        let patterns: Vec<_> =
+            (0..limits::SCHEMA_PATTERNS).map(|i| json!({ "pattern": i.to_string() })).collect();
+        let schemas = |count: usize| -> Vec<_> {
+            (0..count).map(|i| schema(&format!("S{i}"), &json!({ "anyOf": patterns }))).collect()
+        };
+        let most = limits::BATCH_PATTERNS / limits::SCHEMA_PATTERNS;
+        let findings = |count| plan(&catalog(&[]), &schemas(count)).diagnostics;
+        assert!(findings(most).iter().all(|found| found.code == Code::SchemaUnused));
+        let found = findings(most + 1);
+        assert!(found[0].message.contains("10200 patterns in its schemas, 10000 are allowed"));
     }
 
     #[test]
