@@ -146,10 +146,11 @@ impl Document {
             let message = format!("the document has {size} bytes, {limit} are allowed");
             problems.invalid(At::ROOT, message, "move shared parts into schemas of their own");
         }
-        let key = entity.key();
         if !problems.is_empty() {
             return Err(problems.into_vec());
         }
+        let entity = if has_whole_float(&value) { reread(entity.kind(), &bytes)? } else { entity };
+        let key = entity.key();
         Ok(Self { key, digest: Digest::of(&bytes), bytes: bytes.into(), entity })
     }
 
@@ -222,6 +223,24 @@ fn check_bounds(problems: &Problems, value: &Value, at: At<'_>, depth: usize) {
         }
         _ => {}
     }
+}
+
+/// Whether there is a number like `1.0` or `-0.0`, whose canonical form is that of an integer.
+fn has_whole_float(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            number.is_f64() && number.as_f64().is_some_and(|float| float.fract() == 0.0)
+        }
+        Value::Array(items) => items.iter().any(has_whole_float),
+        Value::Object(map) => map.values().any(has_whole_float),
+        _ => false,
+    }
+}
+
+/// The entity as everybody else reads it from its canonical bytes.
+fn reread(kind: Kind, bytes: &[u8]) -> Result<Entity, Vec<Diagnostic>> {
+    let value = parse_json(bytes).map_err(|error| vec![error.into()])?;
+    Entity::parse(kind, &value)
 }
 
 /// A fraction is as exact as its writer could make it; what is beyond ±2^53 is always whole, and

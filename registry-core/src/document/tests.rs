@@ -200,3 +200,11 @@ fn names_in_json_text_are_used_once() {
     assert!(parse_json(br#"{ "a": 1, "b": { "a": 1 } }"#).is_ok());
     assert!(parse_json(b"{} {}").unwrap_err().reason.contains("trailing"));
 }
+
+#[test]
+fn a_document_is_what_is_read_back_from_its_bytes() {
+    let value = json!({ "name": "A", "version": "1.0.0", "schema": { "enum": [1.0, -0.0, 2.5] } });
+    let document = Document::parse(Kind::Schema, &value).unwrap();
+    let read = Document::verify(Kind::Schema, document.bytes().clone(), document.digest());
+    assert_eq!(read, Ok(document));
+}
