@@ -19,6 +19,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     fs::write(out.join("registry_descriptor.bin"), &descriptors)?;
     let set = <prost_types::FileDescriptorSet as prost::Message>::decode(descriptors.as_slice())?;
-    tonic_prost_build::configure().bytes(".").compile_fds(set)?;
+    tonic_prost_build::configure().bytes(".").codec_path("crate::codec::Codec").compile_fds(set)?;
     Ok(())
 }

@@ -15,6 +15,7 @@ pub mod v1 {
     tonic::include_proto!("registry.v1");
 }
 
+pub mod codec;
 pub mod convert;
 
 /// The compiled descriptors, for server reflection.

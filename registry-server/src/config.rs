@@ -4,6 +4,7 @@
 //! settings that change while the server runs.
 
 mod duration;
+mod secret;
 mod tuning;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -11,9 +12,10 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Parser, ValueEnum};
 
 pub use duration::parse_duration;
+pub use secret::Secret;
 pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
 
-use crate::store::DatabaseUrl;
+use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
 
 /// The registry service: one log, validated writes, a stream of every change.
 ///
@@ -33,11 +35,11 @@ pub struct Config {
 
     /// The database: `sqlite:PATH` or `postgres://…`. Default: registry.db in the data directory.
     #[arg(long, env = "REGISTRY_DATABASE", value_name = "URL", hide_env_values = true)]
-    pub database: Option<DatabaseUrl>,
+    pub database: Option<Secret>,
 
     /// The same, by the variable that hosting platforms set; `--database` comes first.
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide = true, hide_env_values = true)]
-    pub database_url: Option<DatabaseUrl>,
+    pub database_url: Option<Secret>,
 
     /// Where the embedded database lives.
     #[arg(long, env = "REGISTRY_DATA_DIR", default_value = "./data", value_name = "DIR")]
@@ -83,6 +85,9 @@ pub enum InvalidConfig {
          something else guards the port"
     )]
     Exposed(SocketAddr),
+    /// The URL names no database; it is not repeated, because it may hold a password.
+    #[error("{0}")]
+    Database(#[from] InvalidDatabaseUrl),
     /// The default database has no path that can be a URL.
     #[error("the data directory {path:?} cannot hold the database: {reason}")]
     DataDir {
@@ -110,7 +115,7 @@ impl Config {
     /// The database to use.
     pub fn database(&self) -> Result<DatabaseUrl, InvalidConfig> {
         if let Some(url) = self.database.as_ref().or(self.database_url.as_ref()) {
-            return Ok(url.clone());
+            return Ok(url.expose().parse()?);
         }
         let refused =
             |reason: String| InvalidConfig::DataDir { path: self.data_dir.clone(), reason };
@@ -136,5 +141,15 @@ mod tests {
         let refused = parse(&["--listen", "0.0.0.0:7070"]).check().unwrap_err().to_string();
         assert!(refused.contains("0.0.0.0:7070") && refused.contains("--insecure"), "{refused}");
         assert!(parse(&["--listen", "0.0.0.0:7070", "--insecure"]).check().is_ok());
+    }
+
+    #[test]
+    fn a_password_is_never_repeated() {
+        let config = parse(&["--database", "mysql://ann:s3cret@db/registry"]);
+        let refused = config.database().unwrap_err();
+        for text in [refused.to_string(), format!("{refused:?}"), format!("{config:?}")] {
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+        assert!(parse(&["--database", "postgres://ann:s3cret@db/registry"]).database().is_ok());
     }
 }

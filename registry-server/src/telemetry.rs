@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: traces and metrics.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::{EnvFilter, filter::ParseError, fmt};
 
@@ -11,7 +11,8 @@ use crate::config::LogFormat;
 /// Starts logging; once a process.
 pub fn start(filter: &str, format: LogFormat) -> Result<(), ParseError> {
     let filter = EnvFilter::builder().parse(filter)?;
-    let lines = fmt().with_env_filter(filter).with_writer(io::stderr);
+    let lines =
+        fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     // A second start keeps the first; only tests do that.
     let _ = match format {
         LogFormat::Text => lines.try_init(),

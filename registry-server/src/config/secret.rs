@@ -1,0 +1,30 @@
+//! A setting that must not be printed, not even where it is wrong.
+//!
+//! Deliberately absent: parsing; command-line parsers repeat what they cannot parse.
+
+use std::{convert::Infallible, fmt, str::FromStr};
+
+/// A text that may hold a password.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Secret {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
