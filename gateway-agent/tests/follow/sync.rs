@@ -181,7 +181,7 @@ async fn another_registrys_cache_is_kept_and_served() {
         assert_eq!(server.streams(), 1, "{reason} is not to be retried in a hurry");
         assert_eq!(following.cache.current().digest(), held.head().digest());
         let told = following.status.report().reason.expect("a reason");
-        assert!(told.contains("delete its cache file"), "{told}");
+        assert!(told.contains("delete its cache (with .previous and .log)"), "{told}");
     }
 }
 
