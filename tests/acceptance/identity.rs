@@ -33,13 +33,16 @@ fn modern(method: &str, params: Value) -> String {
     json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params }).to_string()
 }
 
+/// What is wrong, headers, body, and the HTTP status and error code that it gets.
+type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, String, u16, i64);
+
 #[tokio::test]
 async fn malformed_requests_get_the_errors_that_the_specification_names() {
     let world = World::start().await;
     let version = ("mcp-protocol-version", MODERN);
     let list = || modern("tools/list", json!({}));
     let call = || modern("tools/call", json!({ "name": "fetch", "arguments": {} }));
-    let cases: Vec<(&str, Vec<(&str, &str)>, String, u16, i64)> = vec![
+    let cases: [Case<'_>; 10] = [
         ("not JSON", vec![version, ("mcp-method", "tools/list")], "{".into(), 400, -32700),
         (
             "a batch",

@@ -6,7 +6,7 @@ use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry};
 
 pub(crate) struct World {
     pub(crate) registry: Registry,
-    pub(crate) backend: Backend,
+    _backend: Backend,
     pub(crate) gateway: Gateway,
     pub(crate) options: GatewayOptions,
 }
@@ -29,7 +29,7 @@ impl World {
             more: String::new(),
         };
         let gateway = Gateway::start(&options);
-        let world = Self { registry, backend, gateway, options };
+        let world = Self { registry, _backend: backend, gateway, options };
         world.caught_up().await;
         world.upstreams_are_up().await;
         world
