@@ -98,12 +98,16 @@ async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Res
     answer.unwrap_or_else(|rejection| refuse(id, &rejection)).into_response()
 }
 
+/// How many times the limit a body may have to be read to its end before it is refused.
+const LINGER: usize = 4;
+
 /// Everything that is checked before the body is read, and then the body.
 async fn admit(endpoint: &Endpoint, parts: &Parts, body: Body) -> Result<Bytes, Rejection> {
     guard::check_source(parts, endpoint.gateway.reach())?;
     guard::check_media(&parts.headers)?;
     let limit_bytes = endpoint.gateway.limits().request_bytes;
     if body.size_hint().lower() > limit_bytes as u64 {
+        discard(body, LINGER * limit_bytes).await;
         return Err(Rejection::TooLarge { limit_bytes });
     }
     axum::body::to_bytes(body, limit_bytes).await.map_err(|error| {
@@ -111,6 +115,14 @@ async fn admit(endpoint: &Endpoint, parts: &Parts, body: Body) -> Result<Bytes, 
             .is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
         if is_limit { Rejection::TooLarge { limit_bytes } } else { Rejection::Incomplete }
     })
+}
+
+/// Reads what a client still sends, within bounds: one that is answered while it writes sees a
+/// broken connection instead of the answer.
+async fn discard(body: Body, most_bytes: usize) {
+    use http_body_util::BodyExt as _;
+    let mut rest = http_body_util::Limited::new(body, most_bytes);
+    while let Some(Ok(_)) = rest.frame().await {}
 }
 
 async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {

@@ -162,7 +162,7 @@ async fn a_database_that_cannot_be_used_is_explained() {
         (format!("sqlite:{}", not_a_database.display()), "text.db"),
         (format!("sqlite:{}", dir.path().display()), "directory"),
         ("postgres://nobody@127.0.0.1:1/none".to_owned(), "127.0.0.1"),
-        ("mysql://x".to_owned(), "mysql"),
+        ("mysql://x".to_owned(), "postgres://"),
     ];
     for (database, named) in cases {
         let started = acceptance::Process::try_start("registry-server", dir.path(), |command| {
