@@ -54,7 +54,7 @@ pub struct RegistrarConfig {
     pub write_group: usize,
 
     /// How often a write is tried again when other servers keep coming first.
-    #[arg(long, env = "REGISTRY_WRITE_ATTEMPTS", default_value_t = 20)]
+    #[arg(long, env = "REGISTRY_WRITE_ATTEMPTS", default_value_t = 50)]
     pub write_attempts: u32,
 
     /// Longest that one statement of the database may take.

@@ -28,7 +28,9 @@ use crate::{clock::Clock, config::RegistrarConfig, feed::Hub, jitter, metrics, s
 const GROUP_BYTES: usize = 32 << 20;
 /// How often a lost database is tried.
 const RETRY: Duration = Duration::from_secs(1);
-const LONGEST_BACKOFF: Duration = Duration::from_millis(100);
+/// Longest wait before the next attempt after another server came first. It does not grow: who
+/// waits longer than the other loses again.
+const BACKOFF: Duration = Duration::from_millis(2);
 
 pub(super) struct Writer {
     pub(super) log: Log,
@@ -99,7 +101,9 @@ impl Writer {
     async fn settle(&mut self, queue: &mut VecDeque<Waiting>) {
         let attempts = self.config.write_attempts.max(1);
         for attempt in 0..attempts {
-            sleep(jitter::up_to(LONGEST_BACKOFF.min(Duration::from_millis(2) * attempt))).await;
+            if attempt > 0 {
+                sleep(jitter::up_to(BACKOFF)).await;
+            }
             if let Progress::Done = self.attempt(queue).await {
                 return;
             }

@@ -121,7 +121,13 @@ impl PrivateCluster {
 
     /// Stops every process where it stands: connections stay open, and nothing answers.
     pub fn pause(&self) {
-        signal("STOP", &processes(self.server.id()));
+        // The parent first, so that nothing is born between the listing and the signal.
+        let parent = self.server.id();
+        signal("STOP", &[parent]);
+        await_that("the parent stands still", || is_stopped(parent));
+        let processes = processes(parent);
+        signal("STOP", &processes);
+        await_that("every process stands still", || processes.iter().copied().all(is_stopped));
     }
 
     /// Lets all go on after [`PrivateCluster::pause`].
@@ -156,6 +162,12 @@ impl Drop for PrivateCluster {
         let _ = self.server.wait();
         let _ = self.watchdog.wait();
     }
+}
+
+/// Whether a process is stopped by a signal, by its state in `/proc`.
+fn is_stopped(id: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with('T'))
 }
 
 /// In the default place, unless a socket's path would be too long for the kernel there.
