@@ -79,7 +79,7 @@ fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (key, record) in catalog.iter() {
         let about = |diagnostic: Diagnostic| Diagnostic { entity: Some(key.clone()), ..diagnostic };
-        if needs_references(modes) {
+        if needs_references(modes) && record.document.edges().iter().any(|e| is_notable(catalog, e)) {
             let references = references(record.document.entity());
             found.extend(references.iter().filter_map(|r| examine(catalog, r)).map(about));
         }
@@ -92,6 +92,11 @@ fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
         }
     }
     found
+}
+
+/// Whether a reference to this is worth a closer look.
+fn is_notable(catalog: &Catalog, key: &registry_core::Key) -> bool {
+    catalog.find(key).is_none_or(|record| !record.is_active())
 }
 
 fn needs_references(modes: StartupValidation) -> bool {

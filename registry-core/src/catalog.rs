@@ -12,13 +12,13 @@ use std::{
 };
 
 use imbl::{OrdMap, OrdSet};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     commit::{Action, ChainHash, Change, RegistryId, Revision, SealedCommit},
     document::{Digest, Document},
     name::Name,
     reference::{Key, Kind},
-    rules::edges,
     timestamp::Timestamp,
     version::Version,
 };
@@ -218,8 +218,8 @@ impl Catalog {
 
     fn insert(&mut self, record: Record) {
         let key = record.document.key().clone();
-        for edge in edges(record.document.entity()) {
-            self.dependents.insert((edge, key.clone()));
+        for edge in record.document.edges() {
+            self.dependents.insert((edge.clone(), key.clone()));
         }
         self.records.insert(key, Arc::new(record));
     }
@@ -308,18 +308,21 @@ impl Catalog {
     /// A digest over the whole state: revision, chain hash and, for each entity in order, its
     /// key, digest, owner, registration and lifecycle. Equal digests mean equal catalogs.
     pub fn digest(&self) -> Digest {
-        let mut lines = format!("{} {} {}\n", self.registry, self.revision, self.chain);
+        let mut line = format!("{} {} {}\n", self.registry, self.revision, self.chain);
+        let mut hash = Sha256::new();
         for (key, record) in &self.records {
             let Record { document, owner, registered, registered_at, lifecycle } = &**record;
             let Lifecycle { state, message, revision } = lifecycle;
+            hash.update(&line);
+            line.clear();
             // Writing into a string cannot fail.
             let _ = writeln!(
-                lines,
+                line,
                 "{key} {} {owner:?} {registered} {registered_at} {state} {revision} {message:?}",
                 document.digest(),
             );
         }
-        Digest::of(lines.as_bytes())
+        Digest::from_bytes(hash.chain_update(&line).finalize().into())
     }
 }
 

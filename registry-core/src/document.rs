@@ -4,7 +4,7 @@
 //! equality of content. Deliberately absent: signatures, and the lifecycle, which lives outside of
 //! the document.
 
-use std::fmt;
+use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -18,6 +18,7 @@ use crate::{
     json_text::Strict,
     limits,
     reference::{Key, Kind},
+    rules::edges,
 };
 
 /// A SHA-256 digest, written `sha256:<64 hex digits>`.
@@ -101,12 +102,24 @@ impl<'de> Deserialize<'de> for Digest {
 }
 
 /// One immutable entity with its canonical form.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// What comes proved from a store, a stream or a cache is read once to see that it is an entity,
+/// and again only when somebody looks at it: most of a big registry is never looked at, and an
+/// entity takes ten times the memory of its bytes.
+#[derive(Debug, Clone)]
 pub struct Document {
     key: Key,
     digest: Digest,
     bytes: Bytes,
-    entity: Entity,
+    edges: Box<[Key]>,
+    entity: OnceLock<Entity>,
+}
+
+/// Equal bytes are equal documents.
+impl PartialEq for Document {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key && self.digest == other.digest && self.bytes == other.bytes
+    }
 }
 
 /// Why stored or received bytes are not the document that they should be.
@@ -151,7 +164,8 @@ impl Document {
         }
         let entity = if has_whole_float(&value) { reread(entity.kind(), &bytes)? } else { entity };
         let key = entity.key();
-        Ok(Self { key, digest: Digest::of(&bytes), bytes: bytes.into(), entity })
+        let (digest, edges) = (Digest::of(&bytes), edges(&entity).into());
+        Ok(Self { key, digest, bytes: bytes.into(), edges, entity: OnceLock::from(entity) })
     }
 
     /// Reads an entity of this kind from JSON, with every problem that it has.
@@ -165,11 +179,9 @@ impl Document {
         if actual != expected {
             return Err(InvalidDocument::Digest { expected, actual });
         }
-        let value: Value =
-            serde_json::from_slice(&bytes).map_err(|e| InvalidDocument::Json(e.to_string()))?;
-        let entity = Entity::parse(kind, &value)
-            .map_err(|problems| InvalidDocument::Entity { kind, problems })?;
-        Ok(Self { key: entity.key(), digest: actual, bytes, entity })
+        let entity = read(kind, &bytes)?;
+        let (key, edges) = (entity.key(), edges(&entity).into());
+        Ok(Self { key, digest: actual, bytes, edges, entity: OnceLock::new() })
     }
 
     /// What it is called.
@@ -189,8 +201,22 @@ impl Document {
 
     /// The entity itself.
     pub fn entity(&self) -> &Entity {
-        &self.entity
+        self.entity.get_or_init(|| {
+            // Immutable bytes that were read before can be read again.
+            read(self.key.kind, &self.bytes).expect("a proved document is an entity")
+        })
     }
+
+    /// Every key that the entity refers to, in the order of its document.
+    pub fn edges(&self) -> &[Key] {
+        &self.edges
+    }
+}
+
+fn read(kind: Kind, bytes: &[u8]) -> Result<Entity, InvalidDocument> {
+    let value: Value =
+        serde_json::from_slice(bytes).map_err(|e| InvalidDocument::Json(e.to_string()))?;
+    Entity::parse(kind, &value).map_err(|problems| InvalidDocument::Entity { kind, problems })
 }
 
 /// The RFC 8785 canonical form of a JSON value.
