@@ -79,7 +79,8 @@ fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (key, record) in catalog.iter() {
         let about = |diagnostic: Diagnostic| Diagnostic { entity: Some(key.clone()), ..diagnostic };
-        if needs_references(modes) && record.document.edges().iter().any(|e| is_notable(catalog, e)) {
+        if needs_references(modes) && record.document.edges().iter().any(|e| is_notable(catalog, e))
+        {
             let references = references(record.document.entity());
             found.extend(references.iter().filter_map(|r| examine(catalog, r)).map(about));
         }

@@ -100,6 +100,23 @@ async fn retries_at_the_same_time_make_one_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_different_batches_with_one_id_at_the_same_time_one_is_made() {
+    let registry = TestServer::start().await;
+    let client = registry.registry().await;
+    let others = (0..32).map(|i| {
+        let mut client = client.clone();
+        async move { client.apply(with_id("same", new_schema(&format!("S{i}")))).await }
+    });
+    let answers = futures_util::future::join_all(others).await;
+    let (made, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    assert_eq!(made.len(), 1);
+    for refused in refused {
+        assert_eq!(reason(&refused.unwrap_err()), "REQUEST_ID_REUSED");
+    }
+    assert_eq!(proven_log(&registry).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_goes_away_neither_loses_nor_doubles_its_batch() {
     let registry = TestServer::start().await;
     let client = registry.registry().await;
