@@ -8,6 +8,7 @@ mod apply;
 mod crowd;
 mod follower;
 mod harness;
+mod lost_answer;
 mod postgres;
 mod property;
 mod read;

@@ -1,0 +1,91 @@
+//! The moment that matters most: the database commits, and its answer never arrives.
+//!
+//! Deliberately absent: databases that stay away; `postgres.rs` has those.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use acceptance::postgres::database;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::harness::{TestServer, new_schema, proven_log};
+
+/// What the stolen commit registers; it stands in the bytes of the append.
+const STOLEN: &str = "StolenAnswer";
+
+/// Forwards to a server; when armed, passes the append on and cuts the connection before its answer
+/// comes back.
+struct Thief {
+    address: String,
+    armed: Arc<AtomicBool>,
+}
+
+impl Thief {
+    async fn before(upstream: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let armed = Arc::new(AtomicBool::new(false));
+        let trap = armed.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(&upstream).await.unwrap();
+                tokio::spawn(carry(client, server, trap.clone()));
+            }
+        });
+        Self { address, armed }
+    }
+}
+
+async fn carry(client: TcpStream, server: TcpStream, armed: Arc<AtomicBool>) {
+    let (mut from_client, to_client) = client.into_split();
+    let (from_server, mut to_server) = server.into_split();
+    let answers = tokio::spawn(copy(from_server, to_client));
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
+        let mut windows = buffer[..count].windows(STOLEN.len());
+        let is_append = windows.any(|text| text == STOLEN.as_bytes());
+        let steal = is_append && armed.swap(false, Ordering::SeqCst);
+        if steal {
+            // Nothing of the answer gets through.
+            answers.abort();
+        }
+        if to_server.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+        if steal {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            return;
+        }
+    }
+}
+
+async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    let _ = tokio::io::copy(&mut from, &mut to).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_answer_was_stolen_is_recognized_as_ours() {
+    let database = database().await;
+    let Some((before, rest)) = database.url().split_once("127.0.0.1:") else {
+        // A foreign server (DATABASE_URL) may be anywhere; the private cluster is here.
+        return;
+    };
+    let (port, name) = rest.split_once('/').unwrap();
+    let thief = Thief::before(format!("127.0.0.1:{port}")).await;
+    let url = format!("{before}{}/{name}?sslmode=disable", thief.address);
+    let registry = TestServer::with(&["--database", &url]).await;
+    let mut client = registry.registry().await;
+    client.apply(new_schema("A")).await.unwrap();
+
+    thief.armed.store(true, Ordering::SeqCst);
+    let answer = client.apply(new_schema(STOLEN)).await.unwrap().into_inner();
+    assert!(!thief.armed.load(Ordering::SeqCst), "the append was seen");
+    assert_eq!((answer.revision, answer.committed), (2, true));
+    assert_eq!(client.apply(new_schema("C")).await.unwrap().into_inner().revision, 3);
+    assert_eq!(proven_log(&registry).await.len(), 3);
+}
