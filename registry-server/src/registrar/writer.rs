@@ -143,7 +143,8 @@ impl Writer {
                 put_back(queue, others);
                 self.catch_up().await;
                 self.answer_repeats(taken).await;
-                Progress::Again
+                // Nobody came first for the others, so that is no attempt of theirs.
+                Progress::Done
             }
             Appended::Failed(error, cause) => {
                 self.set_database(Database::ReadOnly(cause));
