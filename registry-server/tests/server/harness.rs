@@ -224,3 +224,13 @@ pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::Commit> {
     }
     log
 }
+
+/// Locks the database from outside, so that a write must wait.
+pub(crate) async fn lock(registry: &TestServer) -> sqlx::SqliteConnection {
+    use sqlx::{ConnectOptions as _, sqlite::SqliteConnectOptions};
+    let options =
+        SqliteConnectOptions::new().filename(registry.directory.path().join("registry.db"));
+    let mut connection = options.connect().await.unwrap();
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
+    connection
+}

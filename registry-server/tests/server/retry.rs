@@ -1,10 +1,13 @@
 //! Retries: the same request id gets the same answer, whatever happened in between.
 
+use std::time::Duration;
+
 use registry_proto::v1::{self, Effect, Kind, LifecycleState};
+use tokio::time::sleep;
 use tonic::Code;
 
 use crate::harness::{
-    TestServer, batch, key, new_schema, proven_log, reason, register, schema, schema_of,
+    TestServer, batch, key, lock, new_schema, proven_log, reason, register, schema, schema_of,
     set_lifecycle,
 };
 
@@ -100,20 +103,31 @@ async fn retries_at_the_same_time_make_one_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_different_batches_with_one_id_at_the_same_time_one_is_made() {
+async fn of_different_batches_with_one_id_that_wait_together_one_is_made() {
     let registry = TestServer::start().await;
     let client = registry.registry().await;
-    let others = (0..32).map(|i| {
+    let apply = |request| {
         let mut client = client.clone();
-        async move { client.apply(with_id("same", new_schema(&format!("S{i}")))).await }
-    });
-    let answers = futures_util::future::join_all(others).await;
-    let (made, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-    assert_eq!(made.len(), 1);
-    for refused in refused {
-        assert_eq!(reason(&refused.unwrap_err()), "REQUEST_ID_REUSED");
+        tokio::spawn(async move { client.apply(request).await })
+    };
+    // While the first write waits for the database, the others gather behind it.
+    let lock = lock(&registry).await;
+    let first = apply(new_schema("First"));
+    sleep(Duration::from_millis(200)).await;
+    let others: Vec<_> =
+        (0..32).map(|i| apply(with_id("same", new_schema(&format!("S{i}"))))).collect();
+    sleep(Duration::from_millis(200)).await;
+    drop(lock);
+
+    assert!(first.await.unwrap().is_ok());
+    let mut made = 0;
+    for other in others {
+        match other.await.unwrap() {
+            Ok(_) => made += 1,
+            Err(refused) => assert_eq!(reason(&refused), "REQUEST_ID_REUSED", "{refused:?}"),
+        }
     }
-    assert_eq!(proven_log(&registry).await.len(), 1);
+    assert_eq!((made, proven_log(&registry).await.len()), (1, 2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +138,7 @@ async fn a_caller_that_goes_away_neither_loses_nor_doubles_its_batch() {
         let (mut client, request) =
             (client.clone(), with_id(&format!("r{i}"), new_schema(&format!("S{i}"))));
         let mut retrying = client.clone();
-        let patience = std::time::Duration::from_micros(i * 150);
+        let patience = Duration::from_micros(i * 150);
         // Mostly gives up somewhere between sending and hearing the answer.
         let _ = tokio::time::timeout(patience, client.apply(request.clone())).await;
         let answer = retrying.apply(request).await.unwrap().into_inner();

@@ -11,7 +11,7 @@ use tonic_reflection::pb::{v1 as reflection, v1alpha as reflection_alpha};
 
 use crate::{
     follower::{Follower, digest},
-    harness::{TestServer, eventually, get, new_schema, reason},
+    harness::{TestServer, eventually, get, lock, new_schema, reason},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,16 +103,6 @@ async fn compressed_requests_are_taken_and_answers_compressed() {
     let gzip = tonic::codec::CompressionEncoding::Gzip;
     let mut client = registry.registry().await.send_compressed(gzip).accept_compressed(gzip);
     assert!(client.apply(new_schema("A")).await.unwrap().into_inner().committed);
-}
-
-/// Locks the database from outside, so that a write must wait.
-async fn lock(registry: &TestServer) -> sqlx::SqliteConnection {
-    use sqlx::{ConnectOptions as _, sqlite::SqliteConnectOptions};
-    let options =
-        SqliteConnectOptions::new().filename(registry.directory.path().join("registry.db"));
-    let mut connection = options.connect().await.unwrap();
-    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
-    connection
 }
 
 /// Calls Apply without a gRPC library, which would enforce the deadline before the server does.
