@@ -3,6 +3,7 @@
 //! `make bench` runs all of them and records the table in `bench/README.md`. Deliberately absent:
 //! verdicts; a machine's speed is not a test.
 
+mod bulk;
 mod calls;
 mod catalog;
 mod follow;
@@ -33,8 +34,10 @@ struct Cli {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Section {
-    /// Registrations a second, beside pgbench; bulk rows a second, beside a bare insert.
+    /// Registrations a second, beside pgbench.
     Writes,
+    /// Registrations in batches, beside a bare insert.
+    Bulk,
     /// Exact gets a second.
     Reads,
     /// Commit to applied, at 1, 100 and 1,000 streams.
@@ -56,6 +59,7 @@ async fn main() {
     for section in wanted {
         match section {
             Section::Writes => writes::measure(&mut report, cli.seconds).await,
+            Section::Bulk => bulk::measure(&mut report, cli.seconds).await,
             Section::Reads => reads::measure(&mut report, cli.seconds).await,
             Section::Follow => follow::measure(&mut report).await,
             Section::Catalog => catalog::measure(&mut report).await,

@@ -1,12 +1,11 @@
-//! Registrations: one entity a request beside pgbench with the same rows in one transaction each,
-//! and batches of 1,000 beside a bare multi-row insert of the same rows, on the same Postgres.
+//! Registrations, one entity a request, beside pgbench with the same rows in one transaction each on
+//! the same Postgres.
 //!
-//! Deliberately absent: several servers on one database.
+//! Deliberately absent: several servers on one database, and batches (`bulk.rs`).
 
-use std::{fs, process::Command, time::Instant};
+use std::{fs, process::Command};
 
 use acceptance::{Registry, postgres::PrivateCluster};
-use sqlx::{Connection, PgConnection};
 
 use crate::{
     load::{self, Load},
@@ -14,9 +13,7 @@ use crate::{
     sample,
 };
 
-const BATCH: usize = 1_000;
-
-/// Measures both stores, and the two peers on the same Postgres.
+/// Measures both stores, and the peer on the same Postgres.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let cluster = PrivateCluster::durable().await;
     let peer = cluster.create_database("bench_peer").await;
@@ -40,22 +37,6 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             budget: "> 1 at 64 clients",
         });
     }
-    let database = cluster.create_database("bench_bulk").await;
-    let bulk = bulk(&Registry::start_on(&database), seconds).await;
-    let bare = bare_insert(&peer, seconds).await;
-    report.add(Row {
-        path: format!("bulk register, batches of {BATCH}, Postgres"),
-        value: format!("{bulk:.0} rows/s"),
-        beside: format!("bare multi-row insert: {bare:.0} rows/s"),
-        ratio: Some(bulk / bare),
-        budget: "≥ 0.5",
-    });
-    let sqlite = self::bulk(&Registry::start(), seconds).await;
-    report.add_alone(
-        format!("bulk register, batches of {BATCH}, SQLite"),
-        format!("{sqlite:.0} rows/s"),
-        "",
-    );
 }
 
 async fn singles(registry: &Registry, clients: usize, seconds: u64) -> Load {
@@ -69,19 +50,6 @@ async fn singles(registry: &Registry, clients: usize, seconds: u64) -> Load {
         client.apply(sample::request(vec![change])).await.expect("accepted");
     })
     .await
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of rows fit a double")]
-async fn bulk(registry: &Registry, seconds: u64) -> f64 {
-    let mut client = registry.client().await;
-    let begin = Instant::now();
-    let mut rows = 0;
-    while begin.elapsed().as_secs() < seconds {
-        let batch = (rows..rows + BATCH).map(sample::schema).collect();
-        client.apply(sample::request(batch)).await.expect("accepted");
-        rows += BATCH;
-    }
-    rows as f64 / begin.elapsed().as_secs_f64()
 }
 
 /// The rows of one registration, as pgbench inserts them.
@@ -113,42 +81,4 @@ fn pgbench(database: &str, clients: usize, seconds: u64) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix("tps = "));
     let line = line.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     line.split_whitespace().next().and_then(|tps| tps.parse().ok()).expect("a number")
-}
-
-/// One commit with 1,000 schemas, as bare statements: what the database alone can do.
-const BARE: [&str; 3] = [
-    "INSERT INTO commits (revision, author, committed_at, message, changes, chain, canonical)
-     VALUES ($1, 'bench', now(), '', 1000, 'sha256:' || repeat('0', 64), convert_to(repeat('c', 150000), 'UTF8'))",
-    "INSERT INTO entities (kind, name, version, digest, owner, registered_revision, lifecycle, lifecycle_revision, document)
-     SELECT 'schema', name, '1.0.0', 'sha256:' || repeat('0', 64), 'bench', $1, 'active', $1, document
-     FROM unnest($2::text[], $3::bytea[]) AS row (name, document)",
-    "INSERT INTO changes (revision, ordinal, action, kind, name, version, digest)
-     SELECT $1, ordinal::int, 'register', 'schema', name, '1.0.0', 'sha256:' || repeat('0', 64)
-     FROM unnest($2::text[]) WITH ORDINALITY AS row (name, ordinal)",
-];
-
-#[expect(clippy::cast_precision_loss, reason = "counts of rows fit a double")]
-async fn bare_insert(database: &str, seconds: u64) -> f64 {
-    let mut connection = PgConnection::connect(database).await.expect("a connection");
-    let document = vec![b'd'; 330];
-    let begin = Instant::now();
-    let (mut rows, mut revision) = (0, 9_100_000_000_000_000_i64);
-    while begin.elapsed().as_secs() < seconds {
-        let names: Vec<_> = (rows..rows + BATCH).map(|i| format!("Bare{i}")).collect();
-        let documents = vec![document.clone(); BATCH];
-        let mut transaction = connection.begin().await.expect("a transaction");
-        let [commit, entities, changes] = BARE;
-        let bound = [
-            sqlx::query(commit).bind(revision),
-            sqlx::query(entities).bind(revision).bind(&names).bind(&documents),
-            sqlx::query(changes).bind(revision).bind(&names),
-        ];
-        for query in bound {
-            query.execute(&mut *transaction).await.expect("inserted");
-        }
-        transaction.commit().await.expect("committed");
-        rows += BATCH;
-        revision += 1;
-    }
-    rows as f64 / begin.elapsed().as_secs_f64()
 }

@@ -246,7 +246,9 @@ impl SealedCommit {
         commit: Commit,
         documents: Vec<Arc<Document>>,
     ) -> Result<Self, InvalidCommit> {
-        let bytes = Bytes::from(canonical_bytes(&commit));
+        // A commit is strings, numbers and lists of them, all of which serialize.
+        let value = serde_json::to_value(&commit).expect("a commit is always JSON");
+        let bytes = Bytes::from(canonical_bytes(&value));
         let chain = previous.then(&bytes);
         Self { commit, bytes, chain, documents }.with_matching_documents()
     }

@@ -4,6 +4,8 @@
 //! equality of content. Deliberately absent: signatures, and the lifecycle, which lives outside of
 //! the document.
 
+mod canonical;
+
 use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
@@ -11,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+pub use self::canonical::canonical_bytes;
 use crate::{
     decode::{At, Problems, escape},
     diagnostic::{Code, Diagnostic},
@@ -184,6 +187,14 @@ impl Document {
         Ok(Self { key, digest: actual, bytes, edges, entity: OnceLock::new() })
     }
 
+    /// The same without its entity, which is read again when somebody looks at it.
+    #[must_use]
+    pub fn unread(&self) -> Self {
+        let Self { key, digest, bytes, edges, entity: _ } = self;
+        let (key, bytes, edges) = (key.clone(), bytes.clone(), edges.clone());
+        Self { key, digest: *digest, bytes, edges, entity: OnceLock::new() }
+    }
+
     /// What it is called.
     pub fn key(&self) -> &Key {
         &self.key
@@ -217,12 +228,6 @@ fn read(kind: Kind, bytes: &[u8]) -> Result<Entity, InvalidDocument> {
     let value: Value =
         serde_json::from_slice(bytes).map_err(|e| InvalidDocument::Json(e.to_string()))?;
     Entity::parse(kind, &value).map_err(|problems| InvalidDocument::Entity { kind, problems })
-}
-
-/// The RFC 8785 canonical form of a JSON value.
-pub fn canonical_bytes(value: &impl Serialize) -> Vec<u8> {
-    // A `Value` holds only finite numbers and string keys, so nothing in it can fail to serialize.
-    serde_json_canonicalizer::to_vec(value).expect("JSON values always have a canonical form")
 }
 
 /// Reports nesting and numbers that other JSON readers could not take.

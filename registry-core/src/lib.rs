@@ -15,6 +15,7 @@ pub(crate) mod json_schema;
 pub(crate) mod json_text;
 pub mod limits;
 pub mod name;
+pub mod parallel;
 pub mod reference;
 pub mod registry_file;
 pub mod rules;

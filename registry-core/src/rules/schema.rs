@@ -19,27 +19,55 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     entity::Entity,
     json_schema::{each_reference, pure_reference},
-    limits,
+    limits, parallel,
     reference::{Key, Kind},
     schema_compile::{self, InvalidSchema, compile},
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
-    let mut compiled = HashMap::new();
-    for new in &proposal.new {
-        for (place, schema) in schemas(new.entity()) {
-            unresolved(proposal, new, (&place, schema), found);
-            let problems = compiled.entry(schema).or_insert_with(|| problems_of(schema));
-            for problem in problems.iter().chain(&graph.same_id(schema)) {
-                let pointer = format!("{place}{}", problem.pointer());
-                let invalid = Diagnostic::error(Code::SchemaInvalid, pointer, problem.to_string());
-                new.report(found, invalid.with_help(problem.help()));
-            }
+    let each =
+        |new| schemas(New::entity(new)).into_iter().map(move |(at, schema)| (new, at, schema));
+    let all: Vec<(&New<'_>, String, &Value)> = proposal.new.iter().flat_map(each).collect();
+    let problems = Problems::of(all.iter().map(|(_, _, schema)| *schema));
+    for (i, (new, place, schema)) in all.iter().enumerate() {
+        unresolved(proposal, new, (place, schema), found);
+        for problem in problems.of_nth(i).iter().chain(&graph.same_id(schema)) {
+            let pointer = format!("{place}{}", problem.pointer());
+            let invalid = Diagnostic::error(Code::SchemaInvalid, pointer, problem.to_string());
+            new.report(found, invalid.with_help(problem.help()));
         }
+    }
+    for new in &proposal.new {
         arguments_are_an_object(proposal, new, found);
         too_many_references(graph, new, found);
     }
     unused(proposal, found);
+}
+
+/// What is wrong with each of some schemas by itself. Equal ones, of which generated files have
+/// many, are compiled once.
+struct Problems {
+    different: Vec<Vec<InvalidSchema>>,
+    /// For each schema, which of the different ones it is.
+    which: Vec<usize>,
+}
+
+impl Problems {
+    fn of<'a>(schemas: impl Iterator<Item = &'a Value>) -> Self {
+        let (mut different, mut places) = (Vec::new(), HashMap::new());
+        let place = |schema| {
+            *places.entry(schema).or_insert_with(|| {
+                different.push(schema);
+                different.len() - 1
+            })
+        };
+        let which = schemas.map(place).collect();
+        Self { different: parallel::map(different, problems_of), which }
+    }
+
+    fn of_nth(&self, index: usize) -> &[InvalidSchema] {
+        &self.different[self.which[index]]
+    }
 }
 
 /// How many regular expressions the JSON Schemas of an entity have.

@@ -40,6 +40,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
+    fn it_is_what_the_library_writes(value in json()) {
+        let slowly = serde_json_canonicalizer::to_vec(&value).unwrap();
+        prop_assert_eq!(canonical_bytes(&value), slowly);
+    }
+
+    #[test]
     fn it_reads_back_and_stays(value in json()) {
         let bytes = canonical_bytes(&value);
         let read = parse_json(&bytes).unwrap();

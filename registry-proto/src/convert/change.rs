@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Action, Change, Code, Diagnostic,
+    Action, Change, Code, Diagnostic, parallel,
     rules::{Plan, Proposed},
 };
 
@@ -83,12 +83,15 @@ impl From<&Proposed> for v1::Change {
 /// Reads a whole batch. Fails with the findings of all changes, each with the index of its change
 /// and, where it can be read, the key of its entity.
 pub fn batch(changes: Vec<v1::Change>) -> Result<Vec<Proposed>, Vec<Diagnostic>> {
-    let (mut proposed, mut found) = (Vec::with_capacity(changes.len()), Vec::new());
-    for (index, change) in changes.into_iter().enumerate() {
+    let read = parallel::map(changes, |change| {
         let key = claimed_key(&change);
-        match Proposed::try_from(change) {
+        Proposed::try_from(change).map_err(|e| (key, e))
+    });
+    let (mut proposed, mut found) = (Vec::with_capacity(read.len()), Vec::new());
+    for (index, change) in read.into_iter().enumerate() {
+        match change {
             Ok(change) => proposed.push(change),
-            Err(e) => found.extend(e.into_diagnostics().into_iter().map(|diagnostic| {
+            Err((key, e)) => found.extend(e.into_diagnostics().into_iter().map(|diagnostic| {
                 let entity = diagnostic.entity.clone().or_else(|| key.clone());
                 Diagnostic { change: Some(index), entity, ..diagnostic }
             })),

@@ -136,10 +136,11 @@ fn seal(
         .map_err(|e| Error::Internal(e.to_string()))
 }
 
-/// The documents of what the plan registers, in the order of its changes.
+/// The documents of what the plan registers, in the order of its changes. Their entities have been
+/// judged, and most are never looked at again.
 fn registered(batch: &[Proposed], plan: &Plan) -> Vec<Arc<Document>> {
     let document = |(proposed, effect): (&Proposed, &Option<_>)| match (proposed, effect) {
-        (Proposed::Register(document), Some(_)) => Some(document.clone()),
+        (Proposed::Register(document), Some(_)) => Some(Arc::new(document.unread())),
         _ => None,
     };
     batch.iter().zip(&plan.effects).filter_map(document).collect()

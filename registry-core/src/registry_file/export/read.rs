@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: repairing; a damaged copy is refused.
 
-use std::{num::NonZero, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use crate::{
     catalog::{Catalog, InvalidLifecycleState, Record},
     commit::{ChainHash, RegistryId, Revision},
     document::{Digest, Document, InvalidDocument},
+    parallel,
     reference::{InvalidKey, Key, Kind},
 };
 
@@ -80,9 +81,6 @@ pub enum InvalidExport {
     },
 }
 
-/// From so many documents on, proving them is worth more than one thread.
-const MANY: usize = 512;
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File<'a> {
@@ -120,40 +118,19 @@ pub fn read_export(bytes: &[u8]) -> Result<Catalog, InvalidExport> {
         let (documents, records) = (documents.len(), file.records.len());
         return Err(InvalidExport::Incomplete { documents, records });
     }
-    let records = prove_all(&documents, &file.records)?;
+    let records = prove_all(documents, &file.records)?;
     let catalog = Catalog::restore(file.registry, file.revision, file.chain, records);
     proved(catalog, file.digest, file.records.len())
 }
 
-/// Proves each document, a big copy's on several threads: a gateway waits for it when it starts.
+/// Proves each document, on all cores: a gateway waits for it when it starts.
 fn prove_all(
-    documents: &[(Kind, &RawValue)],
+    documents: Vec<(Kind, &RawValue)>,
     records: &[WrittenRecord<'_>],
 ) -> Result<Vec<Record>, InvalidExport> {
-    let threads = if documents.len() < MANY {
-        1
-    } else {
-        std::thread::available_parallelism().map_or(1, NonZero::get)
-    };
-    let length = documents.len().div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        let prove = |(i, part): (usize, _)| scope.spawn(move || prove_part(i * length, part));
-        let parts: Vec<_> =
-            documents.chunks(length).zip(records.chunks(length)).enumerate().map(prove).collect();
-        let mut proved = Vec::with_capacity(documents.len());
-        for part in parts {
-            proved.extend(part.join().unwrap_or_else(|broken| std::panic::resume_unwind(broken))?);
-        }
-        Ok(proved)
-    })
-}
-
-fn prove_part(
-    first: usize,
-    (documents, records): (&[(Kind, &RawValue)], &[WrittenRecord<'_>]),
-) -> Result<Vec<Record>, InvalidExport> {
-    let pairs = documents.iter().zip(records).enumerate();
-    pairs.map(|(i, ((kind, raw), written))| record(first + i, *kind, raw, written)).collect()
+    let written: Vec<_> = documents.into_iter().zip(records).enumerate().collect();
+    let prove = |(i, ((kind, raw), written))| record(i, kind, raw, written);
+    parallel::map(written, prove).into_iter().collect()
 }
 
 fn proved(catalog: Catalog, expected: Digest, records: usize) -> Result<Catalog, InvalidExport> {
