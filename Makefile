@@ -18,7 +18,7 @@ up: ## the same, and stay up until Ctrl-C
 build: ## debug binaries
 	$(CARGO) build --workspace --bins
 
-test: ## everything: unit, property, store conformance, acceptance with real processes
+test: lint ## everything: lints, unit, property, store conformance, acceptance with real processes
 	./.ci/postgres
 	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace --no-fail-fast

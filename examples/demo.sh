@@ -25,11 +25,26 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-show() { printf '\033[2m$ %s\033[0m\n' "$*"; "$@"; }
-# Runs a command that must be refused, and shows how.
+# Runs a command and shows it as it can be pasted.
+show() {
+  local word line=
+  for word in "$@"; do
+    if [[ $word =~ [^A-Za-z0-9@:./_=-] ]]; then line+=" '$word'"; else line+=" $word"; fi
+  done
+  printf '\033[2m$%s\033[0m\n' "$line"
+  "$@"
+}
+# Shows a command that must be refused by a tool's answer (exit code 1), not by a broken connection.
 refused() {
-  printf '\033[2m$ %s\033[0m\n' "$*"
-  if "$@" 2>&1; then echo "this should have been refused" >&2; return 1; fi
+  local code=0
+  show "$@" 2>&1 || code=$?
+  [ "$code" -eq 1 ] || { echo "this should have been refused, and ended with $code" >&2; return 1; }
+}
+# Shows what an agent may call, which must have one tool and must not have another.
+lists() { # AGENT WITH WITHOUT
+  show "${client[@]}" "$1" list | tee "$work/list"
+  grep -qw "$2" "$work/list" || { echo "$1 should see $2" >&2; return 1; }
+  if grep -v '^.\[2m' "$work/list" | grep -qw "$3"; then echo "$1 should not see $3" >&2; return 1; fi
 }
 # Starts a program and waits for the line in which it says that it listens.
 start() { # NAME COMMAND...
@@ -61,8 +76,14 @@ start gateway gateway-agent --config "$work/gateway.yaml"
 gateway_pid=$started
 export REGISTRY_URL="http://$(address registry)"
 mcp="http://$(address gateway)/mcp"
-as() { local agent=$1; shift; demo-client --url "$mcp" --agent "$agent" "$@"; }
+client=(demo-client --url "$mcp" --agent)
+strict='{"query": "gateway", "limit": 1, "minScore": 0.1}' # minScore: only the new version has it
 applied() { registryctl gateways --output json | grep -q "\"appliedRevision\": $1,"; }
+
+if ! $stay; then
+  step "A file that is wrong is refused as a whole, and says where"
+  refused registryctl apply -f registry-core/tests/data/field-example.json --yes
+fi
 
 step "Register the example: the plan, and one commit"
 show registryctl apply -f examples/registry-v2.json --yes --message "the example"
@@ -70,34 +91,41 @@ until_true applied 1
 
 if $stay; then
   step "Everything is up: registry $REGISTRY_URL, gateway $mcp. Ctrl-C ends it"
-  echo "try: demo-client --url $mcp --agent research-agent@2.1.0 list"
-  wait -n "${pids[@]}"
-  exit 0
+  echo "try: target/release/demo-client --url $mcp --agent research-agent@2.1.0 list"
+  wait -n "${pids[@]}" || true
+  echo "a program ended by itself" >&2
+  exit 1
 fi
 
 step "Two agents, two lists: each sees only what it declared"
-echo "research-agent@2.1.0:"; as research-agent@2.1.0 list
-echo "adk-demo-agent@1.0.0:"; as adk-demo-agent@1.0.0 list
+lists research-agent@2.1.0 search_documents create_task
+lists adk-demo-agent@1.0.0 create_task search_documents
 
 step "A call that works"
-show as research-agent@2.1.0 call search_documents '{"query": "gateway", "limit": 1}'
+show "${client[@]}" research-agent@2.1.0 call search_documents '{"query": "gateway", "limit": 1}'
 
 step "A call that is refused: research-agent does not declare create_task"
-refused as research-agent@2.1.0 call create_task '{"title": "x", "assignee": "u"}'
+refused "${client[@]}" research-agent@2.1.0 call create_task '{"title": "x", "assignee": "u"}'
 
 step "A new version, visible at the gateway without a restart"
+refused "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 show registryctl apply -f examples/new-version.json --yes --message "a better search"
 until_true applied 2
-echo "research-agent@2.2.0:"; as research-agent@2.2.0 list
+show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
+
+step "Who changed what, and who follows"
+show registryctl log
+show registryctl gateways
 
 step "The registry stops; calls go on"
 stop "$registry_pid"
-show as research-agent@2.2.0 call search_documents '{"query": "gateway", "limit": 1}'
+show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 
 step "The gateway restarts without a registry, and answers from its verified copy on disk"
 stop "$gateway_pid"
 sed -i "s|^listen:.*|listen: $(address gateway)|" "$work/gateway.yaml"
 start gateway gateway-agent --config "$work/gateway.yaml"
-show as research-agent@2.2.0 call search_documents '{"query": "gateway", "limit": 1}'
+lists research-agent@2.2.0 search_documents create_task
+show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 
 printf '\ndemo finished: every step did what it should\n'

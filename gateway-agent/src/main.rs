@@ -22,6 +22,7 @@ const FAILED: u8 = 1;
 const MISCONFIGURED: u8 = 2;
 
 fn main() -> ExitCode {
+    keep_pages_small();
     let args = Args::parse();
     let config = match start_logging(&args).and_then(|()| load(&args)) {
         Ok(config) => config,
@@ -36,6 +37,17 @@ fn main() -> ExitCode {
         Err(message) => fail(FAILED, &message),
     }
 }
+
+/// Huge pages clear and hold 2 MiB where a connection needs a few KiB: they double the memory of a
+/// process like this one, and make it no faster (see `bench/README.md`).
+#[cfg(target_os = "linux")]
+fn keep_pages_small() {
+    // A kernel that does not know the setting goes on as it did.
+    let _ = nix::sys::prctl::set_thp_disable(true);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keep_pages_small() {}
 
 fn fail(code: u8, message: &str) -> ExitCode {
     eprintln!("gateway-agent: {message}");

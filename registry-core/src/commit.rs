@@ -314,5 +314,11 @@ impl SealedCommit {
     }
 }
 
+/// The first character that a message of a commit or of a lifecycle change must not have: databases
+/// and terminals do not take control characters, but for tabs and line breaks.
+pub fn unfit_for_message(text: &str) -> Option<char> {
+    text.chars().find(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
+}
+
 #[cfg(test)]
 mod tests;

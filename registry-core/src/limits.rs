@@ -19,6 +19,8 @@ pub const TEXT_BYTES: usize = 8 * 1024;
 pub const MESSAGE_BYTES: usize = 4 * 1024;
 /// Longest author, in bytes.
 pub const AUTHOR_BYTES: usize = 256;
+/// Longest id of a registry, in bytes.
+pub const REGISTRY_ID_BYTES: usize = 128;
 /// Longest request id, in bytes.
 pub const REQUEST_ID_BYTES: usize = 128;
 /// Most nested patterns in a composition.

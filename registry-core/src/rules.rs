@@ -106,7 +106,8 @@ pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
     }
 }
 
-fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
+/// What is wrong with a batch that is too big for one request.
+pub fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
     let bytes = batch.iter().map(Proposed::document_bytes).sum::<usize>();
     let patterns = batch.iter().map(Proposed::patterns).sum::<usize>();
     let what = if batch.len() > limits::BATCH_CHANGES {

@@ -9,9 +9,9 @@ mod tuning;
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
 
-pub use duration::parse_duration;
+pub use duration::{parse_duration, parse_wait};
 pub use secret::Secret;
 pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
 
@@ -37,10 +37,6 @@ pub struct Config {
     #[arg(long, env = "REGISTRY_DATABASE", value_name = "URL", hide_env_values = true)]
     pub database: Option<Secret>,
 
-    /// The same, by the variable that hosting platforms set; `--database` comes first.
-    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide = true, hide_env_values = true)]
-    pub database_url: Option<Secret>,
-
     /// Where the embedded database lives.
     #[arg(long, env = "REGISTRY_DATA_DIR", default_value = "./data", value_name = "DIR")]
     pub data_dir: PathBuf,
@@ -64,6 +60,16 @@ pub struct Config {
     /// How followers are served.
     #[command(flatten)]
     pub feed: FeedConfig,
+}
+
+/// Takes a number from 1 to `most`.
+fn at_least_one(most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=most)
+}
+
+/// Takes a number up to `most`.
+fn at_most(most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(..=most)
 }
 
 /// How log lines are written.
@@ -114,7 +120,7 @@ impl Config {
 
     /// The database to use.
     pub fn database(&self) -> Result<DatabaseUrl, InvalidConfig> {
-        if let Some(url) = self.database.as_ref().or(self.database_url.as_ref()) {
+        if let Some(url) = &self.database {
             return Ok(url.expose().parse()?);
         }
         let refused =
@@ -141,6 +147,22 @@ mod tests {
         let refused = parse(&["--listen", "0.0.0.0:7070"]).check().unwrap_err().to_string();
         assert!(refused.contains("0.0.0.0:7070") && refused.contains("--insecure"), "{refused}");
         assert!(parse(&["--listen", "0.0.0.0:7070", "--insecure"]).check().is_ok());
+    }
+
+    #[test]
+    fn no_limit_is_zero_or_without_end_and_nothing_spins() {
+        for (flag, bad) in [
+            ("--write-group", "0"),
+            ("--write-queue", "18446744073709551615"),
+            ("--max-connections", "0"),
+            ("--max-message-bytes", "0"),
+            ("--write-attempts", "0"),
+            ("--poll-interval", "0s"),
+            ("--keepalive", "0ms"),
+        ] {
+            let refused = Config::try_parse_from(["registry-server", flag, bad]).unwrap_err();
+            assert!(refused.to_string().contains(flag), "{refused}");
+        }
     }
 
     #[test]

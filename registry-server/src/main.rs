@@ -17,6 +17,7 @@ const USAGE: u8 = 2;
 const DATABASE: u8 = 3;
 
 fn main() -> ExitCode {
+    keep_pages_small();
     let config = Config::parse();
     if let Err(e) = telemetry::start(&config.log, config.log_format) {
         return fail(USAGE, &format!("--log {:?} is not a filter: {e}", config.log));
@@ -32,6 +33,17 @@ fn main() -> ExitCode {
     runtime.shutdown_timeout(Duration::from_millis(500));
     result.unwrap_or_else(|(code, message)| fail(code, &message))
 }
+
+/// Huge pages clear and hold 2 MiB where a connection needs a few KiB: they double the memory of a
+/// process like this one, and make it no faster (see `bench/README.md`).
+#[cfg(target_os = "linux")]
+fn keep_pages_small() {
+    // A kernel that does not know the setting goes on as it did.
+    let _ = nix::sys::prctl::set_thp_disable(true);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keep_pages_small() {}
 
 async fn run(config: Config) -> Result<ExitCode, (u8, String)> {
     let stop = stop_signal().map_err(|e| (FAILED, format!("signals cannot be caught: {e}")))?;

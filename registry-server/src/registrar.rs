@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use registry_core::{
     Diagnostic, Revision,
-    rules::{Plan, Proposed},
+    rules::{self, Plan, Proposed},
 };
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot, watch},
@@ -167,6 +167,10 @@ impl Registrar {
             return Err(Error::Database(reason.clone()));
         }
         let (reply, answer) = oneshot::channel();
+        // What no queue will ever have room for is not told to try again later.
+        if let Some(found) = rules::too_big(&submission.batch) {
+            return Err(Error::Refused(vec![found]));
+        }
         let wanted = u32::try_from(units(waiting::bytes(&submission))).unwrap_or(u32::MAX);
         let space = self.space.clone().try_acquire_many_owned(wanted);
         let space = space.map_err(|_| Error::QueueFull)?;

@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: signals and telemetry, which belong to the program.
 
+mod connections;
+
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
@@ -10,10 +12,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::{
-    service::Routes,
-    transport::{Server as Transport, server::TcpIncoming},
-};
+use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
     app::{App, export::Export},
@@ -107,7 +106,7 @@ impl Server {
         let refuse = CancellationToken::new();
         let serving =
             self.transport().add_routes(Routes::from(routes)).serve_with_incoming_shutdown(
-                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                connections::connections(listener, self.config.max_connections),
                 refuse.clone().cancelled_owned(),
             );
         let mut serving = std::pin::pin!(serving);

@@ -20,7 +20,6 @@ use serde_json::Value;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    about,
     after_help = "Exit codes: 0 ok, 1 the tool or the gateway refused, 3 cannot connect"
 )]
 struct Cli {

@@ -3,7 +3,7 @@
 //! Deliberately absent: what a message means for the catalog (`incoming.rs`), and when to open the
 //! next stream.
 
-use registry_core::Revision;
+use registry_core::{Revision, limits};
 use registry_proto::{
     convert::{Nack, Position},
     v1::{
@@ -25,9 +25,9 @@ use super::{
 };
 use crate::source::Feed;
 
-/// Largest message from the server, in bytes: a commit of the most and largest documents that one
-/// request may carry.
-const MESSAGE_BYTES: usize = 128 * 1024 * 1024;
+/// Largest message from the server, in bytes: the largest batch that the rules accept, with room for
+/// its commit.
+const MESSAGE_BYTES: usize = limits::BATCH_BYTES + (16 << 20);
 /// Longest text of a NACK, in bytes; the API's limit.
 const NACK_BYTES: usize = 4 * 1024;
 /// Answers that wait for the network; acknowledgements past that are merged.

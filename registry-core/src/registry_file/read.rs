@@ -12,10 +12,14 @@ use crate::{
     decode::{At, Fields, Problems, describe},
     diagnostic::Diagnostic,
     document::Document,
-    limits,
+    limits, parallel,
     reference::{Key, Kind},
     rules::Proposed,
 };
+
+/// So many entities are read before their problems are counted: a file of nothing but mistakes
+/// must not take more memory than it has to.
+const AT_ONCE: usize = 512;
 
 /// The member of the file that holds the entities of a kind.
 pub(super) fn member_of(kind: Kind) -> &'static str {
@@ -73,8 +77,8 @@ fn schema_version(problems: &Problems, fields: &Fields<'_>) -> Option<SchemaVers
 fn read_v2(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
     for kind in Kind::ALL {
         let list = member_of(kind);
-        for (i, value) in entities(problems, &fields, list).iter().enumerate() {
-            builder.entity(kind, value, format!("/{list}/{i}"));
+        for (i, values) in entities(problems, &fields, list).chunks(AT_ONCE).enumerate() {
+            builder.entities(kind, values, |j| format!("/{list}/{}", AT_ONCE * i + j));
         }
     }
     // What makes a file a verified copy says nothing about what a team wants registered, except
@@ -112,34 +116,40 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Takes one entity as a file writes it: the document and, beside its fields, its lifecycle.
-    pub(super) fn entity(&mut self, kind: Kind, value: &Value, pointer: String) {
+    /// As [`Builder::entities`], for one.
+    pub(super) fn entity(&mut self, kind: Kind, value: &Value, pointer: &str) {
+        self.entities(kind, std::slice::from_ref(value), |_| pointer.to_owned());
+    }
+
+    /// Takes entities as a file writes them: the document and, beside its fields, its lifecycle.
+    pub(super) fn entities(
+        &mut self,
+        kind: Kind,
+        values: &[Value],
+        pointer: impl Fn(usize) -> String,
+    ) {
         if self.problems.len() >= limits::PROBLEMS {
             return;
         }
-        let problems = Problems::default();
-        let lifecycle = value.as_object().and_then(|map| Written::read(&problems, map));
-        let document = match &lifecycle {
-            Some(written) => Document::parse(kind, &written.document),
-            None => Document::parse(kind, value),
-        };
-        let mut found = problems.into_vec();
-        match document {
-            Ok(document) if found.is_empty() => {
-                let key = document.key().clone();
-                self.propose(Proposed::Register(Arc::new(document)), pointer.clone());
-                if let Some(Written { change: Some((state, message)), .. }) = lifecycle {
-                    self.propose(Proposed::SetLifecycle { key, state, message }, pointer);
+        let read = parallel::map(values.iter().collect(), |value| read_entity(kind, value));
+        for (i, entity) in read.into_iter().enumerate() {
+            match entity {
+                Ok((document, change)) => {
+                    let key = document.key().clone();
+                    self.propose(Proposed::Register(document), pointer(i));
+                    if let Some((state, message)) = change {
+                        self.propose(Proposed::SetLifecycle { key, state, message }, pointer(i));
+                    }
                 }
-            }
-            document => {
-                found.extend(document.err().into_iter().flatten());
-                let key = key_of(kind, value);
-                self.problems.extend(found.into_iter().map(|d| Diagnostic {
-                    pointer: format!("{pointer}{}", d.pointer),
-                    entity: key.clone(),
-                    ..d
-                }));
+                Err(found) if self.problems.len() < limits::PROBLEMS => {
+                    let (pointer, key) = (pointer(i), key_of(kind, &values[i]));
+                    self.problems.extend(found.into_iter().map(|d| Diagnostic {
+                        pointer: format!("{pointer}{}", d.pointer),
+                        entity: key.clone(),
+                        ..d
+                    }));
+                }
+                Err(_) => return,
             }
         }
     }
@@ -187,10 +197,34 @@ impl Builder {
     }
 }
 
+type LifecycleChange = (LifecycleState, Option<String>);
+
+fn read_entity(
+    kind: Kind,
+    value: &Value,
+) -> Result<(Arc<Document>, Option<LifecycleChange>), Vec<Diagnostic>> {
+    let problems = Problems::default();
+    let lifecycle = value.as_object().and_then(|map| Written::read(&problems, map));
+    let document = match &lifecycle {
+        Some(written) => Document::parse(kind, &written.document),
+        None => Document::parse(kind, value),
+    };
+    let mut found = problems.into_vec();
+    match document {
+        Ok(document) if found.is_empty() => {
+            Ok((Arc::new(document), lifecycle.and_then(|written| written.change)))
+        }
+        document => {
+            found.extend(document.err().into_iter().flatten());
+            Err(found)
+        }
+    }
+}
+
 /// An entity that carries its lifecycle beside its own fields.
 struct Written {
     document: Value,
-    change: Option<(LifecycleState, Option<String>)>,
+    change: Option<LifecycleChange>,
 }
 
 const LIFECYCLE: [&str; 3] = ["deprecated", "retired", "deprecationMessage"];

@@ -48,7 +48,7 @@ pub(super) fn read(builder: &mut Builder, problems: &Problems, fields: Fields<'_
             Value::Object(map) => Value::Object(migrated(builder, map, &versions, &pointer)),
             other => other.clone(),
         };
-        builder.entity(Kind::Tool, &migrated, pointer);
+        builder.entity(Kind::Tool, &migrated, &pointer);
     }
     fields.finish();
 }
@@ -168,13 +168,13 @@ impl<'a> Targets<'a> {
             let message = format!("the target `{target}` is not a registered server");
             let help = format!("add to `servers`: {server}");
             builder.warn(warning(format!("/tools/{first}/source"), message, help));
-            builder.entity(Kind::Server, &server, format!("/tools/{first}/source"));
+            builder.entity(Kind::Server, &server, &format!("/tools/{first}/source"));
             for (tool, i) in upstream {
                 if named.insert(tool) {
                     let source =
                         json!({ "server": target, "serverVersion": VERSION, "tool": tool });
                     let plain = json!({ "name": tool, "version": VERSION, "source": source });
-                    builder.entity(Kind::Tool, &plain, format!("/tools/{i}/source"));
+                    builder.entity(Kind::Tool, &plain, &format!("/tools/{i}/source"));
                 }
             }
         }

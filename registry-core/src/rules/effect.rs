@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 use super::Proposed;
 use crate::{
     catalog::{Catalog, LifecycleState},
-    commit::{Action, Change},
+    commit::{Action, Change, unfit_for_message},
     diagnostic::{Code, Diagnostic},
     document::Document,
     limits,
@@ -67,10 +67,8 @@ impl<'a> State<'a> {
         to: LifecycleState,
         message: Option<&'a str>,
     ) -> Effect {
-        if message.is_some_and(|message| message.len() > limits::MESSAGE_BYTES) {
-            let text = format!("the reason has more than {} bytes", limits::MESSAGE_BYTES);
-            let found = Diagnostic::error(Code::DocumentInvalid, "/deprecationMessage", text);
-            return Err(Box::new(found.with_help("shorten it, and link to the long story")));
+        if let Some(problem) = message.and_then(unfit_message) {
+            return Err(Box::new(problem));
         }
         let Some(current) = self.lifecycle(key) else {
             return Err(Box::new(not_registered(key)));
@@ -109,6 +107,18 @@ impl<'a> State<'a> {
         Diagnostic::error(Code::AlreadyRegistered, "/version", message)
             .with_help("give the new content a new version")
     }
+}
+
+fn unfit_message(message: &str) -> Option<Diagnostic> {
+    let (text, help) = if message.len() > limits::MESSAGE_BYTES {
+        let text = format!("the reason has more than {} bytes", limits::MESSAGE_BYTES);
+        (text, "shorten it, and link to the long story")
+    } else {
+        let unfit = unfit_for_message(message)?;
+        (format!("the reason has the control character {unfit:?}"), "leave it out")
+    };
+    let found = Diagnostic::error(Code::DocumentInvalid, "/deprecationMessage", text);
+    Some(found.with_help(help))
 }
 
 fn not_registered(key: &Key) -> Diagnostic {
@@ -153,6 +163,17 @@ mod tests {
              (give the new content a new version)"
         );
         assert!(found(&[], &[one, other]).contains("appears twice in this batch"));
+    }
+
+    #[test]
+    fn a_reason_is_text_that_every_store_takes() {
+        let batch = |reason| [server("s", &[]), set("server/s@1.0.0", Deprecated, Some(reason))];
+        assert_eq!(effects(&[], &batch("two\n\tlines")), ["register", "deprecate"]);
+        assert_eq!(
+            found(&[], &batch("a\0b")),
+            "error[document-invalid] server/s@1.0.0 at \"/deprecationMessage\": the reason has the \
+             control character '\\0' (leave it out)"
+        );
     }
 
     #[test]

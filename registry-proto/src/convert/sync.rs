@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use registry_core::{
     Action, Catalog, ChainHash, Change, Commit, Document, RegistryId, Revision, SealedCommit,
-    commit::InvalidCommit, document::InvalidDocument,
+    commit::InvalidCommit, document::InvalidDocument, limits,
 };
 
 use crate::v1;
@@ -32,6 +32,9 @@ pub enum InvalidPosition {
     /// No registry id.
     #[error("the position does not say of which registry it is")]
     NoRegistry,
+    /// A registry id that no registry has.
+    #[error("the registry id has {0} bytes, at most {limit} are allowed", limit = limits::REGISTRY_ID_BYTES)]
+    LongRegistry(usize),
     /// A chain hash of another length.
     #[error("a chain hash has 32 bytes, this one has {0}")]
     Chain(usize),
@@ -61,6 +64,9 @@ impl TryFrom<v1::Position> for Position {
         let v1::Position { registry_id, revision, chain } = position;
         if registry_id.is_empty() {
             return Err(InvalidPosition::NoRegistry);
+        }
+        if registry_id.len() > limits::REGISTRY_ID_BYTES {
+            return Err(InvalidPosition::LongRegistry(registry_id.len()));
         }
         let registry = RegistryId::new(registry_id);
         Ok(Self { registry, revision: Revision(revision), chain: chain_hash(&chain)? })

@@ -28,6 +28,8 @@ pub struct ListQuery {
     pub lifecycle: Vec<LifecycleState>,
     /// Only this owner's; empty: all.
     pub owner: String,
+    /// Whether the canonical documents are wanted beside the entities.
+    pub with_documents: bool,
 }
 
 /// A page of entities.
@@ -42,12 +44,7 @@ pub struct Listed {
 }
 
 /// Lists entities.
-pub async fn list(
-    app: &App,
-    query: ListQuery,
-    size: usize,
-    token: &str,
-) -> Result<Listed, InvalidPage> {
+pub async fn list(app: &App, query: ListQuery, size: usize, token: &str) -> Result<Listed, Error> {
     let mark = format!("{query:?}");
     let after = page::cursor(&mark, token)?
         .map(|cursor| cursor.parse::<Key>().map_err(|_| InvalidPage::Token))
@@ -56,17 +53,29 @@ pub async fn list(
     let revision = catalog.revision();
     // A filter that matches little may look at everything, which is too long for the runtime.
     let looking = move || query.page(&catalog, after.as_ref(), size);
-    let (records, more) = tokio::task::spawn_blocking(looking).await.unwrap_or_default();
+    let (records, more) = tokio::task::spawn_blocking(looking)
+        .await
+        .map_err(|panic| Error::Internal(panic.to_string()))?;
     let last = records.last().filter(|_| more == More::Yes);
     let next_page_token =
         last.map(|last| page::token(&mark, &last.document.key().to_string())).unwrap_or_default();
     Ok(Listed { records, next_page_token, revision })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The page cannot be.
+    #[error(transparent)]
+    Page(#[from] InvalidPage),
+    /// A bug here.
+    #[error("looking through the catalog failed: {0}")]
+    Internal(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum More {
     Yes,
-    #[default]
     No,
 }
 
@@ -80,7 +89,7 @@ impl ListQuery {
         let (mut records, mut bytes) = (Vec::new(), 0);
         let matching = self.candidates(catalog, after).filter(|record| self.matches(record));
         for record in matching {
-            bytes += record.document.bytes().len();
+            bytes += record.document.bytes().len() * if self.with_documents { 2 } else { 1 };
             let full = records.len() == size || bytes > PAGE_BYTES;
             if full && !records.is_empty() {
                 return (records, More::Yes);

@@ -20,6 +20,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(millis).map(Duration::from_millis).ok_or_else(invalid)
 }
 
+/// As [`parse_duration`], for what must take some time: nothing may spin.
+pub fn parse_wait(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if duration.is_zero() { Err(format!("`{text}` is no time at all")) } else { Ok(duration) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +39,7 @@ mod tests {
         for bad in ["", "10", "s", "1.5s", "-1s", "10 s", "99999999999999999999h", "1d"] {
             assert!(parse_duration(bad).unwrap_err().contains(&format!("`{bad}`")));
         }
+        assert_eq!(parse_duration("0s").unwrap(), Duration::ZERO);
+        assert!(parse_wait("0s").unwrap_err().contains("no time at all"));
     }
 }

@@ -6,26 +6,30 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::parse_duration;
+use super::{at_least_one, at_most, parse_duration, parse_wait};
 
 /// How requests are served.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Serving")]
 pub struct ServeConfig {
-    /// Largest gRPC message in either direction, after decompression, in bytes.
-    #[arg(long, env = "REGISTRY_MAX_MESSAGE_BYTES", default_value_t = 16 << 20)]
+    /// Largest gRPC request, and answer other than a message of Sync, in bytes.
+    #[arg(long, env = "REGISTRY_MAX_MESSAGE_BYTES", default_value_t = 16 << 20, value_parser = at_least_one(1 << 30))]
     pub max_message_bytes: usize,
 
+    /// Most connections at once; more wait to be accepted.
+    #[arg(long, env = "REGISTRY_MAX_CONNECTIONS", default_value_t = 20_000, value_parser = at_least_one(1_000_000))]
+    pub max_connections: usize,
+
     /// Most requests and streams that one connection may have open.
-    #[arg(long, env = "REGISTRY_MAX_CONNECTION_STREAMS", default_value_t = 2_000)]
+    #[arg(long, env = "REGISTRY_MAX_CONNECTION_STREAMS", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connection_streams: u32,
 
     /// Longest that any request but Sync may take, whatever deadline its caller gives.
-    #[arg(long, env = "REGISTRY_REQUEST_TIMEOUT", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, env = "REGISTRY_REQUEST_TIMEOUT", default_value = "30s", value_parser = parse_wait)]
     pub request_timeout: Duration,
 
     /// How often quiet connections are pinged; one that does not answer as long again is closed.
-    #[arg(long, env = "REGISTRY_KEEPALIVE", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, env = "REGISTRY_KEEPALIVE", default_value = "30s", value_parser = parse_wait)]
     pub keepalive: Duration,
 
     /// After a signal to stop: how long to report not ready before connections are refused.
@@ -42,31 +46,31 @@ pub struct ServeConfig {
 #[command(next_help_heading = "Writing")]
 pub struct RegistrarConfig {
     /// Most writes that wait; one more is refused.
-    #[arg(long, env = "REGISTRY_WRITE_QUEUE", default_value_t = 4_096)]
+    #[arg(long, env = "REGISTRY_WRITE_QUEUE", default_value_t = 4_096, value_parser = at_least_one(1_000_000))]
     pub write_queue: usize,
 
     /// Most bytes of documents that wait to be written.
-    #[arg(long, env = "REGISTRY_WRITE_QUEUE_BYTES", default_value_t = 64 << 20)]
+    #[arg(long, env = "REGISTRY_WRITE_QUEUE_BYTES", default_value_t = 64 << 20, value_parser = at_least_one(1 << 40))]
     pub write_queue_bytes: usize,
 
     /// Most commits that share one transaction.
-    #[arg(long, env = "REGISTRY_WRITE_GROUP", default_value_t = 256)]
+    #[arg(long, env = "REGISTRY_WRITE_GROUP", default_value_t = 256, value_parser = at_least_one(10_000))]
     pub write_group: usize,
 
     /// How often a write is tried again when other servers keep coming first.
-    #[arg(long, env = "REGISTRY_WRITE_ATTEMPTS", default_value_t = 50)]
+    #[arg(long, env = "REGISTRY_WRITE_ATTEMPTS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub write_attempts: u32,
 
     /// Longest that one statement of the database may take.
-    #[arg(long, env = "REGISTRY_DATABASE_TIMEOUT", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, env = "REGISTRY_DATABASE_TIMEOUT", default_value = "10s", value_parser = parse_wait)]
     pub database_timeout: Duration,
 
     /// How long a write whose connection was lost is looked for before its outcome is unknown.
-    #[arg(long, env = "REGISTRY_LOST_WRITE_PATIENCE", default_value = "6s", value_parser = parse_duration)]
+    #[arg(long, env = "REGISTRY_LOST_WRITE_PATIENCE", default_value = "6s", value_parser = parse_wait)]
     pub lost_write_patience: Duration,
 
     /// How often to look for other servers' commits when no notification comes.
-    #[arg(long, env = "REGISTRY_POLL_INTERVAL", default_value = "3s", value_parser = parse_duration)]
+    #[arg(long, env = "REGISTRY_POLL_INTERVAL", default_value = "3s", value_parser = parse_wait)]
     pub poll_interval: Duration,
 }
 
@@ -75,15 +79,15 @@ pub struct RegistrarConfig {
 #[command(next_help_heading = "Following")]
 pub struct FeedConfig {
     /// Most Sync streams at once.
-    #[arg(long, env = "REGISTRY_MAX_STREAMS", default_value_t = 20_000)]
+    #[arg(long, env = "REGISTRY_MAX_STREAMS", default_value_t = 20_000, value_parser = at_least_one(1_000_000))]
     pub max_streams: usize,
 
     /// Most recent commits that are kept in memory for followers.
-    #[arg(long, env = "REGISTRY_RECENT_COMMITS", default_value_t = 8_192)]
+    #[arg(long, env = "REGISTRY_RECENT_COMMITS", default_value_t = 8_192, value_parser = at_most(1_000_000))]
     pub recent_commits: usize,
 
     /// Most bytes of recent commits that are kept in memory for followers.
-    #[arg(long, env = "REGISTRY_RECENT_BYTES", default_value_t = 64 << 20)]
+    #[arg(long, env = "REGISTRY_RECENT_BYTES", default_value_t = 64 << 20, value_parser = at_most(1 << 40))]
     pub recent_bytes: usize,
 
     /// A follower that lacks more revisions than this gets a snapshot instead of the commits.
@@ -91,14 +95,14 @@ pub struct FeedConfig {
     pub snapshot_gap: u64,
 
     /// A follower that takes no message for this long is cut off; it may resume.
-    #[arg(long, env = "REGISTRY_SLOW_READER_TIMEOUT", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, env = "REGISTRY_SLOW_READER_TIMEOUT", default_value = "30s", value_parser = parse_wait)]
     pub slow_reader_timeout: Duration,
 
     /// How long a new stream may take to say hello.
-    #[arg(long, env = "REGISTRY_HELLO_TIMEOUT", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, env = "REGISTRY_HELLO_TIMEOUT", default_value = "10s", value_parser = parse_wait)]
     pub hello_timeout: Duration,
 
     /// How often a follower with nothing to learn is told so (a tenth more or less).
-    #[arg(long, env = "REGISTRY_PROGRESS_INTERVAL", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, env = "REGISTRY_PROGRESS_INTERVAL", default_value = "10s", value_parser = parse_wait)]
     pub progress_interval: Duration,
 }

@@ -94,7 +94,11 @@ impl Following {
                 let _turn = self.feed.log_readers.acquire().await;
                 self.feed.store.commits_after(place, PAGE).await
             };
-            timeout(LOG_PATIENCE, reading).await.map_or(Vec::new(), Result::unwrap_or_default)
+            match timeout(LOG_PATIENCE, reading).await {
+                Ok(Ok(page)) => page,
+                Ok(Err(error)) => give_up_on_log(&error.to_string()),
+                Err(_) => give_up_on_log("it takes too long"),
+            }
         };
         if page.is_empty() {
             self.place = None;
@@ -148,4 +152,9 @@ impl Following {
             () = self.feed.draining.cancelled() => Err(Error::Draining),
         }
     }
+}
+
+fn give_up_on_log<T>(why: &str) -> Vec<T> {
+    tracing::warn!("the log cannot be read, so a follower gets a snapshot: {why}");
+    Vec::new()
 }

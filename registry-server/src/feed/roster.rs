@@ -136,13 +136,16 @@ impl Seat {
             }
             Signal::Nack(nack) => {
                 crate::metrics::nack();
-                tracing::warn!(
-                    gateway = self.state.gateway,
-                    revision = nack.revision.0,
-                    reason = nack.message,
-                    "a gateway refused a revision and keeps what it has"
-                );
-                *lock(&self.state.nack) = Some(nack);
+                let before = lock(&self.state.nack).replace(nack.clone());
+                // A gateway asks again and again; one line says so.
+                if before.is_none_or(|before| before.revision != nack.revision) {
+                    tracing::warn!(
+                        gateway = self.state.gateway,
+                        revision = nack.revision.0,
+                        reason = nack.message,
+                        "a gateway refused a revision and keeps what it has"
+                    );
+                }
             }
         }
         Ok(())

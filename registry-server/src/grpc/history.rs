@@ -39,7 +39,7 @@ impl HistoryService for Service {
             request.into_inner();
         let query = ListCommits {
             order: if newest_first { Order::NewestFirst } else { Order::OldestFirst },
-            author: invalid::text("author", author, limits::AUTHOR_BYTES)?,
+            author: invalid::line("author", author, limits::AUTHOR_BYTES)?,
             after: Revision(after_revision),
         };
         let size = page::size(page_size)?;

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the rules on documents.
 
-use registry_core::limits;
+use registry_core::{commit::unfit_for_message, limits};
 use registry_proto::convert::{InvalidEntityKey, InvalidKind, InvalidPosition, InvalidState};
 
 /// Why a request cannot be read.
@@ -12,6 +12,8 @@ pub(super) enum InvalidRequest {
     TooLong { field: &'static str, bytes: usize, limit: usize },
     #[error("{field} has {count} entries, at most {limit} are allowed")]
     TooMany { field: &'static str, count: usize, limit: usize },
+    #[error("{field} has the control character {unfit:?}; leave it out")]
+    Control { field: &'static str, unfit: char },
     #[error("{0} is missing")]
     Missing(&'static str),
     #[error("{field}: {problem}")]
@@ -30,23 +32,49 @@ pub(super) enum InvalidRequest {
 pub(super) const GATEWAY_BYTES: usize = 128;
 /// Most findings of a refusal that are kept.
 pub(super) const NACK_DIAGNOSTICS: usize = 100;
+/// Most bytes of those findings; `ListGateways` tells them all.
+pub(super) const NACK_BYTES: usize = 8 * 1024;
 /// Longest name or version in a filter, in bytes.
 pub(super) const FILTER_BYTES: usize = 256;
 
-/// Takes a text that is short enough.
+/// Takes a line that is short enough and has no control characters.
+pub(super) fn line(
+    field: &'static str,
+    text: String,
+    limit: usize,
+) -> Result<String, InvalidRequest> {
+    let unfit = text.chars().find(|c| c.is_control());
+    checked(field, text, limit, unfit)
+}
+
+/// Takes a text that is short enough; it may have several lines.
 pub(super) fn text(
     field: &'static str,
     text: String,
     limit: usize,
 ) -> Result<String, InvalidRequest> {
-    let bytes = text.len();
-    if bytes > limit { Err(InvalidRequest::TooLong { field, bytes, limit }) } else { Ok(text) }
+    let unfit = unfit_for_message(&text);
+    checked(field, text, limit, unfit)
 }
 
-/// Takes a request id that is short enough; an empty one is none.
+fn checked(
+    field: &'static str,
+    text: String,
+    limit: usize,
+    unfit: Option<char>,
+) -> Result<String, InvalidRequest> {
+    let bytes = text.len();
+    match unfit {
+        _ if bytes > limit => Err(InvalidRequest::TooLong { field, bytes, limit }),
+        Some(unfit) => Err(InvalidRequest::Control { field, unfit }),
+        None => Ok(text),
+    }
+}
+
+/// Takes a request id; an empty one is none.
 pub(super) fn request_id(id: Option<String>) -> Result<Option<String>, InvalidRequest> {
     let id = id.filter(|id| !id.is_empty());
-    id.map(|id| text("request_id", id, limits::REQUEST_ID_BYTES)).transpose()
+    id.map(|id| line("request_id", id, limits::REQUEST_ID_BYTES)).transpose()
 }
 
 /// Takes a list that is short enough.

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use registry_core::{Key, Revision, limits};
+use prost::Message as _;
+use registry_core::{Code, Diagnostic, Key, Revision, limits};
 use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
 
@@ -52,7 +53,7 @@ impl RegistryService for Service {
             Ok(batch) => batch,
             Err(found) if mode == Mode::DryRun => {
                 let revision = self.app.catalog().revision().0;
-                let diagnostics = convert::diagnostics(&found);
+                let diagnostics = fitting(convert::diagnostics(&found));
                 let answer = v1::ApplyResponse { revision, diagnostics, ..Default::default() };
                 return Ok(Response::new(answer));
             }
@@ -68,7 +69,7 @@ impl RegistryService for Service {
             revision: revision.0,
             committed,
             plan: convert::plan(&batch, &plan),
-            diagnostics: convert::diagnostics(&plan.diagnostics),
+            diagnostics: fitting(convert::diagnostics(&plan.diagnostics)),
         }))
     }
 
@@ -102,10 +103,11 @@ impl RegistryService for Service {
         let lifecycle = invalid::list("lifecycle", lifecycle, 16)?;
         let query = ListQuery {
             kind: convert::filter_kind(kind).map_err(InvalidRequest::from)?,
-            name: invalid::text("name", name, FILTER_BYTES)?,
-            name_prefix: invalid::text("name_prefix", name_prefix, FILTER_BYTES)?,
+            name: invalid::line("name", name, FILTER_BYTES)?,
+            name_prefix: invalid::line("name_prefix", name_prefix, FILTER_BYTES)?,
             lifecycle: convert::filter_states(&lifecycle).map_err(InvalidRequest::from)?,
-            owner: invalid::text("owner", owner, limits::AUTHOR_BYTES)?,
+            owner: invalid::line("owner", owner, limits::AUTHOR_BYTES)?,
+            with_documents: include_document,
         };
         let size = page::size(page_size)?;
         let listed = list::list(&self.app, query, size, &page_token).await?;
@@ -121,7 +123,23 @@ fn read_author(author: String) -> Result<String, InvalidRequest> {
     if author.is_empty() {
         return Ok("anonymous".to_owned());
     }
-    invalid::text("author", author, limits::AUTHOR_BYTES)
+    invalid::line("author", author, limits::AUTHOR_BYTES)
+}
+
+/// As many findings as an answer has room for beside a plan: stock clients take 4 MiB.
+fn fitting(mut findings: Vec<v1::Diagnostic>) -> Vec<v1::Diagnostic> {
+    const BYTES: usize = 1 << 20;
+    let (all, mut bytes) = (findings.len(), 0);
+    findings.retain(|found| {
+        bytes += found.encoded_len() + 4;
+        bytes <= BYTES
+    });
+    if findings.len() < all {
+        let message = format!("{} of {all} findings are shown", findings.len());
+        let cut = Diagnostic::warning(Code::DocumentInvalid, "", message);
+        findings.push((&cut.with_help("mend these, or apply smaller batches")).into());
+    }
+    findings
 }
 
 type Decoded = Result<Vec<registry_core::rules::Proposed>, Vec<registry_core::Diagnostic>>;

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 
 use super::{invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{history, page::InvalidPage},
+    app::{history, list, page::InvalidPage},
     feed, registrar, store,
 };
 
@@ -67,7 +67,8 @@ impl From<InvalidRequest> for Status {
     fn from(error: InvalidRequest) -> Self {
         let reason = match &error {
             InvalidRequest::TooLong { .. } | InvalidRequest::TooMany { .. } => "LIMIT_EXCEEDED",
-            InvalidRequest::Missing(_)
+            InvalidRequest::Control { .. }
+            | InvalidRequest::Missing(_)
             | InvalidRequest::Field { .. }
             | InvalidRequest::Key(_)
             | InvalidRequest::Kind(_)
@@ -85,6 +86,15 @@ impl From<InvalidPage> for Status {
             InvalidPage::Token | InvalidPage::OtherQuery => "PAGE_TOKEN_INVALID",
         };
         Refusal::new(Code::InvalidArgument, reason, error.to_string()).into()
+    }
+}
+
+impl From<list::Error> for Status {
+    fn from(error: list::Error) -> Self {
+        match error {
+            list::Error::Page(error) => error.into(),
+            list::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 use std::{net::SocketAddr, pin::Pin, sync::Arc};
 
 use futures_util::{Stream, StreamExt, stream};
+use prost::Message as _;
 use registry_core::{Revision, limits};
 use registry_proto::{
     convert::{self, Nack, Position},
@@ -15,7 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     deadline::Deadline,
-    invalid::{self, GATEWAY_BYTES, InvalidRequest, NACK_DIAGNOSTICS},
+    invalid::{self, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS},
 };
 use crate::{
     app::{App, gateways},
@@ -86,8 +87,8 @@ fn read_hello(
         return Err(InvalidRequest::Field { field: "scope", problem });
     }
     Ok(Hello {
-        gateway: invalid::text("gateway", gateway, GATEWAY_BYTES)?,
-        gateway_version: invalid::text("gateway_version", gateway_version, GATEWAY_BYTES)?,
+        gateway: invalid::line("gateway", gateway, GATEWAY_BYTES)?,
+        gateway_version: invalid::line("gateway_version", gateway_version, GATEWAY_BYTES)?,
         address,
         position: position.map(Position::try_from).transpose()?,
     })
@@ -106,7 +107,11 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
             let message = invalid::text("message", message, limits::MESSAGE_BYTES)
                 .map_err(|e| Error::Unreadable(e.to_string()))?;
             // A newer gateway may have codes that this server does not know; it keeps the others.
-            let known = diagnostics.into_iter().take(NACK_DIAGNOSTICS);
+            let mut bytes = 0;
+            let known = diagnostics.into_iter().take(NACK_DIAGNOSTICS).take_while(|found| {
+                bytes += found.encoded_len();
+                bytes <= NACK_BYTES
+            });
             let diagnostics = known.filter_map(|found| found.try_into().ok()).collect();
             Ok(Signal::Nack(Nack { revision: Revision(revision), message, diagnostics }))
         }

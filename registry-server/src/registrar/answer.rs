@@ -61,6 +61,11 @@ impl Writer {
         let Some(header) = found else { return Ok(None) };
         if header.revision > self.hub.catalog().revision() {
             self.catch_up().await;
+            // Without that commit nobody can say whether this is the same request.
+            let refusal = self.database.borrow().refusal().cloned();
+            if let Some(error) = refusal {
+                return Err(Error::Database(error));
+            }
         }
         let revision = header.revision;
         let stored = log.timed(log.store.commit(revision)).await.map_err(Error::Database)?;

@@ -39,6 +39,15 @@ impl Writer {
         self.hub.publish(catalog, commits);
     }
 
+    /// A statement that was refused says nothing of the next one; any other failure does.
+    pub(super) fn note_failure(&self, error: store::Error) {
+        if let store::Error::Refused { .. } = error {
+            tracing::error!(%error, "a write failed in a way that should not be possible");
+        } else {
+            self.set_database(Database::ReadOnly(error));
+        }
+    }
+
     pub(super) fn set_database(&self, now: Database) {
         let changed = self.database.send_if_modified(|was| {
             let changed = *was != now;

@@ -44,13 +44,17 @@ fn is_of(change: &Change, proposed: &Proposed) -> bool {
 }
 
 /// Whether the commit had nothing to do for this change. Of lifecycles only the present is known,
-/// so that one is believed where its entity is as old as the commit.
+/// so where that has changed with the commit or since, the batch is believed.
 fn was_so_before(proposed: &Proposed, commit: &Commit, catalog: &Catalog) -> bool {
     let Some(record) = catalog.find(proposed.key()) else { return false };
     match proposed {
         Proposed::Register(document) => {
             record.registered <= commit.revision && record.document.digest() == document.digest()
         }
-        Proposed::SetLifecycle { .. } => record.registered <= commit.revision,
+        Proposed::SetLifecycle { state, message, .. } => {
+            let now = &record.lifecycle;
+            let is_so = now.state == *state && now.message == *message;
+            record.registered <= commit.revision && (is_so || now.revision >= commit.revision)
+        }
     }
 }

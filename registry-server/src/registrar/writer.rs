@@ -147,7 +147,7 @@ impl Writer {
                 Progress::Done
             }
             Appended::Failed(error, cause) => {
-                self.set_database(Database::ReadOnly(cause));
+                self.note_failure(cause);
                 group.members.into_iter().for_each(|m| m.waiting.fail(error.clone()));
                 Progress::Done
             }

@@ -34,15 +34,19 @@ pub(super) async fn load(backend: &Backend, registry: &RegistryId) -> Result<Cat
     let mut snapshot = backend.snapshot().await?;
     let (revision, chain) = head(backend, &mut snapshot, registry).await?;
     let records = entities(backend, &mut snapshot).await?;
-    let [(registrations,)]: [(i64,); 1] =
-        [run!(Snapshot(&mut snapshot), (i64,), sql::REGISTRATIONS, [], fetch_one)
-            .map_err(|e| backend.explain(&e))?];
+    let registrations = registrations(backend, &mut snapshot).await?;
     if i64::try_from(records.len()) != Ok(registrations) {
         let detail = format!("the log registers {registrations}, there are {}", records.len());
         return Err(corrupt("the table entities", detail));
     }
     let registry = registry.clone();
     finished(spawn_blocking(move || Ok(Catalog::restore(registry, revision, chain, records)))).await
+}
+
+async fn registrations(backend: &Backend, snapshot: &mut Snapshot) -> Result<i64, Error> {
+    let counted: Result<(i64,), _> =
+        run!(Snapshot(snapshot), (i64,), sql::REGISTRATIONS, [], fetch_one);
+    counted.map(|(count,)| count).map_err(|e| backend.explain(&e))
 }
 
 /// The head, which must be the last commit.
@@ -58,7 +62,9 @@ async fn head(
             .map_err(explain)?;
     let last = match last {
         Some((chain,)) => chain,
-        None if row.revision == 0 => ChainHash::genesis(registry).to_string(),
+        None if row.revision == 0 && registrations(backend, snapshot).await? == 0 => {
+            ChainHash::genesis(registry).to_string()
+        }
         None => return Err(corrupt(format!("revision {}", row.revision), "it is missing")),
     };
     if row.chain != last {

@@ -41,9 +41,9 @@ impl FromStr for DatabaseUrl {
         };
         match scheme {
             "sqlite" => sqlite_path(rest).map(Self::sqlite).map_err(invalid),
-            "postgres" | "postgresql" => PgConnectOptions::from_str(text)
+            "postgres" | "postgresql" => postgres_options(text)
                 .map(|options| Self(Target::Postgres(Box::new(options))))
-                .map_err(|e| invalid(format!("cannot be read: {}", postgres_problem(&e)))),
+                .map_err(invalid),
             _ => Err(invalid("has an unknown scheme before its first `:`".to_owned())),
         }
     }
@@ -59,6 +59,44 @@ fn sqlite_path(rest: &str) -> Result<PathBuf, String> {
         return Err("has parameters after `?`, which sqlite: does not take".to_owned());
     }
     Ok(path.into())
+}
+
+/// What the driver takes after `?`; it would print the values of others, which may be secrets.
+const PARAMETERS: [&str; 16] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
+const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+
+fn postgres_options(text: &str) -> Result<PgConnectOptions, String> {
+    let parameters = text.split_once('?').map_or("", |(_, parameters)| parameters);
+    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let is_mode = matches!(name, "sslmode" | "ssl-mode");
+        if is_mode && !SSL_MODES.contains(&value) {
+            return Err(format!("has an unknown {name}; the modes are {}", SSL_MODES.join(", ")));
+        }
+        if !is_mode && !PARAMETERS.contains(&name) {
+            let name: String = name.chars().take(40).collect();
+            return Err(format!("has the parameter {name:?}, which is not known"));
+        }
+    }
+    PgConnectOptions::from_str(text)
+        .map_err(|e| format!("cannot be read: {}", postgres_problem(&e)))
 }
 
 /// The cause without the URL around it.
@@ -122,6 +160,11 @@ mod tests {
         assert!(problem("sqlite:").contains("names no file"));
         assert!(problem("sqlite::memory:").contains("names no file"));
         assert!(problem("sqlite:a.db?mode=ro").contains("parameters"));
+        let unknown = problem("postgres://h/d?sslpassword=s3cret");
+        assert!(unknown.contains("\"sslpassword\"") && !unknown.contains("s3cret"), "{unknown}");
+        let mode = problem("postgres://h/d?sslmode=s3cret");
+        assert!(mode.contains("unknown sslmode") && !mode.contains("s3cret"), "{mode}");
+        assert!("postgres://h/d?sslmode=require&host=/run".parse::<DatabaseUrl>().is_ok());
         let bad_port = problem("postgres://ann:s3cret@db:port/registry");
         assert!(bad_port.contains("cannot be read") && !bad_port.contains("s3cret"), "{bad_port}");
     }

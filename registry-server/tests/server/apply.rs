@@ -166,6 +166,26 @@ async fn lifecycles_change_without_touching_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn control_characters_are_refused_by_the_name_of_their_field() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let ok = new_schema("A");
+    let line = || "a\0b".to_owned();
+    let refused = [
+        ("message", v1::ApplyRequest { message: line(), ..ok.clone() }),
+        ("author", v1::ApplyRequest { author: "a\nb".to_owned(), ..ok.clone() }),
+        ("request_id", v1::ApplyRequest { request_id: Some(line()), ..ok.clone() }),
+    ];
+    for (field, request) in refused {
+        let status = client.apply(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+        assert!(status.message().starts_with(field), "{}", status.message());
+    }
+    let lines = v1::ApplyRequest { message: "two\n\tlines".to_owned(), ..ok };
+    client.apply(lines).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_past_a_limit_are_refused_by_name() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;

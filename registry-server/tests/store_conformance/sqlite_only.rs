@@ -125,7 +125,6 @@ async fn a_read_only_file_is_refused_with_its_reason() {
     assert!(error.to_string().contains("may write the file"), "{error}");
 }
 
-/// The limit on pages stands for a full disk: SQLite reports both alike.
 #[tokio::test]
 async fn a_full_disk_is_said_to_be_full_and_nothing_is_half_done() {
     let Some(disk) = SmallDisk::mount() else { return };
@@ -145,6 +144,14 @@ async fn a_full_disk_is_said_to_be_full_and_nothing_is_half_done() {
     assert!(matches!(&error, AppendError::Store(Error::Full { .. })), "{error}");
     assert!(before.catalog.revision().0 > 0);
     crate::append::assert_holds(&store, &before).await;
+    disk.resize("8m");
+    let mut log = before;
+    for name in ["Next", "Last"] {
+        let (base, sealed) =
+            (log.catalog.revision(), log.commit(Draft::new().register(name, "1.0.0")));
+        store.append(base, &[sealed]).await.expect("there is room again");
+    }
+    crate::append::assert_holds(&store, &log).await;
 }
 
 /// A file system of 2 MiB; only root can have one.
@@ -161,6 +168,12 @@ impl SmallDisk {
             return None;
         }
         Some(Self(dir))
+    }
+
+    fn resize(&self, size: &str) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,size={size}")]).arg(self.path());
+        assert!(mount.status().expect("mount runs").success());
     }
 
     fn path(&self) -> &Path {

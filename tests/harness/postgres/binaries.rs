@@ -1,19 +1,23 @@
-//! Finds PostgreSQL's programs, and installs them where that is possible and nobody minds.
+//! Finds PostgreSQL's programs.
 //!
-//! Deliberately absent: building or downloading them otherwise than through the system's packages.
+//! Deliberately absent: installing them, which `make test` does.
 
 use std::{
     fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    process::Command,
     sync::OnceLock,
 };
 
 /// The directory that has both `initdb` and `postgres`.
 pub(super) fn directory() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    FOUND.get_or_init(|| find().unwrap_or_else(install))
+    FOUND.get_or_init(|| {
+        find().expect(
+            "PostgreSQL is installed (`make test` sees to it; Debian: apt-get install postgresql), \
+             or DATABASE_URL names a server on which the tests may create databases",
+        )
+    })
 }
 
 /// The newest version of the usual places, then the search path.
@@ -32,27 +36,6 @@ fn find() -> Option<PathBuf> {
         .into_iter()
         .chain(std::env::split_paths(&path))
         .find(|dir| dir.join("initdb").is_file() && dir.join("postgres").is_file())
-}
-
-fn install() -> PathBuf {
-    assert!(
-        is_root() && Path::new("/etc/debian_version").exists(),
-        "PostgreSQL is not installed: install the package `postgresql`, or set DATABASE_URL to a \
-         server on which the tests may create databases"
-    );
-    for arguments in
-        [&["update"][..], &["install", "-y", "--no-install-recommends", "postgresql"][..]]
-    {
-        let mut command = Command::new("apt-get");
-        let status = command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "PostgreSQL is not installed, and `apt-get {}` failed: install the package \
-             `postgresql` by hand, or set DATABASE_URL",
-            arguments.join(" ")
-        );
-    }
-    find().expect("the package postgresql brings initdb and postgres")
 }
 
 /// Whether this process is root, which Postgres refuses to run as.

@@ -3,7 +3,7 @@
 //! Deliberately absent: retries; whoever calls knows whether the commits are still right.
 
 use registry_core::Revision;
-use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
+use sqlx::{Connection as _, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use crate::store::{
@@ -23,7 +23,24 @@ impl SqliteStore {
         batch: &Batch<'_>,
     ) -> Result<Appended, Refusal> {
         let refused = |e: sqlx::Error| super::refusal::refusal(&self.name, &e);
-        let mut transaction = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(refused)?;
+        let mut connection = self.writer.acquire().await.map_err(refused)?;
+        let appended = self.append_on(&mut connection, expected, batch).await;
+        if appended.is_err() {
+            // After a full disk, say, SQLite has rolled back by itself, and the driver believes
+            // itself within a transaction for ever.
+            connection.close_on_drop();
+        }
+        appended
+    }
+
+    async fn append_on(
+        &self,
+        connection: &mut SqliteConnection,
+        expected: Revision,
+        batch: &Batch<'_>,
+    ) -> Result<Appended, Refusal> {
+        let refused = |e: sqlx::Error| super::refusal::refusal(&self.name, &e);
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(refused)?;
         let head: HeadRow =
             sqlx::query_as(sql::HEAD).fetch_one(&mut *transaction).await.map_err(refused)?;
         if head.revision != stored(expected) {

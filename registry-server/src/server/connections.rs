@@ -1,0 +1,169 @@
+//! Connections: bounded in number, and closed where nobody says which protocol they speak.
+//!
+//! Deliberately absent: the time that a request's head, body or answer may take; the protocols see
+//! to that.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::{Stream, stream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Sleep, sleep},
+};
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+/// How long a connection may take to show its protocol.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Bytes that tell the protocol: the preface of HTTP/2 (RFC 9113 section 3.4).
+const PREFACE: usize = 24;
+/// How long to wait when no connection can be accepted (no file descriptors, say).
+const BREATHER: Duration = Duration::from_millis(100);
+
+/// Accepts for ever, but never more than `most` at once; others wait in the kernel's queue.
+pub(super) fn connections(
+    listener: TcpListener,
+    most: usize,
+) -> impl Stream<Item = io::Result<Connection>> {
+    let room = Arc::new(Semaphore::new(most));
+    stream::unfold((listener, room), |(listener, room)| async move {
+        let connection = accept(&listener, &room, SILENCE).await?;
+        Some((Ok(connection), (listener, room)))
+    })
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+    patience: Duration,
+) -> Option<Connection> {
+    let place = Arc::clone(room).acquire_owned().await.ok()?;
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Without it answers wait for acknowledgements; where it fails they do.
+                let _ = stream.set_nodelay(true);
+                let silence = Some((Box::pin(sleep(patience)), 0));
+                return Some(Connection { stream, silence, _place: place });
+            }
+            Err(e) => {
+                tracing::warn!("a connection could not be accepted: {e}");
+                sleep(BREATHER).await;
+            }
+        }
+    }
+}
+
+/// One connection and its place among those allowed.
+pub(super) struct Connection {
+    stream: TcpStream,
+    /// Until the protocol is known: when to give up, and the bytes that came.
+    silence: Option<(Pin<Box<Sleep>>, usize)>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let Some((deadline, came)) = &mut self.silence else { return read };
+        *came += buffer.filled().len() - before;
+        if *came >= PREFACE {
+            self.silence = None;
+        } else if read.is_pending() && deadline.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        time::timeout,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_more_than_allowed_are_open_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connections = std::pin::pin!(connections(listener, 1));
+        let _clients = [TcpStream::connect(address).await, TcpStream::connect(address).await];
+        let first = connections.next().await.unwrap().unwrap();
+        let patience = Duration::from_millis(200);
+        assert!(timeout(patience, connections.next()).await.is_err());
+        drop(first);
+        assert!(timeout(patience, connections.next()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn who_does_not_show_the_protocol_in_time_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, room) = (listener.local_addr().unwrap(), Arc::new(Semaphore::new(2)));
+        let patience = Duration::from_millis(100);
+        for (said, is_closed) in
+            [(&b""[..], true), (b"PRI * HTTP", true), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false)]
+        {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(said).await.unwrap();
+            let mut connection = accept(&listener, &room, patience).await.unwrap();
+            let mut came = vec![0; said.len()];
+            connection.read_exact(&mut came).await.unwrap();
+            let more = timeout(patience * 3, connection.read_u8()).await;
+            assert_eq!(more.is_ok(), is_closed, "{said:?}: {more:?}");
+        }
+    }
+}
