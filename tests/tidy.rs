@@ -198,7 +198,7 @@ const HOMES: &[Home] = &[
         within: "gateway-agent/src/",
         homes: &["gateway-agent/src/upstream"],
     },
-    Home { text: "Endpoint::", within: "gateway-agent/src/", homes: &["gateway-agent/src/sync"] },
+    Home { text: "tonic::", within: "gateway-agent/src/", homes: &["gateway-agent/src/sync"] },
     Home {
         text: "reqwest::",
         within: "gateway-agent/src/",

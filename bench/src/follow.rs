@@ -9,10 +9,11 @@ use hdrhistogram::Histogram;
 use registry_core::{Catalog, Record};
 use registry_proto::{
     convert::{self, Position},
-    v1,
+    v1::{self, sync_service_client::SyncServiceClient},
 };
 use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
+use tonic::transport::Channel;
 
 use crate::{load, report::Report, sample};
 
@@ -63,11 +64,15 @@ pub(crate) struct Follower {
 impl Follower {
     /// Opens a stream of its own connection.
     pub(crate) async fn connect(registry: &Registry) -> Self {
+        Self::open(registry.sync().await).await
+    }
+
+    /// Opens a stream on a connection that others may use too.
+    pub(crate) async fn open(mut client: SyncServiceClient<Channel>) -> Self {
         let (requests, receiver) = mpsc::channel(4);
         let hello = v1::Hello { gateway: "bench".to_owned(), ..Default::default() };
         let hello = v1::sync_request::Message::Hello(hello);
         requests.send(v1::SyncRequest { message: Some(hello) }).await.expect("room");
-        let mut client = registry.sync().await;
         let answer = client.sync(ReceiverStream::new(receiver)).await.expect("a stream");
         Self { requests, responses: answer.into_inner(), catalog: None }
     }

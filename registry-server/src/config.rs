@@ -46,7 +46,7 @@ pub struct Config {
     pub log_format: LogFormat,
 
     /// What is logged: a level, or `target=level,…`.
-    #[arg(long, env = "REGISTRY_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(long, env = "REGISTRY_LOG", default_value = "info,sqlx=error", value_name = "FILTER")]
     pub log: String,
 
     /// How requests are served.

@@ -8,6 +8,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
+use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -18,6 +19,7 @@ const DATABASE: u8 = 3;
 
 fn main() -> ExitCode {
     keep_pages_small();
+    allow_many_files();
     let config = Config::parse();
     if let Err(e) = telemetry::start(&config.log, config.log_format) {
         return fail(USAGE, &format!("--log {:?} is not a filter: {e}", config.log));
@@ -45,8 +47,22 @@ fn keep_pages_small() {
 #[cfg(not(target_os = "linux"))]
 fn keep_pages_small() {}
 
+/// Each connection is a file; the usual soft limit is far below what the system allows.
+#[cfg(target_os = "linux")]
+fn allow_many_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Where it is refused, the limit stays, and the log says when it is reached.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allow_many_files() {}
+
 async fn run(config: Config) -> Result<ExitCode, (u8, String)> {
-    let stop = stop_signal().map_err(|e| (FAILED, format!("signals cannot be caught: {e}")))?;
+    let (stop, stop_now) =
+        stop_signals().map_err(|e| (FAILED, format!("signals cannot be caught: {e}")))?;
     let listen = config.listen;
     if config.is_exposed() {
         tracing::warn!(address = %listen, "listening beyond loopback without authentication: whoever reaches this address may change the registry");
@@ -59,20 +75,32 @@ async fn run(config: Config) -> Result<ExitCode, (u8, String)> {
         listening.await.map_err(|e| (FAILED, format!("cannot listen on {listen}: {e}")))?;
     // Whoever started the server reads this line; if nobody does, it serves all the same.
     let _ = writeln!(std::io::stdout(), "{}", server.banner(address));
-    server.serve(listener, stop).await.map_err(|e| (code(&e), e.to_string()))?;
+    tokio::select! {
+        drained = server.serve(listener, stop) => drained.map_err(|e| (code(&e), e.to_string()))?,
+        () = stop_now => {
+            let message = "a second signal ended the drain; some callers were not answered";
+            return Err((FAILED, message.to_owned()));
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Completes at the first SIGTERM or SIGINT.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+/// Complete at the first and at the second SIGTERM or SIGINT.
+fn stop_signals() -> std::io::Result<(impl Future<Output = ()>, impl Future<Output = ()>)> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+    let (first, second) = (CancellationToken::new(), CancellationToken::new());
+    let tokens = [first.clone(), second.clone()];
+    tokio::spawn(async move {
+        for token in tokens {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            token.cancel();
         }
-    })
+    });
+    Ok((first.cancelled_owned(), second.cancelled_owned()))
 }
 
 fn code(error: &Error) -> u8 {

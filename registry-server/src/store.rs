@@ -25,6 +25,7 @@ use std::time::Duration;
 use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit};
 
 use backend::Backend;
+pub use backend::Hold;
 pub use error::{AppendError, Error};
 pub use listener::Listener;
 pub use model::{CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader};
@@ -68,7 +69,23 @@ impl Store {
         expected: Revision,
         commits: &[SealedCommit],
     ) -> Result<(), AppendError> {
-        self.within(PATIENCE, self.backend.append(expected, commits)).await
+        self.append_holding(None, expected, commits).await
+    }
+
+    /// As [`Store::append`], for whoever may hold the head.
+    pub async fn append_holding(
+        &self,
+        hold: Option<Hold>,
+        expected: Revision,
+        commits: &[SealedCommit],
+    ) -> Result<(), AppendError> {
+        self.within(PATIENCE, self.backend.append(hold, expected, commits)).await
+    }
+
+    /// Waits until it is this server's turn to append, for one that keeps losing the race. `None`
+    /// where a database has one server.
+    pub async fn hold(&self) -> Result<Option<Hold>, Error> {
+        self.within(PATIENCE, self.backend.hold()).await
     }
 
     /// The commits after a position, oldest first, each proved against the chain hash before it.

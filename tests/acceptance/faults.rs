@@ -116,6 +116,21 @@ async fn a_postgres_killed_among_applies_loses_nothing() {
     nothing_lost_nothing_torn(&registry, &acknowledged).await;
 }
 
+#[tokio::test]
+async fn a_second_signal_ends_a_drain_that_does_not_end() {
+    use tokio::io::AsyncWriteExt as _;
+    let mut registry = Registry::start();
+    let mut stuck = tokio::net::TcpStream::connect(&registry.address).await.expect("connected");
+    stuck.write_all(b"GET /registry.json HTTP/1.1\r\nHost: x\r\n").await.expect("written");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    registry.process.signal("TERM");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    registry.process.signal("TERM");
+    let status = registry.process.wait(Duration::from_secs(3));
+    assert_eq!(status.code(), Some(1), "{}", registry.process.stderr());
+    assert!(registry.process.stderr().contains("a second signal"));
+}
+
 /// Whoever opens connections and says nothing takes file descriptors, but not the server.
 #[tokio::test]
 async fn a_server_out_of_file_descriptors_goes_on_when_there_are_some_again() {
@@ -129,7 +144,7 @@ async fn a_server_out_of_file_descriptors_goes_on_when_there_are_some_again() {
         silent.push(tokio::net::TcpStream::connect(&registry.address).await.expect("queued"));
     }
     acceptance::eventually("the server notices", || async {
-        registry.process.stderr().contains("a connection could not be accepted")
+        registry.process.stderr().contains("connections cannot be accepted")
     })
     .await;
     drop(silent);

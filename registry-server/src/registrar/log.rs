@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Error;
 use crate::{
     jitter,
-    store::{self, AppendError, Store},
+    store::{self, AppendError, Hold, Store},
 };
 
 const PAUSE: Duration = Duration::from_millis(200);
@@ -57,11 +57,17 @@ impl Appended {
 
 impl Log {
     /// Appends commits after a revision.
-    pub(super) async fn append(&self, base: Revision, commits: &[SealedCommit]) -> Appended {
+    pub(super) async fn append(
+        &self,
+        mut hold: Option<Hold>,
+        base: Revision,
+        commits: &[SealedCommit],
+    ) -> Appended {
         let give_up = Instant::now() + self.patience;
         let mut lost = false;
         loop {
-            let result = self.timed(self.store.append(base, commits)).await;
+            let appending = self.store.append_holding(hold.take(), base, commits);
+            let result = self.timed(appending).await;
             let error = match (result, lost) {
                 (Ok(()), _) => return Appended::Stored,
                 (Err(AppendError::Store(error)), _) => error,

@@ -22,12 +22,20 @@ use super::{
     log::{Appended, Log},
     waiting::Waiting,
 };
-use crate::{clock::Clock, config::RegistrarConfig, feed::Hub, jitter, metrics, store};
+use crate::{
+    clock::Clock,
+    config::RegistrarConfig,
+    feed::Hub,
+    jitter, metrics,
+    store::{self, Hold},
+};
 
 /// Most bytes of documents in one transaction.
 const GROUP_BYTES: usize = 32 << 20;
 /// How often a lost database is tried.
 const RETRY: Duration = Duration::from_secs(1);
+/// So many lost races are chance.
+const LOSSES: u32 = 3;
 /// Longest wait before the next attempt after another server came first. It does not grow: who
 /// waits longer than the other loses again.
 const BACKOFF: Duration = Duration::from_millis(2);
@@ -104,7 +112,8 @@ impl Writer {
             if attempt > 0 {
                 sleep(jitter::up_to(BACKOFF)).await;
             }
-            if let Progress::Done = self.attempt(queue).await {
+            let hold = self.hold_if_losing(attempt).await;
+            if let Progress::Done = self.attempt(queue, hold).await {
                 return;
             }
             let lost = self.database.borrow().refusal().cloned();
@@ -116,14 +125,24 @@ impl Writer {
         queue.drain(..group).for_each(|waiting| waiting.fail(Error::Contended { attempts }));
     }
 
-    async fn attempt(&mut self, queue: &mut VecDeque<Waiting>) -> Progress {
+    /// Whoever is slower loses every race; after some it takes its turn, and others wait.
+    async fn hold_if_losing(&mut self, losses: u32) -> Option<Hold> {
+        if losses < LOSSES {
+            return None;
+        }
+        let hold = Box::pin(self.log.timed(self.log.store.hold())).await.ok()??;
+        self.catch_up().await;
+        Some(hold)
+    }
+
+    async fn attempt(&mut self, queue: &mut VecDeque<Waiting>, hold: Option<Hold>) -> Progress {
         let Some(mut group) = self.form(queue).await else { return Progress::Done };
         self.answer_settled(&mut group).await;
         if group.commits.is_empty() {
             return Progress::Done;
         }
         let began = Instant::now();
-        let outcome = self.log.append(group.base, &group.commits).await;
+        let outcome = self.log.append(hold, group.base, &group.commits).await;
         metrics::appended(began.elapsed(), outcome.label(), group.commits.len());
         match outcome {
             Appended::Stored => {

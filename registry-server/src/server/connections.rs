@@ -39,12 +39,14 @@ pub(super) fn connections(
     })
 }
 
+/// A shortage is told once, not ten times a second.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
     patience: Duration,
 ) -> Option<Connection> {
     let place = Arc::clone(room).acquire_owned().await.ok()?;
+    let mut is_told = false;
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -54,7 +56,9 @@ async fn accept(
                 return Some(Connection { stream, silence, _place: place });
             }
             Err(e) => {
-                tracing::warn!("a connection could not be accepted: {e}");
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!("connections cannot be accepted: {e}; they wait");
+                }
                 sleep(BREATHER).await;
             }
         }

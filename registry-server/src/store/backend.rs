@@ -6,8 +6,12 @@ use registry_core::{RegistryId, Revision, SealedCommit};
 use sqlx::{Postgres, Sqlite, Transaction};
 
 use super::{
-    AppendError, DatabaseUrl, Error, Listener, batch::Batch, postgres::PostgresStore, read,
-    sqlite::SqliteStore, url::Target,
+    AppendError, DatabaseUrl, Error, Listener,
+    batch::Batch,
+    postgres::{HeldHead, PostgresStore},
+    read,
+    sqlite::SqliteStore,
+    url::Target,
 };
 
 /// Runs one of the shared queries: `run!(Backend(backend), HeadRow, sql::HEAD, [binds], fetch_one)`.
@@ -31,6 +35,9 @@ pub(super) enum Backend {
     Sqlite(SqliteStore),
     Postgres(PostgresStore),
 }
+
+/// The right to append next. Other servers wait until it is used or dropped.
+pub struct Hold(HeldHead);
 
 /// One unchanging state of the database, for a read of several queries.
 pub(super) enum Snapshot {
@@ -112,8 +119,20 @@ impl Backend {
         begun.map_err(|e| self.explain(&e))
     }
 
+    /// `None`: there is nobody else who could append.
+    pub(super) async fn hold(&self) -> Result<Option<Hold>, Error> {
+        match self {
+            Self::Sqlite(_) => Ok(None),
+            Self::Postgres(store) => {
+                let held = store.hold_head().await.map_err(|e| self.explain(&e))?;
+                Ok(Some(Hold(held)))
+            }
+        }
+    }
+
     pub(super) async fn append(
         &self,
+        hold: Option<Hold>,
         expected: Revision,
         commits: &[SealedCommit],
     ) -> Result<(), AppendError> {
@@ -123,7 +142,9 @@ impl Backend {
         };
         let appended = match self {
             Self::Sqlite(store) => store.append(expected, &batch).await,
-            Self::Postgres(store) => store.append(expected, &batch).await,
+            Self::Postgres(store) => {
+                store.append(hold.map(|Hold(held)| held), expected, &batch).await
+            }
         };
         match appended {
             Ok(Appended::Yes) => Ok(()),

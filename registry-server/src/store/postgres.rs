@@ -6,6 +6,8 @@
 mod append;
 mod refusal;
 
+pub(super) use append::HeldHead;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use registry_core::RegistryId;

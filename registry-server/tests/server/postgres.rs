@@ -38,6 +38,22 @@ async fn servers_hammered_at_once_keep_one_chain_and_see_each_other() {
     assert_eq!(at_a.catalog, at_b.catalog);
 }
 
+/// Each server has one writer, which sends its next write as soon as it has the answer: the server
+/// that came first is always the one that knows the head. Chance alone would starve the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_server_is_starved_by_a_faster_one() {
+    let database = database().await;
+    let flags = ["--database", database.url(), "--write-attempts", "6"];
+    let servers = [TestServer::with(&flags).await, TestServer::with(&flags).await];
+    let writers = servers.iter().enumerate().map(|(number, server)| async move {
+        let mut client = server.registry().await;
+        for i in 0..400 {
+            client.apply(new_schema(&format!("S{number}-{i}"))).await.expect("its turn comes");
+        }
+    });
+    join_all(writers).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_servers_commit_is_visible_at_once() {
     let database = database().await;

@@ -71,12 +71,17 @@ async fn a_lifecycle_change_is_not_made_twice() {
 async fn an_id_belongs_to_one_batch() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
+    client.apply(new_schema("Older")).await.unwrap();
     client.apply(with_id("r1", new_schema("A"))).await.unwrap();
     let others = [
         new_schema("B"),
         batch([register(schema("A", "1.0.0")), register(schema("B", "1.0.0"))]),
         batch([register(schema_of("A", "1.0.0", "true"))]),
         batch([set_lifecycle(key(Kind::Schema, "A", "1.0.0"), LifecycleState::Retired, "")]),
+        batch([
+            register(schema("A", "1.0.0")),
+            set_lifecycle(key(Kind::Schema, "Older", "1.0.0"), LifecycleState::Retired, ""),
+        ]),
     ];
     for other in others {
         let refused = client.apply(with_id("r1", other)).await.unwrap_err();
@@ -85,7 +90,7 @@ async fn an_id_belongs_to_one_batch() {
             (Code::AlreadyExists, "REQUEST_ID_REUSED")
         );
     }
-    assert_eq!(proven_log(&registry).await.len(), 1);
+    assert_eq!(proven_log(&registry).await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@
 
 use registry_core::Revision;
 use sqlx::{
-    Postgres,
+    Postgres, Transaction,
     postgres::{PgArguments, PgBindIterExt as _},
     query::Query,
 };
@@ -17,11 +17,25 @@ use crate::store::{
     sql,
 };
 
+/// The log's head with its lock: nobody else appends until this is used or dropped.
+pub(in crate::store) struct HeldHead(Transaction<'static, Postgres>);
+
 type Append<'q> = Query<'q, Postgres, PgArguments>;
 
 impl PostgresStore {
+    /// Waits for its turn at the head's lock, which is given in the order of asking.
+    pub(in crate::store) async fn hold_head(&self) -> Result<HeldHead, sqlx::Error> {
+        let mut transaction = self.pool.begin().await?;
+        // Whoever stops while it holds the head must not stop everybody else for long.
+        let limit = "SET LOCAL idle_in_transaction_session_timeout = '5s'";
+        sqlx::query(limit).execute(&mut *transaction).await?;
+        sqlx::query("SELECT revision FROM head FOR UPDATE").execute(&mut *transaction).await?;
+        Ok(HeldHead(transaction))
+    }
+
     pub(in crate::store) async fn append(
         &self,
+        hold: Option<HeldHead>,
         expected: Revision,
         batch: &Batch<'_>,
     ) -> Result<Appended, Refusal> {
@@ -32,8 +46,15 @@ impl PostgresStore {
         let append = bind_entities(append, &batch.entities);
         let append = bind_changes(append, &batch.changes);
         let append = bind_lifecycles(append, &batch.lifecycles);
-        let done = append.execute(&self.pool).await.map_err(refused)?;
-        if done.rows_affected() == 1 {
+        let is_appended = match hold {
+            None => append.execute(&self.pool).await.map_err(refused)?.rows_affected() == 1,
+            Some(HeldHead(mut transaction)) => {
+                let done = append.execute(&mut *transaction).await.map_err(refused)?;
+                transaction.commit().await.map_err(refused)?;
+                done.rows_affected() == 1
+            }
+        };
+        if is_appended {
             return Ok(Appended::Yes);
         }
         let head: HeadRow =
