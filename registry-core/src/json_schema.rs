@@ -12,54 +12,86 @@ use crate::{
 };
 
 /// What a member of a schema object holds.
-pub(crate) enum Member {
-    /// A schema, a list of schemas, or a plain keyword.
-    Keyword,
-    /// Schemas by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// Schemas under names that are no keywords.
     Named,
     /// Data that only looks like a schema.
     Data,
+    /// A schema, a list of them, or a keyword's plain value.
+    Other,
 }
 
 /// What the member with this name holds.
-pub(crate) fn member(name: &str) -> Member {
+pub fn holds(name: &str) -> Holds {
     match name {
         "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
-            Member::Named
+            Holds::Named
         }
-        "const" | "enum" | "default" | "examples" => Member::Data,
-        _ => Member::Keyword,
+        "const" | "enum" | "default" | "examples" => Holds::Data,
+        _ => Holds::Other,
     }
 }
 
-/// Calls `found` for every schema object, outermost first, with its place.
-pub(crate) fn each_object(
+/// Visits every schema object, outermost first.
+pub fn each_object(schema: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
+    each_object_at(schema, At::ROOT, &mut |map, _| visit(map));
+}
+
+/// As [`each_object`], with the place of each.
+pub(crate) fn each_object_at(
     schema: &Value,
     at: At<'_>,
-    found: &mut dyn FnMut(&Map<String, Value>, At<'_>),
+    visit: &mut dyn FnMut(&Map<String, Value>, At<'_>),
 ) {
     match schema {
         Value::Object(map) => {
-            found(map, at);
+            visit(map, at);
             for (name, value) in map {
-                match (member(name), value) {
-                    (Member::Data, _) => {}
-                    (Member::Named, Value::Object(named)) => {
+                match (holds(name), value) {
+                    (Holds::Data, _) => {}
+                    (Holds::Named, Value::Object(named)) => {
                         let at = at.member(name);
                         for (name, value) in named {
-                            each_object(value, at.member(name), found);
+                            each_object_at(value, at.member(name), visit);
                         }
                     }
-                    _ => each_object(value, at.member(name), found),
+                    _ => each_object_at(value, at.member(name), visit),
                 }
             }
         }
         Value::Array(items) => {
             for (i, item) in items.iter().enumerate() {
-                each_object(item, at.index(i), found);
+                each_object_at(item, at.index(i), visit);
             }
         }
         _ => {}
+    }
+}
+
+/// A copy of a schema in which every schema object went through `change`, innermost first.
+pub fn map_objects(schema: &Value, change: &mut dyn FnMut(&mut Map<String, Value>)) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let mut copy = Map::new();
+            for (name, value) in map {
+                let value = match (holds(name), value) {
+                    (Holds::Data, _) => value.clone(),
+                    (Holds::Named, Value::Object(named)) => {
+                        let copied = named.iter().map(|(n, v)| (n.clone(), map_objects(v, change)));
+                        Value::Object(copied.collect())
+                    }
+                    _ => map_objects(value, change),
+                };
+                copy.insert(name.clone(), value);
+            }
+            change(&mut copy);
+            Value::Object(copy)
+        }
+        Value::Array(items) => {
+            Value::Array(items.iter().map(|item| map_objects(item, change)).collect())
+        }
+        other => other.clone(),
     }
 }
 
@@ -68,7 +100,7 @@ type FoundReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, At<'
 
 /// Calls `found` for every reference that is meant for the registry, with the place of the `$ref`.
 pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'_>) {
-    each_object(schema, at, &mut |map, at| {
+    each_object_at(schema, at, &mut |map, at| {
         if let Some(Value::String(text)) = map.get("$ref") {
             match SchemaRef::parse(text) {
                 Some(Ok(reference)) => found(Ok(reference.key()), text, at.member("$ref")),
@@ -81,27 +113,13 @@ pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'
 
 /// The schema with its references to registered schemas as the URIs that the compiler knows.
 pub(crate) fn with_uris(schema: &Value) -> Value {
-    match schema {
-        Value::Object(map) => Value::Object(
-            map.iter().map(|(name, value)| (name.clone(), member_with_uris(name, value))).collect(),
-        ),
-        Value::Array(items) => Value::Array(items.iter().map(with_uris).collect()),
-        other => other.clone(),
-    }
-}
-
-fn member_with_uris(name: &str, value: &Value) -> Value {
-    match (member(name), value) {
-        (Member::Data, _) => value.clone(),
-        (Member::Named, Value::Object(named)) => {
-            Value::Object(named.iter().map(|(n, v)| (n.clone(), with_uris(v))).collect())
+    map_objects(schema, &mut |map| {
+        if let Some(Value::String(text)) = map.get_mut("$ref")
+            && let Some(Ok(reference)) = SchemaRef::parse(text)
+        {
+            *text = reference.uri();
         }
-        (_, Value::String(text)) if name == "$ref" => match SchemaRef::parse(text) {
-            Some(Ok(reference)) => Value::String(reference.uri()),
-            _ => value.clone(),
-        },
-        _ => with_uris(value),
-    }
+    })
 }
 
 /// The key that a schema stands for when it is nothing but a reference.

@@ -11,7 +11,7 @@ pub mod diagnostic;
 pub mod document;
 pub mod entity;
 pub mod graph;
-pub(crate) mod json_schema;
+pub mod json_schema;
 pub(crate) mod json_text;
 pub mod limits;
 pub mod name;

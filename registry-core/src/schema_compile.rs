@@ -19,7 +19,7 @@ use crate::{
     catalog::Catalog,
     decode::At,
     entity::Entity,
-    json_schema::{each_object, each_reference, with_uris},
+    json_schema::{each_object_at, each_reference, with_uris},
     limits,
     reference::{Key, SchemaRef},
 };
@@ -106,7 +106,7 @@ fn draft(schema: &Value) -> Draft {
 /// Every `$schema`, also of a part, that names no dialect which is known here.
 fn unknown_dialects(schema: &Value) -> Vec<InvalidSchema> {
     let mut found = Vec::new();
-    each_object(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, At::ROOT, &mut |map, at| {
         if let Some(declared) = map.get("$schema")
             && !is_dialect(declared)
         {
@@ -169,7 +169,7 @@ fn too_many_patterns(schema: &Value) -> Option<InvalidSchema> {
 /// How many regular expressions a schema has.
 pub(crate) fn patterns(schema: &Value) -> usize {
     let mut patterns = 0;
-    each_object(schema, At::ROOT, &mut |map, _| {
+    each_object_at(schema, At::ROOT, &mut |map, _| {
         patterns += usize::from(map.contains_key("pattern"));
         patterns += map.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
     });

@@ -19,7 +19,7 @@ mod writer;
 use std::sync::Arc;
 
 use registry_core::{
-    Diagnostic, Revision,
+    Diagnostic, Revision, limits,
     rules::{self, Plan, Proposed},
 };
 use tokio::{
@@ -167,11 +167,14 @@ impl Registrar {
             return Err(Error::Database(reason.clone()));
         }
         let (reply, answer) = oneshot::channel();
-        // What no queue will ever have room for is not told to try again later.
-        if let Some(found) = rules::too_big(&submission.batch) {
+        let bytes = waiting::bytes(&submission);
+        // No queue will ever have room for it, so "try again later" would be wrong.
+        if bytes > limits::BATCH_BYTES
+            && let Some(found) = rules::too_big(&submission.batch)
+        {
             return Err(Error::Refused(vec![found]));
         }
-        let wanted = u32::try_from(units(waiting::bytes(&submission))).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
         let space = self.space.clone().try_acquire_many_owned(wanted);
         let space = space.map_err(|_| Error::QueueFull)?;
         self.queue.try_send(Waiting::new(submission, reply, space)).map_err(|e| match e {

@@ -12,7 +12,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use registry_core::{Key, SchemaRef};
+use registry_core::{
+    Key, SchemaRef,
+    json_schema::{each_object, map_objects},
+};
 use serde_json::{Map, Value};
 
 /// Gives the JSON Schema of a registered schema.
@@ -195,73 +198,4 @@ fn has_identity(schema: &Value) -> bool {
         found |= IDENTITY.iter().any(|name| map.get(*name).is_some_and(Value::is_string));
     });
     found
-}
-
-/// What a member of a schema object holds: schemas by name, plain data, or anything else.
-pub(super) enum Holds {
-    /// Schemas under names that are no keywords.
-    Named,
-    /// Data that only looks like a schema.
-    Data,
-    /// A schema, a list of them, or a keyword's plain value.
-    Other,
-}
-
-pub(super) fn holds(name: &str) -> Holds {
-    match name {
-        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
-            Holds::Named
-        }
-        "const" | "enum" | "default" | "examples" => Holds::Data,
-        _ => Holds::Other,
-    }
-}
-
-/// Visits every schema object, outermost first.
-pub(super) fn each_object(schema: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
-    match schema {
-        Value::Object(map) => {
-            visit(map);
-            for (name, value) in map {
-                match (holds(name), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::Named, Value::Object(named)) => {
-                        named.values().for_each(|schema| each_object(schema, visit));
-                    }
-                    _ => each_object(value, visit),
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| each_object(item, visit)),
-        _ => {}
-    }
-}
-
-/// A copy of a schema in which every schema object went through `change`, innermost first.
-pub(super) fn map_objects(
-    schema: &Value,
-    change: &mut dyn FnMut(&mut Map<String, Value>),
-) -> Value {
-    match schema {
-        Value::Object(map) => {
-            let mut copy = Map::new();
-            for (name, value) in map {
-                let value = match (holds(name), value) {
-                    (Holds::Data, _) => value.clone(),
-                    (Holds::Named, Value::Object(named)) => {
-                        let copied = named.iter().map(|(n, v)| (n.clone(), map_objects(v, change)));
-                        Value::Object(copied.collect())
-                    }
-                    _ => map_objects(value, change),
-                };
-                copy.insert(name.clone(), value);
-            }
-            change(&mut copy);
-            Value::Object(copy)
-        }
-        Value::Array(items) => {
-            Value::Array(items.iter().map(|item| map_objects(item, change)).collect())
-        }
-        other => other.clone(),
-    }
 }

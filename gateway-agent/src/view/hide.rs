@@ -10,10 +10,11 @@ mod tests;
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use registry_core::document::pointer_join;
+use registry_core::{
+    document::pointer_join,
+    json_schema::{Holds, each_object, holds},
+};
 use serde_json::{Map, Value};
-
-use super::bundle::{Holds, each_object, holds};
 
 /// References that are followed for one field: copies could double with each level.
 const FOLLOWED: usize = 1_000;

@@ -11,9 +11,8 @@ mod tests;
 use std::collections::BTreeSet;
 
 use http::HeaderName;
+use registry_core::json_schema::map_objects;
 use serde_json::{Map, Value};
-
-use super::bundle::map_objects;
 
 const KEYWORD: &str = "x-mcp-header";
 

@@ -17,7 +17,7 @@ use crate::{
     decode::At,
     diagnostic::{Code, Diagnostic},
     entity::Entity,
-    json_schema::{each_object, each_reference, pure_reference},
+    json_schema::{each_object_at, each_reference, pure_reference},
     limits,
 };
 
@@ -52,7 +52,7 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
 /// Whether there is an annotation anywhere in the schema.
 fn is_annotated(schema: &Value) -> bool {
     let mut found = false;
-    each_object(schema, At::ROOT, &mut |map, _| found |= map.contains_key(ANNOTATION));
+    each_object_at(schema, At::ROOT, &mut |map, _| found |= map.contains_key(ANNOTATION));
     found
 }
 
@@ -81,7 +81,7 @@ fn check_schema(
         let problem = problem_of(annotation, property).or(repeated);
         problems.extend(problem.map(|message| invalid(at.member(ANNOTATION), message)));
     });
-    each_object(schema, at, &mut |map, at| {
+    each_object_at(schema, at, &mut |map, at| {
         if map.contains_key(ANNOTATION) && !reachable.contains(&at.to_string()) {
             let message = format!("`{ANNOTATION}` stands where `properties` alone do not lead");
             problems.push(invalid(at.member(ANNOTATION), message));

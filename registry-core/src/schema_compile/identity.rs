@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::problem::{InvalidSchema, shortened};
-use crate::{decode::At, json_schema::each_object, version::Version};
+use crate::{decode::At, json_schema::each_object_at, version::Version};
 
 /// Uses of the URIs that stand for registered schemas; only `#Name:1.0.0` may lead there.
 pub(super) fn reserved_uris(schema: &Value) -> Vec<InvalidSchema> {
     let mut found = Vec::new();
-    each_object(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, At::ROOT, &mut |map, at| {
         for keyword in ["$id", "$ref", "$dynamicRef", "id"] {
             if let Some(Value::String(uri)) = map.get(keyword)
                 && (is_ours(uri) || matches!(keyword, "$id" | "id") && may_become_ours(uri))
@@ -45,7 +45,7 @@ fn has_scheme(uri: &str) -> bool {
 /// The absolute URIs that a schema and its parts have as `$id`.
 pub(crate) fn absolute_ids(schema: &Value) -> Vec<&str> {
     let mut places = Vec::new();
-    each_object(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, At::ROOT, &mut |map, at| {
         for keyword in ["$id", "id"] {
             if map.get(keyword).and_then(Value::as_str).is_some_and(has_scheme) {
                 places.push(at.member(keyword).to_string());

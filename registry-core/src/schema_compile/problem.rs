@@ -5,7 +5,7 @@
 use jsonschema::{Draft, ReferencingError, ValidationError, error::ValidationErrorKind};
 use serde_json::Value;
 
-use crate::{decode::At, json_schema::each_object, limits};
+use crate::{decode::At, json_schema::each_object_at, limits};
 
 /// One reason why a JSON Schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -162,7 +162,7 @@ fn of_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {
 /// The place of the reference that, once resolved, gives this URI.
 fn place_of(schema: &Value, uri: &str) -> String {
     let mut found = None;
-    each_object(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, At::ROOT, &mut |map, at| {
         for keyword in ["$ref", "$dynamicRef", "$schema"] {
             if let Some(Value::String(text)) = map.get(keyword) {
                 let target = text.split('#').next().unwrap_or_default();

@@ -208,3 +208,18 @@ async fn requests_past_a_limit_are_refused_by_name() {
     let at_the_limit = v1::ApplyRequest { message: long(4096), author: long(256), ..ok };
     client.apply(at_the_limit).await.unwrap();
 }
+
+/// A control character takes one byte in the request and six in the document.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_no_queue_will_ever_take_is_not_told_to_try_again() {
+    let registry = TestServer::start().await;
+    let schema = |i: usize| {
+        let (name, version) = (format!("S{i}"), "1.0.0".to_owned());
+        let description = Some("\u{1}".repeat(8_000));
+        let schema = "true".to_owned();
+        let schema = v1::Schema { name, version, description, schema, metadata: None };
+        register(v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) })
+    };
+    let status = registry.registry().await.apply(batch((0..1_500).map(schema))).await.unwrap_err();
+    assert_eq!(reason(&status), "VALIDATION_FAILED", "{}", status.message());
+}
