@@ -3,6 +3,7 @@
 //! Deliberately absent: changing anything.
 
 mod export;
+mod guard;
 mod health;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use axum::{
     Router,
     extract::{Request, State},
     http::{StatusCode, header},
+    middleware::from_fn,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -27,6 +29,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/readyz", get(health::ready))
         .route("/metrics", get(render_metrics))
         .route("/registry.json", get(export::registry_file))
+        .route_layer(from_fn(guard::guard))
         .fallback(nothing_here)
         .with_state(app)
 }

@@ -22,6 +22,18 @@ async fn registry_json_has_the_revision_as_its_etag() {
     assert!(again.bytes().await.unwrap().is_empty());
 }
 
+/// A page whose name leads to 127.0.0.1 is kept out; its browser says the page's name.
+#[tokio::test]
+async fn over_loopback_a_page_of_another_name_may_not_read() {
+    let registry = Registry::start();
+    let read = |host: &'static str| {
+        let url = format!("{}/registry.json", registry.url());
+        reqwest::Client::new().get(url).header("host", host).send()
+    };
+    assert_eq!(read("evil.example").await.unwrap().status(), 403);
+    assert_eq!(read("localhost:7070").await.unwrap().status(), 200);
+}
+
 #[tokio::test]
 async fn probes_and_metrics_answer() {
     let registry = Registry::start();

@@ -22,7 +22,7 @@ use crate::{
 /// peers take 8 KiB of headers.
 const FINDINGS_BYTES: usize = 5 * 1024;
 
-/// A batch with errors. Findings that do not fit are left out, errors last; a dry run has them all.
+/// A batch with errors. Findings that do not fit are left out, errors last; a dry run has more of them.
 pub(super) fn refused(found: &[Diagnostic]) -> Status {
     let errors = found.iter().filter(|found| found.is_error()).count();
     let mut failure = validation_failure(found);
@@ -35,7 +35,7 @@ pub(super) fn refused(found: &[Diagnostic]) -> Status {
     let all = found.len();
     let rest = match shown {
         shown if shown == all => String::new(),
-        _ => format!("; {shown} of {all} findings are shown, a dry run has all"),
+        _ => format!("; {shown} of {all} findings are shown, a dry run has more"),
     };
     let message = format!("the batch was refused with {errors} errors; nothing was changed{rest}");
     Refusal::new(Code::InvalidArgument, "VALIDATION_FAILED", message)
@@ -200,5 +200,7 @@ fn store_refusal(error: &store::Error) -> Refusal {
         }
     };
     tracing::warn!(%error, reason, "a request failed at the database");
-    Refusal::new(code, reason, message).retry_after(Duration::from_secs(2))
+    let refusal = Refusal::new(code, reason, message);
+    // What only an operator can cure is not worth asking again soon.
+    if code == Code::Unavailable { refusal.retry_after(Duration::from_secs(2)) } else { refusal }
 }

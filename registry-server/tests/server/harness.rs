@@ -180,7 +180,7 @@ pub(crate) async fn get(server: &TestServer, path: &str, header: &str) -> (u16, 
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let end = if header.is_empty() { "" } else { "\r\n" };
     let request =
-        format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}{end}\r\n");
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nconnection: close\r\n{header}{end}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();

@@ -1,0 +1,56 @@
+//! Keeps web pages from reading: by DNS rebinding, a page may reach a server on the reader's own
+//! machine under the page's own name.
+//!
+//! Deliberately absent: names for servers that other machines reach; a proxy before them knows
+//! theirs.
+
+use std::net::IpAddr;
+
+use axum::{
+    extract::Request,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use http::{StatusCode, header::HOST, uri::Authority};
+use tonic::transport::server::TcpConnectInfo;
+
+/// Who comes over the loopback interface must call the server by a name of this machine.
+pub(super) async fn guard(request: Request, next: Next) -> Response {
+    let info = request.extensions().get::<TcpConnectInfo>();
+    let is_local = info.and_then(|info| info.local_addr).is_some_and(|a| a.ip().is_loopback());
+    if is_local && !host(&request).is_some_and(|host| is_this_machine(&host)) {
+        let why = "over loopback, Host must be localhost or a loopback address\n";
+        return (StatusCode::FORBIDDEN, why).into_response();
+    }
+    next.run(request).await
+}
+
+/// The host that is asked for: `:authority` of HTTP/2, else `Host`.
+fn host(request: &Request) -> Option<String> {
+    let authority = match request.uri().authority() {
+        Some(authority) => authority.clone(),
+        None => request.headers().get(HOST)?.to_str().ok()?.parse::<Authority>().ok()?,
+    };
+    Some(authority.host().to_owned())
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_this_machine;
+
+    #[test]
+    fn only_names_of_this_machine_pass() {
+        for ours in ["localhost", "LOCALHOST", "127.0.0.1", "127.8.8.8", "[::1]"] {
+            assert!(is_this_machine(ours), "{ours}");
+        }
+        for other in ["evil.example", "127.0.0.1.evil.example", "10.0.0.1", "", "[::2]"] {
+            assert!(!is_this_machine(other), "{other}");
+        }
+    }
+}
