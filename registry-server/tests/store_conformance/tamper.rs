@@ -103,6 +103,10 @@ pub(crate) async fn an_edited_head_is_found(fixture: &Fixture) {
         let (_fixture, store) = edited(fixture, sql).await;
         assert_corrupt(store.load().await, what, sql);
     }
+    // Opening makes a head where there is none, as in a new database.
+    let (fixture, _store) = edited(fixture, "DELETE FROM head").await;
+    let reopened = fixture.open().await;
+    assert_corrupt(reopened.load().await, "revision 0", "a head made anew");
 }
 
 pub(crate) async fn the_log_is_not_edited_by_mistake(fixture: &Fixture) {
