@@ -6,6 +6,7 @@
 mod deadline;
 mod guard;
 mod history;
+mod intake;
 mod invalid;
 mod refusal;
 mod registry;
@@ -34,6 +35,9 @@ pub use status::unimplemented;
 /// document takes more room as JSON than it took in the request.
 const DELTA_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
 
+/// Largest message from a follower: a refusal with its findings.
+const SYNC_REQUEST_BYTES: usize = 256 << 10;
+
 /// The names under which health is asked for; the empty one is the whole server.
 const SERVICES: [&str; 4] =
     ["", "registry.v1.RegistryService", "registry.v1.HistoryService", "registry.v1.SyncService"];
@@ -55,7 +59,7 @@ pub async fn router(
         .accept_compressed(Gzip)
         .send_compressed(Gzip);
     let sync = SyncServiceServer::new(sync::Service::new(app.clone()))
-        .max_decoding_message_size(limit)
+        .max_decoding_message_size(SYNC_REQUEST_BYTES)
         .max_encoding_message_size(DELTA_BYTES)
         .accept_compressed(Gzip);
     let (reporter, health) = tonic_health::server::health_reporter();
@@ -68,6 +72,7 @@ pub async fn router(
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
     let services = routes.into_axum_router().reset_fallback();
+    let services = intake::layer(services, config.max_buffered_bytes);
     Ok((guard::layer(deadline::layer(services, config.request_timeout)), health_of))
 }
 

@@ -16,6 +16,10 @@ pub struct ServeConfig {
     #[arg(long, env = "REGISTRY_MAX_MESSAGE_BYTES", default_value_t = 16 << 20, value_parser = at_least_one(1 << 30))]
     pub max_message_bytes: usize,
 
+    /// Most bytes of requests that are held while they arrive, all together.
+    #[arg(long, env = "REGISTRY_MAX_BUFFERED_BYTES", default_value_t = 512 << 20, value_parser = at_least_one(1 << 40))]
+    pub max_buffered_bytes: usize,
+
     /// Most connections at once; more wait to be accepted.
     #[arg(long, env = "REGISTRY_MAX_CONNECTIONS", default_value_t = 20_000, value_parser = at_least_one(1_000_000))]
     pub max_connections: usize,

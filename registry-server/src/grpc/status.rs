@@ -51,6 +51,14 @@ pub(super) fn deadline_exceeded(allowed: Duration) -> Status {
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).into()
 }
 
+/// Too many bytes of requests are arriving.
+pub(super) fn intake_full() -> Status {
+    let message = "the requests that are arriving hold all the memory that they may; try again";
+    Refusal::new(Code::ResourceExhausted, "INTAKE_FULL", message)
+        .retry_after(Duration::from_secs(1))
+        .into()
+}
+
 /// There is no such entity.
 pub(super) fn not_found(key: &registry_core::Key) -> Status {
     Refusal::new(Code::NotFound, "NOT_FOUND", format!("{key} is not registered"))

@@ -209,6 +209,19 @@ async fn requests_past_a_limit_are_refused_by_name() {
     client.apply(at_the_limit).await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_all_arriving_requests_hold_is_bounded() {
+    let registry = TestServer::with(&["--max-buffered-bytes", "1048576"]).await;
+    let mut client = registry.registry().await;
+    let huge = |i: usize| {
+        register(schema_of(&format!("S{i}"), "1.0.0", &format!("\"{}\"", "x".repeat(200_000))))
+    };
+    let status = client.apply(batch((0..8).map(huge))).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert_eq!(reason(&status), "INTAKE_FULL");
+    client.apply(new_schema("A")).await.expect("there is room again");
+}
+
 /// A control character takes one byte in the request and six in the document.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_that_no_queue_will_ever_take_is_not_told_to_try_again() {
