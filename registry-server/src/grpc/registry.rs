@@ -65,12 +65,17 @@ impl RegistryService for Service {
         let submission = Submission { batch, author, message, request_id, base_revision };
         let Applied { revision, committed, batch, plan } =
             apply::apply(&self.app, submission, mode).await?;
-        Ok(Response::new(v1::ApplyResponse {
+        let answer = v1::ApplyResponse {
             revision: revision.0,
             committed,
             plan: convert::plan(&batch, &plan),
             diagnostics: fitting(convert::diagnostics(&plan.diagnostics)),
-        }))
+        };
+        if batch.len() > BIG {
+            // Freeing so many parsed documents takes milliseconds; nobody need wait for it.
+            tokio::task::spawn_blocking(move || drop(batch));
+        }
+        Ok(Response::new(answer))
     }
 
     async fn get(
@@ -142,11 +147,13 @@ fn fitting(mut findings: Vec<v1::Diagnostic>) -> Vec<v1::Diagnostic> {
     findings
 }
 
+/// A batch of more changes is worked on beside the runtime.
+const BIG: usize = 8;
+
 type Decoded = Result<Vec<registry_core::rules::Proposed>, Vec<registry_core::Diagnostic>>;
 
 /// Reads a batch; a big one beside the runtime, because it takes a while.
 async fn decode(changes: Vec<v1::Change>) -> Result<Decoded, Status> {
-    const BIG: usize = 8;
     if changes.len() <= BIG {
         return Ok(convert::batch(changes));
     }
