@@ -1,0 +1,103 @@
+//! `registryctl` as its users call it: each command once, with its exit code.
+//!
+//! Deliberately absent: `apply` and its diagnostics (`registration.rs`).
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+};
+
+use acceptance::{Registry, binary, root};
+
+/// A registry with the example and its second version.
+fn two_versions() -> Registry {
+    let registry = Registry::start();
+    registry.apply_example();
+    registry.apply_file(&root().join("examples/new-version.json"));
+    registry
+}
+
+fn run(registry: &Registry, arguments: &[&str]) -> String {
+    let output = registry.ctl(arguments);
+    assert!(output.success(), "{arguments:?}: {output:?}");
+    output.stdout
+}
+
+#[test]
+fn files_are_validated_without_a_registry() {
+    let ctl = |arguments: &[&str]| {
+        let mut command = Command::new(binary("registryctl"));
+        command.args(arguments).current_dir(root()).env("REGISTRY_URL", "http://127.0.0.1:1");
+        command.output().expect("registryctl runs").status.code()
+    };
+    assert_eq!(ctl(&["validate", "-f", "examples/registry-v2.json"]), Some(0));
+    let field = "registry-core/tests/data/field-example.json";
+    assert_eq!(ctl(&["validate", "-f", field]), Some(1));
+    // By itself it refers to what is not there; against the example it does not.
+    let new = ["validate", "-f", "examples/new-version.json"];
+    assert_eq!(ctl(&new), Some(1));
+    assert_eq!(ctl(&[&new[..], &["--against", "examples/registry-v2.json"]].concat()), Some(0));
+    assert_eq!(ctl(&["list"]), Some(3), "nobody is at that address");
+}
+
+#[test]
+fn what_is_registered_is_shown_in_every_way() {
+    let registry = two_versions();
+    assert!(run(&registry, &["get", "tool/fetch@1.2.3"]).contains("fetch-server"));
+    let listed = run(&registry, &["list", "tool"]);
+    assert!(listed.contains("search_documents") && !listed.contains("research-agent"), "{listed}");
+    let difference = run(&registry, &["diff", "schema/SearchQuery", "1.0.0", "1.1.0"]);
+    assert!(difference.contains("minScore"), "{difference}");
+    let commit = run(&registry, &["show", "2"]);
+    assert!(commit.contains("SearchQuery") && !commit.contains("SearchFilters"), "{commit}");
+    assert!(run(&registry, &["export"]).contains("\"schemaVersion\""));
+    assert!(run(&registry, &["gateways"]).contains("revision 2"));
+    assert_eq!(registry.ctl(&["get", "tool/nobody@1.0.0"]).code, 1);
+}
+
+#[test]
+fn a_lifecycle_goes_there_and_back_and_the_history_has_it() {
+    let registry = two_versions();
+    let tool = "tool/get_webpage@1.0.0";
+    run(&registry, &["deprecate", tool, "--message", "use fetch"]);
+    assert!(run(&registry, &["get", tool]).contains("use fetch"));
+    run(&registry, &["retire", tool]);
+    run(&registry, &["restore", tool]);
+    let history = run(&registry, &["history", tool]);
+    for action in ["register", "deprecate", "retire", "restore"] {
+        assert!(history.contains(action), "{action} is missing:\n{history}");
+    }
+    assert!(run(&registry, &["log"]).lines().nth(1).is_some_and(|line| line.starts_with('5')));
+}
+
+#[test]
+fn a_watcher_sees_what_was_and_each_commit_as_it_is_made() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let mut watcher = Command::new(binary("registryctl"))
+        .args(["watch", "--since", "0", "--output", "json"])
+        .env("REGISTRY_URL", registry.url())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("registryctl runs");
+    let mut lines = BufReader::new(watcher.stdout.take().expect("a pipe")).lines();
+    let mut next = || {
+        let line = lines.next().expect("a line").expect("UTF-8");
+        let commit: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        commit["revision"].as_u64()
+    };
+    assert_eq!(next(), Some(1));
+    registry.apply_file(&root().join("examples/new-version.json"));
+    assert_eq!(next(), Some(2));
+    watcher.kill().expect("it runs until it is stopped");
+    watcher.wait().expect("it ends");
+}
+
+#[test]
+fn every_shell_gets_its_completions() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = Command::new(binary("registryctl")).args(["completions", shell]).output();
+        let output = output.expect("registryctl runs");
+        assert!(output.status.success() && !output.stdout.is_empty(), "{shell}");
+    }
+}
