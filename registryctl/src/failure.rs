@@ -77,9 +77,10 @@ pub(crate) enum Failure {
 }
 
 /// The registry's reasons that pass.
-const TRANSIENT: [&str; 6] = [
+const TRANSIENT: [&str; 7] = [
     "CONTENTION",
     "DRAINING",
+    "INTAKE_FULL",
     "OUTCOME_UNKNOWN",
     "SLOW_READER",
     "TOO_MANY_STREAMS",
@@ -115,11 +116,17 @@ impl Failure {
         TRANSIENT.contains(&reason.as_str())
     }
 
+    /// Whether a write may have been stored all the same.
+    pub(crate) fn leaves_outcome_open(&self) -> bool {
+        let Self::Server { code, .. } = self else { return false };
+        ["DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN"].iter().any(|open| code.contains(open))
+    }
+
     fn help(&self) -> Option<&'static str> {
         match self {
-            Self::Unreachable { .. } => {
-                Some("is it running? --registry URL or REGISTRY_URL says where it is")
-            }
+            Self::Unreachable { .. } => Some(
+                "does a registry listen there? --registry URL or REGISTRY_URL says where it is",
+            ),
             _ => None,
         }
     }

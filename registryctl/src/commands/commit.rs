@@ -46,12 +46,25 @@ pub(super) async fn apply(
     for _ in 1..ATTEMPTS {
         match attempt(client, wanted).await {
             Err(failure) if failure.is_transient() => {}
-            ended => return ended,
+            ended => return say_how_to_ask(wanted, ended),
         }
         sleep(wait).await;
         wait *= 2;
     }
-    attempt(client, wanted).await
+    say_how_to_ask(wanted, attempt(client, wanted).await)
+}
+
+fn say_how_to_ask(
+    wanted: &v1::ApplyRequest,
+    ended: Result<v1::ApplyResponse, Failure>,
+) -> Result<v1::ApplyResponse, Failure> {
+    if let Err(failure) = &ended
+        && failure.leaves_outcome_open()
+        && let Some(id) = &wanted.request_id
+    {
+        eprintln!("note: it may have been stored; the same command with --request-id {id} tells");
+    }
+    ended
 }
 
 async fn attempt(client: &Client, wanted: &v1::ApplyRequest) -> Result<v1::ApplyResponse, Failure> {
