@@ -48,7 +48,7 @@ pub enum Audience {
     Agent(Key),
     /// Unknown callers: the newest version of every tool.
     Everyone,
-    /// Unknown callers where they are refused: nothing.
+    /// Whoever is always refused: nothing.
     Nobody,
 }
 
