@@ -98,6 +98,7 @@ impl Ended {
             Error::Upstream(upstream::Error::Timeout { .. }) => Self::UpstreamTimeout,
             Error::Upstream(
                 upstream::Error::Unavailable { .. }
+                | upstream::Error::Refused { .. }
                 | upstream::Error::TooLarge { .. }
                 | upstream::Error::Protocol { .. }
                 | upstream::Error::Rpc { .. },

@@ -177,6 +177,11 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
                 "The server behind {tool} cannot be reached; nothing was done. Try again later."
             )
         }
+        upstream::Error::Refused { status } => {
+            format!(
+                "The server behind {tool} refused the gateway (HTTP {status}); nothing was done."
+            )
+        }
         upstream::Error::Timeout { phase: Phase::Connect | Phase::List, after_ms } => {
             format!("The server behind {tool} did not answer in {after_ms} ms; nothing was done.")
         }

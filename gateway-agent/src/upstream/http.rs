@@ -6,6 +6,7 @@
 
 mod answer;
 mod client;
+mod doubt;
 mod session;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use ::http::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use registry_core::Key;
@@ -86,9 +87,12 @@ impl HttpLink {
     ) -> Result<Reply, Error> {
         let session = self.session().await?;
         let answer = self.exchange(&session, outgoing, mirrored).await;
-        if must_start_over(&session, &answer) {
-            self.forget(&session);
-            if session.is_gone(&answer) {
+        if doubt::must_start_over(session.era, outgoing, &answer) {
+            let is_gone = session.is_gone(&answer);
+            if self.forget(&session) && answer.is_ok() && !is_gone {
+                self.end_in_background(&session);
+            }
+            if is_gone {
                 let session = self.session().await?;
                 return self.exchange(&session, outgoing, mirrored).await?.into_reply();
             }
@@ -96,10 +100,17 @@ impl HttpLink {
         answer?.into_reply()
     }
 
-    fn forget(&self, session: &Arc<Session>) {
-        let known = self.session.load();
-        if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
-            self.session.compare_and_swap(&*known, None);
+    /// Forgets a session, and says whether it was still the one that is known.
+    fn forget(&self, session: &Arc<Session>) -> bool {
+        let known = self.session.compare_and_swap(Arc::as_ptr(session), None);
+        known.as_ref().is_some_and(|known| Arc::ptr_eq(known, session))
+    }
+
+    /// Ends a session of which the upstream may still keep the state.
+    fn end_in_background(&self, session: &Session) {
+        if session.has_id {
+            let request = self.endpoint.delete(session.headers.clone());
+            self.client.send_in_background(self.server.clone(), request);
         }
     }
 
@@ -143,7 +154,7 @@ impl HttpLink {
         let opened = timeout(Duration::from_millis(limit_ms), async {
             let modern = Session::modern(&self.endpoint.headers);
             let answer = self.exchange(&modern, &Outgoing::Discover, &[]).await;
-            match verdict(answer)? {
+            match doubt::verdict(answer)? {
                 Verdict::Modern => Ok(modern),
                 Verdict::Legacy => self.initialize().await,
                 Verdict::Foreign => Err(Breach::NoCommonVersion.into()),
@@ -161,7 +172,7 @@ impl HttpLink {
         let request = self.endpoint.post(session.headers.clone(), message::initialized());
         let status =
             answer::acknowledgement(self.client.send(&self.server, request).await?).await?;
-        if status.is_success() { Ok(session) } else { Err(Breach::Status(status.as_u16()).into()) }
+        if status.is_success() { Ok(session) } else { Err(answer::no(status)) }
     }
 
     /// One POST and its answer. When the future is dropped, the connection closes; that cancels
@@ -201,38 +212,6 @@ impl HttpLink {
             let farewell = self.client.send(&self.server, request);
             let _ = timeout(Duration::from_secs(1), farewell).await;
         }
-    }
-}
-
-/// Whether what is known about the upstream is in doubt.
-fn must_start_over(session: &Session, answer: &Result<Answer, Error>) -> bool {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => return matches!(error, Error::Unavailable { .. }),
-    };
-    match (&answer.reply, session.era) {
-        (None, _) => answer.status.is_client_error(),
-        (Some(reply), Era::Modern) => handshake::is_foreign(reply),
-        // Some say in JSON-RPC that they forgot the session, with 404, or with 400 against the
-        // specification.
-        (Some(_), Era::Legacy) => {
-            matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST)
-        }
-    }
-}
-
-/// What the answer to `server/discover` says about the era; also no answer is one.
-fn verdict(answer: Result<Answer, Error>) -> Result<Verdict, Error> {
-    match answer {
-        Ok(Answer { reply: Some(reply), .. }) => Ok(handshake::after_discover(&reply)),
-        // Something on the way is overloaded or broken, which says nothing about the era.
-        Ok(Answer { status, .. })
-            if status.is_server_error() && status != StatusCode::INTERNAL_SERVER_ERROR =>
-        {
-            Err(Breach::Status(status.as_u16()).into())
-        }
-        Ok(_) | Err(Error::Protocol { .. }) => Ok(Verdict::Legacy),
-        Err(error) => Err(error),
     }
 }
 

@@ -163,54 +163,6 @@ async fn a_caller_that_goes_away_cancels_in_both_eras() {
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_opened_again_once() {
-    let fake = Fake::legacy(|seen| {
-        static CALLS: AtomicUsize = AtomicUsize::new(0);
-        match CALLS.fetch_add(1, Ordering::SeqCst) {
-            0 => raw_reply(404, "text/plain", b"session not found"),
-            1 | 3 => seen.result(&json!({})),
-            2 => {
-                let error = json!({"code": -32001, "message": "Session not found"});
-                json_reply(404, &json!({"jsonrpc": "2.0", "error": error, "id": null}))
-            }
-            _ => raw_reply(404, "text/plain", b"no session lasts"),
-        }
-    })
-    .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
-    upstreams.until_up().await;
-    assert_eq!(upstreams.must_call("{}").await, "{}");
-    assert_eq!(fake.seen("initialize").len(), 2);
-    assert_eq!(upstreams.must_call("{}").await, "{}");
-    assert_eq!(fake.seen("initialize").len(), 3);
-
-    let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: Breach::Status(404) }), "{error}");
-    assert_eq!(fake.seen("tools/call").len(), 6);
-}
-
-#[tokio::test]
-async fn a_server_that_becomes_legacy_is_probed_again() {
-    static IS_OLD: AtomicUsize = AtomicUsize::new(0);
-    let fake = Fake::start(|seen| {
-        let is_modern = IS_OLD.load(Ordering::SeqCst) == 0;
-        let basics = if is_modern { modern_basics(seen) } else { legacy_basics(seen) };
-        basics.unwrap_or_else(|| match (is_modern, seen.header("mcp-session-id")) {
-            (false, None) => raw_reply(400, "text/plain", b"no session"),
-            _ => seen.result(&json!({})),
-        })
-    })
-    .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
-    assert_eq!(upstreams.must_call("{}").await, "{}");
-    IS_OLD.store(1, Ordering::SeqCst);
-    let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: Breach::Status(400) }), "{error}");
-    assert_eq!(upstreams.must_call("{}").await, "{}");
-    assert_eq!(fake.seen("initialize").len(), 1);
-}
-
-#[tokio::test]
 async fn a_lost_list_is_asked_for_again_and_an_endless_one_is_not() {
     let fake = Fake::start(|seen| {
         static LISTS: AtomicUsize = AtomicUsize::new(0);
