@@ -85,6 +85,12 @@ fn prepare<'a>(
         }
     }
     validate::input(gateway, offer, &mut arguments, record)?;
+    // After the validation, which tells more; but it may not have been asked to refuse.
+    for field in offer.hidden() {
+        if field.is_obstructed(arguments.members()?) {
+            return Err(Error::HiddenField { pointer: field.pointer() });
+        }
+    }
     if let Some(defaults) = offer.defaults() {
         let filling = defaults::Filling { hidden: offer.hidden(), variables: gateway.variables() };
         arguments.change(|members| filling.fill(defaults, members))?;
