@@ -21,9 +21,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::body::Timely;
+use crate::capacity;
 
-/// Most connections at once; more wait in the kernel's queue.
-const CONNECTIONS: usize = 10_000;
 /// How long the head of a request may take, and so how long an idle connection is kept.
 const HEAD: Duration = Duration::from_secs(30);
 /// Largest head of a request, in bytes.
@@ -39,7 +38,8 @@ pub(super) async fn serve(
     drain: Duration,
 ) {
     let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Semaphore::new(capacity::connections()));
+    let mut is_failing = false;
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &room) => accepted,
@@ -47,11 +47,19 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer, place)) => {
+                if std::mem::take(&mut is_failing) {
+                    tracing::info!("connections are accepted again");
+                }
                 let connection = Connection { router: router.clone(), peer, _place: place };
                 tokio::spawn(connection.run(stream, graceful.watcher()));
             }
             Err(e) => {
-                tracing::warn!("a connection could not be accepted: {e}");
+                if !std::mem::replace(&mut is_failing, true) {
+                    tracing::warn!(
+                        "a connection could not be accepted, trying again every {} ms: {e}",
+                        BREATHER.as_millis()
+                    );
+                }
                 sleep(BREATHER).await;
             }
         }
