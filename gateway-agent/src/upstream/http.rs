@@ -22,7 +22,10 @@ use ::http::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use registry_core::Key;
-use tokio::{sync::Mutex as AsyncMutex, time::timeout};
+use tokio::{
+    sync::{Mutex as AsyncMutex, Semaphore},
+    time::timeout,
+};
 
 pub(super) use self::client::Client;
 use self::{
@@ -41,6 +44,10 @@ use super::{
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// Most answers at once to what an upstream asks meanwhile. Each is a request of its own, and so a
+/// connection; what is asked beyond that gets no answer.
+const ANSWERS: usize = 8;
+
 /// One upstream over HTTP.
 #[derive(Debug)]
 pub(super) struct HttpLink {
@@ -50,6 +57,7 @@ pub(super) struct HttpLink {
     session: ArcSwapOption<Session>,
     next_id: AtomicU64,
     handshake: AsyncMutex<()>,
+    answers: Arc<Semaphore>,
     /// How often a handshake failed, and what the last one said.
     failures: Mutex<(u64, String)>,
 }
@@ -69,6 +77,7 @@ impl HttpLink {
             session: ArcSwapOption::empty(),
             next_id: AtomicU64::new(1),
             handshake: AsyncMutex::new(()),
+            answers: Arc::new(Semaphore::new(ANSWERS)),
             failures: Mutex::default(),
         })
     }
@@ -110,7 +119,7 @@ impl HttpLink {
     fn end_in_background(&self, session: &Session) {
         if session.has_id {
             let request = self.endpoint.delete(session.headers.clone());
-            self.client.send_in_background(self.server.clone(), request);
+            self.client.send_in_background(self.server.clone(), request, ());
         }
     }
 
@@ -190,17 +199,28 @@ impl HttpLink {
         let cancel = CancelOnDrop { link: self, session, id: cancellable };
         let response = self.client.send(&self.server, self.endpoint.post(headers, body)).await?;
         let limit_bytes = self.client.limits().response_bytes;
-        let refuse = |answer| self.post_in_background(session, answer);
-        let answer = answer::read(response, answer::Expected { id, limit_bytes }, refuse).await;
+        let answer_back = |answer| self.answer_back(session, answer);
+        let expected = answer::Expected { id, limit_bytes };
+        let answer = answer::read(response, expected, answer_back).await;
         cancel.disarm();
         answer
     }
 
-    /// Sends what needs no answer, without waiting for it.
-    fn post_in_background(&self, session: &Session, body: Bytes) {
+    /// Answers what a legacy server asks, as long as it does not ask too much.
+    fn answer_back(&self, session: &Session, body: Bytes) {
+        match Arc::clone(&self.answers).try_acquire_owned() {
+            Ok(place) => self.post_in_background(session, body, place),
+            Err(_) => {
+                tracing::debug!(target.server = %self.server, "an upstream asks too much at once");
+            }
+        }
+    }
+
+    /// Sends what needs no answer, without waiting for it; `held` is dropped afterwards.
+    fn post_in_background(&self, session: &Session, body: Bytes, held: impl Send + 'static) {
         if session.era == Era::Legacy {
             let request = self.endpoint.post(session.headers.clone(), body);
-            self.client.send_in_background(self.server.clone(), request);
+            self.client.send_in_background(self.server.clone(), request, held);
         }
     }
 
@@ -247,7 +267,7 @@ impl CancelOnDrop<'_> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.link.post_in_background(self.session, message::cancelled(id));
+            self.link.post_in_background(self.session, message::cancelled(id), ());
         }
     }
 }

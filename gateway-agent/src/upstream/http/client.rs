@@ -71,14 +71,20 @@ impl Client {
         self.inner.request(request).await.map_err(|error| self.describe(server, &error))
     }
 
-    /// Sends a request whose answer does not matter.
-    pub(super) fn send_in_background(&self, server: Key, request: Request<Full<Bytes>>) {
+    /// Sends a request whose answer does not matter; `held` is dropped afterwards.
+    pub(super) fn send_in_background(
+        &self,
+        server: Key,
+        request: Request<Full<Bytes>>,
+        held: impl Send + 'static,
+    ) {
         let client = self.clone();
         self.tasks.spawn(async move {
             let sent = tokio::time::timeout(BACKGROUND, client.send(&server, request)).await;
             if let Ok(Err(error)) = sent {
                 tracing::debug!(target.server = %server, %error, "a notification got lost");
             }
+            drop(held);
         });
     }
 

@@ -60,7 +60,7 @@ async fn answers_that_are_none() {
     assert_eq!(breach(json(string_id)).await, Breach::WrongId);
     assert_eq!(breach(|_| raw_reply(200, "text/html", b"<html>")).await, Breach::ContentType);
     assert_eq!(breach(|_| raw_reply(202, "text/plain", b"")).await, Breach::ContentType);
-    assert_eq!(breach(|seen| seen.result(&json!([]))).await, Breach::Shape("tools/call"));
+    assert_eq!(breach(|seen| seen.result(&json!([false]))).await, Breach::Shape("tools/call"));
     assert_eq!(breach(|_| raw_reply(500, "text/html", b"<html>")).await, Breach::Status(500));
     let redirect = b"HTTP/1.1 307 X\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n";
     assert_eq!(breach(|_| Reply::Keep(vec![redirect.to_vec()])).await, Breach::Status(307));
@@ -102,6 +102,69 @@ async fn a_stream_of_many_small_events_is_cut_off_too() {
     let events = event.repeat(70_000 / event.len());
     let error = fault(move |_| sse_reply([events.as_bytes()])).await;
     assert!(matches!(error, Error::TooLarge { limit_bytes: 65_536 }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_and_asks_does_not_take_all_connections() {
+    let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
+    let pings = format!("data: {ping}\n\n").repeat(500);
+    let fake = Fake::start(move |seen| {
+        let is_answer = seen.http_method == "POST" && seen.body["method"].is_null();
+        let result = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"content": []}});
+        let events = format!("{pings}data: {result}\n\n");
+        let basics = if is_answer { Some(Reply::Stall) } else { legacy_basics(seen) };
+        basics.unwrap_or_else(|| sse_reply([events.as_bytes()]))
+    })
+    .await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    upstreams.until_up().await;
+    let before = fake.connections();
+    upstreams.must_call("{}").await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(fake.connections() < before + 12, "{} more", fake.connections() - before);
+}
+
+#[tokio::test]
+async fn a_long_list_is_bounded_as_a_whole() {
+    // Each page is well below the limit of 64 KiB.
+    let text = "x".repeat(20_000);
+    let fake = Fake::start(move |seen| match seen.rpc_method() {
+        "tools/list" => {
+            let page = seen.body["params"]["cursor"].as_str().unwrap_or("0");
+            let next = (page.parse::<u32>().unwrap() + 1).to_string();
+            let tool = json!({"name": next, "description": text});
+            seen.result(&json!({"tools": [tool], "nextCursor": next}))
+        }
+        _ => modern_basics(seen).unwrap(),
+    })
+    .await;
+    let timing = Timing { retry_first: Duration::from_mins(1), ..TIMING };
+    let upstreams = start(fake.transport(), limits(), timing);
+    eventually(|| async {
+        matches!(upstreams.state(), TargetState::Down { error, .. }
+        if error == "the answer of the upstream is longer than 262144 bytes")
+    })
+    .await;
+    assert_eq!(fake.seen("tools/list").len(), 14);
+}
+
+#[tokio::test]
+async fn a_slow_list_is_bounded_as_a_whole() {
+    let fake = Fake::start(|seen| match seen.rpc_method() {
+        "tools/list" => {
+            std::thread::sleep(Duration::from_millis(30));
+            seen.result(&json!({"tools": [], "nextCursor": "again"}))
+        }
+        _ => modern_basics(seen).unwrap(),
+    })
+    .await;
+    let limits = LimitsConfig { list_timeout_ms: 100, ..limits() };
+    let upstreams = start(fake.transport(), limits, TIMING);
+    eventually(|| async {
+        matches!(upstreams.state(), TargetState::Down { error, .. }
+        if error == "waited longer than 400 ms to list the tools of the upstream")
+    })
+    .await;
 }
 
 #[tokio::test]
