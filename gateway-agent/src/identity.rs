@@ -14,8 +14,9 @@ use std::sync::Arc;
 use http::HeaderMap;
 use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use crate::config::IdentityConfig;
+use crate::{config::IdentityConfig, jsonrpc};
 
 const AGENT_NAME: &str = "x-agent-name";
 const AGENT_VERSION: &str = "x-agent-version";
@@ -75,8 +76,8 @@ pub struct ClientInfo {
 
 impl ClientInfo {
     /// Reads `clientInfo`; one that is malformed counts as none, for it is only self-reported.
-    pub fn read(raw: &str) -> Option<Self> {
-        let info: Self = serde_json::from_str(raw).ok()?;
+    pub fn read(raw: &RawValue) -> Option<Self> {
+        let info: Self = jsonrpc::read_object(raw)?;
         // Copies: a text that is only truncated keeps its memory for as long as the session.
         Some(Self { name: kept(&info.name).into(), version: kept(&info.version).into() })
     }

@@ -115,10 +115,13 @@ fn client_info_selects_only_where_configured() {
 #[test]
 fn client_info_is_kept_short_and_never_fatal() {
     let long = "ä".repeat(500);
-    let info = ClientInfo::read(&format!(r#"{{"name":"{long}","version":"1","x":2}}"#)).unwrap();
+    let read = |text: &str| ClientInfo::read(&RawValue::from_string(text.to_owned()).unwrap());
+    let info = read(&format!(r#"{{"name":"{long}","version":"1","x":2}}"#)).unwrap();
     assert_eq!(info.name.chars().count(), KEPT_CHARS);
     assert!(info.name.capacity() < long.len(), "what was cut off is not kept");
-    for malformed in ["5", "{}", r#"{"name":"a"}"#, r#"{"name":1,"version":"1"}"#] {
-        assert_eq!(ClientInfo::read(malformed), None);
+    for malformed in
+        ["5", "{}", r#"{"name":"a"}"#, r#"{"name":1,"version":"1"}"#, r#"["team/a","1.0.0"]"#]
+    {
+        assert_eq!(read(malformed), None, "{malformed}");
     }
 }

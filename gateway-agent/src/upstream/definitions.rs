@@ -16,6 +16,7 @@ use super::{
     error::{Breach, Error},
     header::{self, InvalidAnnotation, Mirror},
 };
+use crate::jsonrpc;
 
 /// Most tools that one server may list.
 const MAX_TOOLS: usize = 10_000;
@@ -94,8 +95,7 @@ impl Tools {
     /// Adds a page of `tools/list`, and gives the cursor of the next one. A tool that cannot be
     /// used is left out.
     pub(super) fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
-        let page: Page<'_> =
-            serde_json::from_str(page.get()).map_err(|_| Breach::Shape("tools/list"))?;
+        let page: Page<'_> = jsonrpc::read_object(page).ok_or(Breach::Shape("tools/list"))?;
         for definition in page.tools {
             match Tool::parse(definition) {
                 Ok((name, tool)) => _ = self.tools.entry(name).or_insert(tool),
@@ -137,8 +137,8 @@ enum InvalidTool {
 
 impl Tool {
     fn parse(definition: &RawValue) -> Result<(Box<str>, Self), (String, InvalidTool)> {
-        let named: Named<'_> = serde_json::from_str(definition.get())
-            .map_err(|_| (String::new(), InvalidTool::Nameless))?;
+        let named: Named<'_> = jsonrpc::read_object(definition)
+            .ok_or_else(|| (String::new(), InvalidTool::Nameless))?;
         let mirrors = named.input_schema.map_or(Ok(Vec::new()), header::mirrors);
         let mirrors = mirrors.map_err(|error| (named.name.to_string(), error.into()))?;
         Ok((named.name.into(), Self { definition: definition.to_owned(), mirrors }))
@@ -157,7 +157,7 @@ mod tests {
     fn pages_add_up_and_unusable_tools_are_left_out() {
         let mut tools = Tools::default();
         let first = page(
-            r#"{"tools":[{"name":"b","x":1.0},{"title":"nameless"},
+            r#"{"tools":[{"name":"b","x":1.0},{"title":"nameless"},["arrayed"],
                {"name":"bad","inputSchema":{"x-mcp-header":"A"}}],"nextCursor":""}"#,
         );
         assert_eq!(tools.add_page(&first).unwrap().as_deref(), Some(""));
@@ -166,8 +166,10 @@ mod tests {
         let listed: Vec<_> = tools.iter().map(|(name, raw)| (name, raw.get())).collect();
         assert_eq!(listed, [("a", r#"{"name":"a"}"#), ("b", r#"{"name":"b","x":1.0}"#)]);
         let left_out: Vec<_> = tools.left_out.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(left_out, ["", "bad"]);
-        assert!(tools.add_page(&page("[]")).is_err());
+        assert_eq!(left_out, ["", "", "bad"]);
+        for none in ["[]", r#"[[{"name":"a"}],null]"#] {
+            assert!(tools.add_page(&page(none)).is_err());
+        }
     }
 
     #[test]
