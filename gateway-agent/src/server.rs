@@ -5,6 +5,7 @@
 
 mod body;
 mod connections;
+mod writes;
 
 use std::{future::Future, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
 //! Connections: HTTP/1 with keep-alive, bounded in number, in the size and the time of what a
-//! client sends, and drained at the end.
+//! client sends, in the time that it does not read, and drained at the end.
 //!
 //! Deliberately absent: TLS and HTTP/2.
 
@@ -20,13 +20,15 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::body::Timely;
+use super::{body::Timely, writes::TimelyWrites};
 use crate::capacity;
 
 /// How long the head of a request may take, and so how long an idle connection is kept.
 const HEAD: Duration = Duration::from_secs(30);
 /// Largest head of a request, in bytes.
 const HEAD_BYTES: usize = 64 * 1024;
+/// How long a client may read nothing of an answer that waits.
+const UNREAD: Duration = Duration::from_secs(30);
 /// How long to wait when no connection can be accepted (no file descriptors, say).
 const BREATHER: Duration = Duration::from_millis(100);
 
@@ -97,8 +99,8 @@ impl Connection {
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_header_size(HEAD_BYTES);
-        let connection =
-            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let stream = TokioIo::new(TimelyWrites::new(stream, UNREAD));
+        let connection = http.serve_connection(stream, TowerToHyperService::new(service));
         if let Err(e) = watcher.watch(connection).await {
             tracing::debug!(%peer, "a connection broke: {e}");
         }
