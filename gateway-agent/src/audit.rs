@@ -91,7 +91,8 @@ impl Ended {
             | Error::Arguments(_)
             | Error::HiddenField { .. }
             | Error::InvalidInput { .. } => Self::InvalidInput,
-            Error::UnusableSchema { .. }
+            Error::NoCatalog
+            | Error::UnusableSchema { .. }
             | Error::MissingVariable { .. }
             | Error::Upstream(upstream::Error::NotConfigured { .. }) => Self::Misconfigured,
             Error::InvalidOutput { .. } | Error::InputRequired => Self::InvalidOutput,

@@ -55,6 +55,9 @@ pub async fn call_tool(
     let snapshot = gateway.views().now();
     let caller = gateway.identify(&snapshot, call.claim, call.client.clone());
     record.identified(snapshot.catalog.revision(), &caller);
+    if !snapshot.has_catalog() {
+        return Err(Error::NoCatalog);
+    }
     let sight = gateway.views().sight(&snapshot);
     let admission = permit::admit(gateway.policy(), &caller, &sight, call.tool)?;
     record.admitted(&admission);

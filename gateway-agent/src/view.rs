@@ -62,6 +62,13 @@ pub struct Snapshot {
     serial: u64,
 }
 
+impl Snapshot {
+    /// Whether there is a catalog at all; an empty registry's catalog is one.
+    pub fn has_catalog(&self) -> bool {
+        !self.catalog.registry().as_str().is_empty()
+    }
+}
+
 /// What one audience sees at one moment.
 #[derive(Debug, Default)]
 pub struct View {

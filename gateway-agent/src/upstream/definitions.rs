@@ -20,6 +20,10 @@ use crate::jsonrpc;
 
 /// Most tools that one server may list.
 const MAX_TOOLS: usize = 10_000;
+/// Most tools that were left out of one list that are logged one by one.
+const LOGGED: usize = 20;
+/// Longest part of their names, and of why, that is kept, in characters.
+const KEPT_CHARS: usize = 128;
 
 /// What every target lists.
 #[derive(Debug, Clone, Default)]
@@ -84,11 +88,15 @@ impl Tools {
 
     /// Warns of the tools that were left out.
     pub(super) fn warn(&self, server: &Key) {
-        for (name, reason) in &self.left_out {
+        for (name, reason) in self.left_out.iter().take(LOGGED) {
             tracing::warn!(
-                target.server = %server, tool.name = name, %reason,
+                target.server = %server, tool.name = name, reason = cut(&reason.to_string()),
                 "left out a tool that the upstream lists"
             );
+        }
+        let more = self.left_out.len().saturating_sub(LOGGED);
+        if more > 0 {
+            tracing::warn!(target.server = %server, tools = more, "and left out more of its tools");
         }
     }
 
@@ -107,6 +115,11 @@ impl Tools {
         }
         Ok(page.next_cursor)
     }
+}
+
+/// What is kept of a text of the upstream.
+fn cut(text: &str) -> String {
+    text.chars().take(KEPT_CHARS).collect()
 }
 
 #[derive(Deserialize)]
@@ -140,7 +153,7 @@ impl Tool {
         let named: Named<'_> = jsonrpc::read_object(definition)
             .ok_or_else(|| (String::new(), InvalidTool::Nameless))?;
         let mirrors = named.input_schema.map_or(Ok(Vec::new()), header::mirrors);
-        let mirrors = mirrors.map_err(|error| (named.name.to_string(), error.into()))?;
+        let mirrors = mirrors.map_err(|error| (cut(&named.name), error.into()))?;
         Ok((named.name.into(), Self { definition: definition.to_owned(), mirrors }))
     }
 }
@@ -170,6 +183,24 @@ mod tests {
         for none in ["[]", r#"[[{"name":"a"}],null]"#] {
             assert!(tools.add_page(&page(none)).is_err());
         }
+    }
+
+    #[test]
+    fn many_unusable_tools_are_a_few_short_lines() {
+        let mut tools = Tools::default();
+        let unusable =
+            |i| format!(r#"{{"name":"{:x>9999}","inputSchema":{{"x-mcp-header":1}}}}"#, i);
+        let all: Vec<_> = (0..900).map(unusable).collect();
+        tools.add_page(&page(&format!(r#"{{"tools":[{}]}}"#, all.join(",")))).unwrap();
+
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let writer = Arc::new(log.reopen().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let server = "server/a@1.0.0".parse().unwrap();
+        tracing::subscriber::with_default(subscriber, || tools.warn(&server));
+        let text = std::fs::read_to_string(log.path()).unwrap();
+        assert_eq!(text.lines().count(), LOGGED + 1, "{text}");
+        assert!(text.len() < 20_000 && text.contains("tools=880"), "{text}");
     }
 
     #[test]
