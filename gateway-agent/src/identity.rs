@@ -178,10 +178,11 @@ pub fn identify(
         }
         (HeaderClaim::Absent, _) => (Identity::Unknown, Evidence::Nothing),
     };
-    let claimed = match (claim, &identity) {
-        (_, Identity::Agent(_)) => None,
-        (HeaderClaim::Agent { name, .. }, _) => Some(kept(name).into()),
-        (HeaderClaim::Absent | HeaderClaim::Unreadable, _) => None,
+    let claimed = match claim {
+        HeaderClaim::Agent { name, .. } if !matches!(identity, Identity::Agent(_)) => {
+            Some(kept(name).into())
+        }
+        _ => None,
     };
     Caller { identity, claimed, evidence, client }
 }

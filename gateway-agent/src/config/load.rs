@@ -11,8 +11,8 @@ use std::{
 };
 
 use super::{
-    Access, Args, Config, IdentityConfig, InvalidConfig, LimitsConfig, Mode, Problem,
-    RegistryConfig, RuntimeValidation, Source, StartupValidation,
+    Access, Args, Config, IdentityConfig, InvalidConfig, InvalidSource, LimitsConfig, Mode,
+    Problem, RegistryConfig, RuntimeValidation, Source, StartupValidation,
     problem::Problems,
     reach,
     read::{Section, parse_duration},
@@ -147,14 +147,12 @@ fn listen(problems: &Problems, root: &Section<'_>, args: &Args) -> SocketAddr {
 
 fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<RegistryConfig> {
     let section = root.section("registry");
-    let source = match &args.registry {
-        Some(text) => {
-            text.parse::<Source>().map_err(|e| problems.at(0, "--registry", format!("{e}"))).ok()
-        }
-        None => {
-            let help = "write grpc://host:port, http(s)://host/registry.json or file://path";
-            section.require("source", help).and_then(|field| field.parse(str::parse))
-        }
+    let source = if let Some(text) = &args.registry {
+        let told = |e: InvalidSource| problems.at(0, "--registry", e.to_string());
+        text.parse::<Source>().map_err(told).ok()
+    } else {
+        let help = "write grpc://host:port, http(s)://host/registry.json or file://path";
+        section.require("source", help).and_then(|field| field.parse(str::parse))
     };
     section.allow("source");
     let written = section.find("cache").and_then(|field| field.text()).map(PathBuf::from);

@@ -189,7 +189,7 @@ mod tests {
     fn many_unusable_tools_are_a_few_short_lines() {
         let mut tools = Tools::default();
         let unusable =
-            |i| format!(r#"{{"name":"{:x>9999}","inputSchema":{{"x-mcp-header":1}}}}"#, i);
+            |i: u32| format!(r#"{{"name":"{i:x>9999}","inputSchema":{{"x-mcp-header":1}}}}"#);
         let all: Vec<_> = (0..900).map(unusable).collect();
         tools.add_page(&page(&format!(r#"{{"tools":[{}]}}"#, all.join(",")))).unwrap();
 

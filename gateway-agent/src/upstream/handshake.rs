@@ -54,11 +54,6 @@ pub(super) fn after_discover(reply: &Reply) -> Verdict {
     versions.map_or(Verdict::Legacy, |versions| choose(&versions))
 }
 
-/// Whether a modern server says that it does not speak our version any more.
-pub(super) fn is_foreign(reply: &Reply) -> bool {
-    matches!(reply, Reply::Error(error) if error.code == code::UNSUPPORTED_PROTOCOL_VERSION)
-}
-
 fn choose(versions: &[Cow<'_, str>]) -> Verdict {
     if versions.iter().any(|version| version == MODERN) {
         Verdict::Modern

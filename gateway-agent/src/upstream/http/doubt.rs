@@ -28,14 +28,17 @@ pub(super) fn must_start_over(
         answer.status,
         StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED
     );
-    match (&answer.reply, era) {
-        (None, _) => may_mean_session,
-        (Some(Reply::Result(_)), _) => false,
-        // Listing is what every server can do for everybody, so its failure may mean anything.
-        (Some(Reply::Error(_)), _) if matches!(outgoing, Outgoing::List { .. }) => true,
-        (Some(reply), Era::Modern) if handshake::is_foreign(reply) => true,
-        (Some(Reply::Error(error)), Era::Modern) => may_mean_session && !is_modern(error.code),
-        (Some(Reply::Error(_)), Era::Legacy) => may_mean_session,
+    let Some(Reply::Error(error)) = &answer.reply else {
+        return answer.reply.is_none() && may_mean_session;
+    };
+    // Listing is what every server can do for everybody, so its failure may mean anything.
+    if matches!(outgoing, Outgoing::List { .. }) {
+        return true;
+    }
+    match era {
+        Era::Modern if error.code == code::UNSUPPORTED_PROTOCOL_VERSION => true,
+        Era::Modern => may_mean_session && !is_modern(error.code),
+        Era::Legacy => may_mean_session,
     }
 }
 
