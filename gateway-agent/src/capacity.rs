@@ -28,3 +28,14 @@ fn open_files() -> usize {
 fn open_files() -> usize {
     usize::MAX
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_leave_half_of_the_connections_free() {
+        assert!(streams(usize::MAX) > 0 && streams(usize::MAX) * 2 <= connections());
+        assert_eq!(streams(1), 1);
+    }
+}

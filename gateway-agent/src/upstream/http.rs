@@ -30,7 +30,7 @@ use tokio::{
 pub(super) use self::client::Client;
 use self::{
     answer::Answer,
-    client::{Endpoint, InvalidEndpoint},
+    client::{Address, InvalidAddress},
     session::Session,
 };
 use super::{
@@ -53,7 +53,7 @@ const ANSWERS: usize = 8;
 pub(super) struct HttpLink {
     server: Key,
     client: Client,
-    endpoint: Endpoint,
+    address: Address,
     session: ArcSwapOption<Session>,
     next_id: AtomicU64,
     handshake: AsyncMutex<()>,
@@ -69,11 +69,11 @@ impl HttpLink {
         url: &str,
         headers: &BTreeMap<String, String>,
         client: Client,
-    ) -> Result<Self, InvalidEndpoint> {
+    ) -> Result<Self, InvalidAddress> {
         Ok(Self {
             server,
             client,
-            endpoint: Endpoint::parse(url, headers)?,
+            address: Address::parse(url, headers)?,
             session: ArcSwapOption::empty(),
             next_id: AtomicU64::new(1),
             handshake: AsyncMutex::new(()),
@@ -118,7 +118,7 @@ impl HttpLink {
     /// Ends a session of which the upstream may still keep the state.
     fn end_in_background(&self, session: &Session) {
         if session.has_id {
-            let request = self.endpoint.delete(session.headers.clone());
+            let request = self.address.delete(session.headers.clone());
             self.client.send_in_background(self.server.clone(), request, ());
         }
     }
@@ -161,7 +161,7 @@ impl HttpLink {
     async fn open(&self) -> Result<Session, Error> {
         let limit_ms = self.client.limits().list_timeout_ms;
         let opened = timeout(Duration::from_millis(limit_ms), async {
-            let modern = Session::modern(&self.endpoint.headers);
+            let modern = Session::modern(&self.address.headers);
             let answer = self.exchange(&modern, &Outgoing::Discover, &[]).await;
             match doubt::verdict(answer)? {
                 Verdict::Modern => Ok(modern),
@@ -173,12 +173,12 @@ impl HttpLink {
     }
 
     async fn initialize(&self) -> Result<Session, Error> {
-        let before = Session::before_initialize(&self.endpoint.headers);
+        let before = Session::before_initialize(&self.address.headers);
         let mut answer = self.exchange(&before, &Outgoing::Initialize, &[]).await?;
         let id = answer.session_id.take();
         let version = handshake::after_initialize(answer.into_reply()?)?;
-        let session = Session::legacy(&self.endpoint.headers, version, id);
-        let request = self.endpoint.post(session.headers.clone(), message::initialized());
+        let session = Session::legacy(&self.address.headers, version, id);
+        let request = self.address.post(session.headers.clone(), message::initialized());
         let status =
             answer::acknowledgement(self.client.send(&self.server, request).await?).await?;
         if status.is_success() { Ok(session) } else { Err(answer::no(status)) }
@@ -197,7 +197,7 @@ impl HttpLink {
         let body = Bytes::from(outgoing.write(id, session.era));
         let cancellable = outgoing.is_cancellable().then_some(id);
         let cancel = CancelOnDrop { link: self, session, id: cancellable };
-        let response = self.client.send(&self.server, self.endpoint.post(headers, body)).await?;
+        let response = self.client.send(&self.server, self.address.post(headers, body)).await?;
         let limit_bytes = self.client.limits().response_bytes;
         let answer_back = |answer| self.answer_back(session, answer);
         let expected = answer::Expected { id, limit_bytes };
@@ -219,7 +219,7 @@ impl HttpLink {
     /// Sends what needs no answer, without waiting for it; `held` is dropped afterwards.
     fn post_in_background(&self, session: &Session, body: Bytes, held: impl Send + 'static) {
         if session.era == Era::Legacy {
-            let request = self.endpoint.post(session.headers.clone(), body);
+            let request = self.address.post(session.headers.clone(), body);
             self.client.send_in_background(self.server.clone(), request, held);
         }
     }
@@ -228,7 +228,7 @@ impl HttpLink {
     pub(super) async fn close(&self) {
         let Some(session) = self.session.swap(None) else { return };
         if session.has_id {
-            let request = self.endpoint.delete(session.headers.clone());
+            let request = self.address.delete(session.headers.clone());
             let farewell = self.client.send(&self.server, request);
             let _ = timeout(Duration::from_secs(1), farewell).await;
         }

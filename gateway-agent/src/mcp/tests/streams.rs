@@ -5,15 +5,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::{
-    super::Endpoint,
-    harness::{Ask, Bench, Setup},
-};
-use crate::{
-    capacity,
-    config::LimitsConfig,
-    view::testing::{Registered, agent, tool},
-};
+use super::harness::{Ask, Bench};
+use crate::view::testing::{Registered, agent, tool};
 
 fn entities(description: &str) -> Vec<Registered> {
     vec![
@@ -200,12 +193,4 @@ async fn streams_are_refused_where_they_cannot_be() {
     assert_eq!(bench.got(listen(&filter()).build()).await.error(), (503, -32603));
     open.pop();
     Stream::open(&bench, listen(&filter())).await;
-}
-
-#[tokio::test]
-async fn streams_leave_half_of_the_connections_free() {
-    let limits = LimitsConfig { sessions: 1_000_000, ..LimitsConfig::default() };
-    let bench = Bench::start(Setup { limits, ..Setup::default() }, entities("")).await;
-    let endpoint = Endpoint::new(bench.gateway.clone());
-    assert!(endpoint.streams.available_permits() * 2 <= capacity::connections());
 }
