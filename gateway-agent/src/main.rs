@@ -117,24 +117,30 @@ async fn serve(config: Config) -> Result<(), String> {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hang_up: Signal,
+    /// `None` where whoever started it (`nohup`) wants it to outlive its terminal.
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
     fn catch() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
+        let hang_up = if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) };
+        let (terminate, interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, hang_up })
     }
 
     /// Tells of the first signal, and completes at the second.
     async fn twice(mut self, tell: oneshot::Sender<()>) {
+        let hung_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
-            _ = self.hang_up.recv() => {}
+            _ = hung_up => {}
         }
         let _ = tell.send(());
         // A hang-up is no second request: supervisors and terminals send it along with the first.
@@ -143,4 +149,13 @@ impl Signals {
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// Whether SIGHUP is ignored, which catching it would undo. The kernel says so as a mask of
+/// signals, of which it is the first; where there is no `/proc`, it is caught.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 1 == 1)
 }

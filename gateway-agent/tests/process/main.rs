@@ -116,6 +116,16 @@ fn each_signal_to_stop_ends_it_well() {
 }
 
 #[test]
+fn nohup_keeps_its_word() {
+    let mut gateway = without_registry("trap '' HUP;");
+    gateway.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(gateway.is_alive() && !gateway.log().contains("stopping"), "{}", gateway.log());
+    gateway.signal("TERM");
+    assert_eq!(gateway.ended().code(), Some(0));
+}
+
+#[test]
 fn a_second_signal_ends_it_at_once() {
     let mut gateway = without_registry("");
     // It is waited for until its time is over.
