@@ -91,13 +91,15 @@ impl Ended {
             | Error::Arguments(_)
             | Error::HiddenField { .. }
             | Error::InvalidInput { .. } => Self::InvalidInput,
-            Error::UnusableSchema { .. }
+            Error::NoCatalog
+            | Error::UnusableSchema { .. }
             | Error::MissingVariable { .. }
             | Error::Upstream(upstream::Error::NotConfigured { .. }) => Self::Misconfigured,
             Error::InvalidOutput { .. } | Error::InputRequired => Self::InvalidOutput,
             Error::Upstream(upstream::Error::Timeout { .. }) => Self::UpstreamTimeout,
             Error::Upstream(
                 upstream::Error::Unavailable { .. }
+                | upstream::Error::Refused { .. }
                 | upstream::Error::TooLarge { .. }
                 | upstream::Error::Protocol { .. }
                 | upstream::Error::Rpc { .. },

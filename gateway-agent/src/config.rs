@@ -6,6 +6,7 @@
 mod args;
 mod load;
 mod problem;
+mod reach;
 mod read;
 mod source;
 mod target;
@@ -20,6 +21,7 @@ use registry_core::Key;
 pub use args::{Args, LogFormat};
 pub use problem::{InvalidConfig, Problem};
 pub use source::InvalidSource;
+pub(crate) use source::without_credentials;
 
 /// Everything that an operator sets.
 #[derive(Debug, Clone)]

@@ -1,8 +1,9 @@
 //! Who is calling: what a request claims, how much of that is believed, and which registered agent
 //! it comes to.
 //!
-//! A claim that leads to no usable agent (unknown name, unknown or retired version, unreadable
-//! headers) makes an unknown caller; a weaker claim is never tried after a stronger one failed.
+//! A claim that leads to no registered name (or cannot be read) makes an unknown caller. One that
+//! names a registered agent, but no version of it that may be used, does not: retiring an agent must
+//! not give it what unknown callers may. A weaker claim is never tried after a stronger one failed.
 //! Deliberately absent: what the caller may do (`permit.rs`), and proof by certificates or tokens.
 
 #[cfg(test)]
@@ -13,8 +14,9 @@ use std::sync::Arc;
 use http::HeaderMap;
 use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use crate::config::IdentityConfig;
+use crate::{config::IdentityConfig, jsonrpc};
 
 const AGENT_NAME: &str = "x-agent-name";
 const AGENT_VERSION: &str = "x-agent-version";
@@ -74,12 +76,10 @@ pub struct ClientInfo {
 
 impl ClientInfo {
     /// Reads `clientInfo`; one that is malformed counts as none, for it is only self-reported.
-    pub fn read(raw: &str) -> Option<Self> {
-        let mut info: Self = serde_json::from_str(raw).ok()?;
-        for text in [&mut info.name, &mut info.version] {
-            text.truncate(kept(text).len());
-        }
-        Some(info)
+    pub fn read(raw: &RawValue) -> Option<Self> {
+        let info: Self = jsonrpc::read_object(raw)?;
+        // Copies: a text that is only truncated keeps its memory for as long as the session.
+        Some(Self { name: kept(&info.name).into(), version: kept(&info.version).into() })
     }
 }
 
@@ -109,22 +109,43 @@ impl Evidence {
     }
 }
 
+/// Whom a claim comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// A registered agent that may be used.
+    Agent(Key),
+    /// A registered agent, but the version is retired; or all are, and none was named.
+    Retired,
+    /// A registered agent without such a version.
+    UnknownVersion,
+    /// Nobody that is registered.
+    Unknown,
+}
+
 /// A caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    agent: Option<Key>,
+    identity: Identity,
     claimed: Option<Box<str>>,
     evidence: Evidence,
     client: Option<Arc<ClientInfo>>,
 }
 
 impl Caller {
-    /// The registered agent; `None` for an unknown caller.
-    pub fn agent(&self) -> Option<&Key> {
-        self.agent.as_ref()
+    /// Whom it comes to.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
     }
 
-    /// The agent that an unknown caller's headers name, shortened.
+    /// The registered agent, if it may be used.
+    pub fn agent(&self) -> Option<&Key> {
+        match &self.identity {
+            Identity::Agent(agent) => Some(agent),
+            Identity::Retired | Identity::UnknownVersion | Identity::Unknown => None,
+        }
+    }
+
+    /// What the headers name, shortened, where that is no agent that may be used.
     pub fn claimed(&self) -> Option<&str> {
         self.claimed.as_deref()
     }
@@ -147,31 +168,41 @@ pub fn identify(
     claim: &HeaderClaim,
     client: Option<Arc<ClientInfo>>,
 ) -> Caller {
-    let (agent, evidence) = match (claim, &client) {
+    let (identity, evidence) = match (claim, &client) {
         (HeaderClaim::Agent { name, version }, _) => {
             (find_agent(catalog, name, version.as_deref()), Evidence::Headers)
         }
-        (HeaderClaim::Unreadable, _) => (None, Evidence::Headers),
+        (HeaderClaim::Unreadable, _) => (Identity::Unknown, Evidence::Headers),
         (HeaderClaim::Absent, Some(client)) if config.scope_by_client_info => {
             (find_agent(catalog, &client.name, Some(&client.version)), Evidence::ClientInfo)
         }
-        (HeaderClaim::Absent, _) => (None, Evidence::Nothing),
+        (HeaderClaim::Absent, _) => (Identity::Unknown, Evidence::Nothing),
     };
     let claimed = match claim {
-        HeaderClaim::Agent { name, .. } if agent.is_none() => Some(kept(name).into()),
+        HeaderClaim::Agent { name, .. } if !matches!(identity, Identity::Agent(_)) => {
+            Some(kept(name).into())
+        }
         _ => None,
     };
-    Caller { agent, claimed, evidence, client }
+    Caller { identity, claimed, evidence, client }
 }
 
-fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Option<Key> {
-    let name = Name::parse(Kind::Agent, name).ok()?;
+fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
+    let Ok(name) = Name::parse(Kind::Agent, name) else { return Identity::Unknown };
+    if catalog.versions(Kind::Agent, &name).next().is_none() {
+        return Identity::Unknown;
+    }
     let Some(version) = version else {
         return newest_usable(catalog, Kind::Agent, &name)
-            .map(|record| record.document.key().clone());
+            .map_or(Identity::Retired, |record| Identity::Agent(record.document.key().clone()));
     };
-    let key = Key::new(Kind::Agent, name, Version::parse(version).ok()?);
-    catalog.find(&key).filter(|record| is_usable(record)).map(|_| key)
+    let Ok(version) = Version::parse(version) else { return Identity::UnknownVersion };
+    let key = Key::new(Kind::Agent, name, version);
+    match catalog.find(&key) {
+        Some(record) if is_usable(record) => Identity::Agent(key),
+        Some(_) => Identity::Retired,
+        None => Identity::UnknownVersion,
+    }
 }
 
 /// Whether an entity may still be used: deprecated ones may, retired ones may not.

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use self::{
-    object::{InvalidObject, Member, Object, ObjectWriter, write_string},
+    object::{InvalidObject, Member, Object, ObjectWriter, read_object, write_string},
     write::{error, notification, request, result},
 };
 

@@ -7,6 +7,7 @@
 pub mod audit;
 mod backoff;
 pub mod cache;
+mod capacity;
 pub mod config;
 pub mod health;
 pub mod identity;

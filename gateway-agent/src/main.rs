@@ -1,8 +1,8 @@
-//! The process: flags, logging, signals, exit codes. Everything else is in the library.
+//! The process: flags, logging, limits, signals, exit codes. Everything else is in the library.
 //!
 //! Exit codes: 0 it stopped when told to, 1 it could not run, 2 the configuration is wrong.
 
-use std::{io::IsTerminal as _, process::ExitCode};
+use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
 use clap::Parser as _;
 use gateway_agent::{
@@ -11,7 +11,9 @@ use gateway_agent::{
 };
 use tokio::{
     net::TcpListener,
-    signal::unix::{SignalKind, signal},
+    runtime::Runtime,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
 };
 use tracing_subscriber::EnvFilter;
 
@@ -20,9 +22,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const FAILED: u8 = 1;
 const MISCONFIGURED: u8 = 2;
+/// How long the end waits for reads and writes that hang (a pipe, a network file system).
+const LAST_WAIT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     keep_pages_small();
+    allow_many_files();
     let args = Args::parse();
     let config = match start_logging(&args).and_then(|()| load(&args)) {
         Ok(config) => config,
@@ -32,7 +37,7 @@ fn main() -> ExitCode {
         println!("the configuration is good");
         return ExitCode::SUCCESS;
     }
-    match serve(config) {
+    match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => fail(FAILED, &message),
     }
@@ -46,8 +51,21 @@ fn keep_pages_small() {
     let _ = nix::sys::prctl::set_thp_disable(true);
 }
 
+/// Every connection takes a file, and the usual soft limit (1,024) is far below the hard one.
+#[cfg(target_os = "linux")]
+fn allow_many_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    // Where this fails, fewer connections are accepted.
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
 #[cfg(not(target_os = "linux"))]
 fn keep_pages_small() {}
+
+#[cfg(not(target_os = "linux"))]
+fn allow_many_files() {}
 
 fn fail(code: u8, message: &str) -> ExitCode {
     eprintln!("gateway-agent: {message}");
@@ -68,25 +86,76 @@ fn start_logging(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-#[tokio::main]
+fn run(config: Config) -> Result<(), String> {
+    let runtime = Runtime::new().map_err(|e| format!("the runtime cannot start: {e}"))?;
+    let outcome = runtime.block_on(serve(config));
+    runtime.shutdown_timeout(LAST_WAIT);
+    outcome
+}
+
 async fn serve(config: Config) -> Result<(), String> {
     // It fails only where a provider is installed already, which serves as well.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .map_err(|e| format!("cannot listen on {}: {e}", config.listen))?;
-    let shutdown = shutdown().map_err(|e| format!("cannot wait for signals: {e}"))?;
-    server::run(listener, config, shutdown).await.map_err(|e| e.to_string())
+    let listen = config.listen;
+    if !listen.ip().is_loopback() {
+        tracing::warn!(address = %listen, "listening beyond loopback without authentication: whoever reaches this address may call tools");
+    }
+    let listener =
+        TcpListener::bind(listen).await.map_err(|e| format!("cannot listen on {listen}: {e}"))?;
+    let signals = Signals::catch().map_err(|e| format!("cannot wait for signals: {e}"))?;
+    let (tell, told) = oneshot::channel();
+    let shutdown = async {
+        let _ = told.await;
+    };
+    tokio::select! {
+        ended = server::run(listener, config, shutdown) => ended.map_err(|e| e.to_string()),
+        () = signals.twice(tell) => Err("told to stop a second time: calls are cut off".to_owned()),
+    }
 }
 
-/// Completes at SIGTERM or SIGINT.
-fn shutdown() -> std::io::Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
+/// The signals that end the process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    /// `None` where whoever started it (`nohup`) wants it to outlive its terminal.
+    hang_up: Option<Signal>,
+}
+
+impl Signals {
+    fn catch() -> std::io::Result<Self> {
+        let hang_up = if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) };
+        let (terminate, interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, hang_up })
+    }
+
+    /// Tells of the first signal, and completes at the second.
+    async fn twice(mut self, tell: oneshot::Sender<()>) {
+        let hung_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = hung_up => {}
         }
-    })
+        let _ = tell.send(());
+        // A hang-up is no second request: supervisors and terminals send it along with the first.
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Whether SIGHUP is ignored, which catching it would undo. The kernel says so as a mask of
+/// signals, of which it is the first; where there is no `/proc`, it is caught.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 1 == 1)
 }

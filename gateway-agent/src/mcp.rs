@@ -34,7 +34,7 @@ use tokio::sync::Semaphore;
 pub use self::rejection::Rejection;
 use self::{incoming::Incoming, session::Sessions};
 use crate::{
-    audit,
+    audit, capacity,
     identity::HeaderClaim,
     jsonrpc::{self, Id, Limits, Message, Notification},
     pipeline::Gateway,
@@ -58,14 +58,16 @@ struct Endpoint {
     discovered: String,
     /// One permit for each event stream that may be open.
     streams: Arc<Semaphore>,
+    most_streams: usize,
 }
 
 impl Endpoint {
     fn new(gateway: Arc<Gateway>) -> Self {
         let most = gateway.limits().sessions;
         let sessions = Sessions::new(most);
-        let streams = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        Self { gateway, sessions, discovered: modern::discovered(), streams }
+        let most_streams = capacity::streams(most);
+        let streams = Arc::new(Semaphore::new(most_streams));
+        Self { gateway, sessions, discovered: modern::discovered(), streams, most_streams }
     }
 
     /// Whom the headers name.

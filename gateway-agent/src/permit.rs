@@ -12,7 +12,7 @@ use registry_core::{Key, Kind, Name};
 
 use crate::{
     config::{Access, RuntimeValidation},
-    identity::Caller,
+    identity::{Caller, Identity},
     view::{Audience, Offer, Sight},
 };
 
@@ -42,8 +42,24 @@ pub enum Standing {
     Declared,
     /// A registered agent that did not.
     Undeclared,
+    /// A registered agent in a version that is retired.
+    RetiredAgent,
+    /// A registered agent in a version that is not registered.
+    UnknownVersion,
     /// Nobody that is registered.
     UnknownCaller,
+}
+
+impl Standing {
+    /// How a caller stands who has nothing, or nothing fitting, declared.
+    fn of(caller: &Caller) -> Self {
+        match caller.identity() {
+            Identity::Agent(_) => Self::Undeclared,
+            Identity::Retired => Self::RetiredAgent,
+            Identity::UnknownVersion => Self::UnknownVersion,
+            Identity::Unknown => Self::UnknownCaller,
+        }
+    }
 }
 
 /// What is let through, but noted.
@@ -74,6 +90,12 @@ pub enum Denial {
     /// The agent did not declare it.
     #[error("the agent does not declare the tool")]
     UndeclaredDependency,
+    /// The agent must not be used any more.
+    #[error("this version of the agent is retired")]
+    RetiredAgent,
+    /// The agent has no such version.
+    #[error("this version of the agent is not registered")]
+    UnknownVersion,
     /// The caller is not registered.
     #[error("the caller is not a registered agent")]
     UnknownCaller,
@@ -85,6 +107,8 @@ impl Denial {
         match self {
             Self::NoSuchTool => "no-such-tool",
             Self::UndeclaredDependency => "undeclared-dependency",
+            Self::RetiredAgent => "retired-agent",
+            Self::UnknownVersion => "unknown-version",
             Self::UnknownCaller => "unknown-caller",
         }
     }
@@ -94,6 +118,9 @@ impl Denial {
 pub fn decide(policy: &RuntimeValidation, standing: Standing) -> Result<Option<Finding>, Denial> {
     let (access, finding, denial) = match standing {
         Standing::Declared => return Ok(None),
+        // Whatever the modes: a retired agent must not fall back to what unknown callers may.
+        Standing::RetiredAgent => return Err(Denial::RetiredAgent),
+        Standing::UnknownVersion => return Err(Denial::UnknownVersion),
         Standing::Undeclared => (
             policy.undeclared_dependency,
             Finding::UndeclaredDependency,
@@ -113,10 +140,12 @@ pub fn decide(policy: &RuntimeValidation, standing: Standing) -> Result<Option<F
 /// Whose list a caller sees: its own declarations, or what unknown callers may see. What an agent
 /// could call without declaring it is never listed.
 pub fn audience(policy: &RuntimeValidation, caller: &Caller) -> Audience {
-    match caller.agent() {
-        Some(agent) => Audience::Agent(agent.clone()),
-        None if decide(policy, Standing::UnknownCaller).is_ok() => Audience::Everyone,
-        None => Audience::Nobody,
+    match caller.identity() {
+        Identity::Agent(agent) => Audience::Agent(agent.clone()),
+        Identity::Retired | Identity::UnknownVersion | Identity::Unknown => {
+            let is_let_in = decide(policy, Standing::of(caller)).is_ok();
+            if is_let_in { Audience::Everyone } else { Audience::Nobody }
+        }
     }
 }
 
@@ -141,11 +170,7 @@ pub fn admit(
 ) -> Result<Admission, Denial> {
     let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
     let declared = caller.agent().and_then(|agent| sight.declared(agent, &name));
-    let standing = match (caller.agent(), &declared) {
-        (Some(_), Some(_)) => Standing::Declared,
-        (Some(_), None) => Standing::Undeclared,
-        (None, _) => Standing::UnknownCaller,
-    };
+    let standing = if declared.is_some() { Standing::Declared } else { Standing::of(caller) };
     let finding = decide(policy, standing)?;
     let offer = declared.or_else(|| sight.newest(&name)).ok_or(Denial::NoSuchTool)?;
     let permit = Permit { server: offer.server().clone(), tool: offer.upstream_tool().clone() };

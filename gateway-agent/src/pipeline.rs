@@ -55,6 +55,9 @@ pub async fn call_tool(
     let snapshot = gateway.views().now();
     let caller = gateway.identify(&snapshot, call.claim, call.client.clone());
     record.identified(snapshot.catalog.revision(), &caller);
+    if !snapshot.has_catalog() {
+        return Err(Error::NoCatalog);
+    }
     let sight = gateway.views().sight(&snapshot);
     let admission = permit::admit(gateway.policy(), &caller, &sight, call.tool)?;
     record.admitted(&admission);
@@ -85,6 +88,12 @@ fn prepare<'a>(
         }
     }
     validate::input(gateway, offer, &mut arguments, record)?;
+    // After the validation, which tells more; but it may not have been asked to refuse.
+    for field in offer.hidden() {
+        if field.is_obstructed(arguments.members()?) {
+            return Err(Error::HiddenField { pointer: field.pointer() });
+        }
+    }
     if let Some(defaults) = offer.defaults() {
         let filling = defaults::Filling { hidden: offer.hidden(), variables: gateway.variables() };
         arguments.change(|members| filling.fill(defaults, members))?;

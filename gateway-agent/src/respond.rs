@@ -86,6 +86,7 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         }
         Rejection::SessionUnknown => (StatusCode::NOT_FOUND, code::INVALID_REQUEST),
         Rejection::Cursor(_) => (StatusCode::OK, code::INVALID_PARAMS),
+        Rejection::NoCatalog => (StatusCode::OK, code::INTERNAL_ERROR),
         Rejection::TooManyStreams { .. } | Rejection::NoRandomness => {
             (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR)
         }
@@ -117,6 +118,7 @@ enum Form<'a> {
 
 fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
     match failed {
+        Error::NoCatalog => protocol(code::INTERNAL_ERROR, Rejection::NoCatalog.to_string()),
         // Whatever the reason, the same words as for a tool that does not exist.
         Error::Denied(_) => protocol(code::INVALID_PARAMS, format!("Unknown tool: {tool}")),
         Error::Mirror(mismatch) => Form::Error {
@@ -175,6 +177,11 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
         upstream::Error::Unavailable { .. } => {
             format!(
                 "The server behind {tool} cannot be reached; nothing was done. Try again later."
+            )
+        }
+        upstream::Error::Refused { status } => {
+            format!(
+                "The server behind {tool} refused the gateway (HTTP {status}); nothing was done."
             )
         }
         upstream::Error::Timeout { phase: Phase::Connect | Phase::List, after_ms } => {

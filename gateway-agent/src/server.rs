@@ -5,6 +5,7 @@
 
 mod body;
 mod connections;
+mod writes;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cache::{Cache, CacheError, Writer},
-    config::{Config, Source},
+    config::{Config, Source, without_credentials},
     health::{self, Health},
     mcp,
     pipeline::Gateway,
@@ -141,14 +142,5 @@ fn name_of(source: &Source) -> String {
         Source::Grpc(address) => address.replacen("http://", "grpc://", 1),
         Source::Http(url) => without_credentials(url),
         Source::File(path) => format!("file://{}", path.display()),
-    }
-}
-
-/// The URL without `user:password@` and without its query.
-fn without_credentials(url: &str) -> String {
-    let url = url.split('?').next().unwrap_or(url);
-    match url.split_once("://").zip(url.rsplit_once('@')) {
-        Some(((scheme, _), (_, rest))) => format!("{scheme}://{rest}"),
-        None => url.to_owned(),
     }
 }

@@ -48,7 +48,7 @@ pub enum Audience {
     Agent(Key),
     /// Unknown callers: the newest version of every tool.
     Everyone,
-    /// Unknown callers where they are refused: nothing.
+    /// Whoever is always refused: nothing.
     Nobody,
 }
 
@@ -60,6 +60,13 @@ pub struct Snapshot {
     /// What the upstreams say about their tools.
     pub definitions: Arc<Definitions>,
     serial: u64,
+}
+
+impl Snapshot {
+    /// Whether there is a catalog at all; an empty registry's catalog is one.
+    pub fn has_catalog(&self) -> bool {
+        !self.catalog.registry().as_str().is_empty()
+    }
 }
 
 /// What one audience sees at one moment.

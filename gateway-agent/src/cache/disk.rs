@@ -82,7 +82,8 @@ struct Base {
 #[derive(Debug)]
 pub(super) struct Disk {
     path: PathBuf,
-    _lock: File,
+    /// `None` where the file system did not let it be taken; then nothing is written before it is.
+    lock: Option<File>,
     /// What can be built upon; `None` before the first write and after a failed one.
     base: Option<Base>,
     /// Whether the snapshot at `path` is known to be good, and so worth keeping.
@@ -106,11 +107,20 @@ impl Disk {
         path: &Path,
         admit: impl Fn(&Catalog) -> Result<(), Refused>,
     ) -> Result<(Self, Option<Catalog>), CacheError> {
-        let directory = directory(path);
-        fs::create_dir_all(directory).map_err(failed("create the cache's directory", directory))?;
-        let lock = take_lock(path)?;
+        let lock = match take_lock(path) {
+            Ok(lock) => Some(lock),
+            Err(CacheError::Io { attempt, path, source }) if is_unwritable(&source) => {
+                tracing::warn!(
+                    "cannot {attempt} {}: {source}; what is in the cache is used, but nothing can \
+                     be written there",
+                    path.display()
+                );
+                None
+            }
+            Err(e) => return Err(e),
+        };
         let path = path.to_owned();
-        let mut disk = Self { path, _lock: lock, base: None, is_current_good: false, age: None };
+        let mut disk = Self { path, lock, base: None, is_current_good: false, age: None };
         let catalog = disk.load(&admit);
         Ok((disk, catalog))
     }
@@ -167,6 +177,9 @@ impl Disk {
 
     /// Writes a batch, by appending where that is enough.
     pub(super) fn save(&mut self, batch: &Batch) -> Result<(), CacheError> {
+        if self.lock.is_none() {
+            self.lock = Some(take_lock(&self.path)?);
+        }
         // A failure leaves unknown things behind; the next write must be a whole one.
         let base = self.base.take();
         self.base = Some(match base.and_then(|base| self.append(base, batch).transpose()) {
@@ -221,7 +234,20 @@ impl Disk {
     }
 }
 
+/// Whether a file system refuses to be written, which keeps nobody from reading it.
+fn is_unwritable(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+    )
+}
+
 fn take_lock(path: &Path) -> Result<File, CacheError> {
+    let directory = directory(path);
+    fs::create_dir_all(directory).map_err(failed("create the cache's directory", directory))?;
     let lock = beside(path, ".lock");
     let file = File::options().create(true).truncate(false).write(true).open(&lock);
     let file = file.map_err(failed("open the cache's lock", &lock))?;

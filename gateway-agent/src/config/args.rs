@@ -1,12 +1,11 @@
 //! The command line; each flag has an environment variable and goes before the file.
 //!
-//! Deliberately absent: what only the file can say (targets, validation, limits).
+//! Deliberately absent: what only the file can say (targets, validation, limits), and reading the
+//! source: the parser of flags would repeat it with its password.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Parser, ValueEnum};
-
-use super::Source;
 
 /// The gateway between agents and tools.
 ///
@@ -23,8 +22,8 @@ pub struct Args {
     pub listen: Option<SocketAddr>,
     /// Where the registry is: `grpc://host:port`, `http(s)://host/registry.json` or
     /// `file://path`; overrides `registry.source`
-    #[arg(long, value_name = "SOURCE", env = "GATEWAY_REGISTRY")]
-    pub registry: Option<Source>,
+    #[arg(long, value_name = "SOURCE", env = "GATEWAY_REGISTRY", hide_env_values = true)]
+    pub registry: Option<String>,
     /// The verified copy on disk; overrides `registry.cache` [default: ./cache/registry-v2.json]
     #[arg(long, value_name = "FILE", env = "GATEWAY_CACHE")]
     pub cache: Option<PathBuf>,

@@ -11,9 +11,10 @@ use std::{
 };
 
 use super::{
-    Access, Args, Config, IdentityConfig, InvalidConfig, LimitsConfig, Mode, Problem,
-    RegistryConfig, RuntimeValidation, StartupValidation,
+    Access, Args, Config, IdentityConfig, InvalidConfig, InvalidSource, LimitsConfig, Mode,
+    Problem, RegistryConfig, RuntimeValidation, Source, StartupValidation,
     problem::Problems,
+    reach,
     read::{Section, parse_duration},
     target,
     yaml::{self, Node},
@@ -89,13 +90,13 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let root = Section::root(problems, root);
     let name = name(problems, &root, args);
     let listen = listen(problems, &root, args);
-    let registry = registry(&root, args);
+    let registry = registry(problems, &root, args);
     let identity = identity(&root);
     let targets = target::read(&root);
     let variables = variables(&root);
     let limits = limits(&root);
-    let allowed_origins = root.texts("allowedOrigins");
-    let allowed_hosts = root.texts("allowedHosts");
+    let allowed_origins = root.parsed("allowedOrigins", reach::origin);
+    let allowed_hosts = root.parsed("allowedHosts", reach::host);
     root.finish();
     Some(Config {
         name,
@@ -144,12 +145,15 @@ fn listen(problems: &Problems, root: &Section<'_>, args: &Args) -> SocketAddr {
     listen
 }
 
-fn registry(root: &Section<'_>, args: &Args) -> Option<RegistryConfig> {
+fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<RegistryConfig> {
     let section = root.section("registry");
-    let source = args.registry.clone().or_else(|| {
+    let source = if let Some(text) = &args.registry {
+        let told = |e: InvalidSource| problems.at(0, "--registry", e.to_string());
+        text.parse::<Source>().map_err(told).ok()
+    } else {
         let help = "write grpc://host:port, http(s)://host/registry.json or file://path";
-        section.require("source", help)?.parse(str::parse)
-    });
+        section.require("source", help).and_then(|field| field.parse(str::parse))
+    };
     section.allow("source");
     let written = section.find("cache").and_then(|field| field.text()).map(PathBuf::from);
     let cache = args.cache.clone().or(written).unwrap_or_else(|| PathBuf::from(DEFAULT_CACHE));

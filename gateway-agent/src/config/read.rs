@@ -100,6 +100,16 @@ impl<'a> Section<'a> {
         items.iter().filter_map(Field::text).collect()
     }
 
+    /// The field as a list of texts that parse; empty if it is absent.
+    pub(super) fn parsed<T, E: Display>(
+        &self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Vec<T> {
+        let items = self.find(name).map(|field| field.list()).unwrap_or_default();
+        items.iter().filter_map(|item| item.parse(&parse)).collect()
+    }
+
     /// The field as a mapping of names to texts; empty if it is absent.
     pub(super) fn pairs(&self, name: &'static str) -> BTreeMap<String, String> {
         self.find(name).map(|field| field.pairs()).unwrap_or_default()

@@ -8,7 +8,7 @@ use http::{Uri, uri::Authority};
 
 use super::Source;
 
-/// A text that is not a source.
+/// A text that is not a source; it is kept without credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSource {
     /// No scheme that is known.
@@ -30,26 +30,38 @@ pub enum InvalidSource {
     Path(String),
 }
 
+/// A URL, or what was meant to be one, without `user:password@` and without its query. It must work
+/// for texts that are no URL at all, so it looks for the last `@` and takes no chances.
+pub(crate) fn without_credentials(text: &str) -> String {
+    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+    let shown = match text.rsplit_once('@') {
+        Some((_, rest)) if scheme.is_empty() || scheme.contains('@') => rest.to_owned(),
+        Some((_, rest)) => format!("{scheme}://{rest}"),
+        None => text.to_owned(),
+    };
+    shown.split('?').next().unwrap_or_default().to_owned()
+}
+
 impl FromStr for Source {
     type Err = InvalidSource;
 
     fn from_str(text: &str) -> Result<Self, InvalidSource> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(InvalidSource::Form(text.to_owned()));
+            return Err(InvalidSource::Form(without_credentials(text)));
         };
         match scheme {
             "grpc" => grpc(text, rest),
-            "grpcs" => Err(InvalidSource::Tls(text.to_owned())),
+            "grpcs" => Err(InvalidSource::Tls(without_credentials(text))),
             "http" | "https" => http(text),
             "file" if rest.is_empty() => Err(InvalidSource::Path(text.to_owned())),
             "file" => Ok(Self::File(PathBuf::from(rest))),
-            _ => Err(InvalidSource::Form(text.to_owned())),
+            _ => Err(InvalidSource::Form(without_credentials(text))),
         }
     }
 }
 
 fn grpc(text: &str, rest: &str) -> Result<Source, InvalidSource> {
-    let invalid = || InvalidSource::Address(text.to_owned());
+    let invalid = || InvalidSource::Address(without_credentials(text));
     let authority: Authority = rest.trim_end_matches('/').parse().map_err(|_| invalid())?;
     if authority.port_u16().is_none() || authority.as_str().contains('@') {
         return Err(invalid());
@@ -61,7 +73,7 @@ fn http(text: &str) -> Result<Source, InvalidSource> {
     let uri: Option<Uri> = text.parse().ok();
     let has_host = uri.as_ref().and_then(Uri::host).is_some_and(|host| !host.is_empty());
     if !has_host {
-        return Err(InvalidSource::Url(text.to_owned()));
+        return Err(InvalidSource::Url(without_credentials(text)));
     }
     Ok(Source::Http(text.to_owned()))
 }

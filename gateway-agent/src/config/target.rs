@@ -13,7 +13,26 @@ use registry_core::{Key, Kind};
 use super::{
     TargetConfig, TransportConfig,
     read::{Field, Section},
+    without_credentials,
 };
+
+/// Headers of a message as such, or of its connection, and those that the gateway sets for each
+/// request; `mcp-*` is the protocol's.
+const OWN_HEADERS: [&str; 13] = [
+    "accept",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
 
 /// Reads all targets; one that is wrong is left out and reported.
 pub(super) fn read(root: &Section<'_>) -> Vec<TargetConfig> {
@@ -70,12 +89,21 @@ fn http(section: &Section<'_>, url: &Field<'_>) -> Option<TransportConfig> {
 
 fn endpoint(text: &str) -> Result<String, String> {
     let uri: Option<Uri> = text.parse().ok();
+    let authority = uri.as_ref().and_then(Uri::authority);
+    if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+        let shown = without_credentials(text);
+        return Err(format!(
+            "the URL of {shown} has a user and a password, which are not sent; write them as \
+             `headers: {{ authorization: … }}`"
+        ));
+    }
     let good = uri.is_some_and(|uri| {
         matches!(uri.scheme_str(), Some("http" | "https"))
             && uri.host().is_some_and(|host| !host.is_empty())
     });
     if !good {
-        return Err(format!("`{text}` is not a URL such as http://127.0.0.1:7090/mcp"));
+        let shown = without_credentials(text);
+        return Err(format!("`{shown}` is not a URL such as http://127.0.0.1:7090/mcp"));
     }
     Ok(text.to_owned())
 }
@@ -85,6 +113,10 @@ fn headers(section: &Section<'_>) -> BTreeMap<String, String> {
     for (name, value) in &headers {
         if name.parse::<HeaderName>().is_err() {
             section.problem(format!("headers: `{name}` is not a header name"));
+        }
+        let lower = name.to_ascii_lowercase();
+        if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+            section.problem(format!("headers: the gateway itself sets `{name}`; remove it"));
         }
         if value.parse::<HeaderValue>().is_err() {
             section.problem(format!(
@@ -99,7 +131,11 @@ fn child(section: &Section<'_>) -> Option<TransportConfig> {
     let command = section.require("command", "it is the program to start");
     let command = command.and_then(|field| field.text()).map(PathBuf::from);
     let args = section.texts("args");
-    let env = child_environment(section.pairs("env"));
+    let env = section.pairs("env");
+    for name in env.keys().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        section.problem(format!("env: `{name}` is not a name of a variable"));
+    }
+    let env = child_environment(env);
     let cwd = section.find("cwd").and_then(|field| field.text()).map(PathBuf::from);
     if command.as_ref().is_some_and(|command| command.as_os_str().is_empty()) {
         section.problem("`command` is empty; name the program to start");

@@ -167,9 +167,83 @@ fn each_of_these_is_refused() {
 }
 
 #[test]
+fn no_problem_repeats_a_password() {
+    let secret = "S3CRET";
+    for source in [
+        format!("http://user:{secret}@/x"),
+        format!("grpc://user:{secret}@h:1"),
+        format!("grpcs://user:{secret}@h:1"),
+        format!("ftp://user:{secret}@h"),
+        format!("user:{secret}@h"),
+    ] {
+        let written = parse(&format!("registry: {{ source: '{source}' }}")).unwrap_err();
+        let args = Args::try_parse_from(["gateway-agent", "--registry", &source]).unwrap();
+        let flag = parse_with("", &args).unwrap_err();
+        assert!(flag[0].starts_with("--registry: "), "{flag:?}");
+        let target =
+            format!("{DEFAULTS}\ntargets: [{{ server: a, version: 1.0.0, http: '{source}' }}]");
+        for found in [written, flag, parse(&target).unwrap_err()] {
+            assert!(!found.iter().any(|line| line.contains("S3C")), "{source}: {found:?}");
+        }
+    }
+    let refused = "targets: [{ server: a, version: 1.0.0, http: 'https://u:S3C@h/mcp' }]";
+    let found = parse(&format!("{DEFAULTS}\n{refused}")).unwrap_err();
+    assert!(found[0].contains("the URL of https://h/mcp has a user and a password"), "{found:?}");
+    let misplaced = "targets: [{ server: a, version: 1.0.0, http: 'http://h/', headers: S3C }]";
+    let found = parse(&format!("{DEFAULTS}\n{misplaced}")).unwrap_err();
+    assert!(!found[0].contains("S3C"), "{found:?}");
+}
+
+#[test]
+fn what_could_never_be_meant_is_refused() {
+    let target =
+        |more: &str| format!("{DEFAULTS}\ntargets: [{{ server: a, version: 1.0.0, {more} }}]");
+    let mut cases = Vec::new();
+    for name in [
+        "Content-Length",
+        "host",
+        "connection",
+        "transfer-encoding",
+        "MCP-Method",
+        "accept",
+        "content-type",
+        "user-agent",
+    ] {
+        let header = format!("http: 'http://h/', headers: {{ {name}: x }}");
+        cases.push((target(&header), "the gateway itself sets"));
+    }
+    for origin in [
+        "*",
+        "evil",
+        "https://a.example/path",
+        "https://a.example/",
+        "https://",
+        "null",
+        "https://*.example",
+        "https://u@a.example",
+    ] {
+        cases.push((format!("{DEFAULTS}\nallowedOrigins: ['{origin}']"), "is no origin"));
+    }
+    for host in ["", "https://a.example", "a.example/path", "*", "u@a.example"] {
+        cases.push((format!("{DEFAULTS}\nallowedHosts: ['{host}']"), "is no host name"));
+    }
+    for name in ["", "A=B"] {
+        let child = format!("stdio: {{ command: x, env: {{ '{name}': z }} }}");
+        cases.push((target(&child), "is not a name of a variable"));
+    }
+    for (text, expected) in cases {
+        let found = parse(&text).unwrap_err().join("\n");
+        assert!(found.contains(expected), "{text:?}: no {expected:?} in {found:?}");
+    }
+    let good = "allowedOrigins: ['https://a.example:8443', 'vscode-webview://x']\n\
+        allowedHosts: [a.example, 'a.example:80', '[::1]', 10.0.0.1]";
+    parse(&format!("{DEFAULTS}\n{good}")).unwrap();
+}
+
+#[test]
 fn a_missing_file_is_fine_only_where_flags_say_enough() {
     let missing = Some(PathBuf::from("/nowhere/gateway.yaml"));
-    let source = Some("file://x".parse().unwrap());
+    let source = Some("file://x".to_owned());
     let named = Args { config: missing, registry: source, ..Args::default() };
     let found = Config::load(&named).unwrap_err().to_string();
     assert!(found.contains("/nowhere/gateway.yaml: 1 problem"), "{found}");

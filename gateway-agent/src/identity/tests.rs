@@ -39,31 +39,40 @@ fn client(name: &str, version: &str) -> Arc<ClientInfo> {
     Arc::new(ClientInfo { name: name.to_owned(), version: version.to_owned() })
 }
 
-fn who(config: IdentityConfig, pairs: Pairs<'_>) -> (Option<String>, Evidence) {
+fn who(config: IdentityConfig, pairs: Pairs<'_>) -> (Identity, Evidence) {
     let claim = HeaderClaim::read(config, &headers(pairs));
     let caller = identify(config, &registry(), &claim, Some(client("team/a", "1.9.0")));
-    (caller.agent().map(ToString::to_string), caller.evidence())
+    (caller.identity().clone(), caller.evidence())
+}
+
+fn an_agent(name: &str, version: &str) -> Identity {
+    Identity::Agent(Key::parse(Kind::Agent, name, version).unwrap())
 }
 
 #[test]
 fn headers_select_an_exact_or_the_newest_active_version() {
-    let cases: [(Pairs<'_>, Option<&str>); 9] = [
-        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"1.0.0")], Some("1.0.0")),
-        (&[("x-agent-name", b" team/a ")], Some("1.10.0")),
-        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"2.0.0")], Some("2.0.0")),
-        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"3.0.0")], None),
-        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"9.9.9")], None),
-        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"latest")], None),
-        (&[("x-agent-name", b"nobody")], None),
-        (&[("x-agent-name", b"gone")], None),
-        (&[("x-agent-name", b"no name")], None),
+    let cases: [(Pairs<'_>, Identity); 9] = [
+        (
+            &[("x-agent-name", b"team/a"), ("x-agent-version", b"1.0.0")],
+            an_agent("team/a", "1.0.0"),
+        ),
+        (&[("x-agent-name", b" team/a ")], an_agent("team/a", "1.10.0")),
+        (
+            &[("x-agent-name", b"team/a"), ("x-agent-version", b"2.0.0")],
+            an_agent("team/a", "2.0.0"),
+        ),
+        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"3.0.0")], Identity::Retired),
+        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"9.9.9")], Identity::UnknownVersion),
+        (&[("x-agent-name", b"team/a"), ("x-agent-version", b"latest")], Identity::UnknownVersion),
+        (&[("x-agent-name", b"nobody"), ("x-agent-version", b"1.0.0")], Identity::Unknown),
+        (&[("x-agent-name", b"gone")], Identity::Retired),
+        (&[("x-agent-name", b"no name")], Identity::Unknown),
     ];
-    for (pairs, version) in cases {
-        let expected = version.map(|version| format!("agent/team/a@{version}"));
+    for (pairs, expected) in cases {
         assert_eq!(who(TRUSTING, pairs), (expected, Evidence::Headers), "{pairs:?}");
     }
     let old = who(TRUSTING, &[("x-agent-name", b"old")]);
-    assert_eq!(old.0.as_deref(), Some("agent/old@1.0.0"), "deprecation alone breaks nobody");
+    assert_eq!(old.0, an_agent("old", "1.0.0"), "deprecation alone breaks nobody");
 }
 
 #[test]
@@ -80,31 +89,39 @@ fn unreadable_claims_make_an_unknown_caller_and_no_weaker_claim_is_tried() {
         &[("x-agent-name", b"nobody")],
     ];
     for pairs in cases {
-        assert_eq!(who(SCOPING, pairs), (None, Evidence::Headers), "{pairs:?}");
+        assert_eq!(who(SCOPING, pairs), (Identity::Unknown, Evidence::Headers), "{pairs:?}");
     }
 }
 
 #[test]
 fn untrusted_headers_say_nothing() {
-    assert_eq!(who(WARY, &[("x-agent-name", b"team/a")]), (None, Evidence::Nothing));
+    assert_eq!(who(WARY, &[("x-agent-name", b"team/a")]), (Identity::Unknown, Evidence::Nothing));
 }
 
 #[test]
 fn client_info_selects_only_where_configured() {
-    assert_eq!(who(TRUSTING, &[]), (None, Evidence::Nothing));
-    assert_eq!(who(SCOPING, &[]).0.as_deref(), Some("agent/team/a@1.9.0"));
+    assert_eq!(who(TRUSTING, &[]), (Identity::Unknown, Evidence::Nothing));
+    assert_eq!(who(SCOPING, &[]).0, an_agent("team/a", "1.9.0"));
     assert_eq!(who(SCOPING, &[]).1, Evidence::ClientInfo);
     let claim = HeaderClaim::Absent;
     let unknown = identify(SCOPING, &registry(), &claim, Some(client("team/a", "7.0.0")));
-    assert_eq!(unknown.agent(), None, "its version must be registered, too");
+    assert_eq!(
+        *unknown.identity(),
+        Identity::UnknownVersion,
+        "its version must be registered, too"
+    );
 }
 
 #[test]
 fn client_info_is_kept_short_and_never_fatal() {
     let long = "ä".repeat(500);
-    let info = ClientInfo::read(&format!(r#"{{"name":"{long}","version":"1","x":2}}"#)).unwrap();
+    let read = |text: &str| ClientInfo::read(&RawValue::from_string(text.to_owned()).unwrap());
+    let info = read(&format!(r#"{{"name":"{long}","version":"1","x":2}}"#)).unwrap();
     assert_eq!(info.name.chars().count(), KEPT_CHARS);
-    for malformed in ["5", "{}", r#"{"name":"a"}"#, r#"{"name":1,"version":"1"}"#] {
-        assert_eq!(ClientInfo::read(malformed), None);
+    assert!(info.name.capacity() < long.len(), "what was cut off is not kept");
+    for malformed in
+        ["5", "{}", r#"{"name":"a"}"#, r#"{"name":1,"version":"1"}"#, r#"["team/a","1.0.0"]"#]
+    {
+        assert_eq!(read(malformed), None, "{malformed}");
     }
 }

@@ -10,7 +10,9 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{ErrorObject, Id, Invalid, Message, Notification, Outcome, Request, Response};
+use super::{
+    ErrorObject, Id, Invalid, Message, Notification, Outcome, Request, Response, read_object,
+};
 
 const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
@@ -47,8 +49,7 @@ impl<'a> Envelope<'a> {
             }
             (None, Some(result), None) => response(id, Outcome::Result(result)),
             (None, None, Some(error)) => {
-                let error: ErrorObject<'a> =
-                    serde_json::from_str(error.get()).map_err(|_| Invalid::ErrorObject)?;
+                let error: ErrorObject<'a> = read_object(error).ok_or(Invalid::ErrorObject)?;
                 response(id, Outcome::Error(error))
             }
             _ => Err(Invalid::Kind),

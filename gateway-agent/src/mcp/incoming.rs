@@ -95,7 +95,7 @@ impl<'a> Incoming<'a> {
 
     /// What a modern client says that it is.
     pub(super) fn client(&self) -> Option<Arc<ClientInfo>> {
-        ClientInfo::read(self.meta(META_CLIENT)?.get()).map(Arc::new)
+        ClientInfo::read(self.meta(META_CLIENT)?).map(Arc::new)
     }
 
     /// Whose trace the request belongs to.

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     identity::ClientInfo,
-    jsonrpc::{Notification, ObjectWriter},
+    jsonrpc::{self, Notification, ObjectWriter},
     pipeline::mirror::Mismatch,
     respond::{self, http::Answer, result::SERVER_INFO},
     upstream::Era,
@@ -68,7 +68,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     let Some(requested) = incoming.text("protocolVersion") else {
         return Err(Rejection::Params { what: "params.protocolVersion must be a string" });
     };
-    let client = incoming.param("clientInfo").map(RawValue::get).and_then(ClientInfo::read);
+    let client = incoming.param("clientInfo").and_then(ClientInfo::read);
     let id = endpoint.sessions.open(endpoint.claim(incoming.parts), client.map(Arc::new))?;
     let mut result = ObjectWriter::with_capacity(256);
     result
@@ -101,9 +101,7 @@ fn cancel(session: &Session, params: Option<&RawValue>) {
         request_id: &'a RawValue,
     }
     // A cancellation that cannot be read is ignored, as one that comes too late is.
-    if let Some(Ok(cancelled)) =
-        params.map(|params| serde_json::from_str::<Cancelled<'_>>(params.get()))
-    {
+    if let Some(cancelled) = params.and_then(jsonrpc::read_object::<Cancelled<'_>>) {
         session.cancel(cancelled.request_id.get());
     }
 }

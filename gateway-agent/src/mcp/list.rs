@@ -27,6 +27,9 @@ pub(super) fn serve(
         None => None,
     };
     let snapshot = gateway.views().now();
+    if !snapshot.has_catalog() {
+        return Err(Rejection::NoCatalog);
+    }
     let caller = gateway.identify(&snapshot, who.claim, who.client.clone());
     let view = gateway.views().of(&snapshot, &permit::audience(gateway.policy(), &caller));
     audit::count_list(who.era);

@@ -82,6 +82,9 @@ pub enum Rejection {
     /// A cursor of somewhere else.
     #[error(transparent)]
     Cursor(#[from] InvalidCursor),
+    /// The gateway knows no tools at all, which is not the same as a list without any.
+    #[error("no catalog yet; the gateway has not got one from its registry, try again later")]
+    NoCatalog,
     /// As many event streams as are allowed are open.
     #[error("{limit} event streams are open already, no more are allowed")]
     TooManyStreams {
@@ -119,6 +122,7 @@ impl Rejection {
             Self::SessionRequired => "session-required",
             Self::SessionUnknown => "session-unknown",
             Self::Cursor(_) => "invalid-cursor",
+            Self::NoCatalog => "no-catalog",
             Self::TooManyStreams { .. } => "too-many-streams",
             Self::NoRandomness => "no-randomness",
         }

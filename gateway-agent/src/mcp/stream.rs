@@ -86,8 +86,8 @@ pub(super) fn subscribe(
     struct Filter {
         tools_list_changed: Option<bool>,
     }
-    let filter = incoming.param("notifications").map(|raw| serde_json::from_str(raw.get()));
-    let Some(Ok(Filter { tools_list_changed })) = filter else {
+    let filter = incoming.param("notifications").and_then(jsonrpc::read_object);
+    let Some(Filter { tools_list_changed }) = filter else {
         return Err(Rejection::Params { what: "params.notifications must be an object of flags" });
     };
     let subscription = Subscription {

@@ -38,6 +38,7 @@ fn registry() -> Arc<Catalog> {
             tool("mapped", "1.0.0", json!({ "outputTransform": { "mappings": {} } })),
             tool("gone", "1.0.0", json!({})).retired(),
             composed("composed"),
+            agent("over", "1.0.0", &[("own", "1.0.0")]).retired(),
             agent(
                 "a",
                 "1.0.0",
@@ -55,7 +56,8 @@ fn registry() -> Arc<Catalog> {
 
 fn caller(name: &str) -> Caller {
     let config = IdentityConfig { trust_headers: true, scope_by_client_info: false };
-    let claim = HeaderClaim::Agent { name: name.into(), version: None };
+    let (name, version) = name.split_once('@').map_or((name, None), |(n, v)| (n, Some(v)));
+    let claim = HeaderClaim::Agent { name: name.into(), version: version.map(Into::into) };
     identify(config, &registry(), &claim, None)
 }
 
@@ -108,6 +110,22 @@ fn an_unknown_caller_follows_its_mode_whatever_holds_for_agents() {
         assert_eq!(called(Access::Allow), ok("2.0.0", None));
         assert_eq!(called(Access::Warn), ok("2.0.0", finding));
         assert_eq!(called(Access::Deny), Err(Denial::UnknownCaller));
+    }
+}
+
+#[test]
+fn a_retired_agent_or_version_is_denied_and_lists_nothing_whatever_the_modes() {
+    for (agent, denial) in [
+        ("over", Denial::RetiredAgent),
+        ("over@1.0.0", Denial::RetiredAgent),
+        ("over@2.0.0", Denial::UnknownVersion),
+        ("a@9.9.9", Denial::UnknownVersion),
+    ] {
+        for access in ALL {
+            let policy = policy(access, access);
+            assert_eq!(call(policy, agent, "own"), Err(denial), "{agent} {access:?}");
+            assert_eq!(audience(&policy, &caller(agent)), Audience::Nobody, "{agent} {access:?}");
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Defaults: values for what the caller leaves out, and always for what is hidden from it.
 //!
 //! A default fills an argument that is absent. Where the caller sends an object and a part of it is
-//! hidden, that part is filled inside of it. Strings may hold `${NAME}`, resolved from the
+//! hidden, that part is filled inside of it; where it sends something else, there is no place for
+//! that part, and the call is refused. Strings may hold `${NAME}`, resolved from the
 //! configured variables only. Deliberately absent: the process environment.
 
 #[cfg(test)]
@@ -38,7 +39,7 @@ impl Filling<'_> {
         self.hidden.iter().try_for_each(|field| self.fill_hidden(field, defaults, arguments))
     }
 
-    /// Fills a hidden part of an object that the caller sent.
+    /// Fills a hidden part of what the caller sent.
     fn fill_hidden(
         &self,
         field: &FieldPath,
@@ -49,8 +50,10 @@ impl Filling<'_> {
             return Ok(());
         };
         let value = self.resolved(default, &field.pointer())?;
-        field.insert(arguments, value);
-        Ok(())
+        if field.insert(arguments, value) {
+            return Ok(());
+        }
+        Err(Error::HiddenField { pointer: field.pointer() })
     }
 
     fn resolved(&self, default: &Value, pointer: &str) -> Result<Value, Error> {

@@ -10,6 +10,9 @@ use crate::{permit::Denial, upstream};
 /// Why a call failed in the gateway or beyond it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The gateway knows no tools at all.
+    #[error("no catalog yet")]
+    NoCatalog,
     /// The policy says no.
     #[error(transparent)]
     Denied(#[from] Denial),

@@ -10,6 +10,7 @@ use super::{Arguments, Error, Gateway};
 use crate::{
     audit::{CallRecord, Check},
     config::Mode,
+    jsonrpc,
     view::{Offer, input::Schema},
 };
 
@@ -48,7 +49,7 @@ pub(super) fn output(
     record: &mut CallRecord,
 ) -> Result<(), Error> {
     let Some(schema) = offer.output() else { return Ok(()) };
-    let structured: Structured = serde_json::from_str(result.get()).unwrap_or_default();
+    let structured: Structured = jsonrpc::read_object(result).unwrap_or_default();
     let checked = match structured.content {
         Some(instance) => check(gateway, schema, &instance),
         None => Err(Failed::Violations(vec![Violation {

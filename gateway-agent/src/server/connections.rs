@@ -1,5 +1,5 @@
 //! Connections: HTTP/1 with keep-alive, bounded in number, in the size and the time of what a
-//! client sends, and drained at the end.
+//! client sends, in the time that it does not read, and drained at the end.
 //!
 //! Deliberately absent: TLS and HTTP/2.
 
@@ -20,14 +20,15 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::body::Timely;
+use super::{body::Timely, writes::TimelyWrites};
+use crate::capacity;
 
-/// Most connections at once; more wait in the kernel's queue.
-const CONNECTIONS: usize = 10_000;
 /// How long the head of a request may take, and so how long an idle connection is kept.
 const HEAD: Duration = Duration::from_secs(30);
 /// Largest head of a request, in bytes.
 const HEAD_BYTES: usize = 64 * 1024;
+/// How long a client may read nothing of an answer that waits.
+const UNREAD: Duration = Duration::from_secs(30);
 /// How long to wait when no connection can be accepted (no file descriptors, say).
 const BREATHER: Duration = Duration::from_millis(100);
 
@@ -39,7 +40,8 @@ pub(super) async fn serve(
     drain: Duration,
 ) {
     let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Semaphore::new(capacity::connections()));
+    let mut is_failing = false;
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &room) => accepted,
@@ -47,11 +49,19 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer, place)) => {
+                if std::mem::take(&mut is_failing) {
+                    tracing::info!("connections are accepted again");
+                }
                 let connection = Connection { router: router.clone(), peer, _place: place };
                 tokio::spawn(connection.run(stream, graceful.watcher()));
             }
             Err(e) => {
-                tracing::warn!("a connection could not be accepted: {e}");
+                if !std::mem::replace(&mut is_failing, true) {
+                    tracing::warn!(
+                        "a connection could not be accepted, trying again every {} ms: {e}",
+                        BREATHER.as_millis()
+                    );
+                }
                 sleep(BREATHER).await;
             }
         }
@@ -89,8 +99,8 @@ impl Connection {
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_header_size(HEAD_BYTES);
-        let connection =
-            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let stream = TokioIo::new(TimelyWrites::new(stream, UNREAD));
+        let connection = http.serve_connection(stream, TowerToHyperService::new(service));
         if let Err(e) = watcher.watch(connection).await {
             tracing::debug!(%peer, "a connection broke: {e}");
         }

@@ -60,6 +60,10 @@ async fn look(path: &Path, seen: Option<Stamp>) -> io::Result<(Stamp, Option<Vec
     let path = path.to_owned();
     let looking = tokio::task::spawn_blocking(move || {
         let metadata = std::fs::metadata(&path)?;
+        if !metadata.is_file() {
+            // Reading a pipe or a device may never end.
+            return Err(io::Error::other("it is no regular file; name one"));
+        }
         let stamp = Stamp { modified: metadata.modified().ok(), bytes: metadata.len() };
         if seen == Some(stamp) && stamp.is_settled() {
             return Ok((stamp, None));

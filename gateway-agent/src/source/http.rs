@@ -24,11 +24,18 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("{}", chain(.0))]
-    Http(#[from] reqwest::Error),
+    Http(reqwest::Error),
     #[error("it answers {0}")]
     Status(StatusCode),
     #[error("its body is longer than {BODY_BYTES} bytes")]
     TooLarge,
+}
+
+impl From<reqwest::Error> for Failed {
+    /// Without the URL, whose query may be a secret; the log names the source.
+    fn from(error: reqwest::Error) -> Self {
+        Self::Http(error.without_url())
+    }
 }
 
 /// reqwest keeps the reason in the chain of sources.

@@ -16,9 +16,14 @@ use super::{
     error::{Breach, Error},
     header::{self, InvalidAnnotation, Mirror},
 };
+use crate::jsonrpc;
 
 /// Most tools that one server may list.
 const MAX_TOOLS: usize = 10_000;
+/// Most tools that were left out of one list that are logged one by one.
+const LOGGED: usize = 20;
+/// Longest part of their names, and of why, that is kept, in characters.
+const KEPT_CHARS: usize = 128;
 
 /// What every target lists.
 #[derive(Debug, Clone, Default)]
@@ -83,19 +88,22 @@ impl Tools {
 
     /// Warns of the tools that were left out.
     pub(super) fn warn(&self, server: &Key) {
-        for (name, reason) in &self.left_out {
+        for (name, reason) in self.left_out.iter().take(LOGGED) {
             tracing::warn!(
-                target.server = %server, tool.name = name, %reason,
+                target.server = %server, tool.name = name, reason = cut(&reason.to_string()),
                 "left out a tool that the upstream lists"
             );
+        }
+        let more = self.left_out.len().saturating_sub(LOGGED);
+        if more > 0 {
+            tracing::warn!(target.server = %server, tools = more, "and left out more of its tools");
         }
     }
 
     /// Adds a page of `tools/list`, and gives the cursor of the next one. A tool that cannot be
     /// used is left out.
     pub(super) fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
-        let page: Page<'_> =
-            serde_json::from_str(page.get()).map_err(|_| Breach::Shape("tools/list"))?;
+        let page: Page<'_> = jsonrpc::read_object(page).ok_or(Breach::Shape("tools/list"))?;
         for definition in page.tools {
             match Tool::parse(definition) {
                 Ok((name, tool)) => _ = self.tools.entry(name).or_insert(tool),
@@ -107,6 +115,11 @@ impl Tools {
         }
         Ok(page.next_cursor)
     }
+}
+
+/// What is kept of a text of the upstream.
+fn cut(text: &str) -> String {
+    text.chars().take(KEPT_CHARS).collect()
 }
 
 #[derive(Deserialize)]
@@ -137,10 +150,10 @@ enum InvalidTool {
 
 impl Tool {
     fn parse(definition: &RawValue) -> Result<(Box<str>, Self), (String, InvalidTool)> {
-        let named: Named<'_> = serde_json::from_str(definition.get())
-            .map_err(|_| (String::new(), InvalidTool::Nameless))?;
+        let named: Named<'_> = jsonrpc::read_object(definition)
+            .ok_or_else(|| (String::new(), InvalidTool::Nameless))?;
         let mirrors = named.input_schema.map_or(Ok(Vec::new()), header::mirrors);
-        let mirrors = mirrors.map_err(|error| (named.name.to_string(), error.into()))?;
+        let mirrors = mirrors.map_err(|error| (cut(&named.name), error.into()))?;
         Ok((named.name.into(), Self { definition: definition.to_owned(), mirrors }))
     }
 }
@@ -157,7 +170,7 @@ mod tests {
     fn pages_add_up_and_unusable_tools_are_left_out() {
         let mut tools = Tools::default();
         let first = page(
-            r#"{"tools":[{"name":"b","x":1.0},{"title":"nameless"},
+            r#"{"tools":[{"name":"b","x":1.0},{"title":"nameless"},["arrayed"],
                {"name":"bad","inputSchema":{"x-mcp-header":"A"}}],"nextCursor":""}"#,
         );
         assert_eq!(tools.add_page(&first).unwrap().as_deref(), Some(""));
@@ -166,8 +179,28 @@ mod tests {
         let listed: Vec<_> = tools.iter().map(|(name, raw)| (name, raw.get())).collect();
         assert_eq!(listed, [("a", r#"{"name":"a"}"#), ("b", r#"{"name":"b","x":1.0}"#)]);
         let left_out: Vec<_> = tools.left_out.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(left_out, ["", "bad"]);
-        assert!(tools.add_page(&page("[]")).is_err());
+        assert_eq!(left_out, ["", "", "bad"]);
+        for none in ["[]", r#"[[{"name":"a"}],null]"#] {
+            assert!(tools.add_page(&page(none)).is_err());
+        }
+    }
+
+    #[test]
+    fn many_unusable_tools_are_a_few_short_lines() {
+        let mut tools = Tools::default();
+        let unusable =
+            |i: u32| format!(r#"{{"name":"{i:x>9999}","inputSchema":{{"x-mcp-header":1}}}}"#);
+        let all: Vec<_> = (0..900).map(unusable).collect();
+        tools.add_page(&page(&format!(r#"{{"tools":[{}]}}"#, all.join(",")))).unwrap();
+
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let writer = Arc::new(log.reopen().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let server = "server/a@1.0.0".parse().unwrap();
+        tracing::subscriber::with_default(subscriber, || tools.warn(&server));
+        let text = std::fs::read_to_string(log.path()).unwrap();
+        assert_eq!(text.lines().count(), LOGGED + 1, "{text}");
+        assert!(text.len() < 20_000 && text.contains("tools=880"), "{text}");
     }
 
     #[test]

@@ -39,6 +39,12 @@ pub enum Error {
         /// The limit.
         limit_bytes: usize,
     },
+    /// It does not let the gateway in, or not so often; the tool did not run.
+    #[error("the upstream refused the gateway's request (HTTP {status})")]
+    Refused {
+        /// 401, 403 or 429.
+        status: u16,
+    },
     /// What came is not what MCP allows.
     #[error("the upstream broke the protocol: {what}")]
     Protocol {

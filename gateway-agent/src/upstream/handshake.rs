@@ -12,7 +12,7 @@ use super::{
     message::{LEGACY, MODERN},
     reply::Reply,
 };
-use crate::jsonrpc::code;
+use crate::jsonrpc::{code, read_object};
 
 /// What to speak after an answer to `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,23 +40,18 @@ struct UnsupportedVersion<'a> {
 /// Reads the answer to `server/discover`. Only a recognised modern answer makes a modern server.
 pub(super) fn after_discover(reply: &Reply) -> Verdict {
     let versions = match reply {
-        Reply::Result(raw) => serde_json::from_str::<DiscoverResult<'_>>(raw.get())
-            .map(|result| result.supported_versions),
+        Reply::Result(raw) => {
+            read_object::<DiscoverResult<'_>>(raw).map(|result| result.supported_versions)
+        }
         Reply::Error(error) => match (error.code, error.data.as_deref()) {
             (code::UNSUPPORTED_PROTOCOL_VERSION, Some(data)) => {
-                serde_json::from_str::<UnsupportedVersion<'_>>(data.get())
-                    .map(|data| data.supported)
+                read_object::<UnsupportedVersion<'_>>(data).map(|data| data.supported)
             }
             (code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY, _) => return Verdict::Modern,
             _ => return Verdict::Legacy,
         },
     };
     versions.map_or(Verdict::Legacy, |versions| choose(&versions))
-}
-
-/// Whether a modern server says that it does not speak our version any more.
-pub(super) fn is_foreign(reply: &Reply) -> bool {
-    matches!(reply, Reply::Error(error) if error.code == code::UNSUPPORTED_PROTOCOL_VERSION)
 }
 
 fn choose(versions: &[Cow<'_, str>]) -> Verdict {
@@ -79,8 +74,7 @@ struct InitializeResult<'a> {
 /// Reads the answer to `initialize`: the version that both speak now.
 pub(super) fn after_initialize(reply: Reply) -> Result<&'static str, Error> {
     let raw: Box<RawValue> = reply.into_result()?;
-    let result: InitializeResult<'_> =
-        serde_json::from_str(raw.get()).map_err(|_| Breach::Shape("initialize"))?;
+    let result: InitializeResult<'_> = read_object(&raw).ok_or(Breach::Shape("initialize"))?;
     let known = LEGACY.into_iter().find(|version| *version == result.protocol_version);
     known.ok_or_else(|| Breach::NoCommonVersion.into())
 }
@@ -110,6 +104,7 @@ mod tests {
             (r#""result":{"supportedVersions":["2025-06-18"]}"#.into(), Verdict::Legacy),
             (r#""result":{"supportedVersions":["2031-01-01"]}"#.into(), Verdict::Foreign),
             (r#""result":{}"#.into(), Verdict::Legacy),
+            (r#""result":[["2026-07-28"]]"#.into(), Verdict::Legacy),
             (r#""error":{"code":-32601,"message":"?"}"#.into(), Verdict::Legacy),
             (r#""error":{"code":-32000,"message":"?"}"#.into(), Verdict::Legacy),
             (r#""error":{"code":-32020,"message":"?"}"#.into(), Verdict::Modern),

@@ -6,6 +6,7 @@
 
 mod answer;
 mod client;
+mod doubt;
 mod session;
 
 use std::{
@@ -17,16 +18,19 @@ use std::{
     time::Duration,
 };
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use ::http::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use registry_core::Key;
-use tokio::{sync::Mutex as AsyncMutex, time::timeout};
+use tokio::{
+    sync::{Mutex as AsyncMutex, Semaphore},
+    time::timeout,
+};
 
 pub(super) use self::client::Client;
 use self::{
     answer::Answer,
-    client::{Endpoint, InvalidEndpoint},
+    client::{Address, InvalidAddress},
     session::Session,
 };
 use super::{
@@ -40,15 +44,20 @@ use super::{
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// Most answers at once to what an upstream asks meanwhile. Each is a request of its own, and so a
+/// connection; what is asked beyond that gets no answer.
+const ANSWERS: usize = 8;
+
 /// One upstream over HTTP.
 #[derive(Debug)]
 pub(super) struct HttpLink {
     server: Key,
     client: Client,
-    endpoint: Endpoint,
+    address: Address,
     session: ArcSwapOption<Session>,
     next_id: AtomicU64,
     handshake: AsyncMutex<()>,
+    answers: Arc<Semaphore>,
     /// How often a handshake failed, and what the last one said.
     failures: Mutex<(u64, String)>,
 }
@@ -60,14 +69,15 @@ impl HttpLink {
         url: &str,
         headers: &BTreeMap<String, String>,
         client: Client,
-    ) -> Result<Self, InvalidEndpoint> {
+    ) -> Result<Self, InvalidAddress> {
         Ok(Self {
             server,
             client,
-            endpoint: Endpoint::parse(url, headers)?,
+            address: Address::parse(url, headers)?,
             session: ArcSwapOption::empty(),
             next_id: AtomicU64::new(1),
             handshake: AsyncMutex::new(()),
+            answers: Arc::new(Semaphore::new(ANSWERS)),
             failures: Mutex::default(),
         })
     }
@@ -86,9 +96,12 @@ impl HttpLink {
     ) -> Result<Reply, Error> {
         let session = self.session().await?;
         let answer = self.exchange(&session, outgoing, mirrored).await;
-        if must_start_over(&session, &answer) {
-            self.forget(&session);
-            if session.is_gone(&answer) {
+        if doubt::must_start_over(session.era, outgoing, &answer) {
+            let is_gone = session.is_gone(&answer);
+            if self.forget(&session) && answer.is_ok() && !is_gone {
+                self.end_in_background(&session);
+            }
+            if is_gone {
                 let session = self.session().await?;
                 return self.exchange(&session, outgoing, mirrored).await?.into_reply();
             }
@@ -96,10 +109,17 @@ impl HttpLink {
         answer?.into_reply()
     }
 
-    fn forget(&self, session: &Arc<Session>) {
-        let known = self.session.load();
-        if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
-            self.session.compare_and_swap(&*known, None);
+    /// Forgets a session, and says whether it was still the one that is known.
+    fn forget(&self, session: &Arc<Session>) -> bool {
+        let known = self.session.compare_and_swap(Arc::as_ptr(session), None);
+        known.as_ref().is_some_and(|known| Arc::ptr_eq(known, session))
+    }
+
+    /// Ends a session of which the upstream may still keep the state.
+    fn end_in_background(&self, session: &Session) {
+        if session.has_id {
+            let request = self.address.delete(session.headers.clone());
+            self.client.send_in_background(self.server.clone(), request, ());
         }
     }
 
@@ -141,9 +161,9 @@ impl HttpLink {
     async fn open(&self) -> Result<Session, Error> {
         let limit_ms = self.client.limits().list_timeout_ms;
         let opened = timeout(Duration::from_millis(limit_ms), async {
-            let modern = Session::modern(&self.endpoint.headers);
+            let modern = Session::modern(&self.address.headers);
             let answer = self.exchange(&modern, &Outgoing::Discover, &[]).await;
-            match verdict(answer)? {
+            match doubt::verdict(answer)? {
                 Verdict::Modern => Ok(modern),
                 Verdict::Legacy => self.initialize().await,
                 Verdict::Foreign => Err(Breach::NoCommonVersion.into()),
@@ -153,15 +173,15 @@ impl HttpLink {
     }
 
     async fn initialize(&self) -> Result<Session, Error> {
-        let before = Session::before_initialize(&self.endpoint.headers);
+        let before = Session::before_initialize(&self.address.headers);
         let mut answer = self.exchange(&before, &Outgoing::Initialize, &[]).await?;
         let id = answer.session_id.take();
         let version = handshake::after_initialize(answer.into_reply()?)?;
-        let session = Session::legacy(&self.endpoint.headers, version, id);
-        let request = self.endpoint.post(session.headers.clone(), message::initialized());
+        let session = Session::legacy(&self.address.headers, version, id);
+        let request = self.address.post(session.headers.clone(), message::initialized());
         let status =
             answer::acknowledgement(self.client.send(&self.server, request).await?).await?;
-        if status.is_success() { Ok(session) } else { Err(Breach::Status(status.as_u16()).into()) }
+        if status.is_success() { Ok(session) } else { Err(answer::no(status)) }
     }
 
     /// One POST and its answer. When the future is dropped, the connection closes; that cancels
@@ -177,19 +197,30 @@ impl HttpLink {
         let body = Bytes::from(outgoing.write(id, session.era));
         let cancellable = outgoing.is_cancellable().then_some(id);
         let cancel = CancelOnDrop { link: self, session, id: cancellable };
-        let response = self.client.send(&self.server, self.endpoint.post(headers, body)).await?;
+        let response = self.client.send(&self.server, self.address.post(headers, body)).await?;
         let limit_bytes = self.client.limits().response_bytes;
-        let refuse = |answer| self.post_in_background(session, answer);
-        let answer = answer::read(response, answer::Expected { id, limit_bytes }, refuse).await;
+        let answer_back = |answer| self.answer_back(session, answer);
+        let expected = answer::Expected { id, limit_bytes };
+        let answer = answer::read(response, expected, answer_back).await;
         cancel.disarm();
         answer
     }
 
-    /// Sends what needs no answer, without waiting for it.
-    fn post_in_background(&self, session: &Session, body: Bytes) {
+    /// Answers what a legacy server asks, as long as it does not ask too much.
+    fn answer_back(&self, session: &Session, body: Bytes) {
+        match Arc::clone(&self.answers).try_acquire_owned() {
+            Ok(place) => self.post_in_background(session, body, place),
+            Err(_) => {
+                tracing::debug!(target.server = %self.server, "an upstream asks too much at once");
+            }
+        }
+    }
+
+    /// Sends what needs no answer, without waiting for it; `held` is dropped afterwards.
+    fn post_in_background(&self, session: &Session, body: Bytes, held: impl Send + 'static) {
         if session.era == Era::Legacy {
-            let request = self.endpoint.post(session.headers.clone(), body);
-            self.client.send_in_background(self.server.clone(), request);
+            let request = self.address.post(session.headers.clone(), body);
+            self.client.send_in_background(self.server.clone(), request, held);
         }
     }
 
@@ -197,42 +228,10 @@ impl HttpLink {
     pub(super) async fn close(&self) {
         let Some(session) = self.session.swap(None) else { return };
         if session.has_id {
-            let request = self.endpoint.delete(session.headers.clone());
+            let request = self.address.delete(session.headers.clone());
             let farewell = self.client.send(&self.server, request);
             let _ = timeout(Duration::from_secs(1), farewell).await;
         }
-    }
-}
-
-/// Whether what is known about the upstream is in doubt.
-fn must_start_over(session: &Session, answer: &Result<Answer, Error>) -> bool {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => return matches!(error, Error::Unavailable { .. }),
-    };
-    match (&answer.reply, session.era) {
-        (None, _) => answer.status.is_client_error(),
-        (Some(reply), Era::Modern) => handshake::is_foreign(reply),
-        // Some say in JSON-RPC that they forgot the session, with 404, or with 400 against the
-        // specification.
-        (Some(_), Era::Legacy) => {
-            matches!(answer.status, StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST)
-        }
-    }
-}
-
-/// What the answer to `server/discover` says about the era; also no answer is one.
-fn verdict(answer: Result<Answer, Error>) -> Result<Verdict, Error> {
-    match answer {
-        Ok(Answer { reply: Some(reply), .. }) => Ok(handshake::after_discover(&reply)),
-        // Something on the way is overloaded or broken, which says nothing about the era.
-        Ok(Answer { status, .. })
-            if status.is_server_error() && status != StatusCode::INTERNAL_SERVER_ERROR =>
-        {
-            Err(Breach::Status(status.as_u16()).into())
-        }
-        Ok(_) | Err(Error::Protocol { .. }) => Ok(Verdict::Legacy),
-        Err(error) => Err(error),
     }
 }
 
@@ -268,7 +267,7 @@ impl CancelOnDrop<'_> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.link.post_in_background(self.session, message::cancelled(id));
+            self.link.post_in_background(self.session, message::cancelled(id), ());
         }
     }
 }

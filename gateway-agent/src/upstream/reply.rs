@@ -8,7 +8,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::error::{Breach, Error};
-use crate::jsonrpc::{ErrorObject, Outcome, code};
+use crate::jsonrpc::{ErrorObject, Outcome, code, read_object};
 
 /// The result of a tool, as the upstream wrote it.
 #[derive(Debug)]
@@ -46,8 +46,7 @@ struct Steering<'a> {
 
 impl ToolResult {
     pub(super) fn read(result: Box<RawValue>) -> Result<Self, Error> {
-        let steering: Steering<'_> =
-            serde_json::from_str(result.get()).map_err(|_| Breach::Shape("tools/call"))?;
+        let steering: Steering<'_> = read_object(&result).ok_or(Breach::Shape("tools/call"))?;
         let result_type = match steering.result_type.as_deref() {
             None => ResultType::Absent,
             Some("complete") => ResultType::Complete,
@@ -141,7 +140,13 @@ mod tests {
 
     #[test]
     fn results_that_nobody_understands_are_refused() {
-        for text in ["5", "[]", r#"{"isError":"no"}"#, r#"{"isError":true,"isError":false}"#] {
+        for text in [
+            "5",
+            "[]",
+            "[false,null,null]",
+            r#"{"isError":"no"}"#,
+            r#"{"isError":true,"isError":false}"#,
+        ] {
             let error = read(text).unwrap_err();
             assert!(matches!(error, Error::Protocol { what: Breach::Shape(_) }), "{text}");
         }

@@ -33,6 +33,9 @@ use crate::config::{LimitsConfig, TargetConfig};
 /// Most pages of one list.
 const MAX_PAGES: usize = 1000;
 
+/// How many times the limits of one page, in bytes and in time, all pages together may have.
+const WHOLE_LIST: u32 = 4;
+
 /// How one target is.
 #[derive(Debug, Clone)]
 pub struct TargetHealth {
@@ -158,14 +161,26 @@ impl Target {
 
     /// Fetches the whole list, and publishes it.
     async fn list(&self) -> Result<(), Error> {
-        let mut tools = Tools::default();
-        let mut cursor = None;
+        let after_ms = self.limits.list_timeout_ms.saturating_mul(WHOLE_LIST.into());
+        let tools = timeout(Duration::from_millis(after_ms), self.fetch()).await;
+        let tools = tools.unwrap_or(Err(Error::Timeout { phase: Phase::List, after_ms }))?;
+        self.publish(&Arc::new(tools));
+        Ok(())
+    }
+
+    /// All pages, one after another.
+    async fn fetch(&self) -> Result<Tools, Error> {
+        let limit_bytes = self.limits.response_bytes.saturating_mul(WHOLE_LIST as usize);
+        let (mut tools, mut cursor, mut seen_bytes) = (Tools::default(), None, 0);
         for _ in 0..MAX_PAGES {
             let page = self.list_page(cursor.as_deref()).await?;
+            seen_bytes += page.get().len();
+            if seen_bytes > limit_bytes {
+                return Err(Error::TooLarge { limit_bytes });
+            }
             cursor = tools.add_page(&page)?;
             if cursor.is_none() {
-                self.publish(&Arc::new(tools));
-                return Ok(());
+                return Ok(tools);
             }
         }
         Err(Breach::EndlessList.into())

@@ -5,6 +5,7 @@
 mod fake;
 mod http;
 mod http_faults;
+mod http_sessions;
 mod stdio;
 mod stdio_faults;
 

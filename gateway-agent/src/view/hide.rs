@@ -40,15 +40,30 @@ impl FieldPath {
         rest.iter().try_fold(arguments.get(&**first)?, |value, name| value.get(&**name))
     }
 
-    /// Puts a value at this place, if all objects on the way are there.
-    pub fn insert(&self, arguments: &mut Map<String, Value>, value: Value) {
-        let Some((last, parents)) = self.0.split_last() else { return };
-        let parent = parents.iter().try_fold(arguments, |members, name| {
-            members.get_mut(&**name).and_then(Value::as_object_mut)
-        });
-        if let Some(parent) = parent {
-            parent.insert(last.to_string(), value);
+    /// Whether something on the way is there and no object, so that nothing can be at this place.
+    /// `null` is nothing.
+    pub fn is_obstructed(&self, arguments: &Map<String, Value>) -> bool {
+        let parents = self.0.split_last().map_or(&[][..], |(_, parents)| parents);
+        let mut members = arguments;
+        for name in parents {
+            match members.get(&**name) {
+                None | Some(Value::Null) => return false,
+                Some(Value::Object(inner)) => members = inner,
+                Some(_) => return true,
+            }
         }
+        false
+    }
+
+    /// Puts a value at this place, with the objects on the way that are absent. Says whether it is
+    /// there now: what is something else than an object stays.
+    pub fn insert(&self, arguments: &mut Map<String, Value>, value: Value) -> bool {
+        let Some((last, parents)) = self.0.split_last() else { return false };
+        let parent = parents.iter().try_fold(arguments, |members, name| {
+            let inner = members.entry(&**name).or_insert_with(|| Value::Object(Map::new()));
+            inner.as_object_mut()
+        });
+        parent.map(|parent| parent.insert(last.to_string(), value)).is_some()
     }
 }
 

@@ -199,6 +199,30 @@ async fn a_write_that_fails_is_made_up_for() {
 }
 
 #[tokio::test]
+#[cfg(target_os = "linux")]
+async fn what_cannot_be_written_is_served_all_the_same() {
+    let (_dir, path) = place();
+    let history = History::new("r", 2);
+    live(&path, |cache| cache.replace(history.at(1).clone())).await;
+    // Nobody may create files there, not even root, for whom a read-only directory is none.
+    let lock = beside(&path, ".lock");
+    fs::remove_file(&lock).expect("removed");
+    std::os::unix::fs::symlink("/sys/gateway.lock", &lock).expect("a link");
+    assert_eq!(loaded(&path), Some(history.at(1).digest()));
+    let cache = live(&path, |cache| cache.replace(history.at(2).clone())).await;
+    assert_eq!((cache.current().revision().0, cache.persisted().borrow().0), (2, 1));
+    assert_eq!(loaded(&path), Some(history.at(1).digest()), "nothing is written without the lock");
+
+    let (cache, writer) = Cache::open(&path, StartupValidation::default()).expect("a cache");
+    fs::remove_file(&lock).expect("it can be written again");
+    cache.replace(history.at(2).clone());
+    let stop = CancellationToken::new();
+    stop.cancel();
+    writer.run(stop).await;
+    assert_eq!(cache.persisted().borrow().0, 2);
+}
+
+#[tokio::test]
 async fn startup_checks_hold_for_the_cache() {
     let (_dir, path) = place();
     let server = json!({ "name": "s", "version": "1.0.0",

@@ -37,7 +37,7 @@ impl Watcher {
         claim: HeaderClaim,
         client: Option<Arc<ClientInfo>>,
     ) -> Result<Self, Rejection> {
-        let limit = endpoint.gateway.limits().sessions;
+        let limit = endpoint.most_streams;
         let permit = endpoint.streams.clone().try_acquire_owned();
         let permit = permit.map_err(|_| Rejection::TooManyStreams { limit })?;
         let (catalog, definitions) = endpoint.gateway.views().subscribe();

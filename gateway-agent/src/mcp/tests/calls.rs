@@ -113,6 +113,18 @@ async fn hidden_arguments_are_refused_and_defaults_filled() {
     }
     assert_eq!(bench.calls().len(), 2);
 
+    for mode in [Mode::Error, Mode::Warn, Mode::Ignore] {
+        let setup =
+            Setup { variables: bench.gateway.variables().clone(), ..policy(mode, Mode::Ignore) };
+        let bench = Bench::start(setup, entities()).await;
+        for other in [json!(null), json!(r#"{"who":"x"}"#), json!([{ "who": "x" }])] {
+            let arguments = json!({ "q": 1, "f": other });
+            let failure = bench.call("", "t", arguments).await.failure();
+            assert!(failure.contains("/f"), "{mode:?} {other}: {failure}");
+        }
+        assert!(bench.calls().is_empty(), "{mode:?}");
+    }
+
     let unset = Bench::strict(entities()).await;
     let got = unset.call("", "t", json!({ "q": 1 })).await;
     assert_eq!(got.error(), (200, -32603));

@@ -1,5 +1,8 @@
 //! `tools/list` from the front door.
 
+use std::sync::Arc;
+
+use registry_core::{Catalog, RegistryId};
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench, Setup};
@@ -85,7 +88,27 @@ async fn agents_see_what_they_declare_in_both_eras() {
     assert_eq!(one["tools"][0]["_meta"]["registry/version"], "1.0.0");
     let versioned = Ask::modern("tools/list", json!({})).by("one").with("x-agent-version", "9.0.0");
     let unknown = bench.got(versioned.build()).await.result();
-    assert_eq!(names(&unknown), ["a", "b"], "an unknown version is an unknown caller");
+    assert_eq!(names(&unknown), [""; 0], "an unknown version of an agent sees nothing");
+}
+
+#[tokio::test]
+async fn without_any_catalog_nobody_is_told_that_there_are_no_tools() {
+    let bench = Bench::strict(vec![tool("a", "1.0.0", json!({}))]).await;
+    bench.publish.send_replace(Arc::new(Catalog::empty(RegistryId::new(""))));
+    let session = bench.initialize("").await;
+    let call = json!({ "name": "a", "arguments": {} });
+    for got in [
+        bench.modern("", "tools/list", json!({})).await,
+        bench.call("", "a", json!({})).await,
+        bench.legacy(&session, "", ("tools/list", json!({}))).await,
+        bench.legacy(&session, "", ("tools/call", call)).await,
+    ] {
+        assert_eq!(got.error(), (200, -32603), "{got:?}");
+        assert!(got.text.contains("no catalog yet; "), "{got:?}");
+    }
+    bench.publish(1, vec![]);
+    let list = bench.modern("", "tools/list", json!({})).await.result();
+    assert_eq!(list["tools"], json!([]), "an empty registry has none");
 }
 
 #[tokio::test]

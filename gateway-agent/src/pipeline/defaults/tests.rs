@@ -35,7 +35,13 @@ fn what_is_hidden_inside_of_a_sent_object_is_always_filled() {
     let fill = |arguments| filled(defaults.clone(), &["f.author"], arguments).unwrap();
     assert_eq!(fill(json!({ "f": { "tag": 1 } })), json!({ "f": { "tag": 1, "author": "me" } }));
     assert_eq!(fill(json!({})), defaults);
-    assert_eq!(fill(json!({ "f": 5 })), json!({ "f": 5 }), "there is nowhere to put it");
+    for other in [json!(5), json!(null), json!("{}"), json!([{}])] {
+        let refused = filled(defaults.clone(), &["f.author"], json!({ "f": other }));
+        assert_eq!(refused.unwrap_err(), "the argument /f/author is hidden", "{other}");
+    }
+    let deep = json!({ "f": { "by": { "author": "me", "lang": "en" } } });
+    let filled = filled(deep, &["f.by.author"], json!({ "f": {} })).unwrap();
+    assert_eq!(filled, json!({ "f": { "by": { "author": "me" } } }), "whatever is left out");
 }
 
 #[test]

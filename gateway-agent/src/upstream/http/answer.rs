@@ -38,8 +38,26 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn into_reply(self) -> Result<Reply, Error> {
-        self.reply.ok_or_else(|| Breach::Status(self.status.as_u16()).into())
+        self.reply.ok_or_else(|| no(self.status))
     }
+}
+
+/// The error that a status is with which nothing else came.
+pub(super) fn no(status: StatusCode) -> Error {
+    let status_code = status.as_u16();
+    if is_refusal(status) {
+        Error::Refused { status: status_code }
+    } else {
+        Breach::Status(status_code).into()
+    }
+}
+
+/// Whether a status is about who asks or how often, and not about what.
+pub(super) fn is_refusal(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+    )
 }
 
 /// Reads the answer to a request. What the server asks meanwhile is handed to `answer_back`.

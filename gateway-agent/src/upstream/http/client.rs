@@ -71,14 +71,20 @@ impl Client {
         self.inner.request(request).await.map_err(|error| self.describe(server, &error))
     }
 
-    /// Sends a request whose answer does not matter.
-    pub(super) fn send_in_background(&self, server: Key, request: Request<Full<Bytes>>) {
+    /// Sends a request whose answer does not matter; `held` is dropped afterwards.
+    pub(super) fn send_in_background(
+        &self,
+        server: Key,
+        request: Request<Full<Bytes>>,
+        held: impl Send + 'static,
+    ) {
         let client = self.clone();
         self.tasks.spawn(async move {
             let sent = tokio::time::timeout(BACKGROUND, client.send(&server, request)).await;
             if let Ok(Err(error)) = sent {
                 tracing::debug!(target.server = %server, %error, "a notification got lost");
             }
+            drop(held);
         });
     }
 
@@ -128,32 +134,32 @@ fn tls(targets: &[TargetConfig]) -> ClientConfig {
 
 /// Where an upstream listens, and what is sent with every request.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(super) struct Address {
     uri: Uri,
     pub(super) headers: HeaderMap,
 }
 
 /// A target's configuration that makes no sense.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InvalidEndpoint {
+pub(crate) enum InvalidAddress {
     #[error("`{0}` is not an http or https URL")]
     Url(String),
     #[error("`{0}` is not a header, or its value is not one")]
     Header(String),
 }
 
-impl Endpoint {
+impl Address {
     pub(super) fn parse(
         url: &str,
         configured: &BTreeMap<String, String>,
-    ) -> Result<Self, InvalidEndpoint> {
-        let uri: Uri = url.parse().map_err(|_| InvalidEndpoint::Url(url.to_owned()))?;
+    ) -> Result<Self, InvalidAddress> {
+        let uri: Uri = url.parse().map_err(|_| InvalidAddress::Url(url.to_owned()))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return Err(InvalidEndpoint::Url(url.to_owned()));
+            return Err(InvalidAddress::Url(url.to_owned()));
         }
         let mut headers = HeaderMap::new();
         for (name, value) in configured {
-            let invalid = || InvalidEndpoint::Header(name.clone());
+            let invalid = || InvalidAddress::Header(name.clone());
             let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
             let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
             value.set_sensitive(true);

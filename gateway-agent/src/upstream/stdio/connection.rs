@@ -22,7 +22,10 @@ use super::{
     },
     lines::Line,
 };
-use crate::jsonrpc::{self, Limits, Message};
+use crate::{
+    config::LimitsConfig,
+    jsonrpc::{self, Limits, Message},
+};
 
 /// How many messages may wait for a child that does not read.
 const QUEUE: usize = 64;
@@ -40,24 +43,33 @@ pub(super) struct Connection {
     /// Who waits for which answer; none once the child is gone.
     pending: Mutex<Option<HashMap<u64, Waiting>>>,
     list_changed: Arc<Notify>,
+    /// Lists that were given up since the last line from the child.
+    unanswered: AtomicU64,
+    /// How many of them are too many.
+    patience: u64,
+    hung: Notify,
 }
 
 impl Connection {
     /// A conversation, and what must be written to the child.
     pub(super) fn new(
         server: Key,
-        limit_bytes: usize,
+        limits: LimitsConfig,
         list_changed: Arc<Notify>,
     ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (outgoing, to_write) = mpsc::channel(QUEUE);
         let connection = Self {
             server,
-            limit_bytes,
+            limit_bytes: limits.response_bytes,
             era: OnceLock::new(),
             next_id: AtomicU64::new(1),
             outgoing,
             pending: Mutex::new(Some(HashMap::new())),
             list_changed,
+            unanswered: AtomicU64::new(0),
+            // Two, but not before the longest call is over: many servers do one thing at a time.
+            patience: (limits.call_timeout_ms / limits.list_timeout_ms.max(1) + 1).max(2),
+            hung: Notify::new(),
         };
         (Arc::new(connection), to_write)
     }
@@ -94,7 +106,8 @@ impl Connection {
             Some(pending) => pending.insert(id, answer),
             None => return Err(self.gone()),
         };
-        let mut cancel = CancelOnDrop { connection: self, id, must_tell: false };
+        let is_list = matches!(outgoing, Outgoing::List { .. });
+        let mut cancel = CancelOnDrop { connection: self, id, is_list, must_tell: false };
         let line = on_one_line(outgoing.write(id, era));
         self.outgoing.send(line).await.map_err(|_| self.gone())?;
         cancel.must_tell = outgoing.is_cancellable();
@@ -119,8 +132,14 @@ impl Connection {
         drop(self.pending().take());
     }
 
+    /// Resolves when the child has answered nothing for too long.
+    pub(super) async fn hung(&self) {
+        self.hung.notified().await;
+    }
+
     /// Takes a line from the child, and says whether it was a message.
     pub(super) fn receive(&self, line: &Line<'_>) -> bool {
+        self.unanswered.store(0, Ordering::Relaxed);
         let line = match line {
             Line::Whole(line) => line,
             Line::TooLong { head, tail } => return self.receive_too_long(head, tail),
@@ -174,6 +193,7 @@ impl Connection {
 struct CancelOnDrop<'a> {
     connection: &'a Connection,
     id: u64,
+    is_list: bool,
     must_tell: bool,
 }
 
@@ -182,6 +202,12 @@ impl Drop for CancelOnDrop<'_> {
         let was_waiting = self.connection.take(self.id).is_some();
         if was_waiting && self.must_tell {
             self.connection.send(message::cancelled(self.id));
+        }
+        if was_waiting && self.is_list {
+            let unanswered = self.connection.unanswered.fetch_add(1, Ordering::Relaxed) + 1;
+            if unanswered >= self.connection.patience {
+                self.connection.hung.notify_one();
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Keeps one child running: starts it, shakes hands, serves its streams, starts it again when it
-//! ends.
+//! ends or hangs.
 //!
 //! Deliberately absent: requests of callers; they meet the connection directly.
 
@@ -122,11 +122,8 @@ impl Supervisor {
                 return Ended { reason, next: opening };
             }
         };
-        let (connection, to_write) = Connection::new(
-            self.server.clone(),
-            self.limits.response_bytes,
-            Arc::clone(&self.refresh),
-        );
+        let (connection, to_write) =
+            Connection::new(self.server.clone(), self.limits, Arc::clone(&self.refresh));
         let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
         let reason = tokio::select! {
             reason = child.ended() => {
@@ -138,6 +135,7 @@ impl Supervisor {
                 ended.unwrap_or_else(|_| "the process closed its output".to_owned())
             }
             () = stop.cancelled() => "the gateway is stopping".to_owned(),
+            () = connection.hung() => "the process answers nothing any more".to_owned(),
             error = self.introduce(opening, &connection) => format!("the handshake failed: {error}"),
         };
         self.report.send_replace(Status::Down(reason.as_str().into()));

@@ -60,7 +60,7 @@ async fn answers_that_are_none() {
     assert_eq!(breach(json(string_id)).await, Breach::WrongId);
     assert_eq!(breach(|_| raw_reply(200, "text/html", b"<html>")).await, Breach::ContentType);
     assert_eq!(breach(|_| raw_reply(202, "text/plain", b"")).await, Breach::ContentType);
-    assert_eq!(breach(|seen| seen.result(&json!([]))).await, Breach::Shape("tools/call"));
+    assert_eq!(breach(|seen| seen.result(&json!([false]))).await, Breach::Shape("tools/call"));
     assert_eq!(breach(|_| raw_reply(500, "text/html", b"<html>")).await, Breach::Status(500));
     let redirect = b"HTTP/1.1 307 X\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n";
     assert_eq!(breach(|_| Reply::Keep(vec![redirect.to_vec()])).await, Breach::Status(307));
@@ -102,6 +102,69 @@ async fn a_stream_of_many_small_events_is_cut_off_too() {
     let events = event.repeat(70_000 / event.len());
     let error = fault(move |_| sse_reply([events.as_bytes()])).await;
     assert!(matches!(error, Error::TooLarge { limit_bytes: 65_536 }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_and_asks_does_not_take_all_connections() {
+    let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
+    let pings = format!("data: {ping}\n\n").repeat(500);
+    let fake = Fake::start(move |seen| {
+        let is_answer = seen.http_method == "POST" && seen.body["method"].is_null();
+        let result = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"content": []}});
+        let events = format!("{pings}data: {result}\n\n");
+        let basics = if is_answer { Some(Reply::Stall) } else { legacy_basics(seen) };
+        basics.unwrap_or_else(|| sse_reply([events.as_bytes()]))
+    })
+    .await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    upstreams.until_up().await;
+    let before = fake.connections();
+    upstreams.must_call("{}").await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(fake.connections() < before + 12, "{} more", fake.connections() - before);
+}
+
+#[tokio::test]
+async fn a_long_list_is_bounded_as_a_whole() {
+    // Each page is well below the limit of 64 KiB.
+    let text = "x".repeat(20_000);
+    let fake = Fake::start(move |seen| match seen.rpc_method() {
+        "tools/list" => {
+            let page = seen.body["params"]["cursor"].as_str().unwrap_or("0");
+            let next = (page.parse::<u32>().unwrap() + 1).to_string();
+            let tool = json!({"name": next, "description": text});
+            seen.result(&json!({"tools": [tool], "nextCursor": next}))
+        }
+        _ => modern_basics(seen).unwrap(),
+    })
+    .await;
+    let timing = Timing { retry_first: Duration::from_mins(1), ..TIMING };
+    let upstreams = start(fake.transport(), limits(), timing);
+    eventually(|| async {
+        matches!(upstreams.state(), TargetState::Down { error, .. }
+        if error == "the answer of the upstream is longer than 262144 bytes")
+    })
+    .await;
+    assert_eq!(fake.seen("tools/list").len(), 14);
+}
+
+#[tokio::test]
+async fn a_slow_list_is_bounded_as_a_whole() {
+    let fake = Fake::start(|seen| match seen.rpc_method() {
+        "tools/list" => {
+            std::thread::sleep(Duration::from_millis(30));
+            seen.result(&json!({"tools": [], "nextCursor": "again"}))
+        }
+        _ => modern_basics(seen).unwrap(),
+    })
+    .await;
+    let limits = LimitsConfig { list_timeout_ms: 100, ..limits() };
+    let upstreams = start(fake.transport(), limits, TIMING);
+    eventually(|| async {
+        matches!(upstreams.state(), TargetState::Down { error, .. }
+        if error == "waited longer than 400 ms to list the tools of the upstream")
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -160,54 +223,6 @@ async fn a_caller_that_goes_away_cancels_in_both_eras() {
             assert!(fake.seen("notifications/cancelled").is_empty());
         }
     }
-}
-
-#[tokio::test]
-async fn a_forgotten_session_is_opened_again_once() {
-    let fake = Fake::legacy(|seen| {
-        static CALLS: AtomicUsize = AtomicUsize::new(0);
-        match CALLS.fetch_add(1, Ordering::SeqCst) {
-            0 => raw_reply(404, "text/plain", b"session not found"),
-            1 | 3 => seen.result(&json!({})),
-            2 => {
-                let error = json!({"code": -32001, "message": "Session not found"});
-                json_reply(404, &json!({"jsonrpc": "2.0", "error": error, "id": null}))
-            }
-            _ => raw_reply(404, "text/plain", b"no session lasts"),
-        }
-    })
-    .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
-    upstreams.until_up().await;
-    assert_eq!(upstreams.must_call("{}").await, "{}");
-    assert_eq!(fake.seen("initialize").len(), 2);
-    assert_eq!(upstreams.must_call("{}").await, "{}");
-    assert_eq!(fake.seen("initialize").len(), 3);
-
-    let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: Breach::Status(404) }), "{error}");
-    assert_eq!(fake.seen("tools/call").len(), 6);
-}
-
-#[tokio::test]
-async fn a_server_that_becomes_legacy_is_probed_again() {
-    static IS_OLD: AtomicUsize = AtomicUsize::new(0);
-    let fake = Fake::start(|seen| {
-        let is_modern = IS_OLD.load(Ordering::SeqCst) == 0;
-        let basics = if is_modern { modern_basics(seen) } else { legacy_basics(seen) };
-        basics.unwrap_or_else(|| match (is_modern, seen.header("mcp-session-id")) {
-            (false, None) => raw_reply(400, "text/plain", b"no session"),
-            _ => seen.result(&json!({})),
-        })
-    })
-    .await;
-    let upstreams = start(fake.transport(), limits(), TIMING);
-    assert_eq!(upstreams.must_call("{}").await, "{}");
-    IS_OLD.store(1, Ordering::SeqCst);
-    let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: Breach::Status(400) }), "{error}");
-    assert_eq!(upstreams.must_call("{}").await, "{}");
-    assert_eq!(fake.seen("initialize").len(), 1);
 }
 
 #[tokio::test]

@@ -112,6 +112,22 @@ async fn a_child_that_does_not_read_or_answer_is_a_timeout() {
 }
 
 #[tokio::test]
+async fn a_child_that_hangs_is_started_again() {
+    let call = format!("case $line in *stop*) kill -STOP $$;; *) {ANSWER_PID};; esac");
+    let limits = LimitsConfig { list_timeout_ms: 100, call_timeout_ms: 300, ..limits() };
+    let timing = Timing { relist: Duration::from_millis(50), ..TIMING };
+    let upstreams = start(script(&modern(&call)), limits, timing);
+    upstreams.until_up().await;
+    let first = pid(&upstreams).await;
+    let error = upstreams.try_call(r#"{"a":"stop"}"#).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { phase: Phase::Call, .. }), "{error}");
+    eventually(|| async { upstreams.try_call("{}").await.is_ok() }).await;
+    assert_ne!(pid(&upstreams).await, first);
+    eventually(|| async { group(first).is_empty() }).await;
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn shutdown_leaves_nothing_behind() {
     // It ignores the end of its input and the polite signal, and has a child that does too.
     let stubborn = format!(

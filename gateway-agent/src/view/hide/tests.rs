@@ -115,9 +115,15 @@ fn paths_find_and_fill_places() {
     assert_eq!(path.pointer(), "/a/b~1c");
     let mut arguments = json!({ "a": { "x": 1 } }).as_object().unwrap().clone();
     assert_eq!(path.find(&arguments), None);
-    path.insert(&mut arguments, json!(2));
+    assert!(path.insert(&mut arguments, json!(2)) && !path.is_obstructed(&arguments));
     assert_eq!(path.find(&arguments), Some(&json!(2)));
-    let mut other = json!({ "a": 5 }).as_object().unwrap().clone();
-    path.insert(&mut other, json!(2));
-    assert_eq!(other, *json!({ "a": 5 }).as_object().unwrap());
+    for (other, is_obstructed) in [(json!(5), true), (json!([]), true), (Value::Null, false)] {
+        let mut arguments = Map::from_iter([("a".to_owned(), other.clone())]);
+        assert_eq!(path.is_obstructed(&arguments), is_obstructed, "{other}");
+        assert!(!path.insert(&mut arguments, json!(2)));
+        assert_eq!(arguments["a"], other);
+    }
+    let mut nothing = Map::new();
+    assert!(!path.is_obstructed(&nothing) && path.insert(&mut nothing, json!(2)));
+    assert_eq!(Value::Object(nothing), json!({ "a": { "b/c": 2 } }));
 }

@@ -1,0 +1,41 @@
+//! How many connections and event streams there may be at once.
+//!
+//! Deliberately absent: raising the number of files that the process may open; `main.rs` does.
+
+/// Most connections at once; more wait in the kernel's queue.
+const CONNECTIONS: usize = 10_000;
+
+/// Most connections at once, where the process may open so many files: half of them are for
+/// upstreams, the registry and the disk.
+pub(crate) fn connections() -> usize {
+    CONNECTIONS.min(open_files() / 2).max(2)
+}
+
+/// Most event streams at once. Each holds a connection for as long as its client likes, so at
+/// least half of the connections stay free for calls and probes.
+pub(crate) fn streams(wanted: usize) -> usize {
+    wanted.min(connections() / 2)
+}
+
+#[cfg(target_os = "linux")]
+fn open_files() -> usize {
+    use nix::sys::resource::{Resource, getrlimit};
+    let soft = getrlimit(Resource::RLIMIT_NOFILE).map(|(soft, _)| soft);
+    soft.ok().and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_files() -> usize {
+    usize::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_leave_half_of_the_connections_free() {
+        assert!(streams(usize::MAX) > 0 && streams(usize::MAX) * 2 <= connections());
+        assert_eq!(streams(1), 1);
+    }
+}

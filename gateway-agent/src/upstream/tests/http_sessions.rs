@@ -1,0 +1,151 @@
+//! Streamable HTTP when the far side changes its mind: sessions and eras are found out again where
+//! that helps, and only there.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use super::{fake::*, *};
+
+#[tokio::test]
+async fn a_forgotten_session_is_opened_again_once() {
+    let fake = Fake::legacy(|seen| {
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        match CALLS.fetch_add(1, Ordering::SeqCst) {
+            0 => raw_reply(404, "text/plain", b"session not found"),
+            1 | 3 => seen.result(&json!({})),
+            2 => {
+                let error = json!({"code": -32001, "message": "Session not found"});
+                json_reply(404, &json!({"jsonrpc": "2.0", "error": error, "id": null}))
+            }
+            _ => raw_reply(404, "text/plain", b"no session lasts"),
+        }
+    })
+    .await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    upstreams.until_up().await;
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    assert_eq!(fake.seen("initialize").len(), 2);
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    assert_eq!(fake.seen("initialize").len(), 3);
+
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Protocol { what: Breach::Status(404) }), "{error}");
+    assert_eq!(fake.seen("tools/call").len(), 6);
+}
+
+#[tokio::test]
+async fn a_server_that_becomes_legacy_is_probed_again() {
+    static IS_OLD: AtomicUsize = AtomicUsize::new(0);
+    let fake = Fake::start(|seen| {
+        let is_modern = IS_OLD.load(Ordering::SeqCst) == 0;
+        let basics = if is_modern { modern_basics(seen) } else { legacy_basics(seen) };
+        basics.unwrap_or_else(|| match (is_modern, seen.header("mcp-session-id")) {
+            (false, None) => raw_reply(400, "text/plain", b"no session"),
+            _ => seen.result(&json!({})),
+        })
+    })
+    .await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    IS_OLD.store(1, Ordering::SeqCst);
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Protocol { what: Breach::Status(400) }), "{error}");
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    assert_eq!(fake.seen("initialize").len(), 1);
+}
+
+/// A far side that is modern until it is rolled back; then its handler answers those who have no
+/// session.
+async fn rolled_back(
+    has_rolled: &'static AtomicUsize,
+    to_strangers: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+) -> Fake {
+    Fake::start(move |seen| {
+        if has_rolled.load(Ordering::SeqCst) == 0 {
+            return modern_basics(seen).unwrap_or_else(|| seen.result(&json!({})));
+        }
+        let is_stranger = seen.header("mcp-session-id").is_none();
+        match seen.rpc_method() {
+            "tools/list" | "tools/call" if is_stranger => to_strangers(seen),
+            _ => legacy_basics(seen).unwrap_or_else(|| seen.result(&json!({}))),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_server_that_is_rolled_back_is_found_again_whatever_its_words() {
+    static ROLLED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+    let words = [(400, -32_000), (404, -32_001), (400, -32_600)];
+    for (has_rolled, (status, code)) in ROLLED.iter().zip(words) {
+        let no_session = move |seen: &Seen| {
+            seen.error(status, &json!({"code": code, "message": "No valid session ID provided"}))
+        };
+        let fake = rolled_back(has_rolled, no_session).await;
+        let upstreams = start(fake.transport(), limits(), TIMING);
+        upstreams.until_up().await;
+        has_rolled.store(1, Ordering::SeqCst);
+        upstreams.try_call("{}").await.unwrap_err();
+        assert_eq!(upstreams.must_call("{}").await, "{}", "{status} {code}");
+        assert_eq!(fake.seen("initialize").len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_fails_starts_over_too() {
+    static HAS_ROLLED: AtomicUsize = AtomicUsize::new(0);
+    let too_early = |seen: &Seen| {
+        seen.error(200, &json!({"code": -32_602, "message": "Invalid request parameters"}))
+    };
+    let fake = rolled_back(&HAS_ROLLED, too_early).await;
+    let timing = Timing { relist: Duration::from_millis(20), ..TIMING };
+    let upstreams = start(fake.transport(), limits(), timing);
+    upstreams.until_up().await;
+    HAS_ROLLED.store(1, Ordering::SeqCst);
+    eventually(|| async { matches!(upstreams.state(), TargetState::Up { era: Era::Legacy }) })
+        .await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_as_one_and_starts_nothing_over() {
+    for status in [401, 403, 429] {
+        let refuse = move |_: &Seen| raw_reply(status, "text/plain", b"no");
+        for fake in [Fake::modern(refuse).await, Fake::legacy(refuse).await] {
+            let upstreams = start(fake.transport(), limits(), TIMING);
+            upstreams.until_up().await;
+            let before = fake.all_seen().len();
+            for _ in 0..5 {
+                let error = upstreams.try_call("{}").await.unwrap_err();
+                assert!(matches!(error, Error::Refused { status: s } if s == status), "{error}");
+            }
+            assert_eq!(fake.all_seen().len(), before + 5, "the calls and nothing else");
+        }
+    }
+    let fake = Fake::start(|_| raw_reply(401, "text/plain", b"who are you?")).await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    let error = upstreams.try_call("{}").await.unwrap_err().to_string();
+    assert!(error.contains("(HTTP 401)"), "{error}");
+    assert!(fake.seen("initialize").is_empty());
+}
+
+#[tokio::test]
+async fn a_session_that_is_given_up_is_ended() {
+    let fake = Fake::legacy(|seen| {
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        match CALLS.fetch_add(1, Ordering::SeqCst) {
+            0 => seen.error(400, &json!({"code": -32_000, "message": "?"})),
+            _ => seen.result(&json!({})),
+        }
+    })
+    .await;
+    let upstreams = start(fake.transport(), limits(), TIMING);
+    upstreams.until_up().await;
+    upstreams.try_call("{}").await.unwrap_err();
+    let ended = || fake.all_seen().into_iter().filter(|seen| seen.http_method == "DELETE");
+    eventually(|| async { ended().count() == 1 }).await;
+    let sessions: Vec<Value> = ended().map(|seen| json!(seen.header("mcp-session-id"))).collect();
+    assert_eq!(sessions, ["s-1"]);
+    assert_eq!(upstreams.must_call("{}").await, "{}");
+    assert_eq!(fake.seen("initialize").len(), 2);
+}

@@ -1,0 +1,178 @@
+//! The process itself: signals, exit codes, the limit of open files, and what it warns of.
+//!
+//! Deliberately absent: what it serves (`follow`, the acceptance tests).
+
+#![cfg(target_os = "linux")]
+
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+const LOOPBACK: &str = "127.0.0.1:0";
+
+/// A gateway in a process of its own, without a registry.
+struct Gateway {
+    child: Child,
+    port: u16,
+    dir: TempDir,
+}
+
+impl Gateway {
+    /// Starts it from a shell that has run these words before.
+    fn start(words: &str, listen: &str, source: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = File::create(dir.path().join("log")).expect("a log");
+        let mut child = Command::new("sh")
+            .args([
+                "-c",
+                &format!("{words} exec \"$0\" \"$@\""),
+                env!("CARGO_BIN_EXE_gateway-agent"),
+            ])
+            .args(["--listen", listen, "--insecure", "--registry", source, "--cache", "cache.json"])
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("a shell");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let address = line.split_whitespace().find_map(|word| word.strip_prefix("http://"));
+        let port = address.and_then(|address| address.rsplit_once(':')?.1.parse().ok());
+        let log = || fs::read_to_string(dir.path().join("log"));
+        let port = port.unwrap_or_else(|| panic!("{line:?}, {:?}", log()));
+        Self { child, port, dir }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).expect("the log")
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(3))).expect("a limit");
+        stream
+    }
+
+    fn is_alive(&self) -> bool {
+        let mut stream = self.connect();
+        stream.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).is_ok() && status == *b"HTTP/1.1 200"
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.expect("kill").success());
+    }
+
+    fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !is_so(self) {
+            assert!(began.elapsed() < Duration::from_secs(10), "never {what}: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// How it ends, which must be soon.
+    fn ended(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a status") {
+                return status;
+            }
+            assert!(began.elapsed() < Duration::from_secs(5), "it goes on: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn without_registry(words: &str) -> Gateway {
+    Gateway::start(words, LOOPBACK, "grpc://127.0.0.1:9")
+}
+
+#[test]
+fn each_signal_to_stop_ends_it_well() {
+    for name in ["TERM", "INT", "HUP"] {
+        let mut gateway = without_registry("");
+        gateway.signal(name);
+        assert_eq!(gateway.ended().code(), Some(0), "{name}: {}", gateway.log());
+        assert!(gateway.log().contains("stopping: calls that have begun may finish"), "{name}");
+    }
+}
+
+#[test]
+fn nohup_keeps_its_word() {
+    let mut gateway = without_registry("trap '' HUP;");
+    gateway.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(gateway.is_alive() && !gateway.log().contains("stopping"), "{}", gateway.log());
+    gateway.signal("TERM");
+    assert_eq!(gateway.ended().code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut gateway = without_registry("");
+    // It is waited for until its time is over.
+    let mut slow = gateway.connect();
+    slow.write_all(b"POST /mcp HTTP/1.1\r\n").expect("sent");
+    assert!(gateway.is_alive());
+    gateway.signal("TERM");
+    gateway.until("stopping", |gateway| gateway.log().contains("stopping"));
+    gateway.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(gateway.child.try_wait().expect("a status").is_none(), "a hang-up is no second one");
+    gateway.signal("INT");
+    assert_eq!(gateway.ended().code(), Some(1));
+    assert!(gateway.log().contains("told to stop a second time"), "{}", gateway.log());
+}
+
+#[test]
+fn a_source_that_is_no_regular_file_is_refused_and_does_not_hold_up_the_end() {
+    let mut gateway = Gateway::start("mkfifo pipe;", LOOPBACK, "file://pipe");
+    gateway.until("refused", |gateway| gateway.log().contains("it is no regular file"));
+    gateway.signal("TERM");
+    assert_eq!(gateway.ended().code(), Some(0));
+}
+
+#[test]
+fn it_opens_as_many_files_as_it_may() {
+    let gateway = without_registry("ulimit -S -n 64;");
+    let _held: Vec<_> = (0..100).map(|_| gateway.connect()).collect();
+    assert!(gateway.is_alive(), "{}", gateway.log());
+}
+
+#[test]
+fn connections_that_cannot_be_accepted_are_told_of_once() {
+    let failed = |gateway: &Gateway| gateway.log().matches("could not be accepted").count();
+    let gateway = without_registry("ulimit -n 20;");
+    let held: Vec<_> = (0..30).map(|_| gateway.connect()).collect();
+    gateway.until("out of files", |gateway| failed(gateway) > 0);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(failed(&gateway), 1, "{}", gateway.log());
+    drop(held);
+    gateway.until("well", |gateway| gateway.log().contains("connections are accepted again"));
+    assert!(gateway.is_alive());
+}
+
+#[test]
+fn who_can_reach_it_is_warned_of() {
+    let open = Gateway::start("", "0.0.0.0:0", "grpc://127.0.0.1:9");
+    assert!(open.log().contains("listening beyond loopback without authentication"));
+    assert!(!without_registry("").log().contains("beyond loopback"));
+}
