@@ -197,6 +197,7 @@ fn targets(backend: &str) -> String {
 }
 
 async fn wait_for_agent(gateway: &Gateway) {
+    gateway.ready().await;
     let url = gateway.mcp_url();
     let client = acceptance::ModernClient::agent(&url, "bench-agent", "1.0.0");
     acceptance::eventually("the gateway knows the agent", || async {

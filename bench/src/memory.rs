@@ -37,6 +37,7 @@ async fn gateway(report: &mut Report) {
         more: String::new(),
     };
     let mut gateway = Gateway::start(&options);
+    gateway.ready().await;
     let client = ModernClient::agent(&gateway.mcp_url(), "bench-agent", "1.0.0");
     acceptance::eventually("the gateway has all tools", || async {
         client.tool_names().await.len() == 501

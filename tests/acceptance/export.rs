@@ -71,6 +71,7 @@ async fn serves_the_example(source: String) {
     let targets = backend.targets();
     let options = GatewayOptions { source, targets, runtime: None, more: String::new() };
     let gateway = Gateway::start(&options);
+    gateway.ready().await;
     let client = ModernClient::agent(&gateway.mcp_url(), "research-agent", "2.1.0");
     acceptance::eventually("the gateway has the file", || async {
         client.tool_names().await == ["create_entities", "fetch", "search_documents"]

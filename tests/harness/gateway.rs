@@ -102,6 +102,15 @@ impl Gateway {
         format!("http://{}/mcp", self.address)
     }
 
+    /// Waits until it has a catalog.
+    pub async fn ready(&self) {
+        let url = format!("http://{}/readyz", self.address);
+        crate::eventually("the gateway has a catalog", || async {
+            reqwest::get(&url).await.is_ok_and(|answer| answer.status().is_success())
+        })
+        .await;
+    }
+
     /// The cache file.
     pub fn cache(&self) -> PathBuf {
         self.dir.path().join("cache/registry-v2.json")
