@@ -4,6 +4,7 @@
 //! will be a layer before the services, and decisions.
 
 mod deadline;
+mod findings;
 mod guard;
 mod history;
 mod intake;

@@ -13,13 +13,14 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
     for (i, dependency) in depends.iter().enumerate() {
         let at = format!("{list}/{i}");
         let key = dependency.key();
-        let Some(target) = proposal.find(&key) else {
+        let Some(target) = proposal.document(&key) else {
             let message = format!("{} depends on {key}, which is not registered", new.key());
             let unknown = Diagnostic::error(Code::DependencyUnknown, at, message);
             new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
             continue;
         };
-        if let (DependencyTarget::Agent, Entity::Agent(agent)) = (dependency.target, target)
+        if dependency.target == DependencyTarget::Agent
+            && let Entity::Agent(agent) = target.entity()
             && let Some(problem) = skill_problem(dependency, agent, &at)
         {
             new.report(found, problem);

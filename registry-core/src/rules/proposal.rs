@@ -73,12 +73,17 @@ impl<'a> Proposal<'a> {
         Self { catalog, new, by_key, by_name, lifecycles }
     }
 
-    /// The entity with this key, in the batch or in the catalog.
-    pub(super) fn find(&self, key: &Key) -> Option<&'a Entity> {
+    /// The document with this key, in the batch or in the catalog.
+    pub(super) fn document(&self, key: &Key) -> Option<&'a Document> {
         match self.by_key.get(key) {
-            Some(&i) => Some(self.new[i].entity()),
-            None => self.catalog.find(key).map(|record| record.document.entity()),
+            Some(&i) => Some(self.new[i].document),
+            None => self.catalog.find(key).map(|record| &*record.document),
         }
+    }
+
+    /// Its entity. Who only asks whether it is there asks for the document, which need not be read.
+    pub(super) fn find(&self, key: &Key) -> Option<&'a Entity> {
+        self.document(key).map(Document::entity)
     }
 
     /// The position in `new` of the entity with this key.

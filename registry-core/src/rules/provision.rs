@@ -11,7 +11,7 @@ use crate::diagnostic::{Code, Diagnostic};
 pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
     for reference in new.references.iter().filter(|r| r.relation == Relation::Provides) {
         let key = &reference.key;
-        if proposal.find(key).is_none() {
+        if proposal.document(key).is_none() {
             let message = format!("the server provides {key}, which is not registered");
             let unknown = Diagnostic::error(Code::ProvisionUnknown, &reference.pointer, message);
             new.report(found, unknown.with_help(proposal.help_for_unknown(key)));

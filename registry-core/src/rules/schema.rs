@@ -114,7 +114,7 @@ fn unresolved(
 ) {
     each_reference(schema, At::ROOT, &mut |key, text, at| {
         let (message, help) = match key {
-            Ok(key) if proposal.find(key).is_some() => return,
+            Ok(key) if proposal.document(key).is_some() => return,
             Ok(key) => (
                 format!("`{text}` refers to {key}, which is not registered"),
                 proposal.help_for_unknown(key),

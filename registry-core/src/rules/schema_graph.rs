@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde_json::Value;
 
-use super::{Relation, edges, proposal::Proposal};
+use super::{Relation, proposal::Proposal};
 use crate::{
     decode::At,
     entity::Entity,
@@ -34,14 +34,14 @@ impl<'a> SchemaGraph<'a> {
             if nodes.contains_key(&key) {
                 continue;
             }
-            let Some(entity @ Entity::Schema(schema)) = proposal.find(&key) else { continue };
+            let Some(document) = proposal.document(&key) else { continue };
+            let Entity::Schema(schema) = document.entity() else { continue };
             nodes.insert(key, schemas.len());
             schemas.push(&schema.schema);
-            let edges = edges(entity);
-            waiting.extend(edges.iter().cloned());
-            targets.push(edges);
+            waiting.extend(document.edges().iter().cloned());
+            targets.push(document.edges());
         }
-        let indices = |keys: Vec<Key>| keys.iter().filter_map(|k| nodes.get(k).copied()).collect();
+        let indices = |keys: &[Key]| keys.iter().filter_map(|k| nodes.get(k).copied()).collect();
         let successors = targets.into_iter().map(indices).collect();
         let has_ids = schemas.iter().any(|schema| !absolute_ids(schema).is_empty());
         Self { nodes, schemas, successors, has_ids }

@@ -46,6 +46,8 @@ async fn enforce(State(longest): State<Duration>, mut request: Request, next: Ne
     response
 }
 
+/// The one method that is a stream.
+pub(super) const SYNC: &str = "/registry.v1.SyncService/Sync";
 /// The methods that are measured by name; what else there is (health, reflection) counts as one.
 const METHODS: [&str; 8] = [
     "/registry.v1.RegistryService/Apply",
@@ -54,7 +56,7 @@ const METHODS: [&str; 8] = [
     "/registry.v1.HistoryService/ListCommits",
     "/registry.v1.HistoryService/GetCommit",
     "/registry.v1.HistoryService/GetEntityHistory",
-    "/registry.v1.SyncService/Sync",
+    SYNC,
     "/registry.v1.SyncService/ListGateways",
 ];
 

@@ -16,9 +16,7 @@ use axum::{
 use futures_util::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::status;
-
-const SYNC: &str = "/registry.v1.SyncService/Sync";
+use super::{deadline::SYNC, status};
 
 /// Refuses what would bring the bytes of arriving requests over this many.
 pub(super) fn layer(router: Router, most: usize) -> Router {

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use prost::Message as _;
-use registry_core::{Code, Diagnostic, Key, Revision, limits};
+use registry_core::{Key, Revision, limits};
 use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
 
 use super::{
+    findings,
     invalid::{self, FILTER_BYTES, InvalidRequest},
     status,
 };
@@ -53,7 +53,7 @@ impl RegistryService for Service {
             Ok(batch) => batch,
             Err(found) if mode == Mode::DryRun => {
                 let revision = self.app.catalog().revision().0;
-                let diagnostics = fitting(convert::diagnostics(&found));
+                let diagnostics = findings::for_answer(convert::diagnostics(&found));
                 let answer = v1::ApplyResponse { revision, diagnostics, ..Default::default() };
                 return Ok(Response::new(answer));
             }
@@ -69,7 +69,7 @@ impl RegistryService for Service {
             revision: revision.0,
             committed,
             plan: convert::plan(&batch, &plan),
-            diagnostics: fitting(convert::diagnostics(&plan.diagnostics)),
+            diagnostics: findings::for_answer(convert::diagnostics(&plan.diagnostics)),
         };
         if batch.len() > BIG {
             // Freeing so many parsed documents takes milliseconds; nobody need wait for it.
@@ -129,22 +129,6 @@ fn read_author(author: String) -> Result<String, InvalidRequest> {
         return Ok("anonymous".to_owned());
     }
     invalid::line("author", author, limits::AUTHOR_BYTES)
-}
-
-/// As many findings as an answer has room for beside a plan: stock clients take 4 MiB.
-fn fitting(mut findings: Vec<v1::Diagnostic>) -> Vec<v1::Diagnostic> {
-    const BYTES: usize = 1 << 20;
-    let (all, mut bytes) = (findings.len(), 0);
-    findings.retain(|found| {
-        bytes += found.encoded_len() + 4;
-        bytes <= BYTES
-    });
-    if findings.len() < all {
-        let message = format!("{} of {all} findings are shown", findings.len());
-        let cut = Diagnostic::warning(Code::DocumentInvalid, "", message);
-        findings.push((&cut.with_help("mend these, or apply smaller batches")).into());
-    }
-    findings
 }
 
 /// A batch of more changes is worked on beside the runtime.

@@ -7,12 +7,11 @@
 
 use std::time::Duration;
 
-use prost::Message as _;
 use registry_core::Diagnostic;
 use registry_proto::convert::validation_failure;
 use tonic::{Code, Status};
 
-use super::{invalid::InvalidRequest, refusal::Refusal};
+use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
     app::{history, list, page::InvalidPage},
     feed, registrar, store,
@@ -22,15 +21,12 @@ use crate::{
 /// peers take 8 KiB of headers.
 const FINDINGS_BYTES: usize = 5 * 1024;
 
-/// A batch with errors. Findings that do not fit are left out, errors last; a dry run has more of them.
+/// A batch with errors. Findings that do not fit are left out, errors last; a dry run has more of
+/// them.
 pub(super) fn refused(found: &[Diagnostic]) -> Status {
     let errors = found.iter().filter(|found| found.is_error()).count();
     let mut failure = validation_failure(found);
-    let mut bytes = 0;
-    failure.diagnostics.retain(|diagnostic| {
-        bytes += diagnostic.encoded_len() + 4;
-        bytes <= FINDINGS_BYTES
-    });
+    findings::cut(&mut failure.diagnostics, FINDINGS_BYTES);
     let shown = failure.diagnostics.len();
     let all = found.len();
     let rest = match shown {

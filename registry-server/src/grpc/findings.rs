@@ -1,0 +1,31 @@
+//! Cutting long lists of findings so that an answer fits.
+//!
+//! Deliberately absent: which findings matter more; validation has put them in order.
+
+use prost::Message as _;
+use registry_core::{Code, Diagnostic};
+use registry_proto::v1;
+
+/// Most bytes of findings beside a plan: stock clients take messages of 4 MiB.
+const ANSWER_BYTES: usize = 1 << 20;
+
+/// Keeps the first findings, as many as take so many bytes in a message.
+pub(super) fn cut(findings: &mut Vec<v1::Diagnostic>, most_bytes: usize) {
+    let mut bytes = 0;
+    findings.retain(|found| {
+        bytes += found.encoded_len() + 4;
+        bytes <= most_bytes
+    });
+}
+
+/// As many findings as an answer has room for, and a last one that says if they are not all.
+pub(super) fn for_answer(mut findings: Vec<v1::Diagnostic>) -> Vec<v1::Diagnostic> {
+    let all = findings.len();
+    cut(&mut findings, ANSWER_BYTES);
+    if findings.len() < all {
+        let message = format!("{} of {all} findings are shown", findings.len());
+        let rest = Diagnostic::warning(Code::DocumentInvalid, "", message);
+        findings.push((&rest.with_help("mend these, or apply smaller batches")).into());
+    }
+    findings
+}
