@@ -7,6 +7,7 @@ const FILES: [&str; 5] = [
     "registry/v1/registry.proto",
     "registry/v1/audit.proto",
     "registry/v1/history.proto",
+    "registry/v1/graph.proto",
     "registry/v1/sync.proto",
 ];
 
