@@ -142,7 +142,8 @@ impl Row {
 }
 
 async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upgrade>, Failure> {
-    let Some(to) = row.target() else { return Ok(None) };
+    // What the registry does not have cannot be compared.
+    let Some(to) = row.target().filter(|_| row.lifecycle.is_some()) else { return Ok(None) };
     let key = |version: &str| format!("{}@{version}", row.requirement).parse::<Key>();
     let (old, new) = (key(&row.current), key(to));
     let (old, new) = (old.map_err(Failure::answer)?, new.map_err(Failure::answer)?);
