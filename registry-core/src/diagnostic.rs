@@ -83,6 +83,10 @@ codes! {
     HeaderAnnotationInvalid = "header-annotation-invalid",
     /// A dependency on something deprecated (warning) or retired (error).
     DeprecatedDependency = "deprecated-dependency",
+    /// A version that breaks what an earlier one of its compatibility line promises.
+    BreakingChange = "breaking-change",
+    /// A version of which it could not be decided whether it breaks an earlier one.
+    CompatibilityUndecided = "compatibility-undecided",
     /// A schema that nothing refers to.
     SchemaUnused = "schema-unused",
 }

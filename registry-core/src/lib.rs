@@ -6,6 +6,7 @@
 
 pub mod catalog;
 pub mod commit;
+pub mod compatibility;
 pub(crate) mod decode;
 pub mod diagnostic;
 pub mod document;

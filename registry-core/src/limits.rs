@@ -56,3 +56,9 @@ pub const SPEC_MILLIS: u64 = 24 * 60 * 60 * 1000;
 pub const SPEC_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// Most calls at once, items or failures that a composition may ask for.
 pub const SPEC_COUNT: u64 = 100_000;
+/// Most steps that comparing two schemas may take; a step is about a microsecond.
+pub const COMPARISON_STEPS: usize = 50_000;
+/// Most steps that all comparisons of one commit may take together.
+pub const BATCH_COMPARISON_STEPS: usize = 2_000_000;
+/// Deepest nesting of a comparison, references followed.
+pub const COMPARISON_DEPTH: usize = 128;

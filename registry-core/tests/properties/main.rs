@@ -5,8 +5,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod canonical;
+mod compatibility;
 mod documents;
 mod graph;
 mod history;
 mod never_panics;
+mod schemas;
 mod world;

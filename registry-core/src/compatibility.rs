@@ -1,0 +1,164 @@
+//! Whether a new version may take the place of an older one: what its JSON Schemas accept is
+//! compared, not how they are written.
+//!
+//! Sound in both directions: "compatible" is a proof over every value, and "breaking" comes with a
+//! value that real validators of the two versions disagree about. Where neither is found, the
+//! answer is "undecided". Everything is a pure function with a counted budget. Deliberately absent:
+//! which versions are compared and what follows from it (the rule `breaking-change`).
+
+mod arena;
+mod arrays;
+mod circle;
+mod decide;
+mod empty;
+mod entity;
+mod eval;
+mod given;
+mod logic;
+mod lower;
+mod mode;
+mod objects;
+mod prover;
+mod regex;
+mod rules;
+mod sample;
+mod scalars;
+mod unevaluated;
+
+use serde_json::Value;
+
+pub use decide::covers;
+pub use entity::compare;
+pub use mode::{Direction, InvalidMode, Mode};
+
+use crate::{entity::Entity, limits, reference::Key};
+
+/// Gives registered schemas by their keys.
+pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Entity>;
+
+/// The steps that comparisons may still take together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget(usize);
+
+impl Budget {
+    /// What one comparison may take.
+    pub fn of_one() -> Self {
+        Self(limits::COMPARISON_STEPS)
+    }
+
+    /// What all comparisons of one commit may take.
+    pub fn of_batch() -> Self {
+        Self(limits::BATCH_COMPARISON_STEPS)
+    }
+
+    /// Whether nothing is left.
+    pub fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+
+    fn share(&self) -> usize {
+        self.0.min(limits::COMPARISON_STEPS)
+    }
+
+    fn spend(&mut self, steps: usize) {
+        self.0 = self.0.saturating_sub(steps.max(1));
+    }
+}
+
+/// Whether one JSON Schema accepts everything that another accepts.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It does, for every value.
+    Yes,
+    /// It does not, and here is a value.
+    No(Difference),
+    /// Neither was found.
+    Undecided(Doubt),
+}
+
+/// Where and how two versions differ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// The keyword that refuses the value, or the member that is missing.
+    pub keyword: String,
+    /// JSON pointer into the new document; to the `$ref` where it leads out of the document.
+    pub pointer: String,
+    /// Where the keyword itself is, when that is elsewhere.
+    pub elsewhere: Option<String>,
+    /// A value that the one accepts and the other refuses; absent where no value is concerned.
+    pub instance: Option<Value>,
+    /// Whether it is the new version that refuses the value, or the old one.
+    pub refused_by: Side,
+}
+
+/// Where and why two versions could not be compared to the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// JSON pointer into the new document.
+    pub pointer: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One of the two versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The earlier one.
+    Old,
+    /// The later one.
+    New,
+}
+
+/// The result of a comparison, as one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The schemas are the same.
+    Identical,
+    /// Different, and nothing that is promised breaks.
+    Compatible,
+    /// Neither compatibility nor a break was found.
+    Undecided,
+    /// Something that is promised breaks.
+    Breaking,
+}
+
+impl Outcome {
+    /// The word: `compatible`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Identical => "identical",
+            Self::Compatible => "compatible",
+            Self::Undecided => "undecided",
+            Self::Breaking => "breaking",
+        }
+    }
+}
+
+/// What comparing two versions of one entity found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Whether all schemas are the same, word for word.
+    pub is_identical: bool,
+    /// What breaks.
+    pub differences: Vec<Difference>,
+    /// What could not be decided.
+    pub doubts: Vec<Doubt>,
+}
+
+impl Comparison {
+    /// The result as one word.
+    pub fn outcome(&self) -> Outcome {
+        if !self.differences.is_empty() {
+            Outcome::Breaking
+        } else if !self.doubts.is_empty() {
+            Outcome::Undecided
+        } else if self.is_identical {
+            Outcome::Identical
+        } else {
+            Outcome::Compatible
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
