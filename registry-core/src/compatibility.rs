@@ -31,7 +31,10 @@ pub use decide::covers;
 pub use entity::compare;
 pub use mode::{Direction, InvalidMode, Mode};
 
-use crate::{entity::Entity, limits, reference::Key};
+use crate::{entity::Entity, limits, reference::Key, version::Version};
+
+/// Longest example that a message shows, in characters.
+const EXAMPLE: usize = 200;
 
 /// Gives registered schemas by their keys.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Entity>;
@@ -83,12 +86,40 @@ pub struct Difference {
     pub keyword: String,
     /// JSON pointer into the new document; to the `$ref` where it leads out of the document.
     pub pointer: String,
-    /// Where the keyword itself is, when that is elsewhere.
+    /// Where the keyword itself is, when that is elsewhere: `in schema/A@1.0.0 at /schema/type`, or
+    /// `at /outputSchema/type` of the old version.
     pub elsewhere: Option<String>,
     /// A value that the one accepts and the other refuses; absent where no value is concerned.
     pub instance: Option<Value>,
     /// Whether it is the new version that refuses the value, or the old one.
     pub refused_by: Side,
+}
+
+impl Difference {
+    /// What it means, in words for people.
+    pub fn explain(&self, old: &Version, new: &Version) -> String {
+        let Self { keyword, elsewhere, instance, refused_by, .. } = self;
+        let place = elsewhere.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+        match (instance.as_ref().map(shortened), refused_by) {
+            (Some(value), Side::New) => {
+                format!("`{keyword}`{place} refuses what {old} allows: {value}")
+            }
+            (Some(value), Side::Old) => {
+                format!("`{keyword}` of {old}{place} refuses what {new} allows: {value}")
+            }
+            (None, Side::New) => format!("the {keyword} of {old} is gone"),
+            (None, Side::Old) => format!("the {keyword} is not in {old}"),
+        }
+    }
+}
+
+/// A value on one line, cut where it is long.
+fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(EXAMPLE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 /// Where and why two versions could not be compared to the end.

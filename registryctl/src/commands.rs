@@ -4,6 +4,7 @@
 
 mod apply;
 mod commit;
+mod compat;
 mod completions;
 mod diff;
 mod export;
@@ -55,6 +56,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Log(args) => log::run(session, &args).await,
         Command::Show(args) => log::show(session, &args).await,
         Command::Diff(args) => diff::run(session, &args).await,
+        Command::Compat(args) => compat::run(session, &args).await,
         Command::Export(args) => export::run(session, &args).await,
         Command::Watch(args) => watch::run(session, &args).await,
         Command::Gateways => gateways::run(session).await,

@@ -128,10 +128,9 @@ fn place(prover: &Prover<'_>, failure: &Failure, refused_by: Side) -> Difference
     };
     let elsewhere = (wanted != anchor).then(|| {
         let place = at(*wanted, &keyword);
-        match (arena.key_of(*wanted), refused_by) {
-            (Some(key), _) => format!("{key} at {place}"),
-            (None, Side::Old) => format!("the old version at {place}"),
-            (None, Side::New) => place,
+        match arena.key_of(*wanted) {
+            Some(key) => format!("in {key} at {place}"),
+            None => format!("at {place}"),
         }
     });
     Difference { keyword, pointer: own, elsewhere, instance: None, refused_by }

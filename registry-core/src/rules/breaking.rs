@@ -11,22 +11,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde_json::Value;
-
 use super::proposal::{New, Proposal};
 use crate::{
     catalog::{Catalog, LifecycleState},
-    compatibility::{
-        Budget, Comparison, Difference, Direction, Mode, Outcome, Resolve, Side, compare,
-    },
+    compatibility::{Budget, Comparison, Direction, Mode, Outcome, Resolve, compare},
     diagnostic::{Code, Diagnostic},
     name::Name,
     reference::{Key, Kind},
     version::Version,
 };
-
-/// Longest example that a message shows, in characters.
-const EXAMPLE: usize = 200;
 
 /// What a name is held to.
 fn mode_of(_catalog: &Catalog, _kind: Kind, _name: &Name) -> Mode {
@@ -89,7 +82,7 @@ impl Check<'_, '_> {
         let resolve: Resolve<'_> = &|key| self.proposal.find(key);
         let comparison = compare(old, self.new.entity(), self.direction, resolve, budget);
         for difference in &comparison.differences {
-            let message = in_words(difference, version);
+            let message = difference.explain(version, &self.new.key().version);
             let problem =
                 Diagnostic::error(Code::BreakingChange, difference.pointer.clone(), message);
             self.new.report(found, problem.with_help(self.help()));
@@ -132,31 +125,6 @@ impl Check<'_, '_> {
     fn help(&self) -> String {
         let highest = self.highest.unwrap_or(&self.new.key().version);
         format!("register it as {}, or take the change back", highest.next_breaking())
-    }
-}
-
-/// What a difference means to those who use the earlier version.
-fn in_words(difference: &Difference, version: &Version) -> String {
-    let Difference { keyword, elsewhere, instance, refused_by, .. } = difference;
-    let place = elsewhere.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
-    let what = if keyword.starts_with("skill ") { keyword.clone() } else { format!("`{keyword}`") };
-    match (instance.as_ref().map(shortened), refused_by) {
-        (Some(value), Side::New) => {
-            format!("{what}{place} refuses what {version} accepts: {value}")
-        }
-        (Some(value), Side::Old) => {
-            format!("{what}{place} of {version} refuses what this accepts: {value}")
-        }
-        (None, Side::New) => format!("{what} of {version} is gone"),
-        (None, Side::Old) => format!("{what} is not in {version}"),
-    }
-}
-
-fn shortened(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(EXAMPLE) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
     }
 }
 

@@ -35,7 +35,7 @@ fn says_keyword_place_example_and_the_right_version() {
     assert_eq!(
         breaking(&[text("1.0.0")], &[short("1.1.0")]),
         "error[breaking-change] schema/A@1.1.0 at \"/schema/maxLength\": `maxLength` refuses what \
-         1.0.0 accepts: \"aaa\" (register it as 2.0.0, or take the change back)"
+         1.0.0 allows: \"aaa\" (register it as 2.0.0, or take the change back)"
     );
     assert_eq!(breaking(&[text("1.0.0")], &[short("2.0.0")]), "");
     assert_eq!(breaking(&[short("1.0.0")], &[text("1.0.1")]), "");
@@ -52,7 +52,7 @@ fn below_one_the_minor_version_is_the_line() {
 #[test]
 fn the_newest_lower_release_counts_and_the_batch_is_part_of_it() {
     let registered = [text("1.0.0"), short("2.0.0"), text("2.1.0")];
-    assert!(breaking(&registered, &[short("2.2.0")]).contains("what 2.1.0 accepts"));
+    assert!(breaking(&registered, &[short("2.2.0")]).contains("what 2.1.0 allows"));
     assert!(breaking(&registered, &[short("1.1.0")]).contains("register it as 3.0.0"));
     let batch = [text("3.0.0"), short("3.1.0")];
     assert!(breaking(&registered, &batch).starts_with("error[breaking-change] schema/A@3.1.0"));
@@ -102,8 +102,8 @@ fn arguments_may_widen_and_results_may_narrow() {
     assert_eq!(breaking(&[of("1.0.0", wide.clone())], &[of("1.1.0", narrow.clone())]), "");
     assert_eq!(
         breaking(&[of("1.0.0", narrow)], &[of("1.1.0", wide)]),
-        "error[breaking-change] tool/t@1.1.0 at \"/outputSchema/properties/q/type\": `type` (the \
-         old version at /outputSchema/properties/q/type) of 1.0.0 refuses what this accepts: \
+        "error[breaking-change] tool/t@1.1.0 at \"/outputSchema/properties/q/type\": `type` of \
+         1.0.0 (at /outputSchema/properties/q/type) refuses what 1.1.0 allows: \
          {\"q\":null} (register it as 2.0.0, or take the change back)"
     );
 }
@@ -120,7 +120,7 @@ fn a_schema_that_comes_or_goes_means_something() {
     assert!(found(&none, &input).contains("at \"/inputSchema/required\""));
     assert_eq!(found(&input, &none), "");
     assert_eq!(found(&none, &output), "");
-    assert!(found(&output, &none).contains("refuses what this accepts: null"));
+    assert!(found(&output, &none).contains("refuses what 1.1.0 allows"));
     let source =
         versioned(&with(&source_tool("t", "s"), json!({ "inputSchema": schema })), "1.1.0");
     let undecided = found_of(CompatibilityUndecided, &[source_tool("t", "s")], &[source]);
@@ -140,7 +140,7 @@ fn a_skill_may_come_but_not_go() {
     assert_eq!(breaking(&[one("1.0.0")], &[two("1.1.0")]), "");
     assert_eq!(
         breaking(&[two("1.0.0")], &[one("1.1.0")]),
-        "error[breaking-change] agent/a@1.1.0 at \"/skills\": skill `play` of 1.0.0 is gone \
+        "error[breaking-change] agent/a@1.1.0 at \"/skills\": the skill `play` of 1.0.0 is gone \
          (register it as 2.0.0, or take the change back)"
     );
 }
@@ -159,7 +159,7 @@ fn references_are_followed() {
     assert_eq!(
         breaking(&registered, &[list("1.1.0", "2.0.0")]),
         "error[breaking-change] schema/A@1.1.0 at \"/schema/items/$ref\": `minLength` \
-         (schema/Item@2.0.0 at /schema/minLength) refuses what 1.0.0 accepts: [\"\"] \
+         (in schema/Item@2.0.0 at /schema/minLength) refuses what 1.0.0 allows: [\"\"] \
          (register it as 2.0.0, or take the change back)"
     );
 }
