@@ -31,6 +31,9 @@ pub const SPEC_STEPS: usize = 256;
 pub const SAFE_INTEGER: i64 = 1 << 53;
 /// Most registered schemas that one schema may lead to, directly and through others.
 pub const SCHEMA_REFERENCES: usize = 1_000;
+/// Most ways in which one schema may be applied to one place of a value, references followed: what
+/// `allOf` of twice the same doubles with every level.
+pub const SCHEMA_PATHS: u64 = 10_000;
 /// Largest compiled regular expression of a schema, in bytes.
 pub const PATTERN_BYTES: usize = 1 << 20;
 /// Most regular expressions in one schema.

@@ -3,6 +3,7 @@
 //! Deliberately absent: anything below the programs' own interfaces; crates test their insides.
 
 mod command_line;
+mod compatibility;
 mod demo;
 mod enforcement;
 mod export;
