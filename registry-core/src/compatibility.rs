@@ -21,6 +21,7 @@ mod objects;
 mod prover;
 mod regex;
 mod rules;
+mod same;
 mod sample;
 mod scalars;
 mod unevaluated;

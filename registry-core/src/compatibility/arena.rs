@@ -39,9 +39,11 @@ pub(super) enum Dialect {
 
 impl Dialect {
     fn of(schema: &Value) -> Self {
-        let declared = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+        schema.get("$schema").and_then(Value::as_str).map_or(Self::Draft202012, Self::named)
+    }
+
+    fn named(declared: &str) -> Self {
         match declared {
-            "" => Self::Draft202012,
             text if text.contains("/2020-12/") => Self::Draft202012,
             text if text.contains("/2019-09/") => Self::Draft201909,
             text if text.contains("/draft-07/") => Self::Draft7,
@@ -102,10 +104,12 @@ impl<'a> Arena<'a> {
 
     fn add_document(&mut self, root: &'a Value, at: &str, key: Option<Key>) -> usize {
         let (mut anchors, mut has_resources) = (BTreeMap::new(), false);
-        let mut places = Vec::new();
+        let (dialect, mut places) = (Dialect::of(root), Vec::new());
         each_object_at(root, At::ROOT, &mut |map, place| {
             let inner = !std::ptr::eq(map, root.as_object().unwrap_or(map));
-            has_resources |= inner && ["$id", "$schema", "id"].iter().any(|k| map.contains_key(*k));
+            let declared = map.get("$schema").and_then(Value::as_str);
+            let is_other = declared.is_some_and(|text| Dialect::named(text) != dialect);
+            has_resources |= inner && (map.contains_key("$id") || is_other);
             if ["$anchor", "$dynamicAnchor"].iter().any(|k| map.contains_key(*k)) {
                 places.push(place.to_string());
             }
@@ -118,7 +122,6 @@ impl<'a> Arena<'a> {
                 }
             }
         }
-        let dialect = Dialect::of(root);
         let at = at.to_owned();
         self.documents.push(Document { key, dialect, root, at, anchors, has_resources });
         self.documents.len() - 1

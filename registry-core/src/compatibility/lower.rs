@@ -46,6 +46,10 @@ pub(super) fn rules<'a>(value: &'a Value, source: &mut Source<'_, 'a>) -> Rules 
     applicators(map, source, &mut rules);
     if dialect == Dialect::Draft7 {
         unknown_to_draft_7(map, &mut rules);
+        // Our validators check formats in this draft, as it says; later ones call them annotations.
+        if let Some(Value::String(format)) = map.get("format") {
+            rules.opaque.push(Opaque { keyword: "format", text: Some(format.clone()) });
+        }
     }
     rules
 }

@@ -75,6 +75,8 @@ pub(super) struct Prover<'a> {
     states: HashMap<(Given, Id), State>,
     /// The order in which goals were opened, to forget what hung on a goal that failed.
     trail: Vec<(Given, Id)>,
+    /// Pairs of nodes that are known to look alike, or not to.
+    pub(super) same: HashMap<(Id, Id), bool>,
     pub(super) patterns: HashMap<String, Option<Validator>>,
     pub(super) samples: HashMap<Given, Vec<Value>>,
     /// How deep samples are being built.
@@ -87,7 +89,7 @@ impl<'a> Prover<'a> {
         let own = arena.document_of(own);
         let (states, patterns) = (HashMap::new(), HashMap::new());
         let (trail, evaluated, samples) = (Vec::new(), HashMap::new(), HashMap::new());
-        let (depth, sampling) = (0, 0);
+        let (depth, sampling, same) = (0, 0, HashMap::new());
         Self {
             arena,
             new,
@@ -96,6 +98,7 @@ impl<'a> Prover<'a> {
             depth,
             states,
             trail,
+            same,
             patterns,
             samples,
             sampling,
@@ -135,8 +138,10 @@ impl<'a> Prover<'a> {
     /// Nothing if it is proved, else what is in the way.
     pub(super) fn prove(&mut self, goal: &Goal) -> Result<Vec<Failure>, Stop> {
         self.step(1 + goal.given.nodes.len() / 4)?;
-        if goal.given.nodes.contains(&goal.wanted) {
-            return Ok(Vec::new());
+        for &given in &goal.given.nodes {
+            if self.is_same(given, goal.wanted)? {
+                return Ok(Vec::new());
+            }
         }
         let key = (goal.given.clone(), goal.wanted);
         match self.states.get(&key) {

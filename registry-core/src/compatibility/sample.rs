@@ -115,6 +115,8 @@ impl Prover<'_> {
                         .map(Value::String),
                 );
             }
+            let formats = facts.rules.iter().flat_map(|(_, rules)| &rules.opaque);
+            drafts.extend(formats.filter_map(|opaque| of_format(opaque.text.as_deref()?)));
             drafts.extend(long_text(facts.length.min));
             drafts.extend(long_text(facts.length.min + 1));
             drafts.extend(long_text(facts.length.max));
@@ -207,6 +209,25 @@ fn numbers(one: Types, facts: &Facts, drafts: &mut Vec<Value>) {
     let fits = |value: &Value| Types::of(value).within(one);
     let inside = near.into_iter().filter(|value| facts.is_within(*value));
     drafts.extend(inside.filter_map(number).filter(fits));
+}
+
+/// A text of this format.
+fn of_format(format: &str) -> Option<Value> {
+    let text = match format {
+        "date-time" => "2024-01-31T12:00:00Z",
+        "date" => "2024-01-31",
+        "time" => "12:00:00Z",
+        "email" | "idn-email" => "a@example.com",
+        "hostname" | "idn-hostname" => "example.com",
+        "ipv4" => "192.0.2.1",
+        "ipv6" => "2001:db8::1",
+        "uri" | "iri" | "uri-reference" | "iri-reference" => "https://example.com/",
+        "uuid" => "123e4567-e89b-12d3-a456-426614174000",
+        "json-pointer" => "/a",
+        "regex" => "a",
+        _ => return None,
+    };
+    Some(text.into())
 }
 
 /// A number, as an integer where it is one.

@@ -44,7 +44,7 @@ impl<'a> Choices<'a> {
     }
 
     fn text(&mut self) -> String {
-        self.of(&["", "a", "ab", "abc", "x1", "aaaa", "é", "b"]).to_owned()
+        self.of(&["", "a", "ab", "abc", "x1", "aaaa", "é", "a@b.ch"]).to_owned()
     }
 }
 
@@ -57,6 +57,9 @@ pub(crate) fn schema(choices: &mut Choices<'_>) -> Value {
     if let Value::Object(map) = &mut root {
         let defs = json!({ "d": part(choices, 2), "e": part(choices, 1) });
         map.insert("$defs".to_owned(), defs);
+        if choices.one_in(5) {
+            map.insert("$schema".to_owned(), json!("http://json-schema.org/draft-07/schema#"));
+        }
         if choices.one_in(6) {
             map.insert("$dynamicAnchor".to_owned(), json!("m"));
         }
@@ -118,7 +121,7 @@ fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
         17 => ("minProperties", count),
         18 => ("maxProperties", count),
         19 => ("dependentRequired", json!({ choices.name(): names(choices) })),
-        20 => ("format", json!("email")),
+        20 => ("format", json!(choices.of(&["email", "ipv4"]))),
         21 => ("title", json!(choices.text())),
         22..=25 => ("properties", named(choices, depth - 1)),
         26 => ("patternProperties", json!({ choices.of(&PATTERNS): part(choices, depth - 1) })),
