@@ -112,11 +112,11 @@ fn definitions(name: &str, old: Value, new: Value) -> Vec<(String, Value, Value)
         let reference = json!({ "$ref": format!("#/definitions/{definition}") });
         json!({ "$schema": schema, "allOf": [reference], "definitions": whole["definitions"] })
     };
-    let named = |definition: String| {
+    let each = |definition: String| {
         let (old, new) = (part(&old, &definition), part(&new, &definition));
         (format!("{name}#{definition}"), old, new)
     };
-    both.into_iter().map(named).collect()
+    both.into_iter().map(each).collect()
 }
 
 fn compare(name: &str, old: &Value, new: &Value, count: &mut Count) {

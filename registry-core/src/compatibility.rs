@@ -8,6 +8,7 @@
 
 mod arena;
 mod arrays;
+mod cases;
 mod circle;
 mod decide;
 mod empty;
@@ -17,6 +18,7 @@ mod given;
 mod logic;
 mod lower;
 mod mode;
+mod names;
 mod objects;
 mod prover;
 mod regex;

@@ -201,13 +201,12 @@ impl<'a> Arena<'a> {
 
     fn registered(&mut self, key: &Key) -> Target {
         let Some(Entity::Schema(schema)) = (self.resolve)(key) else { return Target::Unknown };
-        let document = match self.by_key.get(key) {
-            Some(document) => *document,
-            None => {
-                let added = self.add_document(&schema.schema, "/schema", Some(key.clone()));
-                self.by_key.insert(key.clone(), added);
-                added
-            }
+        let document = if let Some(known) = self.by_key.get(key) {
+            *known
+        } else {
+            let added = self.add_document(&schema.schema, "/schema", Some(key.clone()));
+            self.by_key.insert(key.clone(), added);
+            added
         };
         Target::Node(self.node_of(document, &schema.schema, "/schema".to_owned()))
     }

@@ -67,7 +67,7 @@ impl Prover<'_> {
                 break;
             }
             for failure in found {
-                failures.push(self.as_item(facts, position, failure)?);
+                failures.push(self.as_item(facts, position, &failure)?);
             }
         }
         Ok(())
@@ -160,7 +160,7 @@ impl Prover<'_> {
         for position in [0, facts.prefix()] {
             let part = self.given(facts.of_item(position))?;
             for item in self.samples(&part)?.into_iter().take(2) {
-                let count = facts.count.min.max(2).min(LONGEST);
+                let count = facts.count.min.clamp(2, LONGEST);
                 for array in self.array_of(facts, count)? {
                     let Value::Array(mut items) = array else { continue };
                     let last = items.len().saturating_sub(1);
@@ -178,7 +178,7 @@ impl Prover<'_> {
         &mut self,
         facts: &Facts,
         position: usize,
-        failure: Failure,
+        failure: &Failure,
     ) -> Result<Failure, Stop> {
         let mut candidates = Vec::new();
         if !failure.candidates.is_empty() {
@@ -193,6 +193,6 @@ impl Prover<'_> {
                 }
             }
         }
-        Ok(Failure { candidates, is_definite: false, ..failure })
+        Ok(failure.with(candidates))
     }
 }

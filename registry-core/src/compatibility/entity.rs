@@ -107,8 +107,7 @@ impl<'a> Part<'a> {
 
     fn schema(&self) -> Option<&'a Value> {
         match self.promise {
-            Promise::Schema(schema) => Some(schema),
-            Promise::Anything(schema) => Some(schema),
+            Promise::Schema(schema) | Promise::Anything(schema) => Some(schema),
             Promise::Upstream => None,
         }
     }

@@ -3,6 +3,8 @@
 //! It needs no compiled validator for each part of a schema, and counts its steps. What decides in
 //! the end is a real validator. Deliberately absent: `$dynamicRef` and other opaque demands.
 
+use std::cmp::Ordering;
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -267,14 +269,14 @@ impl Prover<'_> {
     }
 
     /// The first keyword of the node that refuses the value, as far as that is known.
-    pub(super) fn refusing(&mut self, node: Id, value: &Value) -> Result<&'static str, Stop> {
+    pub(super) fn refusing(&mut self, node: Id, value: &Value) -> &'static str {
         let rules = self.arena.rules(node);
         if !Types::of(value).within(rules.types) {
-            return Ok("type");
+            return "type";
         }
         for (keyword, list) in &rules.values {
             if !list.iter().any(|one| equal(one, value)) {
-                return Ok(keyword);
+                return keyword;
             }
         }
         let candidates = [
@@ -284,7 +286,7 @@ impl Prover<'_> {
             (rules.pattern.is_some(), "pattern"),
         ];
         let found = candidates.into_iter().find(|(is_there, _)| *is_there);
-        Ok(found.map_or_else(|| rules.all.first().map_or("enum", |(keyword, _)| keyword), |f| f.1))
+        found.map_or_else(|| rules.all.first().map_or("enum", |(keyword, _)| keyword), |f| f.1)
     }
 }
 
@@ -324,7 +326,7 @@ pub(super) fn equal(one: &Value, other: &Value) -> bool {
                 || one
                     .as_f64()
                     .zip(other.as_f64())
-                    .is_some_and(|(a, b)| a.total_cmp(&b).is_eq() || a == b)
+                    .is_some_and(|(a, b)| a.partial_cmp(&b).is_some_and(Ordering::is_eq))
         }
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(a, b)| equal(a, b))

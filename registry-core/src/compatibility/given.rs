@@ -196,12 +196,10 @@ impl Facts {
         }
         match (rules.required.len(), rules.types) {
             (0, types) => self.types = self.types.without(types),
-            (1, types) if types == Types::ALL || types == Types::OBJECT => {
-                // Only an object without it is refused by `required`.
-                if types == Types::ALL || self.types == Types::OBJECT {
-                    self.types = self.types.and(Types::OBJECT);
-                    self.absent.extend(rules.required.iter().cloned());
-                }
+            // Only an object without it is refused by `required`.
+            (1, types) if types == Types::ALL || types == self.types && types == Types::OBJECT => {
+                self.types = self.types.and(Types::OBJECT);
+                self.absent.extend(rules.required.iter().cloned());
             }
             _ => {}
         }

@@ -81,8 +81,8 @@ fn scalars(map: &Map<String, Value>, rules: &mut Rules) {
     match map.get("type") {
         Some(Value::String(name)) => rules.types = Types::named(name).unwrap_or(Types::ALL),
         Some(Value::Array(names)) => {
-            let named = names.iter().filter_map(|name| Types::named(name.as_str()?));
-            rules.types = named.fold(Rules::nothing().types, Types::or);
+            let each = names.iter().filter_map(|name| Types::named(name.as_str()?));
+            rules.types = each.fold(Rules::nothing().types, Types::or);
         }
         _ => {}
     }

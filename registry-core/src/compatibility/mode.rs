@@ -1,8 +1,10 @@
-//! What a name promises to those who use it, as a setting.
+//! How compatible new versions have to be with earlier ones.
 //!
-//! Deliberately absent: where settings are kept.
+//! Deliberately absent: where modes are kept (`setting.rs`).
 
 use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
 
 /// In which direction a change must be safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,52 +17,64 @@ pub enum Direction {
     Full,
 }
 
-/// What new versions of a name are held to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a new version must be compatible with, in which direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Nothing is compared.
+    /// Nothing.
     None,
-    /// Compared in this direction.
-    Held {
-        /// The direction.
-        direction: Direction,
-        /// With all earlier versions of the same compatibility line, not only with the newest.
-        is_transitive: bool,
-    },
-}
-
-impl Default for Mode {
-    fn default() -> Self {
-        Self::Held { direction: Direction::Backward, is_transitive: false }
-    }
+    /// Whoever used the version before may use the new one.
+    #[default]
+    Backward,
+    /// Whoever uses the new version may use the one before.
+    Forward,
+    /// Both.
+    Full,
+    /// As `backward`, with every earlier version.
+    BackwardTransitive,
+    /// As `forward`, with every earlier version.
+    ForwardTransitive,
+    /// As `full`, with every earlier version.
+    FullTransitive,
 }
 
 impl Mode {
     /// All modes.
     pub const ALL: [Self; 7] = [
         Self::None,
-        Self::held(Direction::Backward, false),
-        Self::held(Direction::Backward, true),
-        Self::held(Direction::Forward, false),
-        Self::held(Direction::Forward, true),
-        Self::held(Direction::Full, false),
-        Self::held(Direction::Full, true),
+        Self::Backward,
+        Self::Forward,
+        Self::Full,
+        Self::BackwardTransitive,
+        Self::ForwardTransitive,
+        Self::FullTransitive,
     ];
 
-    const fn held(direction: Direction, is_transitive: bool) -> Self {
-        Self::Held { direction, is_transitive }
+    /// The direction in which versions are compared, if they are.
+    pub fn direction(self) -> Option<Direction> {
+        match self {
+            Self::None => None,
+            Self::Backward | Self::BackwardTransitive => Some(Direction::Backward),
+            Self::Forward | Self::ForwardTransitive => Some(Direction::Forward),
+            Self::Full | Self::FullTransitive => Some(Direction::Full),
+        }
+    }
+
+    /// Whether all earlier versions of the line are compared, not only the newest.
+    pub fn is_transitive(self) -> bool {
+        matches!(self, Self::BackwardTransitive | Self::ForwardTransitive | Self::FullTransitive)
     }
 
     /// The mode as it is written: `backward_transitive`.
     pub fn as_str(self) -> &'static str {
-        let Self::Held { direction, is_transitive } = self else { return "none" };
-        match (direction, is_transitive) {
-            (Direction::Backward, false) => "backward",
-            (Direction::Backward, true) => "backward_transitive",
-            (Direction::Forward, false) => "forward",
-            (Direction::Forward, true) => "forward_transitive",
-            (Direction::Full, false) => "full",
-            (Direction::Full, true) => "full_transitive",
+        match self {
+            Self::None => "none",
+            Self::Backward => "backward",
+            Self::Forward => "forward",
+            Self::Full => "full",
+            Self::BackwardTransitive => "backward_transitive",
+            Self::ForwardTransitive => "forward_transitive",
+            Self::FullTransitive => "full_transitive",
         }
     }
 }
@@ -74,8 +88,8 @@ impl fmt::Display for Mode {
 /// A text that is not a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a compatibility mode; the modes are none, backward, forward and full, and each \
-     of the last three with `_transitive`"
+    "`{0}` is not a mode of compatibility; the modes are none, backward, forward, full, \
+     backward_transitive, forward_transitive and full_transitive"
 )]
 pub struct InvalidMode(String);
 
@@ -83,8 +97,10 @@ impl FromStr for Mode {
     type Err = InvalidMode;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
-        found.ok_or_else(|| InvalidMode(text.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.as_str() == text)
+            .ok_or_else(|| InvalidMode(text.chars().take(40).collect()))
     }
 }
 
@@ -96,6 +112,7 @@ mod tests {
     fn modes_read_back_as_they_print() {
         for mode in Mode::ALL {
             assert_eq!(mode.to_string().parse(), Ok(mode));
+            assert_eq!(mode.is_transitive(), mode.as_str().ends_with("_transitive"));
         }
         assert_eq!(Mode::default().to_string(), "backward");
         assert!("BACKWARD".parse::<Mode>().unwrap_err().to_string().contains("`BACKWARD`"));

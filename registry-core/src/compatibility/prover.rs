@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     arena::{Arena, Id},
-    given::{Facts, Given, Split},
+    given::{Facts, Given},
     rules::Types,
 };
 use crate::{limits, schema_compile::Validator};
@@ -45,9 +45,17 @@ pub(super) struct Failure {
     pub(super) is_definite: bool,
 }
 
+impl Failure {
+    /// The same with candidates that nobody has looked at.
+    pub(super) fn with(&self, candidates: Vec<Value>) -> Self {
+        let Self { keyword, wanted, anchor, .. } = *self;
+        Self { keyword, wanted, anchor, candidates, is_definite: false }
+    }
+}
+
 /// Most candidates that one failure carries, and most failures that one goal reports.
 pub(super) const CANDIDATES: usize = 12;
-const FAILURES: usize = 8;
+pub(super) const FAILURES: usize = 8;
 
 #[derive(Clone)]
 enum State {
@@ -208,7 +216,7 @@ impl<'a> Prover<'a> {
             return Ok(Vec::new());
         }
         open.truncate(CANDIDATES);
-        let keyword = self.refusing(goal.wanted, &open[0])?;
+        let keyword = self.refusing(goal.wanted, &open[0]);
         let mut failures = vec![self.failure(goal, keyword, open)];
         self.settle(goal, &mut failures)?;
         Ok(failures)
@@ -251,80 +259,6 @@ impl<'a> Prover<'a> {
             any |= failure.is_definite;
         }
         Ok(any)
-    }
-
-    /// The cases of the first disjunction that is not split yet.
-    pub(super) fn cases(
-        &mut self,
-        given: &Given,
-        facts: &Facts,
-    ) -> Result<Option<Vec<Given>>, Stop> {
-        for (node, rules) in &facts.rules {
-            let node = *node;
-            if !rules.any.is_empty() && !given.done.contains(&(node, Split::Any)) {
-                let rest = given.clone().split(node, Split::Any);
-                return rules
-                    .any
-                    .iter()
-                    .map(|case| self.with(&rest, *case))
-                    .collect::<Result<_, _>>()
-                    .map(Some);
-            }
-            if !rules.one.is_empty() && !given.done.contains(&(node, Split::One)) {
-                let rest = given.clone().split(node, Split::One);
-                return self.cases_of_one(&rest, &rules.one).map(Some);
-            }
-            if let Some(conditional) = rules.conditional
-                && !given.done.contains(&(node, Split::If))
-            {
-                let rest = given.clone().split(node, Split::If);
-                let mut yes = self.with(&rest, conditional.condition)?;
-                if let Some(then) = conditional.then {
-                    yes = self.with(&yes, then)?;
-                }
-                let mut no = rest.without(conditional.condition);
-                if let Some(otherwise) = conditional.otherwise {
-                    no = self.with(&no, otherwise)?;
-                }
-                return Ok(Some(vec![yes, no]));
-            }
-        }
-        let types: Vec<Types> = facts.types.each().collect();
-        let split = |one: &Types| given.clone().of_types(*one);
-        Ok((types.len() > 1).then(|| types.iter().map(split).collect()))
-    }
-
-    fn cases_of_one(&mut self, rest: &Given, one: &[Id]) -> Result<Vec<Given>, Stop> {
-        let mut cases = Vec::with_capacity(one.len());
-        for (i, case) in one.iter().enumerate() {
-            let mut given = self.with(rest, *case)?;
-            let others = one.iter().enumerate().filter(|(j, other)| *j != i && *other != case);
-            given.nots.extend(others.map(|(_, other)| *other));
-            cases.push(given);
-        }
-        Ok(cases)
-    }
-
-    fn each_case(
-        &mut self,
-        goal: &Goal,
-        cases: Vec<Given>,
-        failures: Vec<Failure>,
-    ) -> Result<Vec<Failure>, Stop> {
-        let mut found = Vec::new();
-        for given in cases {
-            let case = Goal { given, ..goal.clone() };
-            found.extend(self.prove(&case)?);
-            if found.iter().any(|failure| failure.is_definite) || found.len() >= FAILURES {
-                break;
-            }
-        }
-        if found.is_empty() {
-            return Ok(found);
-        }
-        // Without the cases the reason may be nearer to what was written.
-        found.extend(failures);
-        Ok(found)
     }
 
     pub(super) fn failure(

@@ -52,7 +52,7 @@ fn write(hir: &Hir, variant: usize, text: &mut String) -> Option<()> {
             }
         }
         HirKind::Alternation(branches) => {
-            write(branches.get(variant % branches.len())?, variant, text)?
+            write(branches.get(variant % branches.len())?, variant, text)?;
         }
     }
     Some(())

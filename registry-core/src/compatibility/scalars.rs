@@ -31,7 +31,7 @@ impl Prover<'_> {
             failures.push(self.failure(goal, keyword, samples));
         }
         if facts.types.has(Types::NUMBER) {
-            self.numbers(goal, facts, &rules, failures)?;
+            self.numbers(goal, facts, &rules, failures);
         }
         if facts.types.has(Types::STRING) {
             self.strings(goal, facts, &rules, failures)?;
@@ -39,13 +39,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    fn numbers(
-        &mut self,
-        goal: &Goal,
-        facts: &Facts,
-        rules: &Rules,
-        failures: &mut Vec<Failure>,
-    ) -> Result<(), Stop> {
+    fn numbers(&mut self, goal: &Goal, facts: &Facts, rules: &Rules, failures: &mut Vec<Failure>) {
         for (keyword, bound) in &rules.low {
             let holds = facts.low.is_some_and(|low| implies(low, *bound, low.value > bound.value));
             if !holds {
@@ -67,7 +61,7 @@ impl Prover<'_> {
         }
         if let Some(wanted) = rules.multiple_of {
             let divides = |given: &f64| is_multiple(*given, wanted);
-            let whole = wanted == 1.0 && !facts.types.has(Types::FRACTION);
+            let whole = wanted.total_cmp(&1.0).is_eq() && !facts.types.has(Types::FRACTION);
             if !whole && !facts.multiples.iter().any(divides) {
                 let mut near = vec![wanted / 2.0, wanted + 1.0, 1.0, 0.5];
                 near.extend(facts.multiples.iter().flat_map(|m| [*m, m * 2.0, m * 3.0]));
@@ -80,7 +74,6 @@ impl Prover<'_> {
                 failures.push(self.failure(goal, "multipleOf", in_interval(facts, &near)));
             }
         }
-        Ok(())
     }
 
     fn strings(

@@ -13,18 +13,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::proposal::{New, Proposal};
 use crate::{
-    catalog::{Catalog, LifecycleState},
-    compatibility::{Budget, Comparison, Direction, Mode, Outcome, Resolve, compare},
+    LifecycleState,
+    compatibility::{Budget, Comparison, Direction, Outcome, Resolve, compare},
     diagnostic::{Code, Diagnostic},
     name::Name,
     reference::{Key, Kind},
     version::Version,
 };
-
-/// What a name is held to.
-fn mode_of(_catalog: &Catalog, _kind: Kind, _name: &Name) -> Mode {
-    Mode::default()
-}
 
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let unusable = [Code::SchemaInvalid, Code::SchemaUnresolved, Code::SchemaCycle];
@@ -38,18 +33,15 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         if !has_schemas || key.version.is_prerelease() || broken.contains(&new.change()) {
             continue;
         }
-        let Mode::Held { direction, is_transitive } =
-            mode_of(proposal.catalog(), key.kind, &key.name)
-        else {
-            continue;
-        };
+        let mode = proposal.catalog().settings().compatibility(key.kind, &key.name);
+        let Some(direction) = mode.direction() else { continue };
         let all = releases
             .entry((key.kind, &key.name))
             .or_insert_with(|| proposal.releases(key.kind, &key.name));
         let place = all.partition_point(|version| *version < &key.version);
         let in_line = |version: &&&Version| version.line() == key.version.line();
         let lower = all[..place].iter().rev().take_while(in_line);
-        let lower = lower.take(if is_transitive { usize::MAX } else { 1 });
+        let lower = lower.take(if mode.is_transitive() { usize::MAX } else { 1 });
         let check = Check { proposal, new, direction, highest: all.last().copied() };
         for version in lower {
             check.below(version, &mut budget, found);
@@ -128,7 +120,7 @@ impl Check<'_, '_> {
     }
 }
 
-impl<'a> Proposal<'a> {
+impl Proposal<'_> {
     /// The releases of a name once the batch is in, lowest first, without those that are retired.
     fn releases<'n>(&'n self, kind: Kind, name: &'n Name) -> Vec<&'n Version> {
         let mut releases: Vec<&Version> = self.versions(kind, name).collect();

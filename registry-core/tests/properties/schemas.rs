@@ -200,10 +200,10 @@ fn change_list(list: &mut Vec<Value>, choices: &mut Choices<'_>, depth: usize) {
 }
 
 fn change_named(named: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
-    let names: Vec<String> = named.keys().cloned().collect();
-    if names.is_empty() || choices.one_in(4) {
+    let keys: Vec<String> = named.keys().cloned().collect();
+    if keys.is_empty() || choices.one_in(4) {
         named.insert(choices.name(), part(choices, 1));
-    } else if let Some(inner) = named.get_mut(&choices.of(&names)) {
+    } else if let Some(inner) = named.get_mut(&choices.of(&keys)) {
         change(inner, choices, depth);
     }
 }

@@ -98,7 +98,7 @@ impl Known {
 }
 
 async fn fetch(client: &Client, key: &Key) -> Result<Arc<Document>, Failure> {
-    let record = get::fetch(client, key).await?;
+    let record = get::fetch(client, key, None).await?;
     let digest = Digest::parse(&record.digest).map_err(Failure::answer)?;
     let bytes = record.document.ok_or_else(|| Failure::answer("no document"))?;
     let document = Document::verify(key.kind, bytes.into(), digest).map_err(Failure::answer)?;

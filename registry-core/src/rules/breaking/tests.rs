@@ -10,8 +10,11 @@ use super::super::{
     validate,
 };
 use crate::{
-    catalog::LifecycleState::Retired,
+    Commit,
+    LifecycleState::Retired,
+    SealedCommit,
     diagnostic::Code::{BreakingChange, CompatibilityUndecided},
+    setting::{Setting, SettingChange},
 };
 
 fn at(version: &str, json: &Value) -> Proposed {
@@ -73,6 +76,44 @@ fn what_is_inserted_below_a_release_gets_a_warning() {
         "warning[breaking-change] schema/A@1.1.0 at \"\": 1.2.0, which is registered already, \
          breaks what 1.1.0 promises (see `registryctl compat`; repeat the change above 1.2.0)"
     );
+}
+
+/// The findings where the name, or everything, has this mode.
+fn in_mode(mode: &str, registered: &[Proposed], batch: &[Proposed]) -> String {
+    let mut catalog = catalog(registered);
+    let on = "*".parse().unwrap();
+    let setting = Setting::Compatibility(Some(mode.parse().unwrap()));
+    let revision = catalog.revision().next();
+    let settings = vec![SettingChange { on, setting }];
+    let commit = Commit { revision, settings, ..Commit::default() };
+    catalog.apply(&SealedCommit::seal(&catalog.chain(), commit, Vec::new()).unwrap()).unwrap();
+    let mut found = plan(&catalog, batch).diagnostics;
+    found.retain(|diagnostic| diagnostic.code == BreakingChange);
+    lines(&found)
+}
+
+#[test]
+fn the_mode_says_what_is_compared() {
+    let narrower = |mode| in_mode(mode, &[text("1.0.0")], &[short("1.1.0")]);
+    let wider = |mode| in_mode(mode, &[short("1.0.0")], &[text("1.1.0")]);
+    for (mode, may_narrow, may_widen) in [
+        ("none", true, true),
+        ("backward", false, true),
+        ("forward", true, false),
+        ("full", false, false),
+        ("full_transitive", false, false),
+    ] {
+        assert_eq!(
+            (narrower(mode).is_empty(), wider(mode).is_empty()),
+            (may_narrow, may_widen),
+            "{mode}"
+        );
+    }
+    // Something that the release before allowed by mistake, and the one before that did not.
+    let registered = [text("1.0.0"), short("1.1.0")];
+    let again = [short("1.2.0")];
+    assert_eq!(in_mode("backward", &registered, &again), "");
+    assert!(in_mode("backward_transitive", &registered, &again).contains("what 1.0.0 allows"));
 }
 
 #[test]

@@ -59,10 +59,10 @@ impl Graph {
         let count = self.nodes.len();
         let mut users = vec![Vec::new(); count];
         let mut open = vec![0_usize; count];
-        for node in 0..count {
+        for (node, open) in open.iter_mut().enumerate() {
             for other in self.same_place(node) {
                 users[other].push(node);
-                open[node] += 1;
+                *open += 1;
             }
         }
         let mut order: Vec<usize> = (0..count).filter(|&node| open[node] == 0).collect();
@@ -126,14 +126,14 @@ struct Reader<'a, 'w> {
 impl<'a, 'w> Reader<'a, 'w> {
     fn new(root: &'a Value, weight_of: &'w mut dyn FnMut(&Key) -> Weight) -> Self {
         let (mut places, mut named) = (Vec::new(), HashMap::<_, Vec<_>>::new());
-        let names = ["$id", "id", "$anchor", "$dynamicAnchor"];
+        let keywords = ["$id", "id", "$anchor", "$dynamicAnchor"];
         each_object_at(root, At::ROOT, &mut |map, at| {
-            if names.iter().any(|name| map.contains_key(*name)) {
+            if keywords.iter().any(|name| map.contains_key(*name)) {
                 places.push(at.to_string());
             }
         });
         for value in places.iter().filter_map(|place| root.pointer(place)) {
-            for name in names.iter().filter_map(|name| value.get(*name)?.as_str()) {
+            for name in keywords.iter().filter_map(|name| value.get(*name)?.as_str()) {
                 named.entry(last(name.trim_start_matches('#'))).or_default().push(value);
             }
         }
