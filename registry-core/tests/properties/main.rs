@@ -5,10 +5,12 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod canonical;
+mod compatibility;
 mod documents;
 mod graph;
 mod history;
 mod never_panics;
 mod paths;
 mod resolve;
+mod schemas;
 mod world;
