@@ -24,6 +24,7 @@ pub mod registry_file;
 pub mod rules;
 pub mod schema_compile;
 pub mod scope;
+pub mod search;
 pub mod setting;
 pub mod spec;
 pub mod timestamp;
