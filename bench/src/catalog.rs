@@ -1,6 +1,6 @@
 //! 100,000 entities: how long a full resync takes, and validating the same.
 //!
-//! Deliberately absent: search and impact at that size.
+//! Deliberately absent: impact at that size.
 
 use std::time::Instant;
 

@@ -9,6 +9,7 @@ pub mod gateways;
 pub mod history;
 pub mod list;
 pub mod page;
+pub mod search;
 pub mod settings;
 
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct App {
     pub store: Store,
     /// Followers.
     pub feed: Arc<Feed>,
+    /// The search index.
+    pub search: search::Searcher,
     /// Catalogs of the past.
     pub archive: at::Archive,
     /// The exported catalog.

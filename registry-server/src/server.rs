@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
-    app::{App, at::Archive, export::Export},
+    app::{App, at::Archive, export::Export, search::Searcher},
     clock::Clock,
     config::{Config, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
@@ -78,6 +78,7 @@ impl Server {
                 config.feed,
                 draining.clone(),
             )),
+            search: Searcher::start(hub.clone()),
             registrar,
             hub,
             store,

@@ -5,6 +5,7 @@
 mod address;
 mod at;
 mod governance;
+mod search;
 mod selector;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
 };
+pub(crate) use search::SearchArgs;
 pub(crate) use selector::{Entity, Name, VersionPair};
 
 const EXIT_CODES: &str = "\
@@ -84,6 +86,8 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// List entities
     List(ListArgs),
+    /// Find entities by words of their names, descriptions, tags, skills and properties
+    Search(SearchArgs),
     /// Show every change of one name, or of one version of it
     History(HistoryArgs),
     /// List commits, newest first

@@ -13,6 +13,7 @@ mod history;
 mod lifecycle;
 mod list;
 mod log;
+mod search;
 mod settings;
 mod validate;
 mod watch;
@@ -51,6 +52,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Validate(args) => validate::run(session, &args),
         Command::Get(args) => get::run(session, &args).await,
         Command::List(args) => list::run(session, args).await,
+        Command::Search(args) => search::run(session, args).await,
         Command::History(args) => history::run(session, &args).await,
         Command::Log(args) => log::run(session, &args).await,
         Command::Show(args) => log::show(session, &args).await,

@@ -12,5 +12,6 @@ mod identity;
 mod offline;
 mod registration;
 mod sdk;
+mod searching;
 mod several_servers;
 mod world;

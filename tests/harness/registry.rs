@@ -8,8 +8,9 @@ use std::{
 };
 
 use registry_proto::v1::{
-    self, history_service_client::HistoryServiceClient,
-    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
+    self, discovery_service_client::DiscoveryServiceClient,
+    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
+    sync_service_client::SyncServiceClient,
 };
 use tempfile::TempDir;
 use tonic::transport::Channel;
@@ -80,6 +81,11 @@ impl Registry {
     /// A client of the history service.
     pub async fn history(&self) -> HistoryServiceClient<Channel> {
         HistoryServiceClient::new(self.channel().await)
+    }
+
+    /// A client of the discovery service.
+    pub async fn discovery(&self) -> DiscoveryServiceClient<Channel> {
+        DiscoveryServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
     }
 
     /// A client of the sync service.
