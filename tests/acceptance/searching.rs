@@ -72,7 +72,8 @@ async fn words_find(registry: &Registry) {
     assert_eq!(first(registry, "search_documents").await, "tool/search_documents@1.1.0");
     assert_eq!(first(registry, "searchDoc").await, "tool/search_documents@1.1.0", "a beginning");
     assert_eq!(first(registry, "serch documnts").await, "tool/search_documents@1.1.0", "typos");
-    assert_eq!(first(registry, "min score").await, "schema/SearchQuery@1.1.0", "a property");
+    let schemas = Request { kinds: vec![v1::Kind::Schema.into()], ..words("min score") };
+    assert_eq!(found(registry, schemas).await[0], "schema/SearchQuery@1.1.0", "a property");
     assert_eq!(first(registry, "how do I look up a fact").await, "agent/research-agent@2.2.0");
     assert_eq!(found(registry, words("qqqqqq")).await, [""; 0]);
     let versions = Request { all_versions: true, ..words("search_documents") };
@@ -99,9 +100,11 @@ async fn filters_leave_out(registry: &Registry) {
     assert_eq!(agents.len(), 5);
     assert!(agents.is_sorted() && agents.contains(&"agent/research-agent@2.2.0".to_owned()));
     assert_eq!(by(Request { owner: "ada".to_owned(), ..none() }).await, ["schema/Zeppelin@1.0.0"]);
-    let tags = vec!["Notifications".to_owned()];
-    let tagged = by(Request { tags, ..none() }).await;
-    assert_eq!(tagged, ["tool/get_notifications@1.0.0", "tool/send_notification@1.0.0"]);
+    let tags = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect();
+    let tagged = by(Request { tags: tags(&["Documents"]), ..none() }).await;
+    assert!(tagged.len() > 2 && tagged.is_sorted(), "{tagged:?}");
+    let tagged = by(Request { tags: tags(&["Documents", "search"]), ..none() }).await;
+    assert_eq!(tagged, ["tool/search_documents@1.1.0"], "both tags");
     for provides in ["search_documents", "search_documents@1.1.0", "tool/search_documents@1.1.0"] {
         let provides = Request { provides: provides.to_owned(), ..none() };
         assert_eq!(by(provides).await, ["server/document-service@1.3.0"]);
@@ -123,7 +126,7 @@ async fn lifecycle_counts(registry: &Registry) {
         |state: v1::LifecycleState| Request { lifecycle: vec![state.into()], ..Default::default() };
     let deprecated = found(registry, state(v1::LifecycleState::Deprecated)).await;
     assert_eq!(deprecated, ["tool/get_webpage@1.0.0"]);
-    run(registry, &["retire", "tool/get_webpage@1.0.0", "--message", "gone"]);
+    run(registry, &["retire", "tool/get_webpage@1.0.0", "--force", "it is gone"]);
     assert!(!found(registry, words("get_webpage")).await.contains(&deprecated[0]));
     assert_eq!(found(registry, state(v1::LifecycleState::Retired)).await, deprecated);
     run(registry, &["restore", "tool/get_webpage@1.0.0"]);
@@ -214,6 +217,7 @@ async fn all_of_it(registry: &Registry) {
 async fn what_is_registered_is_found_on_sqlite() {
     let mut registry = Registry::start();
     all_of_it(&registry).await;
+    registry.process.stop();
     registry.restart();
     assert_eq!(first(&registry, "zeppelins").await, "schema/Zeppelin@1.0.0", "after a restart");
 }

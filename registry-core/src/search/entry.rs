@@ -25,6 +25,11 @@ impl Entry {
         Self { record, kind, state, newest: false, states: States::default() }
     }
 
+    /// Whether it is the newest version of its name in its state.
+    pub(super) fn is_newest(&self) -> bool {
+        self.newest
+    }
+
     /// Whether it stands for its name among versions in the wanted states: the newest of the best
     /// state that there is.
     pub(super) fn represents(&self, wanted: States) -> bool {

@@ -125,11 +125,13 @@ fn place(Scored { doc, score }: &Scored) -> Place {
     Place { score: score.to_bits(), doc: *doc }
 }
 
-/// What is left of a score: nobody should begin to use what is deprecated or retired.
+/// What is left of a score: nobody should begin to use what is deprecated or retired, or a version
+/// that has a newer one.
 fn standing(entry: &Entry) -> f32 {
-    match entry.state {
+    let of_state = match entry.state {
         LifecycleState::Active => 1.0,
         LifecycleState::Deprecated => 0.5,
         LifecycleState::Retired => 0.4,
-    }
+    };
+    if entry.is_newest() { of_state } else { 0.8 * of_state }
 }

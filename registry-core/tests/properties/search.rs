@@ -76,9 +76,12 @@ fn passes(catalog: &Catalog, query: &Query, record: &Record) -> bool {
     let best = catalog.versions(key.kind, &key.name).map(|(_, record)| record);
     let best = best.filter(|record| is_wanted(record)).min_by_key(|record| rank(record));
     let edges = record.document.edges();
+    // Any version means any that is registered; the rules let nothing refer to others.
+    let is_known = |target: &Target, k: &Key| target.version.is_some() || catalog.find(k).is_some();
     let refers = |target: &Option<Target>, from_server: bool| {
         target.as_ref().is_none_or(|target| {
-            (key.kind == Kind::Server) == from_server && edges.iter().any(|k| is_target(target, k))
+            (key.kind == Kind::Server) == from_server
+                && edges.iter().any(|k| is_target(target, k) && is_known(target, k))
         })
     };
     let is_used = query.used_by.as_ref().is_none_or(|user| {
