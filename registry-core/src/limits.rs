@@ -77,4 +77,4 @@ pub const SEARCH_POSTINGS: usize = 2_000_000;
 /// Most tags, kinds or states in the filter of a search.
 pub const SEARCH_FILTERS: usize = 16;
 /// Most names that a list without words looks at for one page.
-pub const SEARCH_NAMES: usize = 10_000;
+pub const SEARCH_NAMES: usize = 2_000;

@@ -104,7 +104,9 @@ impl Index {
             index.entries.push_back(Entry::new(record.clone()));
             names.insert(name_term(key));
         }
-        names.iter().for_each(|name| index.look_at_name(name));
+        for name in &names {
+            index.look_at_name(name);
+        }
         index
     }
 

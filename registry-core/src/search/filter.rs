@@ -79,7 +79,7 @@ impl Index {
         for key in self.keys_of(target) {
             users.extend(self.catalog.dependents(&key).filter(|key| wanted(key.kind)).cloned());
         }
-        self.docs(users)
+        self.docs(&users)
     }
 
     /// What a target refers to directly. What a server provides is no part of it.
@@ -89,7 +89,7 @@ impl Index {
         for record in keys.filter_map(|key| self.catalog.find(&key).cloned()) {
             parts.extend(record.document.edges().iter().cloned());
         }
-        self.docs(parts)
+        self.docs(&parts)
     }
 
     fn keys_of(&self, target: &Target) -> Vec<Key> {
@@ -100,7 +100,7 @@ impl Index {
         }
     }
 
-    fn docs(&self, keys: BTreeSet<Key>) -> Vec<Doc> {
+    fn docs(&self, keys: &BTreeSet<Key>) -> Vec<Doc> {
         let mut docs: Vec<Doc> = keys.iter().filter_map(|key| self.doc_of(key)).collect();
         docs.sort_unstable();
         docs

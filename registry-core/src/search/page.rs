@@ -33,30 +33,30 @@ impl Index {
     /// What matches, the best first.
     fn rank(&self, query: &Query, filter: &Filter<'_>, after: Option<Place>, size: usize) -> Found {
         let wanted = Wanted::read(self, &query.text);
-        let (scores, is_all) = wanted.scores();
-        let scored = scores.into_iter().filter_map(|Scored { doc, score }| {
+        let (matching, is_all) = wanted.scores();
+        let scored = matching.into_iter().filter_map(|Scored { doc, score }| {
             Some(Scored { doc, score: score * standing(filter.pass(doc)?) })
         });
         let mut scored: Vec<_> = scored.collect();
         let total =
             if is_all { Total::Exactly(scored.len()) } else { Total::AtLeast(scored.len()) };
         if let Some(Place { score, doc }) = after {
-            scored.retain(|result| order(result) > (Reverse(score), Reverse(doc)));
+            scored.retain(|result| order(*result) > (Reverse(score), Reverse(doc)));
         }
         let is_more = scored.len() > size;
         if is_more {
-            scored.select_nth_unstable_by_key(size, order);
+            scored.select_nth_unstable_by_key(size, |result| order(*result));
             scored.truncate(size);
         }
-        scored.sort_unstable_by_key(order);
-        let last = scored.last().filter(|_| is_more);
+        scored.sort_unstable_by_key(|result| order(*result));
+        let last = scored.last().copied().filter(|_| is_more);
         let next = last.map(place);
         let terms: BTreeSet<&str> = wanted.terms().collect();
         let hits = scored.iter().filter_map(|result| {
             let Scored { doc, score } = result;
             let record = self.entry(*doc)?.record.clone();
             let highlights = highlights(&record, &terms);
-            Some(Hit { record, score: *score, place: place(result), highlights })
+            Some(Hit { record, score: *score, place: place(*result), highlights })
         });
         Found { hits: hits.collect(), total, next }
     }
@@ -117,12 +117,12 @@ impl Index {
 
 /// The best first; of equal ones the latest registered. No score is below zero, so that their bits
 /// are in their order.
-fn order(result: &Scored) -> (Reverse<u32>, Reverse<Doc>) {
+fn order(result: Scored) -> (Reverse<u32>, Reverse<Doc>) {
     (Reverse(result.score.to_bits()), Reverse(result.doc))
 }
 
-fn place(Scored { doc, score }: &Scored) -> Place {
-    Place { score: score.to_bits(), doc: *doc }
+fn place(Scored { doc, score }: Scored) -> Place {
+    Place { score: score.to_bits(), doc }
 }
 
 /// What is left of a score: nobody should begin to use what is deprecated or retired, or a version

@@ -109,7 +109,7 @@ impl Asked {
                 list.push(word.to_owned());
             }
         });
-        together.extend(all.windows(2).map(|pair| pair.concat()));
+        together.extend(all.windows(2).map(<[String]>::concat));
         if all.len() > 2 {
             together.push(all.concat());
         }

@@ -101,6 +101,8 @@ fn passes(catalog: &Catalog, query: &Query, record: &Record) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn an_index_that_followed_answers_as_one_made_anew(history in history(), query in query()) {
         let mut catalog = world::empty();
@@ -110,7 +112,7 @@ proptest! {
             if let Some(sealed) = world::commit(&catalog, wishes) {
                 catalog.apply(&sealed).unwrap();
                 // Every second one comes together with the next.
-                if catalog.revision().0 % 2 == 0 {
+                if catalog.revision().0.is_multiple_of(2) {
                     index.advance(&catalog);
                 }
                 past.push(catalog.clone());
