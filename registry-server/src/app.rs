@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod at;
+pub mod audit;
 pub mod export;
 pub mod gateways;
 pub mod history;
@@ -35,6 +36,8 @@ pub struct App {
     pub feed: Arc<Feed>,
     /// The search index.
     pub search: search::Searcher,
+    /// Signs checkpoints.
+    pub signer: audit::Signer,
     /// Catalogs of the past.
     pub archive: at::Archive,
     /// The exported catalog.

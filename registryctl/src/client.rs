@@ -6,9 +6,9 @@ use std::{future::Future, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, discovery_service_client::DiscoveryServiceClient,
-    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
-    sync_service_client::SyncServiceClient,
+    self, audit_service_client::AuditServiceClient,
+    discovery_service_client::DiscoveryServiceClient, history_service_client::HistoryServiceClient,
+    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
@@ -63,6 +63,10 @@ impl Client {
 
     pub(crate) fn discovery(&self) -> DiscoveryServiceClient<Channel> {
         DiscoveryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn audit(&self) -> AuditServiceClient<Channel> {
+        AuditServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn sync(&self) -> SyncServiceClient<Channel> {

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{at, history, list, page::InvalidPage, search, settings},
+    app::{at, audit, history, list, page::InvalidPage, search, settings},
     feed, registrar, store,
 };
 
@@ -116,6 +116,32 @@ impl From<search::Error> for Status {
                     .into()
             }
             search::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
+/// A verification of the log runs already.
+pub(super) fn verification_running() -> Status {
+    let message = "the log is being verified for somebody else; ask again when that is done";
+    Refusal::new(Code::ResourceExhausted, "VERIFICATION_RUNNING", message.to_owned())
+        .retry_after(Duration::from_secs(5))
+        .into()
+}
+
+/// What a caller hears of the database.
+pub(super) fn of_store(error: &store::Error) -> Status {
+    store_refusal(error).into()
+}
+
+impl From<audit::Error> for Status {
+    fn from(error: audit::Error) -> Self {
+        match error {
+            audit::Error::NoCommit { head, .. } => {
+                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
+                refusal.with("current_revision", &head).into()
+            }
+            audit::Error::Store(error) => store_refusal(&error).into(),
+            audit::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
         }
     }
 }
