@@ -19,6 +19,7 @@ pub mod parallel;
 pub mod reference;
 pub mod registry_file;
 pub mod rules;
+pub mod sbom;
 pub mod schema_compile;
 pub mod scope;
 pub mod spec;

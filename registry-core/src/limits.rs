@@ -56,3 +56,5 @@ pub const SPEC_MILLIS: u64 = 24 * 60 * 60 * 1000;
 pub const SPEC_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// Most calls at once, items or failures that a composition may ask for.
 pub const SPEC_COUNT: u64 = 100_000;
+/// Longest text that a bill of materials takes from an entity's metadata, in bytes.
+pub const SBOM_TEXT_BYTES: usize = 1024;
