@@ -13,6 +13,7 @@ mod nginx;
 mod reads;
 mod report;
 mod sample;
+mod sbom;
 mod writes;
 
 use clap::{Parser, ValueEnum};
@@ -44,6 +45,8 @@ enum Section {
     Follow,
     /// 100,000 entities: snapshot, validation.
     Catalog,
+    /// 100,000 entities: bills of materials.
+    Sbom,
     /// tools/call and tools/list: direct, through nginx, through the gateway.
     Calls,
     /// Memory of both processes, and the gateway's cold start.
@@ -63,6 +66,7 @@ async fn main() {
             Section::Reads => reads::measure(&mut report, cli.seconds).await,
             Section::Follow => follow::measure(&mut report).await,
             Section::Catalog => catalog::measure(&mut report).await,
+            Section::Sbom => sbom::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,
             Section::Memory => memory::measure(&mut report).await,
         }

@@ -8,6 +8,8 @@ pub mod gateways;
 pub mod history;
 pub mod list;
 pub mod page;
+pub mod sbom;
+pub mod who_has;
 
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ pub struct App {
     pub feed: Arc<Feed>,
     /// The exported catalog.
     pub export: export::Export,
+    /// Bills of materials in the making.
+    pub sboms: sbom::Slots,
     /// Whether the server is on its way out.
     pub draining: CancellationToken,
 }

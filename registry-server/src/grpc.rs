@@ -11,6 +11,7 @@ mod intake;
 mod invalid;
 mod refusal;
 mod registry;
+mod sbom;
 mod status;
 mod sync;
 
@@ -22,7 +23,8 @@ use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
         history_service_server::HistoryServiceServer,
-        registry_service_server::RegistryServiceServer, sync_service_server::SyncServiceServer,
+        registry_service_server::RegistryServiceServer, sbom_service_server::SbomServiceServer,
+        sync_service_server::SyncServiceServer,
     },
 };
 use tonic::{codec::CompressionEncoding::Gzip, service::Routes};
@@ -40,8 +42,13 @@ const DELTA_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
 const SYNC_REQUEST_BYTES: usize = 256 << 10;
 
 /// The names under which health is asked for; the empty one is the whole server.
-const SERVICES: [&str; 4] =
-    ["", "registry.v1.RegistryService", "registry.v1.HistoryService", "registry.v1.SyncService"];
+const SERVICES: [&str; 5] = [
+    "",
+    "registry.v1.RegistryService",
+    "registry.v1.HistoryService",
+    "registry.v1.SyncService",
+    "registry.v1.SbomService",
+];
 
 /// The routes of all services.
 pub async fn router(
@@ -63,12 +70,18 @@ pub async fn router(
         .max_decoding_message_size(SYNC_REQUEST_BYTES)
         .max_encoding_message_size(DELTA_BYTES)
         .accept_compressed(Gzip);
+    let sbom = SbomServiceServer::new(sbom::Service::new(app.clone()))
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip);
     let (reporter, health) = tonic_health::server::health_reporter();
     let health_of = Health { reporter };
     health_of.set(ServingStatus::Serving).await;
     let routes = Routes::new(registry)
         .add_service(history)
         .add_service(sync)
+        .add_service(sbom)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

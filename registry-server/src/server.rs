@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
-    app::{App, export::Export},
+    app::{App, export::Export, sbom},
     clock::Clock,
     config::{Config, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
@@ -82,6 +82,7 @@ impl Server {
             hub,
             store,
             export: Export::default(),
+            sboms: sbom::Slots::default(),
             draining,
         });
         Ok(Self { app, writer, config: config.serve })

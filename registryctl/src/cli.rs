@@ -3,6 +3,7 @@
 //! The environment is read here only, by clap. Deliberately absent: what the commands do.
 
 mod address;
+mod sbom;
 mod selector;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
 use registry_core::{Key, Kind, LifecycleState};
 
 pub(crate) use address::Address;
+pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs};
 pub(crate) use selector::{Entity, Name, VersionPair};
 
 const EXIT_CODES: &str = "\
@@ -87,6 +89,9 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Write the whole registry as one registry-v2 file
     Export(ExportArgs),
+    /// Bills of materials: what something consists of, and what contains it
+    #[command(subcommand)]
+    Sbom(Sbom),
     /// Follow the registry and print each commit as it is made
     Watch(WatchArgs),
     /// List the gateways that follow the registry, and how far each of them is

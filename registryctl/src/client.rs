@@ -7,7 +7,8 @@ use std::{future::Future, time::Duration};
 use registry_core::Revision;
 use registry_proto::v1::{
     self, history_service_client::HistoryServiceClient,
-    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
+    registry_service_client::RegistryServiceClient, sbom_service_client::SbomServiceClient,
+    sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
@@ -58,6 +59,10 @@ impl Client {
 
     pub(crate) fn history(&self) -> HistoryServiceClient<Channel> {
         HistoryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn sbom(&self) -> SbomServiceClient<Channel> {
+        SbomServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn sync(&self) -> SyncServiceClient<Channel> {

@@ -13,6 +13,7 @@ mod history;
 mod lifecycle;
 mod list;
 mod log;
+mod sbom;
 mod validate;
 mod watch;
 
@@ -56,6 +57,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Show(args) => log::show(session, &args).await,
         Command::Diff(args) => diff::run(session, &args).await,
         Command::Export(args) => export::run(session, &args).await,
+        Command::Sbom(command) => sbom::run(session, command).await,
         Command::Watch(args) => watch::run(session, &args).await,
         Command::Gateways => gateways::run(session).await,
         Command::Deprecate(args) => lifecycle::run(session, args, LifecycleState::Deprecated).await,

@@ -11,6 +11,7 @@ mod following;
 mod identity;
 mod offline;
 mod registration;
+mod sbom;
 mod sdk;
 mod several_servers;
 mod world;

@@ -9,4 +9,5 @@ mod documents;
 mod graph;
 mod history;
 mod never_panics;
+mod sbom;
 mod world;

@@ -3,7 +3,9 @@
 //! Deliberately absent: the rules on documents.
 
 use registry_core::{commit::unfit_for_message, limits};
-use registry_proto::convert::{InvalidEntityKey, InvalidKind, InvalidPosition, InvalidState};
+use registry_proto::convert::{
+    InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSbomFormat, InvalidState,
+};
 
 /// Why a request cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +28,8 @@ pub(super) enum InvalidRequest {
     State(#[from] InvalidState),
     #[error("position: {0}")]
     Position(#[from] InvalidPosition),
+    #[error("format: {0}")]
+    Format(#[from] InvalidSbomFormat),
 }
 
 /// Longest name of a gateway or of its version, in bytes.

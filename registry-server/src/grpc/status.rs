@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{history, list, page::InvalidPage},
+    app::{history, list, page::InvalidPage, sbom, who_has},
     feed, registrar, store,
 };
 
@@ -77,7 +77,8 @@ impl From<InvalidRequest> for Status {
             | InvalidRequest::Key(_)
             | InvalidRequest::Kind(_)
             | InvalidRequest::State(_)
-            | InvalidRequest::Position(_) => "INVALID_REQUEST",
+            | InvalidRequest::Position(_)
+            | InvalidRequest::Format(_) => "INVALID_REQUEST",
         };
         Refusal::new(Code::InvalidArgument, reason, error.to_string()).into()
     }
@@ -145,6 +146,32 @@ impl From<history::Error> for Status {
                 refusal.with("current_revision", &head).into()
             }
             history::Error::Store(error) => store_refusal(&error).into(),
+        }
+    }
+}
+
+impl From<sbom::Error> for Status {
+    fn from(error: sbom::Error) -> Self {
+        match error {
+            sbom::Error::NotRegistered { revision, .. } => {
+                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
+                refusal.with("revision", &revision).into()
+            }
+            sbom::Error::History(error) => error.into(),
+            sbom::Error::Incomplete => {
+                let code = Code::ResourceExhausted;
+                Refusal::new(code, "SLOW_READER", error.to_string()).into()
+            }
+            sbom::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
+impl From<who_has::Error> for Status {
+    fn from(error: who_has::Error) -> Self {
+        match error {
+            who_has::Error::Page(error) => error.into(),
+            who_has::Error::Sbom(error) => error.into(),
         }
     }
 }

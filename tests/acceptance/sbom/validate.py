@@ -71,7 +71,10 @@ def spdx2(_, bill):
 def spdx3_0(text, bill):
     found = by_schema(bill, "3.0-schema.json")
     objects = spdx3.SHACLObjectSet()
-    spdx3.JSONLDDeserializer().read(io.BytesIO(text.encode()), objects)
+    try:
+        spdx3.JSONLDDeserializer().read(io.BytesIO(text.encode()), objects)
+    except (ValueError, TypeError, KeyError) as error:
+        return [*found, f"not by the model: {error!r:.300}"]
     graph = bill["@graph"]
     references = []
     for element in graph:
