@@ -37,8 +37,10 @@ pub(super) struct Package<'a> {
 }
 
 impl<'a> Metadata<'a> {
+    /// The member itself, or that of the `server.json` that an import kept.
     fn get(self, name: &str) -> Option<&'a Value> {
-        self.0?.get(name)
+        let members = self.0?;
+        members.get(name).or_else(|| members.get("serverJson")?.get(name))
     }
 
     pub(super) fn text(self, name: &str) -> Option<&'a str> {
@@ -156,6 +158,9 @@ mod tests {
             "remotes": [{ "url": "https://a.example" }, { "url": "https://{host}" }, 7],
         });
         let supplier = Supplier { url: url(), ..supplier };
-        assert_eq!(read(rich), (Some(supplier), url(), vec![url().unwrap()]));
+        assert_eq!(read(rich.clone()), (Some(supplier.clone()), url(), vec![url().unwrap()]));
+        let imported = json!({ "serverJson": rich, "repository": "https://own.example" });
+        let own = Some("https://own.example".to_owned());
+        assert_eq!(read(imported), (Some(supplier), own, vec![url().unwrap()]));
     }
 }
