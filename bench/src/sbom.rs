@@ -53,7 +53,7 @@ pub(crate) async fn measure(report: &mut Report) {
 async fn export(registry: &Registry, format: v1::SbomFormat) -> (Duration, usize) {
     let mut client = registry.sbom().await;
     let begin = Instant::now();
-    let wanted = v1::ExportSbomRequest { root: None, format: format.into() };
+    let wanted = v1::ExportSbomRequest { format: format.into(), ..Default::default() };
     let mut parts = client.export_sbom(wanted).await.expect("a bill").into_inner();
     let mut bytes = 0;
     while let Some(part) = parts.message().await.expect("all of it") {

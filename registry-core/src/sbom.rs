@@ -37,7 +37,6 @@ pub use read::{Entry, InvalidBill, Inventory, read};
 
 use crate::{
     catalog::{Catalog, Record},
-    commit::{ChainHash, RegistryId, Revision},
     reference::{Key, Kind},
     timestamp::Timestamp,
 };
@@ -98,9 +97,7 @@ impl FromStr for Format {
 /// What a bill of materials lists, before it has a form.
 #[derive(Debug, Clone)]
 pub struct Bill {
-    registry: RegistryId,
-    revision: Revision,
-    chain: ChainHash,
+    catalog: Catalog,
     time: Timestamp,
     root: Option<Key>,
     /// In the order of their keys.
@@ -118,14 +115,7 @@ impl Bill {
                 closure(catalog, first)
             }
         };
-        Some(Self {
-            registry: catalog.registry().clone(),
-            revision: catalog.revision(),
-            chain: catalog.chain(),
-            time,
-            root: root.cloned(),
-            records,
-        })
+        Some(Self { catalog: catalog.clone(), time, root: root.cloned(), records })
     }
 
     /// Everything that the bill lists, in order.
@@ -146,13 +136,14 @@ impl Bill {
     fn name(&self) -> String {
         match &self.root {
             Some(root) => root.to_string(),
-            None => format!("registry {}", self.registry),
+            None => format!("registry {}", self.catalog.registry()),
         }
     }
 
     /// Which state of which registry it shows, one `name=value` a line.
     fn about(&self) -> String {
-        let Self { registry, revision, chain, .. } = self;
+        let Self { catalog, .. } = self;
+        let (registry, revision, chain) = (catalog.registry(), catalog.revision(), catalog.chain());
         format!(
             "registry:id={registry}\nregistry:revision={revision}\nregistry:chain={chain}\n\
              registry:hashes={HASHES}"

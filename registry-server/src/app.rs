@@ -3,12 +3,14 @@
 //! Deliberately absent: transports; gRPC and HTTP call the same functions.
 
 pub mod apply;
+pub mod at;
 pub mod export;
 pub mod gateways;
 pub mod history;
 pub mod list;
 pub mod page;
 pub mod sbom;
+pub mod settings;
 pub mod who_has;
 
 use std::sync::Arc;
@@ -32,6 +34,8 @@ pub struct App {
     pub store: Store,
     /// Followers.
     pub feed: Arc<Feed>,
+    /// Catalogs of the past.
+    pub archive: at::Archive,
     /// The exported catalog.
     pub export: export::Export,
     /// Bills of materials in the making.

@@ -158,19 +158,52 @@ fn a_bill_has_digests_licences_suppliers_services_and_edges() {
 fn what_holds_on(database: Option<&str>) {
     let mut registry = database.map_or_else(Registry::start, Registry::start_on);
     registry.apply_example();
-    let take = |registry: &Registry| {
-        FORMATS.map(|f| {
-            [export(registry, "--all", f), export(registry, "agent/research-agent@2.1.0", f)]
+    let take = |registry: &Registry, at: &[&str]| {
+        FORMATS.map(|format| {
+            ["--all", "agent/research-agent@2.1.0"].map(|root| {
+                run(registry, &[&["sbom", "export", root, "--format", format], at].concat())
+            })
         })
     };
-    let first = take(&registry);
-    assert_eq!(take(&registry), first, "a second export has other bytes");
+    let first = take(&registry, &[]);
+    assert_eq!(take(&registry, &[]), first, "a second export has other bytes");
     registry.process.kill_9();
     registry.restart();
-    assert_eq!(take(&registry), first, "after a restart the bytes are others");
+    assert_eq!(take(&registry, &[]), first, "after a restart the bytes are others");
     registry.apply_file(&root().join("examples/new-version.json"));
-    run(&registry, &["deprecate", "tool/fetch@1.2.3", "--message", "old"]);
-    assert_ne!(take(&registry), first);
+    let replacement = ["--replacement", "tool/get_webpage@1.0.0", "--sunset", "2027-01-31"];
+    let deprecate = ["deprecate", "tool/fetch@1.2.3", "--message", "old"];
+    run(&registry, &[&deprecate[..], &replacement].concat());
+    run(&registry, &["transfer", "tool/fetch", "web-team"]);
+    let now = take(&registry, &[]);
+    assert_ne!(now, first);
+    for said in ["web-team", "2027-01-31", "tool/get_webpage@1.0.0", "deprecated"] {
+        assert!(now.iter().all(|bills| bills[1].contains(said)), "{said}");
+    }
+    assert_eq!(take(&registry, &["--at", "1"]), first, "the past has changed");
+    let time = json(&first[0][0])["metadata"]["timestamp"].as_str().expect("a time").to_owned();
+    assert_eq!(take(&registry, &["--at", &time]), first, "the time of a commit is its revision");
+    registry.process.kill_9();
+    registry.restart();
+    assert_eq!(take(&registry, &["--at", "1"]), first, "after a restart the past has changed");
+    assert_eq!(take(&registry, &["--at", "4"]), now);
+    let changes = registry.ctl(&["sbom", "diff", "all", "all", "--old-at", "1"]);
+    assert!(changes.code == 1 && changes.stdout.contains("1.1.0"), "{changes:?}");
+    let nothing = registry.ctl(&["sbom", "diff", "all", "all", "--old-at", "4"]);
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{nothing:?}");
+    who_had_it_then(&registry);
+}
+
+fn who_had_it_then(registry: &Registry) {
+    let has = |at: &str| {
+        run(registry, &["sbom", "who-has", "schema/SearchFilters@1.0.0", "--at", at])
+            .contains("schema/SearchQuery@1.1.0")
+    };
+    assert!(has("2") && !has("1"));
+    let ahead = registry.ctl(&["sbom", "export", "--all", "--at", "99"]);
+    assert!(ahead.code == 1 && ahead.stderr.contains("there is no revision 99 yet"), "{ahead:?}");
+    let later = registry.ctl(&["sbom", "export", "schema/SearchQuery@1.1.0", "--at", "1"]);
+    assert!(later.code == 1 && later.stderr.contains("at revision 1"), "{later:?}");
 }
 
 #[test]

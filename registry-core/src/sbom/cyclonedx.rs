@@ -155,7 +155,7 @@ pub(super) fn write(bill: &Bill, format: Format, out: impl io::Write) -> io::Res
     let version = format.as_str().trim_start_matches("cyclonedx-");
     let is_service = |record: &&_| is_service(key_of(record));
     let is_subject = |record: &&_| bill.root.as_ref() == Some(key_of(record));
-    let item = |record| Item::of(&bill.registry, record);
+    let item = |record| Item::of(&bill.catalog, record);
     let components = || {
         let records = bill.records.iter().map(|r| &**r);
         records.filter(move |r| !is_service(r) && !is_subject(r)).map(|r| component(item(r)))
@@ -200,10 +200,10 @@ fn metadata(bill: &Bill) -> Metadata {
         tools: Tools { components: [writer] },
         component: subject(bill),
         properties: vec![
-            property("chain", bill.chain.to_string()),
+            property("chain", bill.catalog.chain().to_string()),
             property("hashes", HASHES.to_owned()),
-            property("id", bill.registry.to_string()),
-            property("revision", bill.revision.to_string()),
+            property("id", bill.catalog.registry().to_string()),
+            property("revision", bill.catalog.revision().to_string()),
         ],
     }
 }
@@ -213,7 +213,7 @@ fn subject(bill: &Bill) -> Component {
     let root = bill.records.iter().find(|record| bill.root.as_ref() == Some(key_of(record)));
     match root {
         Some(root) => {
-            let component = component(Item::of(&bill.registry, root));
+            let component = component(Item::of(&bill.catalog, root));
             if !is_service(key_of(root)) {
                 return component;
             }
@@ -223,7 +223,7 @@ fn subject(bill: &Bill) -> Component {
             kind: "application",
             bom_ref: Some(SUBJECT.to_owned()),
             name: bill.name(),
-            version: bill.revision.to_string(),
+            version: bill.catalog.revision().to_string(),
             description: Some("everything that is registered".to_owned()),
             ..Component::default()
         },

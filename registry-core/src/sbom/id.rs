@@ -10,7 +10,8 @@ use crate::{document::Digest, reference::Key, timestamp::Timestamp};
 /// The UUID of a bill in a form: of version 8 (RFC 9562), from SHA-256 over the registry, the
 /// revision with its chain hash, the root and the form.
 pub(super) fn uuid(bill: &Bill, format: Format) -> String {
-    let Bill { registry, revision, chain, .. } = bill;
+    let Bill { catalog, .. } = bill;
+    let (registry, revision, chain) = (catalog.registry(), catalog.revision(), catalog.chain());
     let root = bill.root.as_ref().map(ToString::to_string).unwrap_or_default();
     let digest =
         Digest::of(format!("sbom\n{registry}\n{revision}\n{chain}\n{root}\n{format}").as_bytes());

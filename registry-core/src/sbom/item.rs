@@ -11,10 +11,10 @@ use super::{
     url::is_web_address,
 };
 use crate::{
-    catalog::Record,
-    commit::RegistryId,
+    catalog::{Catalog, Record},
     document::Digest,
     entity::{Agent, Entity, Implementation, Tool},
+    lifecycle::{Lifecycle, Notice},
     limits,
     reference::Key,
 };
@@ -39,7 +39,7 @@ pub(super) struct Item {
 
 impl Item {
     /// Reads a record.
-    pub(super) fn of(registry: &RegistryId, record: &Record) -> Self {
+    pub(super) fn of(catalog: &Catalog, record: &Record) -> Self {
         // Read for this bill only: an entity that is kept takes ten times the memory of its bytes.
         let document = record.document.unread();
         let entity = document.entity();
@@ -50,12 +50,12 @@ impl Item {
             description: entity.description().map(str::to_owned),
             license: metadata.license(),
             supplier: metadata.supplier(),
-            purl: purl::of(metadata, registry, document.key(), document.digest()),
+            purl: purl::of(metadata, catalog.registry(), document.key(), document.digest()),
             endpoints: metadata.endpoints(),
             authenticated: None,
             repository: metadata.repository(),
             website: metadata.website(),
-            properties: of_record(record),
+            properties: of_record(catalog, record),
         };
         match entity {
             Entity::Tool(tool) => item.add_tool(tool),
@@ -120,17 +120,21 @@ fn requires_someone(security: &[Value]) -> bool {
     !security.is_empty() && security.iter().all(names_one)
 }
 
-fn of_record(record: &Record) -> Vec<(String, String)> {
+fn of_record(catalog: &Catalog, record: &Record) -> Vec<(String, String)> {
     let named = |name: &str, value: String| (format!("registry:{name}"), value);
+    let Lifecycle { state, notice, .. } = &record.lifecycle;
     let mut found = vec![
         named("kind", record.document.key().kind.to_string()),
-        named("owner", record.owner.to_string()),
+        named("owner", catalog.owner_of(record).to_owned()),
         named("registered-at", record.registered_at.to_string()),
         named("registered-revision", record.registered.to_string()),
-        named("lifecycle", record.lifecycle.state.to_string()),
+        named("lifecycle", state.to_string()),
     ];
-    if let Some(message) = &record.lifecycle.message {
-        found.push(named("lifecycle-message", message.clone()));
+    if let Some(notice) = notice {
+        let Notice { message, replacement, sunset, forced: _ } = &**notice;
+        found.extend(message.iter().map(|text| named("lifecycle-message", text.clone())));
+        found.extend(replacement.iter().map(|key| named("replacement", key.to_string())));
+        found.extend(sunset.iter().map(|day| named("sunset", day.to_string())));
     }
     found
 }

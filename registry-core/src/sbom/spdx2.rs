@@ -109,7 +109,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
     let found = RefCell::new(BTreeMap::new());
     let packages = || {
         let entities = bill.records.iter().map(|record| {
-            let item = Item::of(&bill.registry, record);
+            let item = Item::of(&bill.catalog, record);
             let references = item.license.iter().flat_map(License::references);
             found.borrow_mut().extend(references.map(|(id, text)| (id, text.to_owned())));
             package(item)
@@ -168,7 +168,7 @@ fn registry(bill: &Bill) -> Package {
     Package {
         id: REGISTRY.to_owned(),
         name: bill.name(),
-        version_info: bill.revision.to_string(),
+        version_info: bill.catalog.revision().to_string(),
         supplier: None,
         download_location: UNKNOWN,
         files_analyzed: false,

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Bill, Change, Format, compare, holders, read};
 use crate::{
-    Catalog, Key, Timestamp,
-    catalog::LifecycleState,
+    Catalog, Key, LifecycleState, Timestamp,
     rules::testing::{agent, catalog, schema, server, set, source_tool, tool, with},
 };
 

@@ -7,14 +7,14 @@
 use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use registry_core::{Catalog, Key, Kind, Name, Revision, Timestamp, sbom::Bill, sbom::Format};
+use registry_core::{At, Catalog, Key, Kind, Name, Revision, Timestamp, sbom::Bill, sbom::Format};
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, timeout_at},
 };
 
-use super::{App, history};
+use super::{App, at, history};
 
 /// How many bills are written at once.
 const WRITERS: usize = 2;
@@ -50,6 +50,9 @@ pub enum Error {
         /// The newest versions of that name that are registered.
         versions: Vec<String>,
     },
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
     /// The time of the revision cannot be read.
     #[error(transparent)]
     History(#[from] history::Error),
@@ -106,8 +109,13 @@ impl Parts {
 }
 
 /// Begins to write the bill of an entity or of everything.
-pub async fn export(app: &App, root: Option<Key>, format: Format) -> Result<Parts, Error> {
-    let catalog = app.catalog();
+pub async fn export(
+    app: &App,
+    root: Option<Key>,
+    format: Format,
+    at: Option<At>,
+) -> Result<Parts, Error> {
+    let catalog = app.catalog_at(at).await?;
     if let Some(root) = &root
         && catalog.find(root).is_none()
     {

@@ -4,13 +4,13 @@
 //! revision that it names.
 
 use registry_core::{
-    Catalog, Key, Kind, Name, Record, Revision, Version,
+    At, Catalog, Key, Kind, Name, Record, Revision, Version,
     sbom::{Holder, holders},
 };
 use std::sync::Arc;
 
 use super::{
-    App,
+    App, at,
     page::{self, InvalidPage},
     sbom,
 };
@@ -26,6 +26,8 @@ pub struct WhoHas {
     pub version: Option<Version>,
     /// Only holders of this kind.
     pub holder_kind: Option<Kind>,
+    /// As of when; `None`: now.
+    pub at: Option<At>,
 }
 
 /// Why that cannot be said.
@@ -34,6 +36,9 @@ pub enum Error {
     /// The page asked for.
     #[error(transparent)]
     Page(#[from] InvalidPage),
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
     /// It is not registered.
     #[error(transparent)]
     Sbom(#[from] sbom::Error),
@@ -56,10 +61,10 @@ pub async fn who_has(app: &App, query: WhoHas, size: usize, token: &str) -> Resu
     let after = page::cursor(&mark, token)?
         .map(|cursor| read_place(&cursor).ok_or(InvalidPage::Token))
         .transpose()?;
-    let catalog = app.catalog();
+    let catalog = app.catalog_at(query.at).await?;
     let revision = catalog.revision();
     // What much depends on has many holders, which is too long for the runtime.
-    let looking = move || query.page(&catalog, after, size);
+    let looking = move || query.page(&catalog, after.as_ref(), size);
     let (found, more) = tokio::task::spawn_blocking(looking)
         .await
         .map_err(|panic| sbom::Error::Internal(panic.to_string()))??;
@@ -87,12 +92,12 @@ impl WhoHas {
     fn page(
         &self,
         catalog: &Catalog,
-        after: Option<(Version, Key)>,
+        after: Option<&(Version, Key)>,
         size: usize,
     ) -> Result<Page, sbom::Error> {
         let mut found: Vec<(Holder, Arc<Record>)> = Vec::new();
         for target in self.targets(catalog)? {
-            let last = match &after {
+            let last = match after {
                 Some((version, _)) if target.version < *version => continue,
                 Some((version, key)) if target.version == *version => Some(key),
                 _ => None,

@@ -4,7 +4,8 @@
 
 use registry_core::{commit::unfit_for_message, limits};
 use registry_proto::convert::{
-    InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSbomFormat, InvalidState,
+    InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSbomFormat, InvalidSetting,
+    InvalidState,
 };
 
 /// Why a request cannot be read.
@@ -26,6 +27,10 @@ pub(super) enum InvalidRequest {
     Kind(#[from] InvalidKind),
     #[error("lifecycle: {0}")]
     State(#[from] InvalidState),
+    #[error("at: {0}")]
+    At(#[from] InvalidAt),
+    #[error("setting: {0}")]
+    Setting(#[from] InvalidSetting),
     #[error("position: {0}")]
     Position(#[from] InvalidPosition),
     #[error("format: {0}")]

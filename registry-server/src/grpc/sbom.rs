@@ -37,10 +37,11 @@ impl SbomService for Service {
         &self,
         request: Request<v1::ExportSbomRequest>,
     ) -> Result<Response<Responses>, Status> {
-        let v1::ExportSbomRequest { root, format } = request.into_inner();
+        let v1::ExportSbomRequest { root, format, at } = request.into_inner();
         let root = root.map(Key::try_from).transpose().map_err(InvalidRequest::from)?;
         let format = convert::sbom_format(format).map_err(InvalidRequest::from)?;
-        let parts = sbom::export(&self.app, root, format).await?;
+        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let parts = sbom::export(&self.app, root, format, at).await?;
         Ok(Response::new(Box::pin(stream::unfold(Some(parts), next))))
     }
 
@@ -48,7 +49,7 @@ impl SbomService for Service {
         &self,
         request: Request<v1::WhoHasRequest>,
     ) -> Result<Response<v1::WhoHasResponse>, Status> {
-        let v1::WhoHasRequest { kind, name, version, holder_kind, page_size, page_token } =
+        let v1::WhoHasRequest { kind, name, version, holder_kind, page_size, page_token, at } =
             request.into_inner();
         let kind = convert::kind(kind).map_err(InvalidRequest::from)?;
         let version = Some(version).filter(|version| !version.is_empty());
@@ -60,6 +61,7 @@ impl SbomService for Service {
                 .transpose()
                 .map_err(|e| field("version", &e))?,
             holder_kind: convert::filter_kind(holder_kind).map_err(InvalidRequest::from)?,
+            at: convert::at(at).map_err(InvalidRequest::from)?,
         };
         let size = page::size(page_size)?;
         let Held { holders, next_page_token, revision } =

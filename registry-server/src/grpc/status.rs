@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{history, list, page::InvalidPage, sbom, who_has},
+    app::{at, history, list, page::InvalidPage, sbom, settings, who_has},
     feed, registrar, store,
 };
 
@@ -77,6 +77,8 @@ impl From<InvalidRequest> for Status {
             | InvalidRequest::Key(_)
             | InvalidRequest::Kind(_)
             | InvalidRequest::State(_)
+            | InvalidRequest::At(_)
+            | InvalidRequest::Setting(_)
             | InvalidRequest::Position(_)
             | InvalidRequest::Format(_) => "INVALID_REQUEST",
         };
@@ -98,7 +100,30 @@ impl From<list::Error> for Status {
     fn from(error: list::Error) -> Self {
         match error {
             list::Error::Page(error) => error.into(),
+            list::Error::Past(error) => error.into(),
             list::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
+impl From<settings::Error> for Status {
+    fn from(error: settings::Error) -> Self {
+        match error {
+            settings::Error::Page(error) => error.into(),
+            settings::Error::Past(error) => error.into(),
+        }
+    }
+}
+
+impl From<at::Error> for Status {
+    fn from(error: at::Error) -> Self {
+        match error {
+            at::Error::Ahead { head, .. } => {
+                let refusal = Refusal::new(Code::OutOfRange, "REVISION_AHEAD", error.to_string());
+                refusal.with("current_revision", &head).into()
+            }
+            at::Error::Store(error) => store_refusal(&error).into(),
+            at::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
         }
     }
 }
@@ -157,6 +182,7 @@ impl From<sbom::Error> for Status {
                 let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
                 refusal.with("revision", &revision).into()
             }
+            sbom::Error::Past(error) => error.into(),
             sbom::Error::History(error) => error.into(),
             sbom::Error::Incomplete => {
                 let code = Code::ResourceExhausted;
@@ -171,6 +197,7 @@ impl From<who_has::Error> for Status {
     fn from(error: who_has::Error) -> Self {
         match error {
             who_has::Error::Page(error) => error.into(),
+            who_has::Error::Past(error) => error.into(),
             who_has::Error::Sbom(error) => error.into(),
         }
     }

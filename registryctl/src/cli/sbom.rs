@@ -5,9 +5,9 @@
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
 
 use clap::{Args, Subcommand};
-use registry_core::{Key, Kind, sbom::Format};
+use registry_core::{At, Key, Kind, sbom::Format};
 
-use super::Name;
+use super::{AtArgs, Name};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sbom {
@@ -38,6 +38,8 @@ pub(crate) struct SbomExportArgs {
     /// Write to this file instead of standard output; it is replaced only when all is there
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
 }
 
 #[derive(Debug, Args)]
@@ -46,6 +48,12 @@ pub(crate) struct SbomDiffArgs {
     pub(crate) old: SbomSource,
     /// The same
     pub(crate) new: SbomSource,
+    /// As of when OLD is taken from the registry: 42, 2026-01-31 (its end) or 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "REVISION|TIME")]
+    pub(crate) old_at: Option<At>,
+    /// As of when NEW is taken from the registry
+    #[arg(long, value_name = "REVISION|TIME")]
+    pub(crate) new_at: Option<At>,
 }
 
 /// Where a bill comes from.
@@ -76,6 +84,8 @@ pub(crate) struct WhoHasArgs {
     /// Only holders of this kind: agent, tool or schema
     #[arg(long = "kind", value_name = "KIND")]
     pub(crate) holder_kind: Option<Kind>,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
 }
 
 #[cfg(test)]

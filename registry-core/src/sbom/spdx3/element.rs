@@ -258,7 +258,7 @@ pub(super) fn head(bill: &Bill, names: &Names) -> Vec<Element> {
 fn registry_package(bill: &Bill, names: &Names) -> Element {
     Element::Package(Box::new(Package {
         named: names.named("registry", Some(bill.name())),
-        version: bill.revision.to_string(),
+        version: bill.catalog.revision().to_string(),
         purpose: "other",
         supplied_by: None,
         description: Some("everything that is registered".to_owned()),

@@ -4,7 +4,10 @@
 
 use std::fs;
 
-use registry_core::sbom::{Change, Difference, Format, Inventory, compare, read};
+use registry_core::{
+    At,
+    sbom::{Change, Difference, Format, Inventory, compare, read},
+};
 use serde_json::{Value, json};
 
 use super::{Session, export};
@@ -16,19 +19,27 @@ use crate::{
 };
 
 pub(super) async fn run(session: &Session, args: SbomDiffArgs) -> Result<(), Failure> {
-    let SbomDiffArgs { old, new } = args;
-    let old = inventory(session, &old).await?;
-    let new = inventory(session, &new).await?;
+    let SbomDiffArgs { old, new, old_at, new_at } = args;
+    let old = inventory(session, &old, old_at).await?;
+    let new = inventory(session, &new, new_at).await?;
     let found = compare(&old, &new);
     show(session, &found)?;
     if found.is_empty() { Ok(()) } else { Err(Failure::Different) }
 }
 
-async fn inventory(session: &Session, source: &SbomSource) -> Result<Inventory, Failure> {
+async fn inventory(
+    session: &Session,
+    source: &SbomSource,
+    at: Option<At>,
+) -> Result<Inventory, Failure> {
     match source {
+        SbomSource::File(path) if at.is_some() => {
+            let path = path.display();
+            Err(Failure::Usage(format!("{path} is a file; it is what it is at any time")))
+        }
         SbomSource::Registry(root) => {
             let client = session.connect().await?;
-            let bytes = export::fetch(&client, root.as_ref(), Format::CycloneDx16).await?;
+            let bytes = export::fetch(&client, root.as_ref(), Format::CycloneDx16, at).await?;
             read(&bytes).map_err(Failure::answer)
         }
         SbomSource::File(path) => {

@@ -35,6 +35,7 @@ pub(super) async fn run(session: &Session, args: &WhoHasArgs) -> Result<(), Fail
         holder_kind: holder_kind.into(),
         page_size: PAGE_SIZE,
         page_token: String::new(),
+        at: args.at.message(),
     };
     let mut holders = Vec::new();
     loop {
