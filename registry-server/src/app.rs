@@ -38,6 +38,8 @@ pub struct App {
     pub archive: at::Archive,
     /// The exported catalog.
     pub export: export::Export,
+    /// Who contained what was asked for last.
+    pub holders: who_has::Recent,
     /// Bills of materials in the making.
     pub sboms: sbom::Slots,
     /// Whether the server is on its way out.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
-    app::{App, at::Archive, export::Export, sbom},
+    app::{App, at::Archive, export::Export, sbom, who_has},
     clock::Clock,
     config::{Config, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
@@ -83,6 +83,7 @@ impl Server {
             store,
             archive: Archive::default(),
             export: Export::default(),
+            holders: who_has::Recent::default(),
             sboms: sbom::Slots::default(),
             draining,
         });

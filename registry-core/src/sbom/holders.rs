@@ -2,7 +2,10 @@
 //!
 //! Deliberately absent: servers; that one provides a tool does not mean that it contains it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+};
 
 use crate::{
     catalog::Catalog,
@@ -45,7 +48,8 @@ pub fn holders(catalog: &Catalog, target: &Key) -> Holders {
 impl Holders {
     /// The holders after this one, or all of them, in the order of their keys.
     pub fn after<'a>(&'a self, last: Option<&'a Key>) -> impl Iterator<Item = Holder> + 'a {
-        let keys = self.next.keys().skip_while(move |key| last.is_some_and(|last| *key <= last));
+        let first = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let keys = self.next.range((first, Bound::Unbounded)).map(|(key, _)| key);
         keys.map(|key| Holder { key: key.clone(), path: self.path(key) })
     }
 

@@ -52,8 +52,7 @@ struct Package {
     id: String,
     name: String,
     version_info: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    supplier: Option<String>,
+    supplier: String,
     download_location: &'static str,
     files_analyzed: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -144,7 +143,9 @@ fn package(item: Item) -> Package {
         id: id::spdx_ref(&item.key),
         name: item.key.name.to_string(),
         version_info: item.key.version.to_string(),
-        supplier: item.supplier.map(|supplier| format!("Organization: {}", supplier.name)),
+        supplier: item
+            .supplier
+            .map_or_else(|| UNKNOWN.to_owned(), |it| format!("Organization: {}", it.name)),
         download_location: UNKNOWN,
         files_analyzed: false,
         checksums: vec![Checksum { algorithm: "SHA256", checksum_value: id::hex(item.digest) }],
@@ -169,7 +170,7 @@ fn registry(bill: &Bill) -> Package {
         id: REGISTRY.to_owned(),
         name: bill.name(),
         version_info: bill.catalog.revision().to_string(),
-        supplier: None,
+        supplier: UNKNOWN.to_owned(),
         download_location: UNKNOWN,
         files_analyzed: false,
         checksums: Vec::new(),

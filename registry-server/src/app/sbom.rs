@@ -193,3 +193,55 @@ impl io::Write for Out {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn pipe() -> (Out, Parts) {
+        let (sender, receiver) = mpsc::channel(2);
+        let end = Instant::now() + BILL_PATIENCE;
+        let out = Out { part: Vec::new(), sender, runtime: Handle::current(), end };
+        (out, Parts { revision: Revision(1), receiver })
+    }
+
+    #[tokio::test]
+    async fn parts_put_together_are_what_was_written() {
+        let (mut out, mut parts) = pipe();
+        let text = "a bill of materials\n".repeat(PART_BYTES / 4);
+        let expected = text.clone();
+        let writing = tokio::task::spawn_blocking(move || {
+            out.write_all(text.as_bytes()).and_then(|()| out.finish())
+        });
+        let mut read = Vec::new();
+        while let Some(part) = parts.next().await {
+            let part = part.unwrap();
+            assert!(part.len() <= PART_BYTES);
+            read.extend_from_slice(&part);
+        }
+        assert_eq!(read, expected.as_bytes());
+        writing.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_bill_without_its_end_is_an_error() {
+        let (out, mut parts) = pipe();
+        tokio::task::spawn_blocking(move || out.send(Part::Bytes("[".into())))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(parts.next().await.unwrap().unwrap(), "[");
+        assert!(matches!(parts.next().await, Some(Err(Error::Incomplete))));
+    }
+
+    #[tokio::test]
+    async fn writing_ends_when_the_reader_leaves() {
+        let (mut out, parts) = pipe();
+        drop(parts);
+        let writing = tokio::task::spawn_blocking(move || out.write_all(&vec![0; 4 * PART_BYTES]));
+        let error = writing.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}

@@ -3,11 +3,12 @@
 //! Deliberately absent: ranges of versions, and consistency between pages: each is read at the
 //! revision that it names.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use registry_core::{
     At, Catalog, Key, Kind, Name, Record, Revision, Version,
-    sbom::{Holder, holders},
+    sbom::{Holder, Holders, holders},
 };
-use std::sync::Arc;
 
 use super::{
     App, at,
@@ -55,6 +56,37 @@ pub struct Held {
     pub revision: Revision,
 }
 
+/// The holders that were found last: who reads one page reads the next one, and finding them costs
+/// in proportion to all of them.
+#[derive(Debug, Default, Clone)]
+pub struct Recent(Arc<Mutex<Option<Found>>>);
+
+#[derive(Debug)]
+struct Found {
+    revision: Revision,
+    target: Key,
+    holders: Arc<Holders>,
+}
+
+impl Recent {
+    fn holders(&self, catalog: &Catalog, target: &Key) -> Arc<Holders> {
+        let revision = catalog.revision();
+        let is_it = |found: &&Found| found.revision == revision && found.target == *target;
+        if let Some(found) = self.lock().as_ref().filter(is_it) {
+            return found.holders.clone();
+        }
+        let holders = Arc::new(holders(catalog, target));
+        let found = Found { revision, target: target.clone(), holders: holders.clone() };
+        *self.lock() = Some(found);
+        holders
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Found>> {
+        // What is in it is whole at any time.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Lists who contains it.
 pub async fn who_has(app: &App, query: WhoHas, size: usize, token: &str) -> Result<Held, Error> {
     let mark = format!("{query:?}");
@@ -64,7 +96,8 @@ pub async fn who_has(app: &App, query: WhoHas, size: usize, token: &str) -> Resu
     let catalog = app.catalog_at(query.at).await?;
     let revision = catalog.revision();
     // What much depends on has many holders, which is too long for the runtime.
-    let looking = move || query.page(&catalog, after.as_ref(), size);
+    let recent = app.holders.clone();
+    let looking = move || query.page(&catalog, &recent, after.as_ref(), size);
     let (found, more) = tokio::task::spawn_blocking(looking)
         .await
         .map_err(|panic| sbom::Error::Internal(panic.to_string()))??;
@@ -92,6 +125,7 @@ impl WhoHas {
     fn page(
         &self,
         catalog: &Catalog,
+        recent: &Recent,
         after: Option<&(Version, Key)>,
         size: usize,
     ) -> Result<Page, sbom::Error> {
@@ -102,7 +136,7 @@ impl WhoHas {
                 Some((version, key)) if target.version == *version => Some(key),
                 _ => None,
             };
-            let holders = holders(catalog, &target);
+            let holders = recent.holders(catalog, &target);
             let wanted = |key: &Key| self.holder_kind.is_none_or(|kind| key.kind == kind);
             for holder in holders.after(last).filter(|holder| wanted(&holder.key)) {
                 // Holders are registered: they are found by what they refer to.
