@@ -49,10 +49,13 @@ fn refs(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<String>) {
     listed.push(bill["metadata"]["component"].clone());
     let entries = list(&bill["dependencies"]);
     let of = entries.iter().map(|entry| text(&entry["ref"])).collect();
-    let targets = entries
-        .iter()
-        .flat_map(|entry| [list(&entry["dependsOn"]), list(&entry["provides"])].concat());
-    let targets = targets.map(|target| text(&target)).collect();
+    let targets = |entry: &Value| -> Vec<String> {
+        let targets = [list(&entry["dependsOn"]), list(&entry["provides"])].concat();
+        let unique: BTreeSet<_> = targets.iter().map(text).collect();
+        assert_eq!(unique.len(), targets.len(), "a reference stands there twice: {entry}");
+        unique.into_iter().collect()
+    };
+    let targets = entries.iter().flat_map(targets).collect();
     (listed.iter().map(|thing| text(&thing["bom-ref"])).collect(), of, targets)
 }
 
