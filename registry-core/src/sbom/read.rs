@@ -125,7 +125,7 @@ fn spdx2(bill: &Value) -> Inventory {
         let entry = Entry {
             digest: hash.and_then(|sum| owned(&sum["checksumValue"])),
             license: known(&package["licenseDeclared"]).map(name),
-            supplier: supplier.map(|text| text.trim_start_matches("Organization: ").to_owned()),
+            supplier: supplier.as_deref().map(organization),
             lifecycle: comment
                 .lines()
                 .find_map(|line| line.strip_prefix(prefix))
@@ -135,6 +135,12 @@ fn spdx2(bill: &Value) -> Inventory {
         (identity(key, package, "versionInfo"), entry)
     };
     packages.map(read).collect()
+}
+
+/// The name of an SPDX 2 organization.
+fn organization(text: &str) -> String {
+    let name = text.strip_prefix("Organization: ").unwrap_or(text);
+    name.strip_suffix(" ()").unwrap_or(name).to_owned()
 }
 
 fn spdx3(bill: &Value) -> Inventory {

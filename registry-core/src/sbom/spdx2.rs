@@ -143,9 +143,7 @@ fn package(item: Item) -> Package {
         id: id::spdx_ref(&item.key),
         name: item.key.name.to_string(),
         version_info: item.key.version.to_string(),
-        supplier: item
-            .supplier
-            .map_or_else(|| UNKNOWN.to_owned(), |it| format!("Organization: {}", it.name)),
+        supplier: item.supplier.map_or_else(|| UNKNOWN.to_owned(), |it| organization(&it.name)),
         download_location: UNKNOWN,
         files_analyzed: false,
         checksums: vec![Checksum { algorithm: "SHA256", checksum_value: id::hex(item.digest) }],
@@ -163,6 +161,13 @@ fn package(item: Item) -> Package {
             Kind::Server | Kind::Agent => "APPLICATION",
         },
     }
+}
+
+/// What stands in parentheses at the end is an e-mail address; a name with some of its own gets an
+/// empty one.
+fn organization(name: &str) -> String {
+    let address = if name.contains(['(', ')']) { " ()" } else { "" };
+    format!("Organization: {name}{address}")
 }
 
 fn registry(bill: &Bill) -> Package {
