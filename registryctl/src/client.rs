@@ -6,7 +6,7 @@ use std::{future::Future, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, history_service_client::HistoryServiceClient,
+    self, audit_service_client::AuditServiceClient, history_service_client::HistoryServiceClient,
     registry_service_client::RegistryServiceClient, sbom_service_client::SbomServiceClient,
     sync_service_client::SyncServiceClient,
 };
@@ -63,6 +63,10 @@ impl Client {
 
     pub(crate) fn sbom(&self) -> SbomServiceClient<Channel> {
         SbomServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn audit(&self) -> AuditServiceClient<Channel> {
+        AuditServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn sync(&self) -> SyncServiceClient<Channel> {

@@ -3,6 +3,7 @@
 //!
 //! Deliberately absent: fakes of anything that this workspace builds.
 
+pub mod database;
 pub mod gateway;
 pub mod mcp;
 pub mod postgres;
@@ -11,6 +12,7 @@ pub mod proxy;
 pub mod python;
 pub mod registry;
 
+pub use database::Database;
 pub use gateway::{Backend, Gateway, GatewayOptions};
 pub use mcp::ModernClient;
 pub use process::{Process, binary, root};

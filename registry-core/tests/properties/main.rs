@@ -9,5 +9,7 @@ mod documents;
 mod graph;
 mod history;
 mod never_panics;
+mod paths;
+mod resolve;
 mod sbom;
 mod world;
