@@ -12,7 +12,7 @@ use crate::{
     lifecycle::LifecycleState::{Deprecated, Retired},
     limits,
     rules::{
-        Proposed,
+        Proposed, plan,
         testing::{agent, catalog, schema, server, set, source_tool, tool, versioned, with},
     },
 };
@@ -82,6 +82,24 @@ fn retiring_breaks_every_active_dependent_and_names_a_path_of_each() {
     assert!(!found.is_harmless());
     let nobody = of(&catalog, "agent/boss@1.0.0", &Planned::Retire);
     assert!(nobody.is_harmless() && nobody.affected.is_empty());
+}
+
+#[test]
+fn what_needs_it_only_by_way_of_what_is_retired_is_left_alone() {
+    let mut batch = registry();
+    batch.push(agent("ghost", &json!([on("tool", "gone")])));
+    let catalog = catalog(&batch);
+    let found = of(&catalog, "tool/read@1.0.0", &Planned::Retire);
+    assert!(!lines(&found).iter().any(|line| line.contains("ghost")), "{found:?}");
+    // As the rule has it.
+    let refused = plan(&catalog, &[set("tool/read@1.0.0", Retired, None)]).diagnostics;
+    assert_eq!(refused.len(), found.breaking);
+    let gone = of(&catalog, "tool/gone@1.0.0", &Planned::Retire);
+    assert_eq!(
+        lines(&gone),
+        ["Breaks ghost → gone"],
+        "the one that is asked about is not left out"
+    );
 }
 
 #[test]
