@@ -20,6 +20,7 @@ build: ## debug binaries
 
 test: lint ## everything: lints, unit, property, store conformance, acceptance with real processes
 	./.ci/postgres
+	./.ci/python
 	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace --no-fail-fast
 

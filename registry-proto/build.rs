@@ -10,6 +10,7 @@ const FILES: &[&str] = &[
     "registry/v1/history.proto",
     "registry/v1/graph.proto",
     "registry/v1/sync.proto",
+    "registry/v1/sbom.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -14,6 +14,7 @@ mod nginx;
 mod reads;
 mod report;
 mod sample;
+mod sbom;
 mod search;
 mod writes;
 
@@ -50,6 +51,8 @@ enum Section {
     Catalog,
     /// Searches of 100,000 entities.
     Search,
+    /// 100,000 entities: bills of materials.
+    Sbom,
     /// tools/call and tools/list: direct, through nginx, through the gateway.
     Calls,
     /// Memory of both processes, and the gateway's cold start.
@@ -71,6 +74,7 @@ async fn main() {
             Section::Follow => follow::measure(&mut report).await,
             Section::Catalog => catalog::measure(&mut report).await,
             Section::Search => search::measure(&mut report, cli.seconds).await,
+            Section::Sbom => sbom::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,
             Section::Memory => memory::measure(&mut report).await,
         }

@@ -98,6 +98,16 @@ impl Entity {
         }
     }
 
+    /// Its open information, if it has any.
+    pub fn metadata(&self) -> Option<&serde_json::Map<String, Value>> {
+        match self {
+            Self::Schema(schema) => schema.metadata.as_ref(),
+            Self::Server(server) => server.metadata.as_ref(),
+            Self::Tool(tool) => tool.metadata.as_ref(),
+            Self::Agent(agent) => agent.metadata.as_ref(),
+        }
+    }
+
     /// Its identity.
     pub fn key(&self) -> Key {
         Key::new(self.kind(), self.name().clone(), self.version().clone())

@@ -26,6 +26,7 @@ pub mod reference;
 pub mod registry_file;
 pub mod resolve;
 pub mod rules;
+pub mod sbom;
 pub mod schema_compile;
 pub mod scope;
 pub mod search;

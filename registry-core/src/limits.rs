@@ -65,6 +65,8 @@ pub const SPEC_MILLIS: u64 = 24 * 60 * 60 * 1000;
 pub const SPEC_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// Most calls at once, items or failures that a composition may ask for.
 pub const SPEC_COUNT: u64 = 100_000;
+/// Longest text that a bill of materials takes from an entity's metadata, in bytes.
+pub const SBOM_TEXT_BYTES: usize = 1024;
 /// Most entities that a question about the graph begins with.
 pub const GRAPH_ROOTS: usize = 1_000;
 /// Most entities in an answer about the graph.

@@ -12,8 +12,10 @@ pub mod history;
 pub mod list;
 pub mod page;
 pub mod resolve;
+pub mod sbom;
 pub mod search;
 pub mod settings;
+pub mod who_has;
 
 use std::sync::Arc;
 
@@ -44,6 +46,10 @@ pub struct App {
     pub archive: at::Archive,
     /// The exported catalog.
     pub export: export::Export,
+    /// Who contained what was asked for last.
+    pub holders: who_has::Recent,
+    /// Bills of materials in the making.
+    pub sboms: sbom::Slots,
     /// Whether the server is on its way out.
     pub draining: CancellationToken,
 }

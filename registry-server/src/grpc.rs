@@ -14,6 +14,7 @@ mod intake;
 mod invalid;
 mod refusal;
 mod registry;
+mod sbom;
 mod status;
 mod sync;
 
@@ -26,7 +27,8 @@ use registry_proto::{
     v1::{
         audit_service_server::AuditServiceServer, discovery_service_server::DiscoveryServiceServer,
         graph_service_server::GraphServiceServer, history_service_server::HistoryServiceServer,
-        registry_service_server::RegistryServiceServer, sync_service_server::SyncServiceServer,
+        registry_service_server::RegistryServiceServer, sbom_service_server::SbomServiceServer,
+        sync_service_server::SyncServiceServer,
     },
 };
 use tonic::{codec::CompressionEncoding::Gzip, service::Routes};
@@ -52,6 +54,7 @@ const SERVICES: &[&str] = &[
     "registry.v1.AuditService",
     "registry.v1.GraphService",
     "registry.v1.SyncService",
+    "registry.v1.SbomService",
 ];
 
 /// A service whose messages are bounded both ways and compressed for who asks for it.
@@ -81,6 +84,7 @@ pub async fn router(
         .max_decoding_message_size(SYNC_REQUEST_BYTES)
         .max_encoding_message_size(DELTA_BYTES)
         .accept_compressed(Gzip);
+    let sbom = bounded!(limit, SbomServiceServer::new(sbom::Service::new(app.clone())));
     let (reporter, health) = tonic_health::server::health_reporter();
     let health_of = Health { reporter };
     health_of.set(ServingStatus::Serving).await;
@@ -90,6 +94,7 @@ pub async fn router(
         .add_service(audit)
         .add_service(graph)
         .add_service(sync)
+        .add_service(sbom)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
-    app::{App, at::Archive, audit::Signer, export::Export, search::Searcher},
+    app::{App, at::Archive, audit::Signer, export::Export, sbom, search::Searcher, who_has},
     checkpoint_key,
     clock::Clock,
     config::{Config, InvalidConfig, ServeConfig},
@@ -90,6 +90,8 @@ impl Server {
             signer: Signer::new(key, clock.clone()),
             archive: Archive::default(),
             export: Export::default(),
+            holders: who_has::Recent::default(),
+            sboms: sbom::Slots::default(),
             draining,
         });
         Ok(Self { app, writer, config: config.serve })

@@ -7,6 +7,7 @@ mod at;
 mod audit;
 mod governance;
 mod graph;
+mod sbom;
 mod search;
 mod selector;
 
@@ -25,6 +26,7 @@ pub(crate) use governance::{
 pub(crate) use graph::{
     ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
 };
+pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{Entity, Name, VersionPair};
 
@@ -141,6 +143,9 @@ pub(crate) enum Command {
     Compat(CompatArgs),
     /// Write the whole registry as one registry-v2 file
     Export(ExportArgs),
+    /// Bills of materials: what something consists of, and what contains it
+    #[command(subcommand)]
+    Sbom(Sbom),
     /// Prove the log, keep checkpoints of it, and export it
     #[command(subcommand)]
     Audit(AuditCommand),

@@ -9,7 +9,7 @@ use registry_proto::v1::{
     self, audit_service_client::AuditServiceClient,
     discovery_service_client::DiscoveryServiceClient, graph_service_client::GraphServiceClient,
     history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
-    sync_service_client::SyncServiceClient,
+    sbom_service_client::SbomServiceClient, sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
@@ -68,6 +68,10 @@ impl Client {
 
     pub(crate) fn discovery(&self) -> DiscoveryServiceClient<Channel> {
         DiscoveryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn sbom(&self) -> SbomServiceClient<Channel> {
+        SbomServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn audit(&self) -> AuditServiceClient<Channel> {

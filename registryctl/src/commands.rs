@@ -20,6 +20,7 @@ mod locked;
 mod log;
 mod outdated;
 mod resolve;
+mod sbom;
 mod search;
 mod settings;
 mod tree;
@@ -80,6 +81,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Outdated(args) => outdated::run(session, &args).await,
         Command::Compat(args) => compat::run(session, &args).await,
         Command::Export(args) => export::run(session, &args).await,
+        Command::Sbom(command) => sbom::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
         Command::Watch(args) => watch::run(session, &args).await,
         Command::Gateways => gateways::run(session).await,

@@ -52,6 +52,9 @@ pub(crate) enum Failure {
     /// Validation refused it; the findings have been shown.
     #[error("{0}")]
     Rejected(String),
+    /// What was compared is different, which has been shown.
+    #[error("there are differences")]
+    Different,
     /// Validation refused it; the findings have not been shown.
     #[error("refused by validation")]
     Invalid(Vec<v1::Diagnostic>),
@@ -98,7 +101,7 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Rejected(_) | Self::Invalid(_) | Self::Refused { .. } => 1,
+            Self::Rejected(_) | Self::Different | Self::Invalid(_) | Self::Refused { .. } => 1,
             Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Usage(_) | Self::File { .. } | Self::Output(_) | Self::Runtime(_) => 2,
             Self::Unreachable { .. } => 3,
@@ -134,8 +137,8 @@ impl Failure {
     /// Says what went wrong and gives the exit code.
     pub(crate) fn end(self, style: Style) -> ExitCode {
         let code = self.exit_code();
-        if code == 0 {
-            return ExitCode::SUCCESS;
+        if code == 0 || matches!(self, Self::Different) {
+            return ExitCode::from(code);
         }
         let findings = match &self {
             Self::Invalid(found) => {

@@ -16,6 +16,7 @@ mod identity;
 mod locking;
 mod offline;
 mod registration;
+mod sbom;
 mod sdk;
 mod searching;
 mod several_servers;

@@ -9,6 +9,7 @@ pub mod mcp;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
+pub mod python;
 pub mod registry;
 
 pub use database::Database;
@@ -16,6 +17,7 @@ pub use gateway::{Backend, Gateway, GatewayOptions};
 pub use mcp::ModernClient;
 pub use process::{Process, binary, root};
 pub use proxy::FaultProxy;
+pub use python::PythonEnvironment;
 pub use registry::{CtlOutput, Registry, ctl};
 
 use std::time::{Duration, Instant};

@@ -10,7 +10,8 @@ use std::{
 use registry_proto::v1::{
     self, discovery_service_client::DiscoveryServiceClient,
     graph_service_client::GraphServiceClient, history_service_client::HistoryServiceClient,
-    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
+    registry_service_client::RegistryServiceClient, sbom_service_client::SbomServiceClient,
+    sync_service_client::SyncServiceClient,
 };
 use tempfile::TempDir;
 use tonic::transport::Channel;
@@ -96,6 +97,11 @@ impl Registry {
     /// A client of the sync service.
     pub async fn sync(&self) -> SyncServiceClient<Channel> {
         SyncServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
+    }
+
+    /// A client of the service of bills of materials.
+    pub async fn sbom(&self) -> SbomServiceClient<Channel> {
+        SbomServiceClient::new(self.channel().await)
     }
 
     /// Runs `registryctl` against it, from the root of the checkout.

@@ -12,6 +12,7 @@ mod history;
 mod never_panics;
 mod paths;
 mod resolve;
+mod sbom;
 mod schemas;
 mod search;
 mod world;

@@ -49,7 +49,7 @@ async fn enforce(State(longest): State<Duration>, mut request: Request, next: Ne
 /// The one method that is a stream.
 pub(super) const SYNC: &str = "/registry.v1.SyncService/Sync";
 /// The methods that are measured by name; what else there is (health, reflection) counts as one.
-const METHODS: [&str; 9] = [
+const METHODS: &[&str] = &[
     "/registry.v1.RegistryService/Apply",
     "/registry.v1.RegistryService/Get",
     "/registry.v1.RegistryService/List",
@@ -59,10 +59,12 @@ const METHODS: [&str; 9] = [
     "/registry.v1.DiscoveryService/Search",
     SYNC,
     "/registry.v1.SyncService/ListGateways",
+    "/registry.v1.SbomService/ExportSbom",
+    "/registry.v1.SbomService/WhoHas",
 ];
 
 fn method(path: &str) -> &'static str {
-    METHODS.into_iter().find(|method| *method == path).unwrap_or("other")
+    METHODS.iter().copied().find(|method| *method == path).unwrap_or("other")
 }
 
 /// Reads `grpc-timeout`: at most eight digits and a unit.

@@ -4,7 +4,8 @@
 
 use registry_core::{commit::unfit_for_message, limits};
 use registry_proto::convert::{
-    InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSetting, InvalidState,
+    InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSbomFormat, InvalidSetting,
+    InvalidState,
 };
 
 /// Why a request cannot be read.
@@ -32,6 +33,8 @@ pub(super) enum InvalidRequest {
     Setting(#[from] InvalidSetting),
     #[error("position: {0}")]
     Position(#[from] InvalidPosition),
+    #[error("format: {0}")]
+    Format(#[from] InvalidSbomFormat),
 }
 
 /// Longest name of a gateway or of its version, in bytes.

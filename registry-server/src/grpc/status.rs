@@ -13,7 +13,10 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{at, audit, graph, history, list, page::InvalidPage, resolve, search, settings},
+    app::{
+        at, audit, graph, history, list, page::InvalidPage, resolve, sbom, search, settings,
+        who_has,
+    },
     feed, registrar, store,
 };
 
@@ -79,7 +82,8 @@ impl From<InvalidRequest> for Status {
             | InvalidRequest::State(_)
             | InvalidRequest::At(_)
             | InvalidRequest::Setting(_)
-            | InvalidRequest::Position(_) => "INVALID_REQUEST",
+            | InvalidRequest::Position(_)
+            | InvalidRequest::Format(_) => "INVALID_REQUEST",
         };
         Refusal::new(Code::InvalidArgument, reason, error.to_string()).into()
     }
@@ -237,6 +241,34 @@ impl From<history::Error> for Status {
                 refusal.with("current_revision", &head).into()
             }
             history::Error::Store(error) => store_refusal(&error).into(),
+        }
+    }
+}
+
+impl From<sbom::Error> for Status {
+    fn from(error: sbom::Error) -> Self {
+        match error {
+            sbom::Error::NotRegistered { revision, .. } => {
+                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
+                refusal.with("revision", &revision).into()
+            }
+            sbom::Error::Past(error) => error.into(),
+            sbom::Error::History(error) => error.into(),
+            sbom::Error::Incomplete => {
+                let code = Code::ResourceExhausted;
+                Refusal::new(code, "SLOW_READER", error.to_string()).into()
+            }
+            sbom::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
+impl From<who_has::Error> for Status {
+    fn from(error: who_has::Error) -> Self {
+        match error {
+            who_has::Error::Page(error) => error.into(),
+            who_has::Error::Past(error) => error.into(),
+            who_has::Error::Sbom(error) => error.into(),
         }
     }
 }

@@ -1,0 +1,122 @@
+//! Licences as the metadata names them: an SPDX expression, or just a name.
+//!
+//! Deliberately absent: guessing which licence a name means (`Apache 2`), and licence texts.
+
+use spdx::{AdditionItem, Expression, LicenseItem, ParseMode};
+
+use super::id;
+
+/// What the metadata says about the licence.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum License {
+    /// A valid SPDX licence expression of listed licences and `LicenseRef-…`.
+    Expression(String),
+    /// Any other text.
+    Name(String),
+}
+
+/// SPDX's own rules; licences that its list calls deprecated (`GPL-2.0`) are still on it.
+const MODE: ParseMode = ParseMode { allow_deprecated: true, ..ParseMode::STRICT };
+
+impl License {
+    /// Reads what the metadata says.
+    pub(super) fn read(text: &str) -> Self {
+        let operator = |word: &str| matches!(word, "and" | "or" | "with");
+        let upper = |word| if operator(word) { word.to_ascii_uppercase() } else { word.to_owned() };
+        let written = text.split_whitespace().map(upper).collect::<Vec<_>>().join(" ");
+        match Expression::parse_mode(&written, MODE) {
+            Ok(expression) if is_self_contained(&expression) => Self::Expression(written),
+            _ => Self::Name(text.to_owned()),
+        }
+    }
+
+    /// The licence as SPDX 2.3 writes it, where a name needs an id.
+    pub(super) fn spdx2(&self) -> String {
+        match self {
+            Self::Expression(expression) => expression.clone(),
+            Self::Name(name) => format!("LicenseRef-{}", id::short_hash(name)),
+        }
+    }
+
+    /// Every `LicenseRef-…` in it with the text that is known of it.
+    pub(super) fn references(&self) -> Vec<(String, &str)> {
+        match self {
+            Self::Name(name) => vec![(self.spdx2(), name)],
+            Self::Expression(expression) => {
+                let Ok(parsed) = Expression::parse_mode(expression, MODE) else { return vec![] };
+                let reference = |item: &LicenseItem| match item {
+                    LicenseItem::Other(other) => Some(format!("LicenseRef-{}", other.lic_ref)),
+                    LicenseItem::Spdx { .. } => None,
+                };
+                let found = parsed.requirements().filter_map(|r| reference(&r.req.license));
+                found.map(|id| (id, UNKNOWN_TEXT)).collect()
+            }
+        }
+    }
+}
+
+/// What stands for the text of a licence that the registry has only the name of.
+pub(super) const UNKNOWN_TEXT: &str = "The registry does not hold the text of this licence.";
+
+/// Whether it refers to no other document, and has only listed exceptions: SPDX 2.3 knows no others.
+fn is_self_contained(expression: &Expression) -> bool {
+    expression.requirements().all(|requirement| {
+        let license = match &requirement.req.license {
+            LicenseItem::Other(other) => other.doc_ref.is_none(),
+            LicenseItem::Spdx { .. } => true,
+        };
+        license && !matches!(&requirement.req.addition, Some(AdditionItem::Other(_)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expression(text: &str) -> Option<String> {
+        match License::read(text) {
+            License::Expression(expression) => Some(expression),
+            License::Name(name) => {
+                assert_eq!(name, text);
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn expressions_are_told_from_names() {
+        for good in [
+            "MIT",
+            "Apache-2.0 OR MIT",
+            "(MIT AND BSD-3-Clause) OR Apache-2.0 WITH LLVM-exception",
+            "GPL-2.0",
+            "LicenseRef-Acme-1",
+        ] {
+            assert_eq!(expression(good).as_deref(), Some(good));
+        }
+        assert_eq!(expression("mit-0  or   MIT"), None, "identifiers are case-sensitive");
+        assert_eq!(expression(" MIT  or ISC ").as_deref(), Some("MIT OR ISC"));
+        for name in [
+            "proprietary",
+            "Apache 2",
+            "MIT OR",
+            "(MIT",
+            "MIT Apache-2.0",
+            "DocumentRef-x:LicenseRef-y",
+            "MIT WITH AdditionRef-z",
+            "LicenseRef-ö",
+        ] {
+            assert_eq!(expression(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_listed_gets_a_reference() {
+        let name = License::read("proprietary");
+        assert!(name.spdx2().starts_with("LicenseRef-"));
+        assert_eq!(name.references(), [(name.spdx2(), "proprietary")]);
+        let mixed = License::read("MIT OR LicenseRef-Acme");
+        assert_eq!(mixed.references(), [("LicenseRef-Acme".to_owned(), UNKNOWN_TEXT)]);
+        assert_eq!(License::read("MIT").references(), []);
+    }
+}

@@ -1,0 +1,181 @@
+//! Package URLs (ECMA-427): the one that the metadata gives, that of its one package, or a generic
+//! one that names the registry.
+//!
+//! Deliberately absent: a package URL from a repository alone; a repository may hold many things,
+//! and its tags need not be our versions.
+
+use std::str::FromStr as _;
+
+use packageurl::PackageUrl;
+
+use super::metadata::{Metadata, Package};
+use crate::{commit::RegistryId, document::Digest, reference::Key};
+
+/// The package URL of an entity, in canonical form.
+pub(super) fn of(
+    metadata: Metadata<'_>,
+    registry: &RegistryId,
+    key: &Key,
+    digest: Digest,
+) -> String {
+    let given = metadata.text("purl").and_then(read);
+    given
+        .or_else(|| metadata.package().and_then(of_package))
+        .unwrap_or_else(|| generic(registry, key, digest))
+}
+
+/// A given package URL in canonical form, if it is one.
+fn read(text: &str) -> Option<String> {
+    let canonical = PackageUrl::from_str(text).ok()?.to_string();
+    // What does not read back is not worth handing on.
+    (PackageUrl::from_str(&canonical).ok()?.to_string() == canonical).then_some(canonical)
+}
+
+/// The registries that `server.json` means by their types; other ones would be other packages.
+const HOMES: [(&str, &str, &str); 5] = [
+    ("npm", "npm", "https://registry.npmjs.org"),
+    ("pypi", "pypi", "https://pypi.org"),
+    ("cargo", "cargo", "https://crates.io"),
+    ("nuget", "nuget", "https://api.nuget.org/v3/index.json"),
+    ("oci", "oci", "https://docker.io"),
+];
+
+fn of_package(package: Package<'_>) -> Option<String> {
+    let (_, ty, home) = HOMES.into_iter().find(|(name, ..)| *name == package.registry)?;
+    if package.base_url.is_some_and(|base| base.trim_end_matches('/') != home) {
+        return None;
+    }
+    if ty == "oci" {
+        return of_image(package.identifier);
+    }
+    let (namespace, name) = match package.identifier.rsplit_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, package.identifier),
+    };
+    let mut purl = PackageUrl::new(ty, name).ok()?;
+    if let Some(namespace) = namespace {
+        purl.with_namespace(namespace).ok()?;
+    }
+    if let Some(version) = package.version {
+        purl.with_version(version).ok()?;
+    }
+    read(&purl.to_string())
+}
+
+/// `ghcr.io/acme/docs:1.0`, perhaps with a digest: the name is the last part, the digest the version.
+fn of_image(image: &str) -> Option<String> {
+    let (image, digest) = match image.split_once('@') {
+        Some((image, digest)) => (image, Some(digest)),
+        None => (image, None),
+    };
+    let (path, last) = image.rsplit_once('/')?;
+    let (name, tag) = match last.split_once(':') {
+        Some((name, tag)) => (name, Some(tag)),
+        None => (last, None),
+    };
+    let mut purl = PackageUrl::new("oci", name.to_ascii_lowercase()).ok()?;
+    purl.add_qualifier("repository_url", format!("{path}/{name}")).ok()?;
+    if let Some(tag) = tag {
+        purl.add_qualifier("tag", tag).ok()?;
+    }
+    if let Some(digest) = digest {
+        purl.with_version(digest).ok()?;
+    }
+    read(&purl.to_string())
+}
+
+/// `pkg:generic/tool/fetch@1.2.3?checksum=sha256:…&registry.id=…`
+fn generic(registry: &RegistryId, key: &Key, digest: Digest) -> String {
+    let (namespace, name) = match key.name.as_str().split_once('/') {
+        Some((namespace, name)) => (format!("{}/{namespace}", key.kind), name),
+        None => (key.kind.to_string(), key.name.as_str()),
+    };
+    let build = || {
+        let mut purl = PackageUrl::new("generic", name)?;
+        purl.with_namespace(namespace)?;
+        purl.with_version(key.version.to_string())?;
+        purl.add_qualifier("checksum", digest.to_string())?;
+        purl.add_qualifier("registry.id", registry.as_str())?;
+        Ok::<_, packageurl::Error>(purl.to_string())
+    };
+    // A key has a name, and the rest is allowed for generic packages.
+    build().expect("a generic package URL can name any entity")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn purl(metadata: &serde_json::Value) -> String {
+        let key = "server/io.acme/docs@1.0.0+b".parse().unwrap();
+        let registry = RegistryId::new("a b/c");
+        of(Metadata(metadata.as_object()), &registry, &key, Digest::from_bytes([0xab; 32]))
+    }
+
+    /// Examples of the specification and of its published tests.
+    #[test]
+    fn given_package_urls_become_canonical() {
+        let given = |text: &str| purl(&json!({ "purl": text }));
+        for (text, canonical) in [
+            ("pkg:bitbucket/birkenfeld/pygments-main@244fd47e07d1014f0aed9c", None),
+            ("pkg:deb/debian/curl@7.50.3-1?arch=i386&distro=jessie", None),
+            ("pkg:gem/ruby-advisory-db-check@0.12.4", None),
+            ("pkg:npm/%40angular/animation@12.3.1", None),
+            ("pkg:maven/org.apache.xmlgraphics/batik-anim@1.9.1?packaging=sources", None),
+            ("pkg:pypi/Django_rest@1.11.1", Some("pkg:pypi/django-rest@1.11.1")),
+            (
+                "pkg:GITHUB/Package-URL/purl-Spec@244fd47e",
+                Some("pkg:github/package-url/purl-spec@244fd47e"),
+            ),
+            ("pkg://npm//foobar@12.3.1", Some("pkg:npm/foobar@12.3.1")),
+            (
+                "pkg:golang/google.golang.org/genproto#/googleapis/api/annotations/",
+                Some("pkg:golang/google.golang.org/genproto#googleapis/api/annotations"),
+            ),
+            (
+                "pkg:generic/openssl@1.1.10g?foo=&checksum=sha256:de4d501267da",
+                Some("pkg:generic/openssl@1.1.10g?checksum=sha256:de4d501267da"),
+            ),
+        ] {
+            assert_eq!(given(text), canonical.unwrap_or(text));
+        }
+        for bad in [
+            "EnterpriseLibrary.Common@6.0.1304",
+            "pkg:maven/@1.3.4",
+            "pkg:n&g?inx/nginx@0.8.9",
+            "pkg:3nginx/nginx@0.8.9",
+            "pkg:npm/a@1?in%20production=true",
+            "pkg%3Amaven/a/b",
+            "pkg:",
+        ] {
+            assert!(given(bad).starts_with("pkg:generic/server/"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_one_package_names_the_entity() {
+        let of = |package: serde_json::Value| purl(&json!({ "packages": [package] }));
+        let npm = json!({ "registryType": "npm", "identifier": "@acme/docs", "version": "1.2.3" });
+        assert_eq!(of(npm.clone()), "pkg:npm/%40acme/docs@1.2.3");
+        let pypi = json!({ "registryType": "pypi", "identifier": "Acme_Docs", "registryBaseUrl": "https://pypi.org/" });
+        assert_eq!(of(pypi), "pkg:pypi/acme-docs");
+        let oci = json!({ "registryType": "oci", "identifier": "ghcr.io/acme/docs:1.0" });
+        assert_eq!(of(oci), "pkg:oci/docs?repository_url=ghcr.io%2Facme%2Fdocs&tag=1.0");
+        let elsewhere = json!({ "registryType": "npm", "identifier": "x", "registryBaseUrl": "https://npm.example" });
+        for other in [elsewhere, json!({ "registryType": "mcpb", "identifier": "x" }), json!(7)] {
+            assert!(of(other.clone()).starts_with("pkg:generic/"), "{other}");
+        }
+        assert!(purl(&json!({ "packages": [npm.clone(), npm] })).starts_with("pkg:generic/"));
+    }
+
+    #[test]
+    fn a_generic_one_names_the_registry() {
+        let expected = format!(
+            "pkg:generic/server/io.acme/docs@1.0.0%2Bb?checksum=sha256:{}&registry.id=a%20b%2Fc",
+            "ab".repeat(32)
+        );
+        assert_eq!(purl(&json!({})), expected);
+    }
+}

@@ -1,0 +1,26 @@
+//! Lists that are made while they are written, so that a big bill is never held in memory.
+//!
+//! Deliberately absent: what is in them.
+
+use std::io;
+
+use serde::{Serialize, Serializer};
+
+/// A list from a function that gives its items anew.
+pub(super) struct Each<F>(pub(super) F);
+
+impl<F, I> Serialize for Each<F>
+where
+    F: Fn() -> I,
+    I: IntoIterator<Item: Serialize>,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// Writes a value as indented JSON and a final line end.
+pub(super) fn write(value: &impl Serialize, mut out: impl io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut out, value)?;
+    out.write_all(b"\n")
+}

@@ -1,0 +1,180 @@
+//! Bills of materials of random registries: exact, closed, the same again, and readable.
+//!
+//! Deliberately absent: the official schemas, which the front-door tests ask about.
+
+use std::collections::BTreeSet;
+
+use proptest::{collection::vec, option, prelude::*};
+use registry_core::{
+    Catalog, Key, Kind, Timestamp,
+    sbom::{Bill, Format, holders, read},
+};
+use serde_json::Value;
+
+use crate::world::{Wish, catalog, commit, empty, registration, wish};
+
+fn write(catalog: &Catalog, root: Option<&Key>, format: Format) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let bill = Bill::of(catalog, Timestamp::from_millis(0), root).unwrap();
+    bill.write(format, &mut bytes).unwrap();
+    bytes
+}
+
+/// Adds keys that anything in the set refers to, until there are none; a server refers to what it
+/// provides only where it is the root.
+fn brute_force(catalog: &Catalog, root: &Key) -> BTreeSet<Key> {
+    let mut found = BTreeSet::from([root.clone()]);
+    loop {
+        let refers = |key: &&Key| key.kind != Kind::Server || *key == root;
+        let next: BTreeSet<Key> = found
+            .iter()
+            .filter(refers)
+            .flat_map(|key| catalog.find(key).unwrap().document.edges().to_vec())
+            .filter(|key| catalog.find(key).is_some() && !found.contains(key))
+            .collect();
+        if next.is_empty() {
+            return found;
+        }
+        found.extend(next);
+    }
+}
+
+/// What a CycloneDX bill lists by `bom-ref`, and every reference in its dependency graph.
+fn refs(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<String>) {
+    let bill: Value = serde_json::from_slice(bytes).unwrap();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let mut listed: Vec<_> =
+        [&bill["components"], &bill["services"]].into_iter().flat_map(list).collect();
+    listed.push(bill["metadata"]["component"].clone());
+    let entries = list(&bill["dependencies"]);
+    let of = entries.iter().map(|entry| text(&entry["ref"])).collect();
+    let targets = |entry: &Value| -> Vec<String> {
+        let targets = [list(&entry["dependsOn"]), list(&entry["provides"])].concat();
+        let unique: BTreeSet<_> = targets.iter().map(text).collect();
+        assert_eq!(unique.len(), targets.len(), "a reference stands there twice: {entry}");
+        unique.into_iter().collect()
+    };
+    let targets = entries.iter().flat_map(targets).collect();
+    (listed.iter().map(|thing| text(&thing["bom-ref"])).collect(), of, targets)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_bill_is_the_closure_and_its_edges_stay_within_it(batch in vec(registration(), 0..24)) {
+        let catalog = catalog(&batch);
+        for (root, _) in catalog.iter() {
+            let bytes = write(&catalog, Some(root), Format::CycloneDx16);
+            let (listed, of, targets) = refs(&bytes);
+            let unique: BTreeSet<_> = listed.iter().cloned().collect();
+            prop_assert_eq!(unique.len(), listed.len(), "a bom-ref stands there twice");
+            let things = unique.iter().filter(|text| *text != "subject");
+            let things: BTreeSet<Key> = things.map(|text| text.parse().unwrap()).collect();
+            prop_assert_eq!(things, brute_force(&catalog, root));
+            prop_assert_eq!(of.into_iter().collect::<BTreeSet<_>>(), unique.clone());
+            prop_assert!(targets.iter().all(|target| unique.contains(target)));
+        }
+        let (listed, ..) = refs(&write(&catalog, None, Format::CycloneDx17));
+        prop_assert_eq!(listed.len(), catalog.len() + 1);
+    }
+
+    #[test]
+    fn every_format_says_the_same_and_the_same_again(
+        batch in vec(registration(), 0..16),
+        root in option::of(any::<prop::sample::Index>()),
+    ) {
+        let catalog = catalog(&batch);
+        let keys: Vec<_> = catalog.iter().map(|(key, _)| key.clone()).collect();
+        let root = root.filter(|_| !keys.is_empty()).map(|index| index.get(&keys).clone());
+        let written = Format::ALL.map(|format| write(&catalog, root.as_ref(), format));
+        prop_assert_eq!(&written, &Format::ALL.map(|f| write(&catalog, root.as_ref(), f)));
+        let [first, rest @ ..] = written.map(|bytes| read(&bytes).unwrap());
+        for other in rest {
+            prop_assert_eq!(&other, &first);
+        }
+    }
+
+    /// A catalog is a value: what happens later cannot reach a bill of an earlier revision.
+    #[test]
+    fn later_commits_change_no_earlier_bill(history in vec(vec(wish(), 0..6), 1..8)) {
+        let mut catalog = empty();
+        let mut taken: Vec<(Catalog, Vec<u8>)> = Vec::new();
+        for wishes in &history {
+            taken.push((catalog.clone(), write(&catalog, None, Format::Spdx30)));
+            if let Some(sealed) = commit(&catalog, wishes) {
+                catalog.apply(&sealed).unwrap();
+            }
+        }
+        for (then, bytes) in taken {
+            prop_assert_eq!(write(&then, None, Format::Spdx30), bytes);
+        }
+    }
+
+    #[test]
+    fn holders_are_those_whose_bills_list_it(batch in vec(registration(), 0..20)) {
+        let catalog = catalog(&batch);
+        let keys: Vec<_> = catalog.iter().map(|(key, _)| key.clone()).collect();
+        for target in &keys {
+            let found = holders(&catalog, target);
+            for holder in found.after(None) {
+                prop_assert_eq!((&holder.path[0], holder.path.last()), (&holder.key, Some(target)));
+                for step in holder.path.windows(2) {
+                    let edges = catalog.find(&step[0]).unwrap().document.edges();
+                    prop_assert!(edges.contains(&step[1]) && step[0].kind != Kind::Server);
+                }
+            }
+            let found: BTreeSet<_> = found.after(None).map(|holder| holder.key).collect();
+            let lists = |key: &&Key| {
+                let is_other = *key != target && key.kind != Kind::Server;
+                is_other && brute_force(&catalog, key).contains(target)
+            };
+            prop_assert_eq!(found, keys.iter().filter(lists).cloned().collect());
+        }
+    }
+
+    #[test]
+    fn no_metadata_breaks_a_bill(metadata in metadata()) {
+        let mut value = serde_json::json!({ "name": "a", "version": "1.0.0", "provides": [] });
+        value["metadata"] = metadata;
+        let catalog = catalog(&[Wish::Register(Kind::Server, value)]);
+        for format in Format::ALL {
+            prop_assert_eq!(read(&write(&catalog, None, format)).unwrap().len(), 1);
+        }
+    }
+}
+
+/// Metadata with the keys that bills read, and values of any type.
+fn metadata() -> impl Strategy<Value = Value> {
+    let text = prop_oneof![
+        "\\PC{0,12}",
+        "pkg:[a-z]{1,5}/[%@/a-z0-9]{0,8}[@?#][a-z=&%#/.]{0,8}",
+        "https?://[a-z:@%\\[\\]/.0-9]{0,12}",
+        "[A-Z()+ :-]{0,6}(MIT|OR|WITH|LicenseRef-x|ISC)[ ()A-Z+]{0,6}",
+    ];
+    let leaf = prop_oneof![text.prop_map(Value::from), any::<bool>().prop_map(Value::from)];
+    let key = prop::sample::select(vec![
+        "license",
+        "supplier",
+        "name",
+        "url",
+        "repository",
+        "websiteUrl",
+        "remotes",
+        "packages",
+        "registryType",
+        "identifier",
+        "version",
+        "purl",
+    ]);
+    leaf.prop_recursive(3, 16, 4, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..3).prop_map(Value::from),
+            vec((key.clone(), inner), 0..8).prop_map(|members| {
+                members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            }),
+        ]
+    })
+    .prop_filter("an object", Value::is_object)
+}

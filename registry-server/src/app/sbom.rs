@@ -1,0 +1,247 @@
+//! Write a bill of materials, in parts, beside the runtime.
+//!
+//! A bill of everything may have tens of megabytes, so it is never held whole: its writer waits
+//! until each part has been taken. Few write at once, the others wait for their turn; a reader that
+//! does not read loses its. Deliberately absent: what is in a bill.
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use registry_core::{At, Catalog, Key, Kind, Name, Revision, Timestamp, sbom::Bill, sbom::Format};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::{Instant, timeout_at},
+};
+
+use super::{App, at, history};
+
+/// How many bills are written at once.
+const WRITERS: usize = 2;
+/// Bytes of a part.
+const PART_BYTES: usize = 256 << 10;
+/// How long the reader of a bill may take for one part.
+const PART_PATIENCE: Duration = Duration::from_secs(30);
+/// How long the reader of a bill may take for all of it.
+const BILL_PATIENCE: Duration = Duration::from_mins(5);
+/// Most registered versions that an error lists.
+const VERSIONS_SHOWN: usize = 5;
+
+/// Turns at writing a bill.
+#[derive(Debug)]
+pub struct Slots(Arc<Semaphore>);
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(WRITERS)))
+    }
+}
+
+/// Why there is no bill.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The root, or what is looked for.
+    #[error("{what} is not registered at revision {revision}{}", others(.versions))]
+    NotRegistered {
+        /// What was asked for.
+        what: String,
+        /// Which revision was read.
+        revision: Revision,
+        /// The newest versions of that name that are registered.
+        versions: Vec<String>,
+    },
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
+    /// The time of the revision cannot be read.
+    #[error(transparent)]
+    History(#[from] history::Error),
+    /// The reader was too slow.
+    #[error("the bill was not read in time and is cut short; ask for it again and read on")]
+    Incomplete,
+    /// A bug here.
+    #[error("writing the bill failed: {0}")]
+    Internal(String),
+}
+
+fn others(versions: &[String]) -> String {
+    match versions {
+        [] => "; no version of that name is".to_owned(),
+        versions => format!("; registered versions: {}", versions.join(", ")),
+    }
+}
+
+impl Error {
+    /// Something is not registered, with what is instead.
+    pub(super) fn not_registered(catalog: &Catalog, what: String, kind: Kind, name: &Name) -> Self {
+        let mut versions: Vec<_> =
+            catalog.versions(kind, name).map(|(key, _)| key.version.to_string()).collect();
+        versions.reverse();
+        versions.truncate(VERSIONS_SHOWN);
+        Self::NotRegistered { what, revision: catalog.revision(), versions }
+    }
+}
+
+/// A bill in the making.
+#[derive(Debug)]
+pub struct Parts {
+    /// The revision that it shows.
+    pub revision: Revision,
+    receiver: mpsc::Receiver<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Bytes(Bytes),
+    /// Nothing is missing.
+    End,
+}
+
+impl Parts {
+    /// The next part; nothing at the end; an error where it was cut short.
+    pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+        match self.receiver.recv().await {
+            Some(Part::Bytes(bytes)) => Some(Ok(bytes)),
+            Some(Part::End) => None,
+            None => Some(Err(Error::Incomplete)),
+        }
+    }
+}
+
+/// Begins to write the bill of an entity or of everything.
+pub async fn export(
+    app: &App,
+    root: Option<Key>,
+    format: Format,
+    at: Option<At>,
+) -> Result<Parts, Error> {
+    let catalog = app.catalog_at(at).await?;
+    if let Some(root) = &root
+        && catalog.find(root).is_none()
+    {
+        return Err(Error::not_registered(&catalog, root.to_string(), root.kind, &root.name));
+    }
+    let revision = catalog.revision();
+    let time = time_of(app, revision).await?;
+    let slot = app.sboms.0.clone().acquire_owned().await;
+    let slot = slot.map_err(|closed| Error::Internal(closed.to_string()))?;
+    let (sender, receiver) = mpsc::channel(2);
+    let end = Instant::now() + BILL_PATIENCE;
+    let out = Out { part: Vec::new(), sender, runtime: Handle::current(), end };
+    tokio::task::spawn_blocking(move || {
+        // Found above, in the same catalog.
+        let Some(bill) = Bill::of(&catalog, time, root.as_ref()) else { return };
+        write(&bill, format, out, slot);
+    });
+    Ok(Parts { revision, receiver })
+}
+
+/// When a revision was committed; the one before all others has no time, so it gets the epoch.
+async fn time_of(app: &App, revision: Revision) -> Result<Timestamp, Error> {
+    if revision == Revision(0) {
+        return Ok(Timestamp::default());
+    }
+    Ok(history::get_commit(app, revision).await?.commit.committed_at)
+}
+
+fn write(bill: &Bill, format: Format, mut out: Out, slot: OwnedSemaphorePermit) {
+    let written = bill.write(format, &mut out).and_then(|()| out.finish());
+    if let Err(error) = written {
+        tracing::debug!(%error, "a bill of materials was not read to its end");
+    }
+    drop(slot);
+}
+
+/// Hands the bill on in parts.
+struct Out {
+    part: Vec<u8>,
+    sender: mpsc::Sender<Part>,
+    runtime: Handle,
+    end: Instant,
+}
+
+impl Out {
+    fn send(&self, part: Part) -> io::Result<()> {
+        let end = self.end.min(Instant::now() + PART_PATIENCE);
+        match self.runtime.block_on(timeout_at(end, self.sender.send(part))) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the reader left")),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the reader does not read")),
+        }
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.part);
+        self.send(Part::Bytes(rest.into()))?;
+        self.send(Part::End)
+    }
+}
+
+impl io::Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = PART_BYTES - self.part.len();
+        let taken = bytes.len().min(room);
+        self.part.extend_from_slice(&bytes[..taken]);
+        if self.part.len() == PART_BYTES {
+            let full = std::mem::replace(&mut self.part, Vec::with_capacity(PART_BYTES));
+            self.send(Part::Bytes(full.into()))?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn pipe() -> (Out, Parts) {
+        let (sender, receiver) = mpsc::channel(2);
+        let end = Instant::now() + BILL_PATIENCE;
+        let out = Out { part: Vec::new(), sender, runtime: Handle::current(), end };
+        (out, Parts { revision: Revision(1), receiver })
+    }
+
+    #[tokio::test]
+    async fn parts_put_together_are_what_was_written() {
+        let (mut out, mut parts) = pipe();
+        let text = "a bill of materials\n".repeat(PART_BYTES / 4);
+        let expected = text.clone();
+        let writing = tokio::task::spawn_blocking(move || {
+            out.write_all(text.as_bytes()).and_then(|()| out.finish())
+        });
+        let mut read = Vec::new();
+        while let Some(part) = parts.next().await {
+            let part = part.unwrap();
+            assert!(part.len() <= PART_BYTES);
+            read.extend_from_slice(&part);
+        }
+        assert_eq!(read, expected.as_bytes());
+        writing.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_bill_without_its_end_is_an_error() {
+        let (out, mut parts) = pipe();
+        tokio::task::spawn_blocking(move || out.send(Part::Bytes("[".into())))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(parts.next().await.unwrap().unwrap(), "[");
+        assert!(matches!(parts.next().await, Some(Err(Error::Incomplete))));
+    }
+
+    #[tokio::test]
+    async fn writing_ends_when_the_reader_leaves() {
+        let (mut out, parts) = pipe();
+        drop(parts);
+        let writing = tokio::task::spawn_blocking(move || out.write_all(&vec![0; 4 * PART_BYTES]));
+        let error = writing.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}

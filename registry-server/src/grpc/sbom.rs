@@ -1,0 +1,95 @@
+//! `SbomService`: bills of materials and who contains what.
+//!
+//! Deliberately absent: anything but decoding, one call and encoding.
+
+use std::{pin::Pin, sync::Arc};
+
+use futures_util::{Stream, stream};
+use registry_core::{Key, Name, Record, Version, sbom::Holder};
+use registry_proto::{convert, v1, v1::sbom_service_server::SbomService};
+use tonic::{Request, Response, Status};
+
+use super::invalid::InvalidRequest;
+use crate::app::{
+    App, page,
+    sbom::{self, Parts},
+    who_has::{self, Held, WhoHas},
+};
+
+/// The service.
+pub(super) struct Service {
+    app: Arc<App>,
+}
+
+impl Service {
+    pub(super) fn new(app: Arc<App>) -> Self {
+        Self { app }
+    }
+}
+
+type Responses = Pin<Box<dyn Stream<Item = Result<v1::ExportSbomResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl SbomService for Service {
+    type ExportSbomStream = Responses;
+
+    async fn export_sbom(
+        &self,
+        request: Request<v1::ExportSbomRequest>,
+    ) -> Result<Response<Responses>, Status> {
+        let v1::ExportSbomRequest { root, format, at } = request.into_inner();
+        let root = root.map(Key::try_from).transpose().map_err(InvalidRequest::from)?;
+        let format = convert::sbom_format(format).map_err(InvalidRequest::from)?;
+        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let parts = sbom::export(&self.app, root, format, at).await?;
+        Ok(Response::new(Box::pin(stream::unfold(Some(parts), next))))
+    }
+
+    async fn who_has(
+        &self,
+        request: Request<v1::WhoHasRequest>,
+    ) -> Result<Response<v1::WhoHasResponse>, Status> {
+        let v1::WhoHasRequest { kind, name, version, holder_kind, page_size, page_token, at } =
+            request.into_inner();
+        let kind = convert::kind(kind).map_err(InvalidRequest::from)?;
+        let version = Some(version).filter(|version| !version.is_empty());
+        let query = WhoHas {
+            kind,
+            name: Name::parse(kind, &name).map_err(|e| field("name", &e))?,
+            version: version
+                .map(|version| Version::parse(&version))
+                .transpose()
+                .map_err(|e| field("version", &e))?,
+            holder_kind: convert::filter_kind(holder_kind).map_err(InvalidRequest::from)?,
+            at: convert::at(at).map_err(InvalidRequest::from)?,
+        };
+        let size = page::size(page_size)?;
+        let Held { holders, next_page_token, revision } =
+            who_has::who_has(&self.app, query, size, &page_token).await?;
+        let holders = holders.iter().map(|(holder, record)| encode(holder, record)).collect();
+        Ok(Response::new(v1::WhoHasResponse { holders, next_page_token, revision: revision.0 }))
+    }
+}
+
+/// The next message of a bill; after an error there is no other.
+async fn next(
+    parts: Option<Parts>,
+) -> Option<(Result<v1::ExportSbomResponse, Status>, Option<Parts>)> {
+    let mut parts = parts?;
+    let revision = parts.revision.0;
+    Some(match parts.next().await? {
+        Ok(chunk) => (Ok(v1::ExportSbomResponse { revision, chunk }), Some(parts)),
+        Err(error) => (Err(error.into()), None),
+    })
+}
+
+fn field(field: &'static str, problem: &impl ToString) -> InvalidRequest {
+    InvalidRequest::Field { field, problem: problem.to_string() }
+}
+
+fn encode(holder: &Holder, record: &Record) -> v1::Holder {
+    v1::Holder {
+        path: holder.path.iter().map(v1::EntityKey::from).collect(),
+        lifecycle: v1::LifecycleState::from(record.lifecycle.state).into(),
+    }
+}

@@ -1,0 +1,322 @@
+//! Bills of materials: valid by independent validators, exact, the same again; and the reverse.
+//!
+//! The validators come from Python's package index with the official schemas in them, pinned in
+//! `sbom/requirements.txt`. Deliberately absent: random registries, which are property tests.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use acceptance::{PythonEnvironment, Registry, postgres, root};
+use registry_proto::v1;
+use serde_json::Value;
+use tonic::Code;
+
+const FORMATS: [&str; 4] = ["cyclonedx-1.6", "cyclonedx-1.7", "spdx-2.3", "spdx-3.0"];
+
+fn here(file: &str) -> PathBuf {
+    root().join("tests/acceptance/sbom").join(file)
+}
+
+/// The example, its second version, and metadata of every sort.
+fn fill(registry: &Registry) {
+    registry.apply_example();
+    registry.apply_file(&root().join("examples/new-version.json"));
+    registry.apply_file(&here("odd.json"));
+}
+
+fn run(registry: &Registry, arguments: &[&str]) -> String {
+    let output = registry.ctl(arguments);
+    assert!(output.success(), "{arguments:?}: {output:?}");
+    output.stdout
+}
+
+fn export(registry: &Registry, root: &str, format: &str) -> String {
+    run(registry, &["sbom", "export", root, "--format", format])
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// What the validators find about these files, and whether they found nothing.
+fn judge(files: &[PathBuf]) -> (bool, String) {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let environment = PythonEnvironment::of(&here("requirements.txt"), target);
+    let output = environment.python().arg(here("validate.py")).args(files).output();
+    let output = output.expect("Python runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn independent_validators_find_nothing_wrong() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let roots = [
+        "--all",
+        "agent/orchestrator-agent@1.0.0",
+        "agent/team/odd-agent@1.0.0",
+        "tool/process_order@1.0.0",
+        "server/io.example/odd-server@1.0.0",
+        "schema/SearchQuery@1.1.0",
+    ];
+    let empty = Registry::start();
+    let registry = Registry::start();
+    fill(&registry);
+    let mut files = Vec::new();
+    for format in FORMATS {
+        let mut write = |registry: &Registry, root: &str| {
+            let file = dir.path().join(format!("{}.{format}.json", files.len()));
+            let path = file.to_str().expect("UTF-8");
+            run(registry, &["sbom", "export", root, "--format", format, "--out", path]);
+            files.push(file);
+        };
+        write(&empty, "--all");
+        for root in roots {
+            write(&registry, root);
+        }
+    }
+    assert_eq!(judge(&files), (true, String::new()));
+}
+
+/// Without this, a validator that takes anything would look like a valid bill.
+#[test]
+fn the_validators_find_what_is_wrong() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let registry = Registry::start();
+    fill(&registry);
+    let broken = |format: &str, what: &str, by: &str| {
+        let text = export(&registry, "agent/team/odd-agent@1.0.0", format);
+        assert!(text.contains(what), "{what} is not in {text}");
+        let file = dir.path().join(format!("{format}-{}.json", what.len()));
+        std::fs::write(&file, text.replace(what, by)).expect("written");
+        file
+    };
+    let cases = [
+        ("cyclonedx-1.6", "\"library\"", "\"gadget\""),
+        ("cyclonedx-1.7", "\"ref\": \"tool/odd_tool@1.0.0\"", "\"ref\": \"tool/nobody@1.0.0\""),
+        ("cyclonedx-1.7", "\"expression\": ", "\"licence\": "),
+        ("spdx-2.3", "\"licenseId\": \"LicenseRef-", "\"licenseId\": \"LicenseRef-x"),
+        (
+            "spdx-2.3",
+            "\"relatedSpdxElement\": \"SPDXRef-tool",
+            "\"relatedSpdxElement\": \"SPDXRef-x",
+        ),
+        (
+            "spdx-3.0",
+            "\"software_primaryPurpose\": \"library\"",
+            "\"software_primaryPurpose\": \"gadget\"",
+        ),
+        ("spdx-3.0", "\"suppliedBy\": \"urn", "\"suppliedBy\": \"urm"),
+        ("spdx-3.0", "\"hashValue\": ", "\"hash\": "),
+    ];
+    let files: Vec<_> = cases.iter().map(|(format, what, by)| broken(format, what, by)).collect();
+    let (valid, said) = judge(&files);
+    assert!(!valid && !said.contains("Traceback"), "{said}");
+    for (file, case) in files.iter().zip(cases) {
+        let found = said.contains(&format!("{}: ", file.display()));
+        assert!(found, "nobody minds {case:?}:\n{said}");
+    }
+}
+
+#[test]
+fn a_bill_has_digests_licences_suppliers_services_and_edges() {
+    let registry = Registry::start();
+    fill(&registry);
+    let bill = json(&export(&registry, "agent/team/odd-agent@1.0.0", "cyclonedx-1.6"));
+    let find = |list: &str, name: &str| {
+        let things = bill[list].as_array().expect("a list").iter();
+        things.clone().find(|thing| thing["bom-ref"] == name).expect(name).clone()
+    };
+    let tool = find("components", "tool/odd_tool@1.0.0");
+    let shown = json(&run(&registry, &["get", "tool/odd_tool@1.0.0", "--output", "json"]));
+    let digest = format!("sha256:{}", tool["hashes"][0]["content"].as_str().expect("a hash"));
+    assert_eq!(shown["digest"], digest);
+    assert_eq!(tool["licenses"][0]["license"]["name"], "Ask \"the\" owner; © 2026 größe");
+    assert_eq!(tool["supplier"]["name"], "Acme, Inc. (support@acme.example)");
+    let server = find("services", "server/io.example/odd-server@1.0.0");
+    assert_eq!((&server["group"], &server["name"]), (&"io.example".into(), &"odd-server".into()));
+    let expression = "GPL-3.0-or-later WITH Classpath-exception-2.0";
+    assert_eq!(server["licenses"][0]["expression"], expression);
+    let endpoint = "https://odd_host.example:8443/mcp?x=%20&y=(1)#here";
+    assert_eq!(server["endpoints"], serde_json::json!([endpoint]));
+    assert_eq!(server["provider"], serde_json::json!({ "name": "Größe & Söhne <gmbh>" }));
+    assert!(!bill.to_string().contains("secret"), "a password is not for passing around");
+    let agent = find("services", "agent/team/odd-agent@1.0.0");
+    assert_eq!(
+        (&agent["authenticated"], &agent["provider"]["name"]),
+        (&true.into(), &"Team Ω".into())
+    );
+    let depends = bill["dependencies"].as_array().expect("a list").iter();
+    let depends = depends.clone().find(|d| d["ref"] == "tool/odd_tool@1.0.0").expect("an entry");
+    let needed =
+        ["schema/Plain_Schema-1.x@1.0.0-rc.1+build.5", "server/io.example/odd-server@1.0.0"];
+    assert_eq!(depends["dependsOn"], serde_json::json!(needed));
+}
+
+fn what_holds_on(database: Option<&str>) {
+    let mut registry = database.map_or_else(Registry::start, Registry::start_on);
+    registry.apply_example();
+    let take = |registry: &Registry, at: &[&str]| {
+        FORMATS.map(|format| {
+            ["--all", "agent/research-agent@2.1.0"].map(|root| {
+                run(registry, &[&["sbom", "export", root, "--format", format], at].concat())
+            })
+        })
+    };
+    let first = take(&registry, &[]);
+    assert_eq!(take(&registry, &[]), first, "a second export has other bytes");
+    registry.process.kill_9();
+    registry.restart();
+    assert_eq!(take(&registry, &[]), first, "after a restart the bytes are others");
+    registry.apply_file(&root().join("examples/new-version.json"));
+    let replacement = ["--replacement", "tool/get_webpage@1.0.0", "--sunset", "2027-01-31"];
+    let deprecate = ["deprecate", "tool/fetch@1.2.3", "--message", "old"];
+    run(&registry, &[&deprecate[..], &replacement].concat());
+    run(&registry, &["transfer", "tool/fetch", "web-team"]);
+    let now = take(&registry, &[]);
+    assert_ne!(now, first);
+    for said in ["web-team", "2027-01-31", "tool/get_webpage@1.0.0", "deprecated"] {
+        assert!(now.iter().all(|bills| bills[1].contains(said)), "{said}");
+    }
+    assert_eq!(take(&registry, &["--at", "1"]), first, "the past has changed");
+    let time = json(&first[0][0])["metadata"]["timestamp"].as_str().expect("a time").to_owned();
+    assert_eq!(take(&registry, &["--at", &time]), first, "the time of a commit is its revision");
+    registry.process.kill_9();
+    registry.restart();
+    assert_eq!(take(&registry, &["--at", "1"]), first, "after a restart the past has changed");
+    assert_eq!(take(&registry, &["--at", "4"]), now);
+    let changes = registry.ctl(&["sbom", "diff", "all", "all", "--old-at", "1"]);
+    assert!(changes.code == 1 && changes.stdout.contains("1.1.0"), "{changes:?}");
+    let nothing = registry.ctl(&["sbom", "diff", "all", "all", "--old-at", "4"]);
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{nothing:?}");
+    who_had_it_then(&registry);
+}
+
+fn who_had_it_then(registry: &Registry) {
+    let has = |at: &str| {
+        run(registry, &["sbom", "who-has", "schema/SearchFilters@1.0.0", "--at", at])
+            .contains("schema/SearchQuery@1.1.0")
+    };
+    assert!(has("2") && !has("1"));
+    let ahead = registry.ctl(&["sbom", "export", "--all", "--at", "99"]);
+    assert!(ahead.code == 1 && ahead.stderr.contains("there is no revision 99 yet"), "{ahead:?}");
+    let later = registry.ctl(&["sbom", "export", "schema/SearchQuery@1.1.0", "--at", "1"]);
+    assert!(later.code == 1 && later.stderr.contains("at revision 1"), "{later:?}");
+}
+
+#[test]
+fn the_same_revision_gives_the_same_bytes_on_sqlite() {
+    what_holds_on(None);
+}
+
+#[tokio::test]
+async fn the_same_revision_gives_the_same_bytes_on_postgres() {
+    let database = postgres::database().await;
+    let url = database.url().to_owned();
+    tokio::task::spawn_blocking(move || what_holds_on(Some(&url))).await.expect("it holds");
+}
+
+#[tokio::test]
+async fn what_does_not_exist_has_no_bill_and_no_holders() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let missing = registry.ctl(&["sbom", "export", "tool/fetch@9.9.9"]);
+    assert_eq!((missing.code, missing.stdout.as_str()), (1, ""));
+    let wanted = "tool/fetch@9.9.9 is not registered at revision 1; registered versions: 1.2.3";
+    assert!(missing.stderr.contains(wanted), "{missing:?}");
+    let nobody = registry.ctl(&["sbom", "who-has", "tool/nobody"]);
+    assert!(nobody.code == 1 && nobody.stderr.contains("no version of that name is"), "{nobody:?}");
+    for usage in [
+        &["sbom", "export"][..],
+        &["sbom", "export", "tool/fetch"],
+        &["sbom", "export", "--all", "--format", "spdx-4.0"],
+        &["sbom", "export", "--all", "tool/fetch@1.2.3"],
+        &["sbom", "diff", "all", "no/such/file.json"],
+        &["sbom", "diff", "all", "Cargo.toml"],
+    ] {
+        let output = registry.ctl(usage);
+        assert_eq!(output.code, 2, "{usage:?}: {output:?}");
+    }
+    let mut client = registry.sbom().await;
+    let no_format = client.export_sbom(v1::ExportSbomRequest::default()).await.unwrap_err();
+    assert_eq!(no_format.code(), Code::InvalidArgument, "{no_format:?}");
+    let no_name = client.who_has(v1::WhoHasRequest::default()).await.unwrap_err();
+    assert_eq!(no_name.code(), Code::InvalidArgument, "{no_name:?}");
+}
+
+#[tokio::test]
+async fn who_has_a_tool_is_told_with_the_path() {
+    let registry = Registry::start();
+    fill(&registry);
+    let arguments = ["sbom", "who-has", "tool/fetch@1.2.3", "--kind", "agent", "--output", "json"];
+    let found = json(&run(&registry, &arguments));
+    let holders: BTreeSet<&str> =
+        found.as_array().expect("a list").iter().filter_map(|h| h["holder"].as_str()).collect();
+    // Whoever has it in its bill, and nobody else.
+    let listed = run(&registry, &["list", "agent", "--output", "json"]);
+    for agent in json(&listed).as_array().expect("a list") {
+        let text = |name: &str| agent[name].as_str().expect("text");
+        let agent = format!("agent/{}@{}", text("name"), text("version"));
+        let bill = export(&registry, &agent, "cyclonedx-1.6");
+        assert_eq!(bill.contains("\"tool/fetch@1.2.3\""), holders.contains(&*agent), "{agent}");
+    }
+    assert!(holders.contains("agent/research-agent@2.1.0"), "{holders:?}");
+    let table = run(&registry, &["sbom", "who-has", "schema/SearchFilters"]);
+    assert!(table.contains(" → schema/SearchQuery@1.0.0 → schema/SearchFilters@1.0.0"), "{table}");
+    pages_have_all_of_it(&registry).await;
+}
+
+async fn pages_have_all_of_it(registry: &Registry) {
+    let mut client = registry.sbom().await;
+    let mut wanted = v1::WhoHasRequest {
+        kind: v1::Kind::Schema.into(),
+        name: "SearchFilters".to_owned(),
+        ..Default::default()
+    };
+    let all = client.who_has(wanted.clone()).await.expect("an answer").into_inner().holders;
+    assert!(all.len() > 3, "{all:?}");
+    wanted.page_size = 2;
+    let mut paged = Vec::new();
+    loop {
+        let page = client.who_has(wanted.clone()).await.expect("a page").into_inner();
+        paged.extend(page.holders);
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        wanted.page_token = page.next_page_token;
+    }
+    assert_eq!(paged, all);
+    wanted.page_token = "00".repeat(20);
+    let tampered = client.who_has(wanted).await.expect_err("a token of elsewhere");
+    assert_eq!(tampered.code(), Code::InvalidArgument, "{tampered:?}");
+}
+
+#[test]
+fn bills_are_compared_across_files_formats_and_versions() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let dir = tempfile::tempdir().expect("a directory");
+    let old = dir.path().join("old.json");
+    let old = old.to_str().expect("UTF-8");
+    run(&registry, &["sbom", "export", "--all", "--format", "spdx-3.0", "-o", old]);
+    let same = registry.ctl(&["sbom", "diff", old, "all"]);
+    assert_eq!((same.code, same.stdout.as_str()), (0, ""), "{same:?}");
+    registry.apply_file(&root().join("examples/new-version.json"));
+    run(&registry, &["deprecate", "tool/fetch@1.2.3"]);
+    let changed = registry.ctl(&["sbom", "diff", old, "all"]);
+    assert_eq!((changed.code, changed.stderr.as_str()), (1, ""));
+    let has = |start: &str, end: &str| {
+        changed.stdout.lines().any(|line| line.starts_with(start) && line.ends_with(end))
+    };
+    assert!(has("+  schema/SearchQuery", "1.1.0"), "{}", changed.stdout);
+    assert!(has("~  tool/fetch", "deprecated"), "{}", changed.stdout);
+    let arguments =
+        ["sbom", "diff", "tool/fetch@1.2.3", "tool/get_webpage@1.0.0", "--output", "json"];
+    let tools = registry.ctl(&arguments);
+    assert_eq!(tools.code, 1);
+    let found = json(&tools.stdout);
+    let added = |d: &Value| d["name"] == "tool/get_webpage" && d["change"] == "added";
+    assert!(found.as_array().expect("a list").iter().any(added), "{found}");
+}

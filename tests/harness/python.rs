@@ -1,0 +1,55 @@
+//! Python programs from the package index, in an environment of their own that is made once.
+//!
+//! Deliberately absent: installing Python, which `make test` does.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::Mutex,
+};
+
+/// A virtual environment with pinned packages.
+#[derive(Debug)]
+pub struct PythonEnvironment {
+    dir: PathBuf,
+}
+
+/// Only one test makes an environment at a time.
+static MAKING: Mutex<()> = Mutex::new(());
+
+impl PythonEnvironment {
+    /// The environment with the packages of a requirements file, below `dir`; made if it is not
+    /// there yet, and anew when the file has changed.
+    pub fn of(requirements: &Path, dir: &Path) -> Self {
+        let _alone = MAKING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let wanted = fs::read_to_string(requirements).expect("a requirements file");
+        let environment = Self { dir: dir.join("python") };
+        let complete = environment.dir.join("complete.txt");
+        if fs::read_to_string(&complete).is_ok_and(|made| made == wanted) {
+            return environment;
+        }
+        let mut venv = Command::new("python3");
+        succeed(
+            venv.args(["-m", "venv", "--clear"]).arg(&environment.dir),
+            "Python with venv is needed (`make test` sees to it; Debian: apt-get install python3 python3-venv)",
+        );
+        let mut pip = environment.python();
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
+        succeed(pip.arg(requirements), "the packages are installed from the package index");
+        fs::write(complete, wanted).expect("the environment is writable");
+        environment
+    }
+
+    /// Its interpreter.
+    pub fn python(&self) -> Command {
+        Command::new(self.dir.join("bin/python"))
+    }
+}
+
+fn succeed(command: &mut Command, why: &str) {
+    let Output { status, stdout, stderr } =
+        command.output().unwrap_or_else(|e| panic!("{why}: {command:?}: {e}"));
+    let said = [stdout, stderr].concat();
+    assert!(status.success(), "{why}: {command:?}:\n{}", String::from_utf8_lossy(&said));
+}
