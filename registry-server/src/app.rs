@@ -8,6 +8,7 @@ pub mod gateways;
 pub mod history;
 pub mod list;
 pub mod page;
+pub mod tokens;
 
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use registry_core::{Catalog, RegistryId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::Access,
+    clock::Clock,
     feed::{Feed, Hub},
     registrar::Registrar,
     store::Store,
@@ -22,6 +25,10 @@ use crate::{
 
 /// What every use case works on.
 pub struct App {
+    /// Who may call what.
+    pub access: Arc<Access>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
     /// Writes.
     pub registrar: Registrar,
     /// Reads of the present.

@@ -1,8 +1,9 @@
 //! The gRPC surface: each handler decodes, calls one use case and encodes.
 //!
-//! Generated types and `tonic::Status` stay in here. Deliberately absent: authentication, which
-//! will be a layer before the services, and decisions.
+//! Generated types and `tonic::Status` stay in here. Deliberately absent: authentication, which is a
+//! gate before the services (`access/gate.rs`), and decisions.
 
+mod access;
 mod deadline;
 mod findings;
 mod guard;
@@ -21,7 +22,7 @@ use registry_core::limits;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
-        history_service_server::HistoryServiceServer,
+        access_service_server::AccessServiceServer, history_service_server::HistoryServiceServer,
         registry_service_server::RegistryServiceServer, sync_service_server::SyncServiceServer,
     },
 };
@@ -30,7 +31,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{app::App, config::ServeConfig};
 
-pub use status::unimplemented;
+pub use status::{denied, unimplemented};
 
 /// Largest message of a stream: any batch that the rules accept, with room for its commit. A
 /// document takes more room as JSON than it took in the request.
@@ -39,9 +40,17 @@ const DELTA_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
 /// Largest message from a follower: a refusal with its findings.
 const SYNC_REQUEST_BYTES: usize = 256 << 10;
 
+/// Largest request about tokens.
+const ACCESS_REQUEST_BYTES: usize = 64 << 10;
+
 /// The names under which health is asked for; the empty one is the whole server.
-const SERVICES: [&str; 4] =
-    ["", "registry.v1.RegistryService", "registry.v1.HistoryService", "registry.v1.SyncService"];
+const SERVICES: [&str; 5] = [
+    "",
+    "registry.v1.RegistryService",
+    "registry.v1.HistoryService",
+    "registry.v1.SyncService",
+    "registry.v1.AccessService",
+];
 
 /// The routes of all services.
 pub async fn router(
@@ -63,12 +72,15 @@ pub async fn router(
         .max_decoding_message_size(SYNC_REQUEST_BYTES)
         .max_encoding_message_size(DELTA_BYTES)
         .accept_compressed(Gzip);
+    let access = AccessServiceServer::new(access::Service::new(app.clone()))
+        .max_decoding_message_size(ACCESS_REQUEST_BYTES);
     let (reporter, health) = tonic_health::server::health_reporter();
     let health_of = Health { reporter };
     health_of.set(ServingStatus::Serving).await;
     let routes = Routes::new(registry)
         .add_service(history)
         .add_service(sync)
+        .add_service(access)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

@@ -4,7 +4,7 @@
 
 mod connections;
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use tokio::{
     net::TcpListener,
@@ -15,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
+    access::{self, Access, RateLimit, Tokens},
     app::{App, export::Export},
     clock::Clock,
-    config::{Config, InvalidConfig, ServeConfig},
+    config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
     grpc, http, metrics, registrar,
     store::{self, Store},
@@ -48,6 +49,15 @@ pub enum Error {
     Writer(String),
 }
 
+/// The two ends of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    /// The caller's.
+    pub(crate) address: Option<SocketAddr>,
+    /// The server's.
+    pub(crate) local: Option<SocketAddr>,
+}
+
 /// A server that has read its catalog and is ready to serve.
 pub struct Server {
     app: Arc<App>,
@@ -60,6 +70,8 @@ impl Server {
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
         let store = Store::open(&config.database()?).await?;
+        let tokens = Tokens::open(store.clone(), clock.clone()).await?;
+        let access = Arc::new(open_access(&config, tokens)?);
         let catalog = store.load().await?;
         let hub = Arc::new(Hub::new(catalog, &config.feed));
         let parts = registrar::Parts {
@@ -74,10 +86,12 @@ impl Server {
             feed: Arc::new(Feed::new(
                 hub.clone(),
                 (store.clone(), registrar.clone()),
-                clock,
+                clock.clone(),
                 config.feed,
                 draining.clone(),
             )),
+            access,
+            clock,
             registrar,
             hub,
             store,
@@ -103,6 +117,7 @@ impl Server {
     ) -> Result<(), Error> {
         let (services, health) = grpc::router(&self.app, &self.config).await?;
         let routes = services.merge(http::router(self.app.clone()));
+        let routes = access::layer(routes, self.app.access.clone());
         let refuse = CancellationToken::new();
         let serving =
             self.transport().add_routes(Routes::from(routes)).serve_with_incoming_shutdown(
@@ -146,6 +161,22 @@ impl Server {
             .http2_keepalive_timeout(Some(self.config.keepalive))
             .http2_max_header_list_size(MAX_HEADER_BYTES)
     }
+}
+
+/// Whether callers are asked who they are, and told so loudly.
+fn open_access(config: &Config, tokens: Arc<Tokens>) -> Result<Access, InvalidConfig> {
+    let door = config.door(!tokens.is_empty())?;
+    let (address, is_open) = (config.listen, door == Door::Open);
+    if is_open {
+        tracing::warn!(%address, "NOBODY IS ASKED WHO THEY ARE: whoever reaches this address may change the registry; `registry-server token create` makes a first token, and with one everybody is asked");
+    } else if tokens.is_empty() {
+        tracing::warn!(
+            "there is no token yet; make one with `registry-server token create --name NAME --role admin`, on this database"
+        );
+    }
+    let AccessConfig { rate_limit, rate_burst, public_mcp_registry, .. } = config.access;
+    let rate = NonZeroU32::new(rate_limit).map(|rate| RateLimit::new(rate, rate_burst));
+    Ok(Access { is_open, is_mcp_public: is_open || public_mcp_registry, tokens, rate })
 }
 
 fn describe(ended: Result<(), tokio::task::JoinError>) -> String {

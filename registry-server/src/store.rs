@@ -18,6 +18,7 @@ mod row;
 mod schema;
 mod sql;
 mod sqlite;
+mod tokens;
 mod url;
 
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub use backend::Hold;
 pub use error::{AppendError, Error};
 pub use listener::Listener;
 pub use model::{CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader};
+pub use tokens::{NewAccessEvent, Revoked, StoredToken, Which};
 pub use url::{DatabaseUrl, InvalidDatabaseUrl};
 
 /// How long an operation may take before the database counts as unavailable: longer than the

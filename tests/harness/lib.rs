@@ -3,6 +3,7 @@
 //!
 //! Deliberately absent: fakes of anything that this workspace builds.
 
+pub mod access;
 pub mod gateway;
 pub mod mcp;
 pub mod postgres;

@@ -9,11 +9,12 @@ use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
 
 use super::{
-    findings,
+    access, findings,
     invalid::{self, FILTER_BYTES, InvalidRequest},
     status,
 };
 use crate::{
+    access::Principal,
     app::{
         App,
         apply::{self, Mode},
@@ -41,12 +42,13 @@ impl RegistryService for Service {
         &self,
         request: Request<v1::ApplyRequest>,
     ) -> Result<Response<v1::ApplyResponse>, Status> {
+        let principal = access::principal(&request)?;
         let v1::ApplyRequest { changes, message, author, request_id, base_revision, dry_run } =
             request.into_inner();
         let mode = if dry_run { Mode::DryRun } else { Mode::Commit };
         let changes = invalid::list("changes", changes, limits::BATCH_CHANGES)?;
         let message = invalid::text("message", message, limits::MESSAGE_BYTES)?;
-        let author = read_author(author)?;
+        let author = read_author(&principal, author)?;
         let request_id = invalid::request_id(request_id)?;
         let base_revision = base_revision.map(Revision);
         let batch = match decode(changes).await? {
@@ -124,11 +126,18 @@ impl RegistryService for Service {
     }
 }
 
-fn read_author(author: String) -> Result<String, InvalidRequest> {
-    if author.is_empty() {
-        return Ok("anonymous".to_owned());
+/// Whoever is authenticated writes in its own name; at an open server, in any.
+fn read_author(principal: &Principal, author: String) -> Result<String, InvalidRequest> {
+    if author.is_empty() || author == *principal.name {
+        return Ok(principal.name.to_string());
     }
-    invalid::line("author", author, limits::AUTHOR_BYTES)
+    let author = invalid::line("author", author, limits::AUTHOR_BYTES)?;
+    if principal.is_authenticated() {
+        let problem =
+            format!("`{author}` is not who is calling, `{}`; leave it out", principal.name);
+        return Err(InvalidRequest::Field { field: "author", problem });
+    }
+    Ok(author)
 }
 
 /// A batch of more changes is worked on beside the runtime.

@@ -18,7 +18,9 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Sleep, sleep},
 };
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
+
+use super::Peer;
 
 /// How long a connection may take to show its protocol.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -74,10 +76,10 @@ pub(super) struct Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        Peer { address: self.stream.peer_addr().ok(), local: self.stream.local_addr().ok() }
     }
 }
 
