@@ -4,9 +4,11 @@
 //! limits the rate, and hands the [`Principal`] to the handlers. Deliberately absent: who owns a
 //! name, which is decided where the commit is made.
 
+mod certificates;
 mod denied;
 mod gate;
 mod needs;
+mod oidc;
 mod principal;
 mod rate;
 mod role;
@@ -17,11 +19,14 @@ mod tokens;
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
+use self::secret::PREFIX;
 use http::{HeaderMap, header::AUTHORIZATION};
 
+pub use certificates::Certificates;
 pub use denied::Denied;
 pub(crate) use gate::layer;
 pub use needs::Need;
+pub use oidc::Oidc;
 pub use principal::{Method, Principal};
 pub use rate::RateLimit;
 pub use role::{InvalidRole, Role, Roles};
@@ -38,6 +43,10 @@ pub struct Access {
     pub is_mcp_public: bool,
     /// API tokens.
     pub tokens: Arc<Tokens>,
+    /// Certificates of clients.
+    pub certificates: Certificates,
+    /// Tokens of the identity provider.
+    pub oidc: Option<Arc<Oidc>>,
     /// How much a principal may ask; none: as much as it likes.
     pub rate: Option<RateLimit>,
 }
@@ -45,6 +54,8 @@ pub struct Access {
 /// What a call shows of its caller.
 struct Shown<'a> {
     headers: &'a HeaderMap,
+    /// The certificate (DER) that TLS has proved.
+    certificate: Option<&'a [u8]>,
     address: Option<SocketAddr>,
 }
 
@@ -78,7 +89,10 @@ impl Access {
     /// A proof that fails is never replaced by a weaker one.
     async fn authenticate(&self, shown: &Shown<'_>) -> Result<Principal, Denied> {
         let mut proofs = shown.headers.get_all(AUTHORIZATION).iter();
-        let Some(proof) = proofs.next() else { return Err(Denied::Missing) };
+        let Some(proof) = proofs.next() else {
+            let certificate = shown.certificate.ok_or(Denied::Missing)?;
+            return self.certificates.principal(certificate, shown.address);
+        };
         let invalid = |why: &str| Denied::Invalid(why.to_owned());
         if proofs.next().is_some() {
             return Err(invalid("there are several authorization headers"));
@@ -88,6 +102,10 @@ impl Access {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(invalid("the scheme is not Bearer"));
         }
-        Ok(self.tokens.find(token.trim()).await?.principal(shown.address))
+        let token = token.trim();
+        match &self.oidc {
+            Some(oidc) if !token.starts_with(PREFIX) => oidc.principal(token, shown.address).await,
+            _ => Ok(self.tokens.find(token).await?.principal(shown.address)),
+        }
     }
 }

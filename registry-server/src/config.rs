@@ -6,7 +6,9 @@
 mod access;
 mod command;
 mod duration;
+mod oidc;
 mod secret;
+mod tls;
 mod tuning;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -16,7 +18,9 @@ use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
 pub use access::{AccessConfig, Door};
 pub use command::{Command, TokenCommand};
 pub use duration::{parse_duration, parse_wait};
+pub use oidc::{OidcConfig, RoleRule};
 pub use secret::Secret;
+pub use tls::{ClientRule, InvalidClientRule, TlsConfig};
 pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
 
 use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
@@ -83,6 +87,14 @@ pub struct Config {
     #[command(flatten)]
     pub access: AccessConfig,
 
+    /// TLS on the port.
+    #[command(flatten)]
+    pub tls: TlsConfig,
+
+    /// The identity provider.
+    #[command(flatten)]
+    pub oidc: OidcConfig,
+
     /// How requests are served.
     #[command(flatten)]
     pub serve: ServeConfig,
@@ -132,6 +144,14 @@ pub enum InvalidConfig {
          --tls-cert and --tls-key, or --plaintext where a proxy or a mesh before it speaks TLS"
     )]
     PlainText(SocketAddr),
+    /// A file that the settings name.
+    #[error("{path:?} cannot be used: {reason}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The URL names no database; it is not repeated, because it may hold a password.
     #[error("{0}")]
     Database(#[from] InvalidDatabaseUrl),

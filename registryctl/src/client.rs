@@ -6,18 +6,23 @@ use std::{future::Future, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, history_service_client::HistoryServiceClient,
+    self, access_service_client::AccessServiceClient, history_service_client::HistoryServiceClient,
     registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
+    service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 
 use crate::{
     cli::{Address, Globals},
+    credentials::Credentials,
     failure::{Failure, root_cause},
 };
+
+/// A channel on which every call shows who makes it.
+pub(crate) type Connection = InterceptedService<Channel, Credentials>;
 
 /// The largest answer that is taken.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -30,7 +35,7 @@ pub(crate) const PAGE_SIZE: u32 = 500;
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     address: Address,
-    channel: Channel,
+    channel: Connection,
 }
 
 impl Client {
@@ -42,25 +47,35 @@ impl Client {
             address: address.to_string(),
             reason: reason.to_lowercase(),
         };
-        let endpoint = Endpoint::from_shared(address.to_string())
-            .map_err(|e| Failure::usage(root_cause(&e)))?
+        let (credentials, tls) = Credentials::read(&globals.access, &address)?;
+        let invalid = |e: tonic::transport::Error| Failure::usage(root_cause(&e));
+        let endpoint = Endpoint::from_shared(address.to_string()).map_err(invalid)?;
+        let endpoint = match tls {
+            Some(tls) => endpoint.tls_config(tls).map_err(invalid)?,
+            None => endpoint,
+        };
+        let endpoint = endpoint
             .connect_timeout(patience)
             .http2_keep_alive_interval(2 * patience)
             .keep_alive_timeout(patience)
             .keep_alive_while_idle(true);
         let channel = endpoint.connect().await.map_err(|e| unreachable(root_cause(&e)))?;
-        Ok(Self { address, channel })
+        Ok(Self { address, channel: InterceptedService::new(channel, credentials) })
     }
 
-    pub(crate) fn registry(&self) -> RegistryServiceClient<Channel> {
+    pub(crate) fn access(&self) -> AccessServiceClient<Connection> {
+        AccessServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn registry(&self) -> RegistryServiceClient<Connection> {
         RegistryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    pub(crate) fn history(&self) -> HistoryServiceClient<Channel> {
+    pub(crate) fn history(&self) -> HistoryServiceClient<Connection> {
         HistoryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    pub(crate) fn sync(&self) -> SyncServiceClient<Channel> {
+    pub(crate) fn sync(&self) -> SyncServiceClient<Connection> {
         SyncServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 

@@ -13,6 +13,7 @@ mod history;
 mod lifecycle;
 mod list;
 mod log;
+mod token;
 mod validate;
 mod watch;
 
@@ -61,6 +62,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Deprecate(args) => lifecycle::run(session, args, LifecycleState::Deprecated).await,
         Command::Retire(args) => lifecycle::run(session, args, LifecycleState::Retired).await,
         Command::Restore(args) => lifecycle::run(session, args, LifecycleState::Active).await,
+        Command::Token(command) => token::run(session, command).await,
+        Command::Whoami => token::who_am_i(session).await,
         Command::Completions { shell } => completions::run(session, shell),
     }
 }

@@ -10,6 +10,7 @@ pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod registry;
+pub mod tls;
 
 pub use gateway::{Backend, Gateway, GatewayOptions};
 pub use mcp::ModernClient;

@@ -75,9 +75,10 @@ impl Registry {
         });
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// `http://127.0.0.1:PORT`, or `https://`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.process.greeting.contains("https://") { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// A connection.

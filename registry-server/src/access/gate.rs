@@ -21,8 +21,12 @@ pub(crate) fn layer(router: Router, access: Arc<Access>) -> Router {
 
 async fn pass(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
     let need = needs::of(request.method(), request.uri().path(), access.is_mcp_public);
-    let address = request.extensions().get::<Peer>().and_then(|peer| peer.address);
-    let shown = Shown { headers: request.headers(), address };
+    let peer = request.extensions().get::<Peer>();
+    let shown = Shown {
+        headers: request.headers(),
+        certificate: peer.and_then(|peer| peer.certificate.as_deref().map(|der| &**der)),
+        address: peer.and_then(|peer| peer.address),
+    };
     match access.admit(need, &shown).await {
         Ok(principal) => {
             if let Some(principal) = principal {

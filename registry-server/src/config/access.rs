@@ -45,18 +45,23 @@ pub enum Door {
 }
 
 impl Config {
+    /// Whether callers can prove who they are without an API token.
+    pub fn knows_others(&self) -> bool {
+        self.tls.tls_client_ca.is_some() || self.oidc.oidc_issuer.is_some()
+    }
+
     /// Decides, or says why the server must not listen there. `has_tokens`: whether there is an API
     /// token that lives.
     pub fn door(&self, has_tokens: bool) -> Result<Door, InvalidConfig> {
         let is_local = self.listen.ip().is_loopback();
-        let can_prove = has_tokens;
+        let can_prove = has_tokens || self.knows_others();
         if self.insecure || is_local && !can_prove && !self.access.require_auth {
             return Ok(Door::Open);
         }
         if !is_local && !can_prove {
             return Err(InvalidConfig::Exposed(self.listen));
         }
-        if !is_local && !self.access.plaintext {
+        if !is_local && self.tls.tls_cert.is_none() && !self.access.plaintext {
             return Err(InvalidConfig::PlainText(self.listen));
         }
         Ok(Door::Guarded)
@@ -96,6 +101,11 @@ mod tests {
         let refused = door(&all, true).unwrap_err();
         assert!(refused.contains("--tls-cert") && refused.contains("--plaintext"), "{refused}");
         assert_eq!(door(&with("--plaintext"), true), Ok(Door::Guarded));
+        let tls = ["--tls-cert", "c", "--tls-key", "k"];
+        assert_eq!(door(&[&all[..], &tls].concat(), true), Ok(Door::Guarded));
+        assert!(door(&[&all[..], &tls].concat(), false).is_err());
+        let mutual = [&all[..], &tls, &["--tls-client-ca", "ca"]].concat();
+        assert_eq!(door(&mutual, false), Ok(Door::Guarded));
         assert_eq!(door(&with("--insecure"), false), Ok(Door::Open));
         assert!(
             Config::try_parse_from(["registry-server", "--insecure", "--require-auth"]).is_err()

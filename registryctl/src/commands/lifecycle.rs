@@ -23,7 +23,7 @@ pub(super) async fn run(
     let client = session.connect().await?;
     let why = message.clone().unwrap_or_default();
     let proposed = Proposed::SetLifecycle { key: key.clone(), state, message };
-    let wanted = commit::request_of(vec![(&proposed).into()], why, author);
+    let wanted = commit::request_of(vec![(&proposed).into()], why, author, &session.globals.access);
     let response = commit::apply(&client, &wanted).await.map_err(|failure| match failure {
         Failure::Invalid(found) => {
             refused(session.screen, &Report::new(found.iter().map(Finding::from).collect()))

@@ -70,7 +70,7 @@ async fn a_token_that_was_revoked_or_has_expired_opens_nothing_any_more() {
     };
     let made = access.create_token(create(None)).await.expect("made").into_inner();
     assert!(list(&guarded, &made.secret).await.is_ok());
-    let id = made.token.expect("a token").id;
+    let v1::Token { id, created_at, .. } = made.token.expect("a token");
     access.revoke_token(v1::RevokeTokenRequest { id: id.clone() }).await.expect("revoked");
     assert_invalid(&guarded, &made.secret).await;
     let again = access.revoke_token(v1::RevokeTokenRequest { id }).await.expect_err("it has ended");
@@ -78,10 +78,12 @@ async fn a_token_that_was_revoked_or_has_expired_opens_nothing_any_more() {
 
     let past = access.create_token(create(Some(prost_types::Timestamp::default()))).await;
     assert_eq!(past.expect_err("the past").code(), Code::InvalidArgument);
-    let now = std::time::SystemTime::now() + Duration::from_millis(1500);
-    let made = access.create_token(create(Some(now.into()))).await.expect("made").into_inner();
+
+    let mut soon = created_at.expect("a time");
+    soon.seconds += 3;
+    let made = access.create_token(create(Some(soon))).await.expect("made").into_inner();
     assert!(list(&guarded, &made.secret).await.is_ok());
-    tokio::time::sleep(Duration::from_millis(1600)).await;
+    tokio::time::sleep(Duration::from_millis(3100)).await;
     assert_invalid(&guarded, &made.secret).await;
 }
 
