@@ -43,7 +43,7 @@ impl Authority {
     /// A certificate for a server on this machine.
     pub fn server(&self) -> Files {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        self.sign("server", CertificateParams::new(names).expect("names"))
+        self.sign("server", &CertificateParams::new(names).expect("names"))
     }
 
     /// A certificate for a client of this name: a SPIFFE id, or a common name.
@@ -55,10 +55,10 @@ impl Authority {
         } else {
             params.distinguished_name.push(DnType::CommonName, name);
         }
-        self.sign(&name.replace(['/', ':'], "-"), params)
+        self.sign(&name.replace(['/', ':'], "-"), &params)
     }
 
-    fn sign(&self, file: &str, params: CertificateParams) -> Files {
+    fn sign(&self, file: &str, params: &CertificateParams) -> Files {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         let path = |end: &str| self.dir.path().join(format!("{file}.{end}.pem"));

@@ -96,7 +96,7 @@ impl Oidc {
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         let decoded = decode::<Map<String, Value>>(token, key, &validation);
         let claims = decoded.map_err(|e| invalid(e.to_string()))?.claims;
-        self.claims.principal(Value::Object(claims), address).map_err(invalid)
+        self.claims.principal(&Value::Object(claims), address).map_err(invalid)
     }
 
     /// Reads the keys, unless somebody has done so a short while ago.

@@ -43,8 +43,9 @@ impl RateLimit {
         }
         let full = full_at.entry(principal.clone()).or_insert(now);
         let ahead = full.saturating_duration_since(now);
-        if ahead > self.tolerance {
-            return Err(ahead - self.tolerance);
+        let wait = ahead.saturating_sub(self.tolerance);
+        if !wait.is_zero() {
+            return Err(wait);
         }
         *full = now.max(*full) + self.interval;
         Ok(())

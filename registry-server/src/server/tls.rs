@@ -41,12 +41,11 @@ fn verifier(ca: &Path) -> Result<Arc<dyn ClientCertVerifier>, InvalidConfig> {
     }
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    Ok(builder.allow_unauthenticated().build().map_err(|e| invalid(ca, &e))?)
+    builder.allow_unauthenticated().build().map_err(|e| invalid(ca, &e))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, InvalidConfig> {
-    let read: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(path).and_then(|certificates| certificates.collect());
+    let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let certificates = read.map_err(|e| invalid(path, &e))?;
     if certificates.is_empty() {
         Err(invalid(path, &"no certificate is in it"))

@@ -15,6 +15,7 @@ mod postgres_only;
 mod read;
 mod sqlite_only;
 mod tamper;
+mod tokens;
 
 use fixture::Fixture;
 
@@ -62,6 +63,10 @@ conformance! {
     tamper::an_edited_log_is_named,
     tamper::an_edited_head_is_found,
     tamper::the_log_is_not_edited_by_mistake,
+    tokens::tokens_come_back_as_they_were_and_end_when_they_should,
+    tokens::no_more_tokens_live_than_may,
+    tokens::the_last_use_is_kept,
+    tokens::the_trail_only_grows,
     open::the_registry_keeps_its_identity,
     open::several_may_create_it_at_once,
     open::an_interrupted_creation_is_finished,

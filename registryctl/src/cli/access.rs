@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// What every command may show to the registry.
 #[derive(Debug, Args)]
 pub(crate) struct AccessArgs {
-    /// The token to show; better by REGISTRY_TOKEN or --token-file, which `ps` does not see
+    /// The token to show; better by `REGISTRY_TOKEN` or --token-file, which `ps` does not see
     #[arg(
         long,
         global = true,

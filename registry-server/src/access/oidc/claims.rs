@@ -35,18 +35,18 @@ impl Claims {
     /// The principal; what is wrong with its name or team, in words.
     pub(super) fn principal(
         &self,
-        claims: Value,
+        claims: &Value,
         address: Option<SocketAddr>,
     ) -> Result<Principal, String> {
-        let name = find(&claims, &self.name).and_then(Value::as_str);
+        let name = find(claims, &self.name).and_then(Value::as_str);
         let name =
             fitting(&self.name, name.ok_or(format!("the claim `{}` is missing", self.name))?)?;
-        let team = find(&claims, &self.team).and_then(Value::as_str);
+        let team = find(claims, &self.team).and_then(Value::as_str);
         let team = team.map_or(Ok(name), |team| fitting(&self.team, team))?;
         Ok(Principal {
             name: name.into(),
             team: team.into(),
-            roles: self.roles(find(&claims, &self.roles)),
+            roles: self.roles(find(claims, &self.roles)),
             scopes: Scopes::default(),
             method: Method::Oidc,
             address,
@@ -104,12 +104,12 @@ mod tests {
     fn claims_become_a_principal() {
         let token =
             json!({"email": "ann@x", "team": "docs", "realm": {"roles": ["admin", "boss"]}});
-        let principal = claims(&[]).principal(token.clone(), None).unwrap();
+        let principal = claims(&[]).principal(&token, None).unwrap();
         assert_eq!((&*principal.name, &*principal.team), ("ann@x", "docs"));
         assert_eq!(principal.roles, Roles::of(&[Role::Admin]));
-        let mapped = claims(&["boss=publisher"]).principal(token, None).unwrap();
+        let mapped = claims(&["boss=publisher"]).principal(&token, None).unwrap();
         assert_eq!(mapped.roles, Roles::of(&[Role::Publisher]), "only the rules count");
-        let plain = claims(&[]).principal(json!({"email": "ann"}), None).unwrap();
+        let plain = claims(&[]).principal(&json!({"email": "ann"}), None).unwrap();
         assert_eq!((&*plain.team, plain.roles), ("ann", Roles::NONE));
     }
 
@@ -123,7 +123,7 @@ mod tests {
             json!({"email": "anonymous"}),
             json!({"email": "x".repeat(129)}),
         ] {
-            assert!(claims(&[]).principal(bad.clone(), None).is_err(), "{bad}");
+            assert!(claims(&[]).principal(&bad, None).is_err(), "{bad}");
         }
     }
 }

@@ -83,7 +83,7 @@ pub(super) struct Keys(Vec<Key>);
 struct Key {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
-    key: DecodingKey,
+    decoding: DecodingKey,
 }
 
 impl Key {
@@ -110,8 +110,8 @@ impl Key {
             said.as_ref().is_none_or(|said| *said == format!("{algorithm:?}"))
         };
         let algorithms: Vec<_> = fitting.iter().filter(is_meant).copied().collect();
-        let key = DecodingKey::from_jwk(jwk).ok()?;
-        Some(Self { id: jwk.common.key_id.clone(), algorithms, key })
+        let decoding = DecodingKey::from_jwk(jwk).ok()?;
+        Some(Self { id: jwk.common.key_id.clone(), algorithms, decoding })
     }
 }
 
@@ -132,7 +132,7 @@ impl Keys {
         };
         let mut fitting = self.0.iter().filter(fits);
         match (fitting.next(), fitting.next()) {
-            (Some(key), None) => Ok(&key.key),
+            (Some(key), None) => Ok(&key.decoding),
             (Some(_), Some(_)) => Err("several keys fit; it must name one"),
             (None, _) => Err("no key of the identity provider fits its key id and algorithm"),
         }
