@@ -19,7 +19,7 @@ use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
     access::{self, Access, Certificates, Oidc, RateLimit, Tokens},
-    app::{App, export::Export},
+    app::{App, at::Archive, export::Export},
     clock::Clock,
     config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
@@ -102,6 +102,7 @@ impl Server {
             registrar,
             hub,
             store,
+            archive: Archive::default(),
             export: Export::default(),
             draining,
         });

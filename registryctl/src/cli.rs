@@ -4,15 +4,22 @@
 
 mod access;
 mod address;
+mod at;
+mod governance;
 mod selector;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
-use registry_core::{Key, Kind, LifecycleState};
+use registry_core::{Kind, LifecycleState};
 
 pub(crate) use access::{AccessArgs, CreateTokenArgs, TokenCommand};
 pub(crate) use address::Address;
+pub(crate) use at::AtArgs;
+pub(crate) use governance::{
+    ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
+    TransferArgs, WantedMode, WhyArgs,
+};
 pub(crate) use selector::{Entity, Name, VersionPair};
 
 const EXIT_CODES: &str = "\
@@ -96,11 +103,21 @@ pub(crate) enum Command {
     /// List the gateways that follow the registry, and how far each of them is
     Gateways,
     /// Mark an entity as deprecated: usable, but nobody should begin to depend on it
-    Deprecate(LifecycleArgs),
+    Deprecate(NoticeArgs),
     /// Mark an entity as retired: new dependencies on it are refused
-    Retire(LifecycleArgs),
+    Retire(RetireArgs),
     /// Make a deprecated or retired entity active again
     Restore(LifecycleArgs),
+    /// Take no new versions of a name
+    Archive(ArchiveArgs),
+    /// Take new versions of an archived name again
+    Unarchive(ArchiveArgs),
+    /// Give a name or a namespace to another owner
+    Transfer(TransferArgs),
+    /// Set how compatible new versions have to be with earlier ones
+    Compatibility(CompatibilityArgs),
+    /// List what is set about names, namespaces and everything
+    Settings(SettingsArgs),
     /// Make, list and end API tokens
     #[command(subcommand)]
     Token(TokenCommand),
@@ -164,6 +181,8 @@ pub(crate) struct GetArgs {
     /// Print the canonical document (RFC 8785), byte for byte what the digest covers
     #[arg(long)]
     pub(crate) document: bool,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
 }
 
 #[derive(Debug, Args)]
@@ -179,9 +198,11 @@ pub(crate) struct ListArgs {
     /// Only this state: active, deprecated or retired; may be given several times
     #[arg(long, value_name = "STATE")]
     pub(crate) lifecycle: Vec<LifecycleState>,
-    /// Only what this owner registered
+    /// Only what this owner owns
     #[arg(long)]
     pub(crate) owner: Option<String>,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
 }
 
 #[derive(Debug, Args)]
@@ -227,18 +248,6 @@ pub(crate) struct WatchArgs {
     /// First print the commits after this revision
     #[arg(long, value_name = "REVISION")]
     pub(crate) since: Option<u64>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LifecycleArgs {
-    /// Which entity
-    #[arg(value_name = "KIND/NAME@VERSION")]
-    pub(crate) key: Key,
-    /// Why, and what to use instead
-    #[arg(long, short)]
-    pub(crate) message: Option<String>,
-    #[command(flatten)]
-    pub(crate) commit: CommitArgs,
 }
 
 #[cfg(test)]

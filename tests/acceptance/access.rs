@@ -4,5 +4,6 @@ mod bad_tokens;
 mod command_line;
 mod every_rpc;
 mod identity_provider;
+mod ownership;
 mod start;
 mod tls;

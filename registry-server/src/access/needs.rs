@@ -30,6 +30,7 @@ const TABLE: &[(&str, Need)] = &[
     ("/registry.v1.RegistryService/Apply", WRITE),
     ("/registry.v1.RegistryService/Get", READ),
     ("/registry.v1.RegistryService/List", READ),
+    ("/registry.v1.RegistryService/ListSettings", READ),
     ("/registry.v1.HistoryService/ListCommits", READ),
     ("/registry.v1.HistoryService/GetCommit", READ),
     ("/registry.v1.HistoryService/GetEntityHistory", READ),

@@ -4,6 +4,8 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 
+use registry_core::{commit::Origin, rules::Claimant};
+
 use super::{Role, Roles, Scopes};
 
 /// How a principal was authenticated.
@@ -79,6 +81,22 @@ impl Principal {
     /// Whether the server knows who it is.
     pub fn is_authenticated(&self) -> bool {
         self.method != Method::Open
+    }
+
+    /// What commits say of how it is known; nothing where it is not.
+    pub fn origin(&self) -> Option<Origin> {
+        let method = self.is_authenticated().then(|| self.method.to_string())?;
+        let address = Some(self.address_text()).filter(|address| !address.is_empty());
+        Some(Origin { method, team: Some(self.team.to_string()), address })
+    }
+
+    /// Under which rights it writes; none where nobody is told apart.
+    pub fn claimant(&self) -> Option<Claimant> {
+        self.is_authenticated().then(|| Claimant {
+            team: self.team.clone(),
+            scopes: self.scopes.selectors().clone(),
+            is_admin: self.is_admin(),
+        })
     }
 
     /// The address as text, without its port; empty where there is none.

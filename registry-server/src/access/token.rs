@@ -4,9 +4,10 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use axum::BoxError;
 use registry_core::{Digest, Timestamp};
 
-use super::{InvalidRole, Method, Principal, Roles, SCOPES, Scopes, principal::ANONYMOUS};
+use super::{Method, Principal, Roles, SCOPES, Scopes, principal::ANONYMOUS};
 use crate::store::StoredToken;
 
 /// Longest name of a principal or a team, in bytes.
@@ -61,7 +62,7 @@ impl NewToken {
                 return Err(InvalidToken::Name { field, text });
             }
         }
-        let scopes = self.scopes.iter().count();
+        let scopes = self.scopes.selectors().len();
         match self.expires_at {
             _ if self.name == ANONYMOUS => Err(InvalidToken::Anonymous),
             _ if self.roles.is_empty() => Err(InvalidToken::Roles),
@@ -95,17 +96,17 @@ impl Token {
 }
 
 impl TryFrom<StoredToken> for Token {
-    type Error = InvalidRole;
+    type Error = BoxError;
 
-    fn try_from(stored: StoredToken) -> Result<Self, InvalidRole> {
+    /// A newer server may know more roles, or other selectors.
+    fn try_from(stored: StoredToken) -> Result<Self, BoxError> {
         let StoredToken { id, digest, name, team, roles, scopes, expires_at, last_used_at, .. } =
             stored;
-        let Ok(scopes) = scopes.parse();
         let principal = Principal {
             name: name.into(),
             team: team.into(),
             roles: roles.parse()?,
-            scopes,
+            scopes: scopes.parse()?,
             method: Method::Token(Arc::from(id)),
             address: None,
         };

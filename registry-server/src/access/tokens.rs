@@ -159,8 +159,8 @@ async fn read(store: &Store, now: Timestamp) -> Result<Known, store::Error> {
         let id = id.clone();
         match Token::try_from(token) {
             Ok(token) => drop(by_id.insert(id, Arc::new(token))),
-            // A newer server may know more roles; here the token is none.
-            Err(error) => tracing::warn!(token.id = id, %error, "a token cannot be used here"),
+            // Here the token is none.
+            Err(error) => tracing::warn!(token.id = id, error, "a token cannot be used here"),
         }
     }
     Ok(Known { by_id, read })

@@ -81,7 +81,7 @@ impl AccessService for Service {
             name: principal.name.to_string(),
             team: principal.team.to_string(),
             roles: encode_roles(principal.roles),
-            scopes: principal.scopes.iter().map(ToString::to_string).collect(),
+            scopes: principal.scopes.selectors().iter().map(ToString::to_string).collect(),
             method: principal.method.to_string(),
             address: principal.address_text(),
         }))

@@ -20,12 +20,13 @@ pub(super) struct Schema {
 }
 
 /// The newest migration that this program knows.
-pub(super) const KNOWN: i64 = 2;
+pub(super) const KNOWN: i64 = 3;
 
 pub(super) static SQLITE: Schema = Schema {
     migrator: LazyLock::new(|| {
         migrator([
             ("log", include_str!("../../../migrations/sqlite/0001_log.sql")),
+            ("governance", include_str!("../../../migrations/sqlite/0002_governance.sql")),
             ("access", include_str!("../../../migrations/sqlite/0003_access.sql")),
         ])
     }),
@@ -37,6 +38,7 @@ pub(super) static POSTGRES: Schema = Schema {
     migrator: LazyLock::new(|| {
         migrator([
             ("log", include_str!("../../../migrations/postgres/0001_log.sql")),
+            ("governance", include_str!("../../../migrations/postgres/0002_governance.sql")),
             ("access", include_str!("../../../migrations/postgres/0003_access.sql")),
         ])
     }),

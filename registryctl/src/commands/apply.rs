@@ -85,7 +85,7 @@ async fn plan(
     let answer = client.answer(client.registry().apply(request(dry))).await;
     drop(progress);
     let response = located(answer, batch, screen)?;
-    let v1::ApplyResponse { revision, committed: _, plan, diagnostics } = response;
+    let v1::ApplyResponse { revision, committed: _, plan, diagnostics, settings: _ } = response;
     let report = batch.report(diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
         return Err(refused(screen, &report));

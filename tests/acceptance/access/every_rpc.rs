@@ -43,6 +43,7 @@ const RULES: &[(&str, May)] = &[
     ("registry.v1.RegistryService/Apply", PUBLISHERS),
     ("registry.v1.RegistryService/Get", READERS),
     ("registry.v1.RegistryService/List", READERS),
+    ("registry.v1.RegistryService/ListSettings", READERS),
     ("registry.v1.HistoryService/ListCommits", READERS),
     ("registry.v1.HistoryService/GetCommit", READERS),
     ("registry.v1.HistoryService/GetEntityHistory", READERS),
