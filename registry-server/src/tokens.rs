@@ -33,22 +33,22 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
                 team: team.unwrap_or_else(|| name.clone()),
                 name,
                 roles: roles.into_iter().collect(),
-                scopes: scopes.join(" ").parse().map_err(usage)?,
-                expires_at: parse_expiry(&expires, now).map_err(usage)?,
+                scopes: scopes.join(" ").parse().map_err(|e| usage(&e))?,
+                expires_at: parse_expiry(&expires, now).map_err(|e| usage(&e))?,
             };
             let (secret, token) =
-                tokens::create(&store, &by, wanted, now).await.map_err(failure)?;
+                tokens::create(&store, &by, wanted, now).await.map_err(|e| failure(&e))?;
             let end = token.expires_at.map_or("never".to_owned(), |at| at.to_string());
             eprintln!("token {} for {}; it expires: {end}; keep it now:", token.id, token.name);
             writeln!(io::stdout(), "{}", secret.expose())
         }
         TokenCommand::List { all } => {
             let which = if all { Which::All } else { Which::Live(now) };
-            let tokens = tokens::list(&store, which).await.map_err(failure)?;
+            let tokens = tokens::list(&store, which).await.map_err(|e| failure(&e))?;
             io::stdout().write_all(table(&tokens, now).as_bytes())
         }
         TokenCommand::Revoke { id } => {
-            tokens::revoke(&store, &by, &id, now).await.map_err(failure)?;
+            tokens::revoke(&store, &by, &id, now).await.map_err(|e| failure(&e))?;
             writeln!(io::stdout(), "revoked {id}; every server refuses it within seconds")
         }
     };
@@ -56,12 +56,12 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
     done.map(|()| ExitCode::SUCCESS).map_err(|e| (FAILED, format!("cannot write the output: {e}")))
 }
 
-fn usage(error: impl ToString) -> Failure {
+fn usage(error: &impl ToString) -> Failure {
     (USAGE, error.to_string())
 }
 
-fn failure(error: Error) -> Failure {
-    let code = match &error {
+fn failure(error: &Error) -> Failure {
+    let code = match error {
         Error::Invalid(_) => USAGE,
         Error::Store(_) => DATABASE,
         Error::TooMany | Error::Unknown(_) | Error::Random => FAILED,

@@ -186,14 +186,14 @@ mod tests {
     #[test]
     fn what_changes_nothing_needs_no_leave() {
         let (team, known) = (claimant("search", &[]), register("s"));
-        assert_eq!(decide(&team, &[known.clone()], &[]).0, Vec::<String>::new());
+        assert_eq!(decide(&team, std::slice::from_ref(&known), &[]).0, Vec::<String>::new());
         let notice = Notice::default();
         let retire = Proposed::SetLifecycle {
             key: known.key().clone(),
             state: LifecycleState::Retired,
             notice,
         };
-        assert_eq!(decide(&team, &[retire.clone()], &[]).0.len(), 1);
+        assert_eq!(decide(&team, std::slice::from_ref(&retire), &[]).0.len(), 1);
         assert!(decide(&claimant("docs", &[]), &[retire], &[]).0.is_empty());
     }
 

@@ -5,12 +5,15 @@
 use std::sync::Arc;
 
 use axum::{
-    Router,
+    Json, Router,
     extract::{Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
 };
-use http::{StatusCode, header::CONTENT_TYPE};
+use http::{
+    HeaderValue, StatusCode,
+    header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+};
 
 use super::{Access, Denied, Shown, needs};
 use crate::{grpc, server::Peer};
@@ -58,7 +61,7 @@ fn note(denied: &Denied, shown: &Shown<'_>, path: &str) {
 }
 
 fn refuse(denied: &Denied, request: &Request) -> Response {
-    let kind = request.headers().get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+    let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     if kind.is_some_and(|kind| kind.starts_with(b"application/grpc")) {
         return grpc::denied(denied).into_http();
     }
@@ -69,14 +72,32 @@ fn refuse(denied: &Denied, request: &Request) -> Response {
         Denied::Unverifiable => StatusCode::SERVICE_UNAVAILABLE,
         Denied::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
     };
-    let mut response = (code, format!("{denied}\n")).into_response();
+    let mut response = if request.uri().path().starts_with(needs::MCP_REGISTRY) {
+        problem(code, denied)
+    } else {
+        (code, format!("{denied}\n")).into_response()
+    };
     let headers = response.headers_mut();
     if code == StatusCode::UNAUTHORIZED {
-        headers.insert(http::header::WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if let Denied::Limited(wait) = denied {
         let seconds = wait.as_secs() + 1;
-        headers.insert(http::header::RETRY_AFTER, seconds.into());
+        headers.insert(RETRY_AFTER, seconds.into());
     }
     response
+}
+
+/// As the MCP registry API says no: in both forms that its clients read, also to web pages.
+fn problem(code: StatusCode, denied: &Denied) -> Response {
+    let detail = denied.to_string();
+    let title = code.canonical_reason().unwrap_or_default();
+    let body = Json(serde_json::json!({
+        "title": title,
+        "status": code.as_u16(),
+        "detail": detail,
+        "error": detail,
+    }));
+    let headers = [(ACCESS_CONTROL_ALLOW_ORIGIN, "*"), (CONTENT_TYPE, "application/problem+json")];
+    (code, headers, body).into_response()
 }

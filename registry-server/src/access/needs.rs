@@ -52,14 +52,16 @@ const TABLE: &[(&str, Need)] = &[
 ];
 
 /// The MCP registry API, whose clients cannot all send a token.
-const MCP_REGISTRY: &str = "/v0.1/";
+pub(super) const MCP_REGISTRY: &str = "/v0.1/";
 
 /// What a call needs; `None` for what is not in the table. Reading the MCP registry API needs
 /// nothing where it is public.
 pub(super) fn of(method: &Method, path: &str, is_mcp_public: bool) -> Option<Need> {
     if path.starts_with(MCP_REGISTRY) {
-        let is_read = method.is_safe();
-        return Some(match (is_read, is_mcp_public) {
+        // A browser asks first whether it may ask, and shows nothing then.
+        let is_preflight = method == Method::OPTIONS;
+        return Some(match (method.is_safe(), is_mcp_public) {
+            _ if is_preflight => Need::Nothing,
             (true, true) => Need::Nothing,
             (true, false) => READ,
             (false, _) => WRITE,
@@ -84,5 +86,6 @@ mod tests {
         assert_eq!(of(&Method::GET, "/v0.1/servers", true), Some(Need::Nothing));
         assert_eq!(of(&Method::GET, "/v0.1/servers", false), Some(READ));
         assert_eq!(of(&Method::POST, "/v0.1/publish", true), Some(WRITE));
+        assert_eq!(of(&Method::OPTIONS, "/v0.1/servers", false), Some(Need::Nothing));
     }
 }

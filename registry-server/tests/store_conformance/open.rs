@@ -70,6 +70,25 @@ pub(crate) async fn an_expanded_database_is_still_opened(fixture: &Fixture) {
     assert_holds(&again, &log).await;
 }
 
+/// A database of the version before migration 3, with a log in it.
+pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    drop(store);
+    fixture
+        .execute(
+            "DROP TABLE tokens; DROP TABLE access_events;
+             DELETE FROM _sqlx_migrations WHERE version >= 3",
+        )
+        .await;
+    let again = fixture.open().await;
+    assert_holds(&again, &log).await;
+    assert_eq!(fixture.number("SELECT count(*) FROM tokens").await, 0);
+    log.append(&again, Draft::new().register("B", "1.0.0")).await;
+    assert_holds(&again, &log).await;
+}
+
 pub(crate) async fn an_edited_migration_is_found(fixture: &Fixture) {
     drop(fixture.open().await);
     let other = match fixture {

@@ -1,13 +1,24 @@
 //! Tokens of an identity provider (JWT): taken when they are right, refused for each thing that can
 //! be wrong with them.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use acceptance::access::Guarded;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp, jwk::JwkSet};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PublicKeyData as _};
 use registry_proto::v1::{self, access_service_client::AccessServiceClient};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
@@ -217,4 +228,47 @@ async fn new_keys_are_taken_and_old_ones_are_forgotten() {
         .await;
     let old = Provider::sign(&provider.curve, "k1", &Provider::claims());
     provider.assert_refused("a key that is gone", &old).await;
+}
+
+/// Answers every request with these keys, and counts them.
+async fn serve_keys(keys: String) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/jwks", listener.local_addr().expect("an address"));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::Relaxed);
+            let _ = stream.read(&mut [0; 4096]).await;
+            let length = keys.len();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{keys}"
+            );
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    (url, asked)
+}
+
+#[tokio::test]
+async fn keys_come_from_the_one_address_and_made_up_key_ids_do_not_flood_it() {
+    let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
+    let (url, asked) = serve_keys(json!({ "keys": [jwk(&pair, "k1")] }).to_string()).await;
+    let oidc = ["--oidc-issuer", ISSUER, "--oidc-audience", "registry", "--oidc-jwks-url", &url];
+    let guarded = Guarded::start(&oidc);
+    let who = async |id: &str| {
+        let token = Provider::sign(&pair, id, &Provider::claims());
+        let mut client = AccessServiceClient::new(guarded.channel(&token).await);
+        client.who_am_i(v1::WhoAmIRequest {}).await
+    };
+    let known = who("k1").await.expect("let in").into_inner();
+    assert_eq!((&*known.name, known.roles.len()), ("ann", 0));
+    for i in 0..20 {
+        assert!(who(&format!("made-up-{i}")).await.is_err());
+    }
+    assert!(asked.load(Ordering::Relaxed) <= 2, "{asked:?}");
+    let far =
+        ["--oidc-issuer", ISSUER, "--oidc-audience", "r", "--oidc-jwks-url", "http://id.example/k"];
+    let refused = acceptance::access::server(&guarded.database, &far);
+    assert_eq!(refused.status.code(), Some(2), "keys in plain text from elsewhere");
 }
