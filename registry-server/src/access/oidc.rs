@@ -39,8 +39,8 @@ pub struct Oidc {
     claims: Claims,
     source: Source,
     keys: ArcSwap<Keys>,
-    /// When somebody last looked; held while looking.
-    looked: Mutex<Instant>,
+    /// When somebody last looked; none: the keys were not had yet. Held while looking.
+    looked: Mutex<Option<Instant>>,
 }
 
 impl Oidc {
@@ -49,14 +49,14 @@ impl Oidc {
     pub async fn open(config: &OidcConfig) -> Result<Option<Arc<Self>>, InvalidConfig> {
         let Some(issuer) = config.oidc_issuer.clone() else { return Ok(None) };
         let Some(source) = Source::of(config) else { return Ok(None) };
-        let keys = match (source.read().await, &source) {
-            (Ok(keys), _) => keys,
+        let (keys, looked) = match (source.read().await, &source) {
+            (Ok(keys), _) => (keys, Some(Instant::now())),
             (Err(reason), Source::File(path)) => {
                 return Err(InvalidConfig::File { path: path.clone(), reason });
             }
             (Err(reason), Source::Url(_)) => {
                 tracing::warn!(reason, "the identity provider's keys cannot be had yet");
-                Keys::default()
+                (Keys::default(), None)
             }
         };
         let oidc = Arc::new(Self {
@@ -65,7 +65,7 @@ impl Oidc {
             claims: Claims::of(config),
             source,
             keys: ArcSwap::from_pointee(keys),
-            looked: Mutex::new(Instant::now()),
+            looked: Mutex::new(looked),
         });
         tokio::spawn(keep_fresh(Arc::downgrade(&oidc)));
         Ok(Some(oidc))
@@ -102,9 +102,9 @@ impl Oidc {
     /// Reads the keys, unless somebody has done so a short while ago.
     async fn look(&self) {
         let mut looked = self.looked.lock().await;
-        if looked.elapsed() > LOOK {
+        if looked.is_none_or(|looked| looked.elapsed() > LOOK) {
             self.refresh().await;
-            *looked = Instant::now();
+            *looked = Some(Instant::now());
         }
     }
 

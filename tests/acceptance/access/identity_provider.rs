@@ -250,7 +250,7 @@ async fn serve_keys(keys: String) -> (String, Arc<AtomicUsize>) {
     (url, asked)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_come_from_the_one_address_and_made_up_key_ids_do_not_flood_it() {
     let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
     let (url, asked) = serve_keys(json!({ "keys": [jwk(&pair, "k1")] }).to_string()).await;
