@@ -4,6 +4,7 @@
 //! gate before the services (`access/gate.rs`), and decisions.
 
 mod access;
+mod audit;
 mod deadline;
 mod findings;
 mod guard;
@@ -22,7 +23,8 @@ use registry_core::limits;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
-        access_service_server::AccessServiceServer, history_service_server::HistoryServiceServer,
+        access_service_server::AccessServiceServer, audit_service_server::AuditServiceServer,
+        history_service_server::HistoryServiceServer,
         registry_service_server::RegistryServiceServer, sync_service_server::SyncServiceServer,
     },
 };
@@ -44,10 +46,11 @@ const SYNC_REQUEST_BYTES: usize = 256 << 10;
 const ACCESS_REQUEST_BYTES: usize = 64 << 10;
 
 /// The names under which health is asked for; the empty one is the whole server.
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 6] = [
     "",
     "registry.v1.RegistryService",
     "registry.v1.HistoryService",
+    "registry.v1.AuditService",
     "registry.v1.SyncService",
     "registry.v1.AccessService",
 ];
@@ -68,6 +71,11 @@ pub async fn router(
         .max_encoding_message_size(limit)
         .accept_compressed(Gzip)
         .send_compressed(Gzip);
+    let audit = AuditServiceServer::new(audit::Service::new(app.clone()))
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip);
     let sync = SyncServiceServer::new(sync::Service::new(app.clone()))
         .max_decoding_message_size(SYNC_REQUEST_BYTES)
         .max_encoding_message_size(DELTA_BYTES)
@@ -79,6 +87,7 @@ pub async fn router(
     health_of.set(ServingStatus::Serving).await;
     let routes = Routes::new(registry)
         .add_service(history)
+        .add_service(audit)
         .add_service(sync)
         .add_service(access)
         .add_service(health)

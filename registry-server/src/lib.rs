@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod app;
+pub mod checkpoint_key;
 pub mod clock;
 pub mod config;
 pub mod feed;

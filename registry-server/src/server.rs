@@ -19,7 +19,8 @@ use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
     access::{self, Access, Certificates, Oidc, RateLimit, Tokens},
-    app::{App, at::Archive, export::Export},
+    app::{App, at::Archive, audit::Signer, export::Export},
+    checkpoint_key,
     clock::Clock,
     config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
@@ -38,6 +39,9 @@ pub enum Error {
     /// The settings.
     #[error(transparent)]
     Config(#[from] InvalidConfig),
+    /// The key that signs checkpoints.
+    #[error(transparent)]
+    CheckpointKey(#[from] checkpoint_key::Error),
     /// The database, before anything is served.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -76,6 +80,7 @@ impl Server {
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
         let tls = tls::acceptor(&config.tls)?;
+        let key = checkpoint_key::open(&config.checkpoint_key()?)?;
         let store = Store::open(&config.database()?).await?;
         let tokens = Tokens::open(store.clone(), clock.clone()).await?;
         let access = Arc::new(open_access(&config, tokens).await?);
@@ -98,10 +103,11 @@ impl Server {
                 draining.clone(),
             )),
             access,
-            clock,
+            clock: clock.clone(),
             registrar,
             hub,
             store,
+            signer: Signer::new(key, clock),
             archive: Archive::default(),
             export: Export::default(),
             draining,

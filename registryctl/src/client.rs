@@ -6,8 +6,9 @@ use std::{future::Future, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, access_service_client::AccessServiceClient, history_service_client::HistoryServiceClient,
-    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
+    self, access_service_client::AccessServiceClient, audit_service_client::AuditServiceClient,
+    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
+    sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
@@ -73,6 +74,10 @@ impl Client {
 
     pub(crate) fn history(&self) -> HistoryServiceClient<Connection> {
         HistoryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn audit(&self) -> AuditServiceClient<Connection> {
+        AuditServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn sync(&self) -> SyncServiceClient<Connection> {

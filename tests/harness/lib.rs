@@ -4,6 +4,7 @@
 //! Deliberately absent: fakes of anything that this workspace builds.
 
 pub mod access;
+pub mod database;
 pub mod gateway;
 pub mod mcp;
 pub mod postgres;
@@ -12,6 +13,7 @@ pub mod proxy;
 pub mod registry;
 pub mod tls;
 
+pub use database::Database;
 pub use gateway::{Backend, Gateway, GatewayOptions};
 pub use mcp::ModernClient;
 pub use process::{Process, binary, root};

@@ -34,6 +34,10 @@ const TABLE: &[(&str, Need)] = &[
     ("/registry.v1.HistoryService/ListCommits", READ),
     ("/registry.v1.HistoryService/GetCommit", READ),
     ("/registry.v1.HistoryService/GetEntityHistory", READ),
+    ("/registry.v1.AuditService/GetCheckpoint", READ),
+    ("/registry.v1.AuditService/Prove", READ),
+    // It reads the whole database.
+    ("/registry.v1.AuditService/VerifyLog", AUDIT),
     ("/registry.v1.SyncService/Sync", FOLLOW),
     ("/registry.v1.SyncService/ListGateways", AUDIT),
     ("/registry.v1.AccessService/CreateToken", ADMIN),
