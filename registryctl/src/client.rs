@@ -7,8 +7,8 @@ use std::{future::Future, time::Duration};
 use registry_core::Revision;
 use registry_proto::v1::{
     self, access_service_client::AccessServiceClient, audit_service_client::AuditServiceClient,
-    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
-    sync_service_client::SyncServiceClient,
+    graph_service_client::GraphServiceClient, history_service_client::HistoryServiceClient,
+    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
@@ -70,6 +70,10 @@ impl Client {
 
     pub(crate) fn registry(&self) -> RegistryServiceClient<Connection> {
         RegistryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn graph(&self) -> GraphServiceClient<Connection> {
+        GraphServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn history(&self) -> HistoryServiceClient<Connection> {

@@ -5,6 +5,8 @@
 
 mod token;
 
+use std::fmt;
+
 use registry_core::{Kind, SettingChange};
 use registry_proto::{convert, v1};
 use serde::Serialize;
@@ -18,6 +20,12 @@ pub(crate) struct KeyView {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) version: String,
+}
+
+impl fmt::Display for KeyView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}@{}", self.kind, self.name, self.version)
+    }
 }
 
 impl From<v1::EntityKey> for KeyView {
@@ -43,7 +51,7 @@ pub(crate) struct RecordView {
     pub(crate) document: Option<Box<RawValue>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LifecycleView {
     pub(crate) state: &'static str,
@@ -307,8 +315,7 @@ impl From<v1::GatewayStatus> for GatewayView {
 
 /// A key as one text: `tool/fetch@1.0.0`.
 fn key_text(key: v1::EntityKey) -> String {
-    let KeyView { kind, name, version } = key.into();
-    format!("{kind}/{name}@{version}")
+    KeyView::from(key).to_string()
 }
 
 /// A setting as a sentence; what this version does not know is named by what it is about.

@@ -9,4 +9,6 @@ mod documents;
 mod graph;
 mod history;
 mod never_panics;
+mod paths;
+mod resolve;
 mod world;

@@ -38,6 +38,11 @@ const TABLE: &[(&str, Need)] = &[
     ("/registry.v1.AuditService/Prove", READ),
     // It reads the whole database.
     ("/registry.v1.AuditService/VerifyLog", AUDIT),
+    ("/registry.v1.GraphService/GetDependencies", READ),
+    ("/registry.v1.GraphService/GetDependents", READ),
+    ("/registry.v1.GraphService/Why", READ),
+    ("/registry.v1.GraphService/Impact", READ),
+    ("/registry.v1.GraphService/Resolve", READ),
     ("/registry.v1.SyncService/Sync", FOLLOW),
     ("/registry.v1.SyncService/ListGateways", AUDIT),
     ("/registry.v1.AccessService/CreateToken", ADMIN),
