@@ -4,6 +4,7 @@
 //! Secrets from the environment inside the file come later.
 
 mod args;
+mod credentials;
 mod load;
 mod problem;
 mod reach;
@@ -19,6 +20,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 use registry_core::Key;
 
 pub use args::{Args, LogFormat};
+pub use credentials::Credentials;
 pub use problem::{InvalidConfig, Problem};
 pub use source::InvalidSource;
 pub(crate) use source::without_credentials;
@@ -51,8 +53,10 @@ pub struct Config {
 /// The `registry` block.
 #[derive(Debug, Clone)]
 pub struct RegistryConfig {
-    /// `grpc://host:port` (live), `http(s)://…/registry.json` (polled), `file://…` (watched).
+    /// `grpc(s)://host:port` (live), `http(s)://…/registry.json` (polled), `file://…` (watched).
     pub source: Source,
+    /// What the registry is shown.
+    pub credentials: Credentials,
     /// The verified copy on disk.
     pub cache: PathBuf,
     /// How often an `http(s)://` source is asked.
@@ -63,10 +67,10 @@ pub struct RegistryConfig {
     pub startup: StartupValidation,
 }
 
-/// Where the catalog comes from; parsed from `grpc://…`, `http(s)://…` or `file://…`.
+/// Where the catalog comes from; parsed from `grpc(s)://…`, `http(s)://…` or `file://…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A registry server, followed live; `http://host:port`.
+    /// A registry server, followed live; `http(s)://host:port`.
     Grpc(String),
     /// A registry file over HTTP, polled with its `ETag`.
     Http(String),

@@ -53,10 +53,11 @@ impl Feed {
 pub async fn follow(config: &Config, feed: Feed) -> Result<(), Rejected> {
     match &config.registry.source {
         Source::Grpc(address) => {
-            Follower::new(address.clone(), config.name.clone(), feed).run().await;
+            let follower = Follower::new(address.clone(), config.name.clone(), feed);
+            follower.with_credentials(config.registry.credentials.clone()).run().await;
             Ok(())
         }
-        Source::Http(url) => http::poll(url, config.registry.poll_interval, feed).await,
+        Source::Http(url) => http::poll(url, &config.registry, feed).await,
         Source::File(path) => file::watch(path, feed).await,
     }
 }

@@ -2,19 +2,22 @@
 //! file, with its folder, that names the API's generated types.
 //!
 //! Nothing is taken that does not decode and verify: it is answered with a NACK, the last good
-//! catalog stays, and the stream is opened anew. Deliberately absent: TLS and credentials to the
-//! registry.
+//! catalog stays, and the stream is opened anew. Deliberately absent: where credentials come from.
 
 mod incoming;
 mod session;
 mod snapshot;
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
-use tonic::transport::Endpoint;
+use axum::BoxError;
+use tonic::{
+    metadata::MetadataValue,
+    transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
+};
 
-use self::session::{Ended, Session};
-use crate::{backoff::Backoff, backoff::jittered, source::Feed};
+use self::session::{Ended, Session, Target};
+use crate::{backoff::Backoff, backoff::jittered, config::Credentials, source::Feed};
 
 /// Longest wait for a connection, and for the answer to the first message.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -61,14 +64,21 @@ impl Default for Timing {
 pub struct Follower {
     address: String,
     gateway: String,
+    credentials: Credentials,
     feed: Feed,
     timing: Timing,
 }
 
 impl Follower {
-    /// A follower of the registry at `http://host:port` under this gateway's name.
+    /// A follower of the registry at `http(s)://host:port` under this gateway's name.
     pub fn new(address: String, gateway: String, feed: Feed) -> Self {
-        Self { address, gateway, feed, timing: Timing::default() }
+        let (credentials, timing) = (Credentials::default(), Timing::default());
+        Self { address, gateway, credentials, feed, timing }
+    }
+
+    /// Shows these to the registry.
+    pub fn with_credentials(self, credentials: Credentials) -> Self {
+        Self { credentials, ..self }
     }
 
     /// Changes how long things take.
@@ -78,18 +88,15 @@ impl Follower {
 
     /// Follows until it is stopped.
     pub async fn run(self) {
-        let endpoint = match self.endpoint() {
-            Ok(endpoint) => endpoint,
-            Err(e) => {
-                self.feed.status.refused(&format!("`{}` is no address: {e}", self.address));
-                return self.feed.stop.cancelled().await;
-            }
-        };
+        if let Err(e) = Endpoint::from_shared(self.address.clone()) {
+            self.feed.status.refused(&format!("`{}` is no address: {e}", self.address));
+            return self.feed.stop.cancelled().await;
+        }
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
         loop {
             let session = Session::new(&self.gateway, &self.feed, self.timing);
             let outcome = tokio::select! {
-                outcome = session.run(&endpoint) => outcome,
+                outcome = session.run(self.endpoint()) => outcome,
                 () = self.feed.stop.cancelled() => return,
             };
             if outcome.was_useful {
@@ -131,9 +138,14 @@ impl Follower {
         }
     }
 
-    fn endpoint(&self) -> Result<Endpoint, tonic::transport::Error> {
+    /// How to connect, with the credentials as they are now.
+    fn endpoint(&self) -> Result<Target, BoxError> {
         let agent = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
-        Ok(Endpoint::from_shared(self.address.clone())?
+        let mut endpoint = Endpoint::from_shared(self.address.clone())?;
+        if self.address.starts_with("https://") {
+            endpoint = endpoint.tls_config(self.tls()?)?;
+        }
+        let endpoint = endpoint
             .user_agent(agent)?
             .connect_timeout(self.timing.connect)
             .tcp_nodelay(true)
@@ -141,6 +153,25 @@ impl Follower {
             .http2_keep_alive_interval(Duration::from_secs(10))
             .keep_alive_timeout(Duration::from_secs(5))
             .keep_alive_while_idle(true)
-            .http2_adaptive_window(true))
+            .http2_adaptive_window(true);
+        let authorization = self.credentials.authorization()?;
+        let authorization = authorization.map(|value| MetadataValue::try_from(value.as_bytes()));
+        let mut authorization = authorization.transpose()?;
+        if let Some(value) = &mut authorization {
+            value.set_sensitive(true);
+        }
+        Ok(Target { endpoint, authorization })
+    }
+
+    fn tls(&self) -> io::Result<ClientTlsConfig> {
+        let tls = match self.credentials.roots()? {
+            Some(roots) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(roots)),
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        let identity = self.credentials.certificate()?;
+        Ok(match identity {
+            Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
+            None => tls,
+        })
     }
 }

@@ -95,6 +95,10 @@ codes! {
     BreakingChange = "breaking-change",
     /// A version of which it could not be decided whether it breaks an earlier one.
     CompatibilityUndecided = "compatibility-undecided",
+    /// A name that belongs to another team.
+    NotOwner = "not-owner",
+    /// A name outside of the scopes that the caller was given.
+    OutsideScope = "outside-scope",
     /// A schema that nothing refers to.
     SchemaUnused = "schema-unused",
 }

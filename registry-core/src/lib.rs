@@ -13,6 +13,7 @@ pub(crate) mod decode;
 pub mod diagnostic;
 pub mod document;
 pub mod entity;
+pub mod expiry;
 pub mod graph;
 pub mod json_schema;
 pub(crate) mod json_text;

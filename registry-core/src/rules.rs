@@ -15,6 +15,7 @@ mod edges;
 mod effect;
 mod header;
 mod lifecycle;
+mod ownership;
 mod proposal;
 mod provision;
 mod schema;
@@ -28,6 +29,7 @@ pub(crate) mod testing;
 use std::sync::Arc;
 
 pub use edges::{Reference, Relation, edges, references};
+pub use ownership::{Claimant, claim};
 use proposal::Proposal;
 use schema_graph::SchemaGraph;
 use settings::plan_settings;

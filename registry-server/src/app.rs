@@ -15,6 +15,7 @@ pub mod resolve;
 pub mod sbom;
 pub mod search;
 pub mod settings;
+pub mod tokens;
 pub mod who_has;
 
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use registry_core::{Catalog, RegistryId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::Access,
+    clock::Clock,
     feed::{Feed, Hub},
     registrar::Registrar,
     store::Store,
@@ -30,6 +33,10 @@ use crate::{
 
 /// What every use case works on.
 pub struct App {
+    /// Who may call what.
+    pub access: Arc<Access>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
     /// Writes.
     pub registrar: Registrar,
     /// Reads of the present.

@@ -3,16 +3,24 @@
 //! The only place where the environment is read. Deliberately absent: a configuration file, and
 //! settings that change while the server runs.
 
+mod access;
+mod command;
 mod duration;
+mod oidc;
 mod secret;
+mod tls;
 mod tuning;
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
 
+pub use access::{AccessConfig, Door};
+pub use command::{Command, TokenCommand};
 pub use duration::{parse_duration, parse_wait};
+pub use oidc::{OidcConfig, RoleRule};
 pub use secret::Secret;
+pub use tls::{ClientRule, InvalidClientRule, TlsConfig};
 pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
 
 use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
@@ -25,20 +33,36 @@ use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
 #[derive(Debug, Clone, Parser)]
 #[command(name = "registry-server", version)]
 pub struct Config {
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// The address to serve on; port 0 takes a free one.
     #[arg(long, env = "REGISTRY_LISTEN", default_value = "127.0.0.1:7070")]
     pub listen: SocketAddr,
 
-    /// Serve beyond the loopback interface although nobody is authenticated yet.
+    /// Ask nobody who they are, on whatever address: whoever reaches it may do everything.
     #[arg(long, env = "REGISTRY_INSECURE")]
     pub insecure: bool,
 
     /// The database: `sqlite:PATH` or `postgres://…`. Default: registry.db in the data directory.
-    #[arg(long, env = "REGISTRY_DATABASE", value_name = "URL", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "REGISTRY_DATABASE",
+        value_name = "URL",
+        hide_env_values = true
+    )]
     pub database: Option<Secret>,
 
     /// Where the embedded database lives.
-    #[arg(long, env = "REGISTRY_DATA_DIR", default_value = "./data", value_name = "DIR")]
+    #[arg(
+        long,
+        global = true,
+        env = "REGISTRY_DATA_DIR",
+        default_value = "./data",
+        value_name = "DIR"
+    )]
     pub data_dir: PathBuf,
 
     /// The key that signs checkpoints (Ed25519, PKCS #8 PEM), made at the first start. Servers of one
@@ -47,12 +71,34 @@ pub struct Config {
     pub checkpoint_key: Option<PathBuf>,
 
     /// How log lines are written, on standard error.
-    #[arg(long, env = "REGISTRY_LOG_FORMAT", default_value = "text")]
+    #[arg(long, global = true, env = "REGISTRY_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
 
     /// What is logged: a level, or `target=level,…`.
-    #[arg(long, env = "REGISTRY_LOG", default_value = "info,sqlx=error", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        env = "REGISTRY_LOG",
+        default_value = "info,sqlx=error",
+        value_name = "FILTER"
+    )]
     pub log: String,
+
+    /// Who runs a command, for the trail.
+    #[arg(long, global = true, hide = true, env = "USER", default_value = "local")]
+    pub user: String,
+
+    /// Who may call.
+    #[command(flatten)]
+    pub access: AccessConfig,
+
+    /// TLS on the port.
+    #[command(flatten)]
+    pub tls: TlsConfig,
+
+    /// The identity provider.
+    #[command(flatten)]
+    pub oidc: OidcConfig,
 
     /// How requests are served.
     #[command(flatten)]
@@ -91,11 +137,26 @@ pub enum LogFormat {
 pub enum InvalidConfig {
     /// Without authentication, the network must not reach the server by accident.
     #[error(
-        "refusing to listen on {0}: callers are not authenticated yet, so everybody who reaches \
-         this address may change the registry; listen on 127.0.0.1, or pass --insecure where \
-         something else guards the port"
+        "refusing to listen on {0}: nobody could prove who they are, so nobody or everybody could \
+         change the registry; make a first token with `registry-server token create --name NAME \
+         --role admin`, configure certificates (--tls-client-ca) or an identity provider \
+         (--oidc-issuer), or pass --insecure where something else guards the port"
     )]
     Exposed(SocketAddr),
+    /// Whoever listens on the way would learn the credentials.
+    #[error(
+        "refusing to listen on {0} in plain text: credentials could be read on the way; give \
+         --tls-cert and --tls-key, or --plaintext where a proxy or a mesh before it speaks TLS"
+    )]
+    PlainText(SocketAddr),
+    /// A file that the settings name.
+    #[error("{path:?} cannot be used: {reason}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The URL names no database; it is not repeated, because it may hold a password.
     #[error("{0}")]
     Database(#[from] InvalidDatabaseUrl),
@@ -110,19 +171,6 @@ pub enum InvalidConfig {
 }
 
 impl Config {
-    /// Checks what no single flag can.
-    pub fn check(&self) -> Result<(), InvalidConfig> {
-        if self.listen.ip().is_loopback() || self.insecure {
-            return Ok(());
-        }
-        Err(InvalidConfig::Exposed(self.listen))
-    }
-
-    /// Whether the server can be reached from other machines.
-    pub fn is_exposed(&self) -> bool {
-        !self.listen.ip().is_loopback()
-    }
-
     /// The database to use.
     pub fn database(&self) -> Result<DatabaseUrl, InvalidConfig> {
         if let Some(url) = &self.database {
@@ -158,15 +206,6 @@ mod tests {
 
     fn parse(arguments: &[&str]) -> Config {
         Config::try_parse_from([&["registry-server"], arguments].concat()).unwrap()
-    }
-
-    #[test]
-    fn other_machines_need_a_deliberate_flag() {
-        assert!(parse(&["--listen", "127.0.0.1:0"]).check().is_ok());
-        assert!(parse(&["--listen", "[::1]:0"]).check().is_ok());
-        let refused = parse(&["--listen", "0.0.0.0:7070"]).check().unwrap_err().to_string();
-        assert!(refused.contains("0.0.0.0:7070") && refused.contains("--insecure"), "{refused}");
-        assert!(parse(&["--listen", "0.0.0.0:7070", "--insecure"]).check().is_ok());
     }
 
     #[test]

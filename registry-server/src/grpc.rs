@@ -1,8 +1,9 @@
 //! The gRPC surface: each handler decodes, calls one use case and encodes.
 //!
-//! Generated types and `tonic::Status` stay in here. Deliberately absent: authentication, which
-//! will be a layer before the services, and decisions.
+//! Generated types and `tonic::Status` stay in here. Deliberately absent: authentication, which is a
+//! gate before the services (`access/gate.rs`), and decisions.
 
+mod access;
 mod audit;
 mod deadline;
 mod discovery;
@@ -25,8 +26,9 @@ use registry_core::limits;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
-        audit_service_server::AuditServiceServer, discovery_service_server::DiscoveryServiceServer,
-        graph_service_server::GraphServiceServer, history_service_server::HistoryServiceServer,
+        access_service_server::AccessServiceServer, audit_service_server::AuditServiceServer,
+        discovery_service_server::DiscoveryServiceServer, graph_service_server::GraphServiceServer,
+        history_service_server::HistoryServiceServer,
         registry_service_server::RegistryServiceServer, sbom_service_server::SbomServiceServer,
         sync_service_server::SyncServiceServer,
     },
@@ -36,7 +38,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{app::App, config::ServeConfig};
 
-pub use status::unimplemented;
+pub use status::{denied, unimplemented};
 
 /// Largest message of a stream: any batch that the rules accept, with room for its commit. A
 /// document takes more room as JSON than it took in the request.
@@ -44,6 +46,9 @@ const DELTA_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
 
 /// Largest message from a follower: a refusal with its findings.
 const SYNC_REQUEST_BYTES: usize = 256 << 10;
+
+/// Largest request about tokens.
+const ACCESS_REQUEST_BYTES: usize = 64 << 10;
 
 /// The names under which health is asked for; the empty one is the whole server.
 const SERVICES: &[&str] = &[
@@ -55,6 +60,7 @@ const SERVICES: &[&str] = &[
     "registry.v1.GraphService",
     "registry.v1.SyncService",
     "registry.v1.SbomService",
+    "registry.v1.AccessService",
 ];
 
 /// A service whose messages are bounded both ways and compressed for who asks for it.
@@ -85,6 +91,8 @@ pub async fn router(
         .max_encoding_message_size(DELTA_BYTES)
         .accept_compressed(Gzip);
     let sbom = bounded!(limit, SbomServiceServer::new(sbom::Service::new(app.clone())));
+    let access = AccessServiceServer::new(access::Service::new(app.clone()))
+        .max_decoding_message_size(ACCESS_REQUEST_BYTES);
     let (reporter, health) = tonic_health::server::health_reporter();
     let health_of = Health { reporter };
     health_of.set(ServingStatus::Serving).await;
@@ -95,6 +103,7 @@ pub async fn router(
         .add_service(graph)
         .add_service(sync)
         .add_service(sbom)
+        .add_service(access)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

@@ -4,6 +4,7 @@
 //! present from the `feed`'s hub and the past from the `store`. Deliberately absent: rules about
 //! documents, which are `registry-core`'s.
 
+pub mod access;
 pub mod app;
 pub mod checkpoint_key;
 pub mod clock;

@@ -1,9 +1,13 @@
 //! Wiring: settings, logs, socket, signals.
 
+mod tokens;
+
 use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Parser as _;
-use registry_server::{Config, Server, clock::SystemClock, server::Error, telemetry};
+use registry_server::{
+    Config, Server, clock::SystemClock, config::Command, server::Error, telemetry,
+};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -24,14 +28,16 @@ fn main() -> ExitCode {
     if let Err(e) = telemetry::start(&config.log, config.log_format) {
         return fail(USAGE, &format!("--log {:?} is not a filter: {e}", config.log));
     }
-    if let Err(e) = config.check() {
-        return fail(USAGE, &e.to_string());
-    }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(e) => return fail(FAILED, &format!("the runtime cannot start: {e}")),
     };
-    let result = runtime.block_on(run(config));
+    let result = runtime.block_on(async {
+        match config.command.clone() {
+            None => run(config).await,
+            Some(Command::Token(command)) => tokens::run(&config, command).await,
+        }
+    });
     runtime.shutdown_timeout(Duration::from_millis(500));
     result.unwrap_or_else(|(code, message)| fail(code, &message))
 }
@@ -64,9 +70,6 @@ async fn run(config: Config) -> Result<ExitCode, (u8, String)> {
     let (stop, stop_now) =
         stop_signals().map_err(|e| (FAILED, format!("signals cannot be caught: {e}")))?;
     let listen = config.listen;
-    if config.is_exposed() {
-        tracing::warn!(address = %listen, "listening beyond loopback without authentication: whoever reaches this address may change the registry");
-    }
     let server =
         Server::open(config, Arc::new(SystemClock)).await.map_err(|e| (code(&e), e.to_string()))?;
     let listening =

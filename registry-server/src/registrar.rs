@@ -19,8 +19,8 @@ mod writer;
 use std::sync::Arc;
 
 use registry_core::{
-    Diagnostic, Origin, Revision, SettingChange, limits,
-    rules::{self, Plan, Proposed},
+    Catalog, Diagnostic, Origin, Revision, SettingChange, limits,
+    rules::{self, Claimant, Plan, Proposed},
 };
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot, watch},
@@ -50,12 +50,25 @@ pub struct Submission {
     pub author: String,
     /// How the author is known, and from where it comes; `None`: not authenticated.
     pub origin: Option<Origin>,
+    /// Under which rights they are wanted; `None`: nobody is told apart.
+    pub claimant: Option<Claimant>,
     /// Why.
     pub message: String,
     /// By which a retry is known.
     pub request_id: Option<String>,
     /// The revision that the registry must be at.
     pub base_revision: Option<Revision>,
+}
+
+impl Submission {
+    /// Decides what it would do to a catalog, and whether its author may.
+    pub fn plan(&self, catalog: &Catalog) -> Plan {
+        let mut plan = rules::plan_with(catalog, &self.batch, &self.settings);
+        if let Some(claimant) = &self.claimant {
+            rules::claim(catalog, claimant, &self.batch, &mut plan);
+        }
+        plan
+    }
 }
 
 /// What became of a batch.

@@ -3,22 +3,26 @@
 //! Deliberately absent: signals and telemetry, which belong to the program.
 
 mod connections;
+mod tls;
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
+use rustls::pki_types::CertificateDer;
 use tokio::{
     net::TcpListener,
     task::JoinHandle,
     time::{Instant, sleep, timeout_at},
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
+    access::{self, Access, Certificates, Oidc, RateLimit, Tokens},
     app::{App, at::Archive, audit::Signer, export::Export, sbom, search::Searcher, who_has},
     checkpoint_key,
     clock::Clock,
-    config::{Config, InvalidConfig, ServeConfig},
+    config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
     grpc, http, metrics, registrar,
     store::{self, Store},
@@ -52,19 +56,34 @@ pub enum Error {
     Writer(String),
 }
 
+/// The two ends of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    /// The caller's.
+    pub(crate) address: Option<SocketAddr>,
+    /// The server's.
+    pub(crate) local: Option<SocketAddr>,
+    /// The certificate that the caller showed, and TLS has proved.
+    pub(crate) certificate: Option<Arc<CertificateDer<'static>>>,
+}
+
 /// A server that has read its catalog and is ready to serve.
 pub struct Server {
     app: Arc<App>,
     writer: JoinHandle<()>,
     config: ServeConfig,
+    tls: Option<TlsAcceptor>,
 }
 
 impl Server {
     /// Opens the database and reads the catalog.
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
+        let tls = tls::acceptor(&config.tls)?;
         let key = checkpoint_key::open(&config.checkpoint_key()?)?;
         let store = Store::open(&config.database()?).await?;
+        let tokens = Tokens::open(store.clone(), clock.clone()).await?;
+        let access = Arc::new(open_access(&config, tokens).await?);
         let catalog = store.load().await?;
         let hub = Arc::new(Hub::new(catalog, &config.feed));
         let parts = registrar::Parts {
@@ -84,24 +103,27 @@ impl Server {
                 draining.clone(),
             )),
             search: Searcher::start(hub.clone()),
+            access,
+            clock: clock.clone(),
             registrar,
             hub,
             store,
-            signer: Signer::new(key, clock.clone()),
+            signer: Signer::new(key, clock),
             archive: Archive::default(),
             export: Export::default(),
             holders: who_has::Recent::default(),
             sboms: sbom::Slots::default(),
             draining,
         });
-        Ok(Self { app, writer, config: config.serve })
+        Ok(Self { app, writer, config: config.serve, tls })
     }
 
     /// The line that says that the server is there.
     pub fn banner(&self, address: SocketAddr) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
         let (registry, revision) = (self.app.registry(), self.app.catalog().revision());
         format!(
-            "registry-server listening on http://{address} (registry {registry}, revision {revision})"
+            "registry-server listening on {scheme}://{address} (registry {registry}, revision {revision})"
         )
     }
 
@@ -113,10 +135,11 @@ impl Server {
     ) -> Result<(), Error> {
         let (services, health) = grpc::router(&self.app, &self.config).await?;
         let routes = services.merge(http::router(self.app.clone()));
+        let routes = access::layer(routes, self.app.access.clone());
         let refuse = CancellationToken::new();
         let serving =
             self.transport().add_routes(Routes::from(routes)).serve_with_incoming_shutdown(
-                connections::connections(listener, self.config.max_connections),
+                connections::connections(listener, self.config.max_connections, self.tls.clone()),
                 refuse.clone().cancelled_owned(),
             );
         let mut serving = std::pin::pin!(serving);
@@ -156,6 +179,29 @@ impl Server {
             .http2_keepalive_timeout(Some(self.config.keepalive))
             .http2_max_header_list_size(MAX_HEADER_BYTES)
     }
+}
+
+/// Whether callers are asked who they are, and told so loudly.
+async fn open_access(config: &Config, tokens: Arc<Tokens>) -> Result<Access, InvalidConfig> {
+    let door = config.door(!tokens.is_empty())?;
+    let (address, is_open) = (config.listen, door == Door::Open);
+    if is_open {
+        tracing::warn!(%address, "NOBODY IS ASKED WHO THEY ARE: whoever reaches this address may change the registry; `registry-server token create` makes a first token, and with one everybody is asked");
+    } else if tokens.is_empty() && !config.knows_others() {
+        tracing::warn!(
+            "there is no token yet; make one with `registry-server token create --name NAME --role admin`, on this database"
+        );
+    }
+    let AccessConfig { rate_limit, rate_burst, public_mcp_registry, .. } = config.access;
+    let rate = NonZeroU32::new(rate_limit).map(|rate| RateLimit::new(rate, rate_burst));
+    Ok(Access {
+        is_open,
+        is_mcp_public: is_open || public_mcp_registry,
+        tokens,
+        oidc: Oidc::open(&config.oidc).await?,
+        certificates: Certificates::new(config.tls.tls_clients.clone()),
+        rate,
+    })
 }
 
 fn describe(ended: Result<(), tokio::task::JoinError>) -> String {

@@ -20,6 +20,7 @@ mod row;
 mod schema;
 mod sql;
 mod sqlite;
+mod tokens;
 mod url;
 
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub use error::{AppendError, Error};
 pub use listener::Listener;
 pub use model::{CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader};
 pub use past::Past;
+pub use tokens::{NewAccessEvent, Revoked, StoredToken, Which};
 use tokio::sync::mpsc;
 pub use url::{DatabaseUrl, InvalidDatabaseUrl};
 

@@ -2,6 +2,7 @@
 //!
 //! The environment is read here only, by clap. Deliberately absent: what the commands do.
 
+mod access;
 mod address;
 mod at;
 mod audit;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
 use registry_core::{Kind, LifecycleState};
 
+pub(crate) use access::{AccessArgs, CreateTokenArgs, TokenCommand};
 pub(crate) use address::Address;
 pub(crate) use at::AtArgs;
 pub(crate) use audit::{AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
@@ -55,7 +57,7 @@ pub(crate) struct Arguments {
 /// What every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct Globals {
-    /// Where the registry is: http://HOST:PORT, grpc://HOST:PORT or HOST:PORT
+    /// Where the registry is: https://HOST:PORT, http://HOST:PORT or HOST:PORT
     #[arg(
         long,
         global = true,
@@ -64,6 +66,8 @@ pub(crate) struct Globals {
         default_value = "http://127.0.0.1:7070"
     )]
     pub(crate) registry: Address,
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
     /// How long to wait for a connection
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 5)]
     pub(crate) connect_timeout: u16,
@@ -169,6 +173,11 @@ pub(crate) enum Command {
     Compatibility(CompatibilityArgs),
     /// List what is set about names, namespaces and everything
     Settings(SettingsArgs),
+    /// Make, list and end API tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Show who you are to the registry, and what you may do
+    Whoami,
     /// Print a script that completes commands and options for a shell
     Completions {
         /// For which shell
@@ -179,9 +188,11 @@ pub(crate) enum Command {
 /// Who commits, and why.
 #[derive(Debug, Args)]
 pub(crate) struct CommitArgs {
-    /// Who makes the change
-    #[arg(long, env = "USER", hide_env_values = true, default_value = "")]
-    pub(crate) author: String,
+    /// Who makes the change [default: whoever the registry knows you to be, else the user here]
+    #[arg(long)]
+    pub(crate) author: Option<String>,
+    #[arg(long, env = "USER", hide = true, default_value = "")]
+    pub(crate) user: String,
     /// The id by which the registry knows a retry of this request [default: a new UUID]
     #[arg(long, value_name = "ID")]
     pub(crate) request_id: Option<String>,

@@ -6,20 +6,25 @@ use std::{future::Future, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, audit_service_client::AuditServiceClient,
+    self, access_service_client::AccessServiceClient, audit_service_client::AuditServiceClient,
     discovery_service_client::DiscoveryServiceClient, graph_service_client::GraphServiceClient,
     history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
     sbom_service_client::SbomServiceClient, sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
+    service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 
 use crate::{
     cli::{Address, Globals},
+    credentials::Credentials,
     failure::{Failure, root_cause},
 };
+
+/// A channel on which every call shows who makes it.
+pub(crate) type Connection = InterceptedService<Channel, Credentials>;
 
 /// The largest answer that is taken.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -32,7 +37,7 @@ pub(crate) const PAGE_SIZE: u32 = 500;
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     address: Address,
-    channel: Channel,
+    channel: Connection,
 }
 
 impl Client {
@@ -44,41 +49,51 @@ impl Client {
             address: address.to_string(),
             reason: reason.to_lowercase(),
         };
-        let endpoint = Endpoint::from_shared(address.to_string())
-            .map_err(|e| Failure::usage(root_cause(&e)))?
+        let (credentials, tls) = Credentials::read(&globals.access, &address)?;
+        let invalid = |e: tonic::transport::Error| Failure::usage(root_cause(&e));
+        let endpoint = Endpoint::from_shared(address.to_string()).map_err(invalid)?;
+        let endpoint = match tls {
+            Some(tls) => endpoint.tls_config(tls).map_err(invalid)?,
+            None => endpoint,
+        };
+        let endpoint = endpoint
             .connect_timeout(patience)
             .http2_keep_alive_interval(2 * patience)
             .keep_alive_timeout(patience)
             .keep_alive_while_idle(true);
         let channel = endpoint.connect().await.map_err(|e| unreachable(root_cause(&e)))?;
-        Ok(Self { address, channel })
+        Ok(Self { address, channel: InterceptedService::new(channel, credentials) })
     }
 
-    pub(crate) fn registry(&self) -> RegistryServiceClient<Channel> {
+    pub(crate) fn access(&self) -> AccessServiceClient<Connection> {
+        AccessServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn registry(&self) -> RegistryServiceClient<Connection> {
         RegistryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    pub(crate) fn graph(&self) -> GraphServiceClient<Channel> {
+    pub(crate) fn graph(&self) -> GraphServiceClient<Connection> {
         GraphServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    pub(crate) fn history(&self) -> HistoryServiceClient<Channel> {
+    pub(crate) fn history(&self) -> HistoryServiceClient<Connection> {
         HistoryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    pub(crate) fn discovery(&self) -> DiscoveryServiceClient<Channel> {
+    pub(crate) fn discovery(&self) -> DiscoveryServiceClient<Connection> {
         DiscoveryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    pub(crate) fn sbom(&self) -> SbomServiceClient<Channel> {
+    pub(crate) fn sbom(&self) -> SbomServiceClient<Connection> {
         SbomServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    pub(crate) fn audit(&self) -> AuditServiceClient<Channel> {
+    pub(crate) fn audit(&self) -> AuditServiceClient<Connection> {
         AuditServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    pub(crate) fn sync(&self) -> SyncServiceClient<Channel> {
+    pub(crate) fn sync(&self) -> SyncServiceClient<Connection> {
         SyncServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 

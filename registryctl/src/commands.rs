@@ -23,6 +23,7 @@ mod resolve;
 mod sbom;
 mod search;
 mod settings;
+mod token;
 mod tree;
 mod validate;
 mod watch;
@@ -93,6 +94,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Transfer(args) => settings::transfer(session, args).await,
         Command::Compatibility(args) => settings::compatibility(session, args).await,
         Command::Settings(args) => settings::list(session, &args).await,
+        Command::Token(command) => token::run(session, command).await,
+        Command::Whoami => token::who_am_i(session).await,
         Command::Completions { shell } => completions::run(session, shell),
     }
 }

@@ -80,11 +80,12 @@ pub(crate) enum Failure {
 }
 
 /// The registry's reasons that pass.
-const TRANSIENT: [&str; 7] = [
+const TRANSIENT: [&str; 8] = [
     "CONTENTION",
     "DRAINING",
     "INTAKE_FULL",
     "OUTCOME_UNKNOWN",
+    "RATE_LIMITED",
     "SLOW_READER",
     "TOO_MANY_STREAMS",
     "WRITE_QUEUE_FULL",

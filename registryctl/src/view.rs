@@ -3,12 +3,16 @@
 //!
 //! Deliberately absent: proof; what must be proven (`export`, `watch`) goes through `follow`.
 
+mod token;
+
 use std::fmt;
 
 use registry_core::{Kind, SettingChange};
 use registry_proto::{convert, v1};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
+
+pub(crate) use token::{TokenView, roles};
 
 /// What names an entity.
 #[derive(Debug, Clone, Serialize)]

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: anything below the programs' own interfaces; crates test their insides.
 
+mod access;
 mod audit;
 mod command_line;
 mod compatibility;

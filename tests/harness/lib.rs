@@ -3,6 +3,7 @@
 //!
 //! Deliberately absent: fakes of anything that this workspace builds.
 
+pub mod access;
 pub mod database;
 pub mod gateway;
 pub mod mcp;
@@ -11,6 +12,7 @@ pub mod process;
 pub mod proxy;
 pub mod python;
 pub mod registry;
+pub mod tls;
 
 pub use database::Database;
 pub use gateway::{Backend, Gateway, GatewayOptions};

@@ -74,9 +74,9 @@ impl Process {
         Err(format!("{name} did not start ({status}):\n{log}"))
     }
 
-    /// The address after `listening on http://`.
+    /// The address after `listening on http(s)://`.
     pub fn address(&self) -> String {
-        let (_, rest) = self.greeting.split_once("http://").expect("an address in the greeting");
+        let (_, rest) = self.greeting.split_once("://").expect("an address in the greeting");
         rest.split_whitespace().next().expect("an address").to_owned()
     }
 

@@ -27,6 +27,7 @@ pub struct Registry {
     pub address: String,
     database: String,
     dir: PathBuf,
+    flags: Vec<String>,
     _owned: Option<TempDir>,
 }
 
@@ -36,37 +37,54 @@ impl Registry {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let database = format!("sqlite:{}", dir.path().join("registry.db").display());
         let path = dir.path().to_path_buf();
-        Self::start_at("127.0.0.1:0", &database, path, Some(dir))
+        Self::start_at("127.0.0.1:0", (&database, &[]), path, Some(dir))
     }
 
     /// Starts a registry on a database that is there already.
     pub fn start_on(database: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().to_path_buf();
-        Self::start_at("127.0.0.1:0", database, path, Some(dir))
+        Self::start_at("127.0.0.1:0", (database, &[]), path, Some(dir))
     }
 
-    fn start_at(listen: &str, database: &str, dir: PathBuf, owned: Option<TempDir>) -> Self {
+    /// The same with more flags.
+    pub fn start_with(database: &str, flags: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().to_path_buf();
+        Self::start_at("127.0.0.1:0", (database, flags), path, Some(dir))
+    }
+
+    fn start_at(
+        listen: &str,
+        (database, flags): (&str, &[&str]),
+        dir: PathBuf,
+        owned: Option<TempDir>,
+    ) -> Self {
         let process = Process::start("registry-server", &dir, |command| {
             configure(command, listen, database, &dir);
+            command.args(flags);
         });
         let address = process.address();
-        Self { process, address, database: database.to_owned(), dir, _owned: owned }
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Self { process, address, database: database.to_owned(), dir, flags, _owned: owned }
     }
 
     /// Starts it again after a kill or a stop: same address, same database.
     pub fn restart(&mut self) {
         self.process = Process::start("registry-server", &self.dir, |command| {
             configure(command, &self.address, &self.database, &self.dir);
+            command.args(&self.flags);
         });
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// `http://127.0.0.1:PORT`, or `https://`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.process.greeting.contains("https://") { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
-    async fn channel(&self) -> Channel {
+    /// A connection.
+    pub async fn channel(&self) -> Channel {
         Channel::from_shared(self.url())
             .expect("an address")
             .connect()

@@ -3,7 +3,7 @@
 //! Deliberately absent: what only the file can say (targets, validation, limits), and reading the
 //! source: the parser of flags would repeat it with its password.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{convert::Infallible, fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use clap::{Parser, ValueEnum};
 
@@ -20,10 +20,19 @@ pub struct Args {
     /// Where to listen; overrides `listen` [default: 127.0.0.1:7080]
     #[arg(long, value_name = "ADDRESS:PORT", env = "GATEWAY_LISTEN")]
     pub listen: Option<SocketAddr>,
-    /// Where the registry is: `grpc://host:port`, `http(s)://host/registry.json` or
+    /// Where the registry is: `grpc(s)://host:port`, `http(s)://host/registry.json` or
     /// `file://path`; overrides `registry.source`
     #[arg(long, value_name = "SOURCE", env = "GATEWAY_REGISTRY", hide_env_values = true)]
     pub registry: Option<String>,
+    /// The token that the registry is shown; `registry.tokenFile` names a file with one instead
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        hide = true,
+        env = "GATEWAY_REGISTRY_TOKEN",
+        hide_env_values = true
+    )]
+    pub registry_token: Option<Secret>,
     /// The verified copy on disk; overrides `registry.cache` [default: ./cache/registry-v2.json]
     #[arg(long, value_name = "FILE", env = "GATEWAY_CACHE")]
     pub cache: Option<PathBuf>,
@@ -42,6 +51,24 @@ pub struct Args {
     /// Check the configuration and exit
     #[arg(long)]
     pub check: bool,
+}
+
+/// A text that is never printed.
+#[derive(Clone)]
+pub struct Secret(pub(super) String);
+
+impl FromStr for Secret {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
 }
 
 /// How log lines look.

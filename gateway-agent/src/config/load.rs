@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     Access, Args, Config, IdentityConfig, InvalidConfig, InvalidSource, LimitsConfig, Mode,
-    Problem, RegistryConfig, RuntimeValidation, Source, StartupValidation,
+    Problem, RegistryConfig, RuntimeValidation, Source, StartupValidation, credentials,
     problem::Problems,
     reach,
     read::{Section, parse_duration},
@@ -151,7 +151,7 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
         let told = |e: InvalidSource| problems.at(0, "--registry", e.to_string());
         text.parse::<Source>().map_err(told).ok()
     } else {
-        let help = "write grpc://host:port, http(s)://host/registry.json or file://path";
+        let help = "write grpc(s)://host:port, http(s)://host/registry.json or file://path";
         section.require("source", help).and_then(|field| field.parse(str::parse))
     };
     section.allow("source");
@@ -160,13 +160,15 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
     if cache.file_name().is_none() {
         section.problem("`cache` must name a file, not a directory");
     }
+    let credentials = credentials::read_section(problems, &section, args, source.as_ref());
     let poll = section.find("pollInterval").and_then(|field| field.parse(parse_duration));
     let poll_interval = poll.unwrap_or(DEFAULT_POLL);
     let validation = section.section("validation");
     let (startup, runtime) = (startup(&validation), runtime(&validation));
     validation.finish();
     section.finish();
-    Some(RegistryConfig { source: source?, cache, poll_interval, runtime, startup })
+    let source = source?;
+    Some(RegistryConfig { source, credentials, cache, poll_interval, runtime, startup })
 }
 
 fn startup(validation: &Section<'_>) -> StartupValidation {

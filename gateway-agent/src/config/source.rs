@@ -1,6 +1,6 @@
 //! The grammar of `registry.source`.
 //!
-//! Deliberately absent: `grpcs://`; the API has no TLS yet.
+//! Deliberately absent: credentials; a source may not have them, but for `http(s)://`.
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -13,14 +13,11 @@ use super::Source;
 pub enum InvalidSource {
     /// No scheme that is known.
     #[error(
-        "`{0}` is no source; write grpc://host:port, http(s)://host/registry.json or file://path"
+        "`{0}` is no source; write grpc(s)://host:port, http(s)://host/registry.json or file://path"
     )]
     Form(String),
-    /// TLS to the registry.
-    #[error("`{0}`: TLS to the registry is not supported yet; use grpc://host:port")]
-    Tls(String),
-    /// A `grpc://` address without a port, or with more than that.
-    #[error("`{0}` must be grpc://host:port and nothing more, like grpc://127.0.0.1:7070")]
+    /// A `grpc(s)://` address without a port, or with more than that.
+    #[error("`{0}` must be grpc(s)://host:port and nothing more, like grpc://127.0.0.1:7070")]
     Address(String),
     /// An `http(s)://` URL that does not parse.
     #[error("`{0}` is not a URL such as https://registry.example.com/registry.json")]
@@ -50,8 +47,8 @@ impl FromStr for Source {
             return Err(InvalidSource::Form(without_credentials(text)));
         };
         match scheme {
-            "grpc" => grpc(text, rest),
-            "grpcs" => Err(InvalidSource::Tls(without_credentials(text))),
+            "grpc" => grpc("http", text, rest),
+            "grpcs" => grpc("https", text, rest),
             "http" | "https" => http(text),
             "file" if rest.is_empty() => Err(InvalidSource::Path(text.to_owned())),
             "file" => Ok(Self::File(PathBuf::from(rest))),
@@ -60,13 +57,13 @@ impl FromStr for Source {
     }
 }
 
-fn grpc(text: &str, rest: &str) -> Result<Source, InvalidSource> {
+fn grpc(scheme: &str, text: &str, rest: &str) -> Result<Source, InvalidSource> {
     let invalid = || InvalidSource::Address(without_credentials(text));
     let authority: Authority = rest.trim_end_matches('/').parse().map_err(|_| invalid())?;
     if authority.port_u16().is_none() || authority.as_str().contains('@') {
         return Err(invalid());
     }
-    Ok(Source::Grpc(format!("http://{authority}")))
+    Ok(Source::Grpc(format!("{scheme}://{authority}")))
 }
 
 fn http(text: &str) -> Result<Source, InvalidSource> {

@@ -138,7 +138,12 @@ fn each_of_these_is_refused() {
         ("registry: [", "not valid YAML"),
         ("registry: {source: 'grpc://h:1'}\nregistry: {}", "duplicate"),
         ("- 1", "expected a mapping, found a list"),
-        ("registry: { source: grpcs://h:1 }", "TLS to the registry is not supported yet"),
+        ("registry: { source: grpcs://h }", "must be grpc(s)://host:port"),
+        (
+            "registry: { source: grpcs://h:1, tokenFile: /nobody/has/this }",
+            "registry.tokenFile: cannot",
+        ),
+        ("registry: { source: grpcs://h:1, certFile: x }", "`certFile` and `keyFile` go together"),
         ("registry: { source: grpc://h }", "must be grpc://host:port"),
         ("registry: { source: grpc://h:1/path }", "must be grpc://host:port"),
         ("registry: { source: 'http://' }", "is not a URL"),

@@ -1,15 +1,18 @@
 //! `http(s)://`: a registry file, asked for with its `ETag` every interval.
 //!
-//! Deliberately absent: redirects to other hosts and credentials.
+//! Deliberately absent: redirects, which could carry credentials to others.
 
 use std::time::Duration;
 
 use bytes::BytesMut;
-use http::header::{ETAG, IF_NONE_MATCH};
-use reqwest::{Client, Response, StatusCode, redirect::Policy};
+use http::header::{AUTHORIZATION, ETAG, IF_NONE_MATCH};
+use reqwest::{Certificate, Client, Identity, Response, StatusCode, redirect::Policy};
 
 use super::{Feed, content::Rejected, intake::Intake};
-use crate::backoff::{Backoff, jittered};
+use crate::{
+    backoff::{Backoff, jittered},
+    config::{Credentials, RegistryConfig},
+};
 
 /// Largest body, in bytes.
 const BODY_BYTES: usize = 256 * 1024 * 1024;
@@ -25,6 +28,8 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 enum Failed {
     #[error("{}", chain(.0))]
     Http(reqwest::Error),
+    #[error("{0}")]
+    Credentials(#[from] std::io::Error),
     #[error("it answers {0}")]
     Status(StatusCode),
     #[error("its body is longer than {BODY_BYTES} bytes")]
@@ -57,11 +62,12 @@ enum Answer {
 
 /// Follows the URL until it is stopped; fails if the first content is refused and nothing else is
 /// there to serve.
-pub(super) async fn poll(url: &str, interval: Duration, feed: Feed) -> Result<(), Rejected> {
-    let client = match client() {
+pub(super) async fn poll(url: &str, config: &RegistryConfig, feed: Feed) -> Result<(), Rejected> {
+    let (interval, credentials) = (config.poll_interval, &config.credentials);
+    let client = match client(credentials) {
         Ok(client) => client,
         Err(e) => {
-            feed.status.down(&chain(&e));
+            feed.status.down(&e.to_string());
             feed.stop.cancelled().await;
             return Ok(());
         }
@@ -70,7 +76,7 @@ pub(super) async fn poll(url: &str, interval: Duration, feed: Feed) -> Result<()
     let mut backoff = Backoff::new(interval.min(Duration::from_secs(1)), RETRY_LONGEST);
     loop {
         let asked = tokio::select! {
-            asked = ask(&client, url, tag.as_deref()) => asked,
+            asked = ask((&client, credentials), url, tag.as_deref()) => asked,
             () = feed.stop.cancelled() => return Ok(()),
         };
         let wait = match asked {
@@ -96,14 +102,28 @@ pub(super) async fn poll(url: &str, interval: Duration, feed: Feed) -> Result<()
     }
 }
 
-fn client() -> reqwest::Result<Client> {
+fn client(credentials: &Credentials) -> Result<Client, Failed> {
     let agent = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
     let builder = Client::builder().user_agent(agent).redirect(Policy::none());
-    builder.connect_timeout(CONNECT).read_timeout(READ).build()
+    let mut builder = builder.connect_timeout(CONNECT).read_timeout(READ);
+    if let Some(roots) = credentials.roots()? {
+        builder = builder.tls_certs_only(Certificate::from_pem_bundle(&roots)?);
+    }
+    if let Some((certificate, key)) = credentials.certificate()? {
+        builder = builder.identity(Identity::from_pem(&[certificate, key].concat())?);
+    }
+    Ok(builder.build()?)
 }
 
-async fn ask(client: &Client, url: &str, tag: Option<&str>) -> Result<Answer, Failed> {
+async fn ask(
+    (client, credentials): (&Client, &Credentials),
+    url: &str,
+    tag: Option<&str>,
+) -> Result<Answer, Failed> {
     let mut request = client.get(url);
+    if let Some(authorization) = credentials.authorization()? {
+        request = request.header(AUTHORIZATION, authorization);
+    }
     if let Some(tag) = tag {
         request = request.header(IF_NONE_MATCH, tag);
     }

@@ -3,6 +3,7 @@
 //! Deliberately absent: what a message means for the catalog (`incoming.rs`), and when to open the
 //! next stream.
 
+use axum::BoxError;
 use registry_core::{Revision, limits};
 use registry_proto::{
     convert::{Nack, Position},
@@ -16,7 +17,11 @@ use tokio::{
     time::timeout,
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, Streaming, transport::Endpoint};
+use tonic::{
+    Code, Request, Status, Streaming,
+    metadata::{Ascii, MetadataValue},
+    transport::Endpoint,
+};
 use tonic_types::StatusExt as _;
 
 use super::{
@@ -70,6 +75,12 @@ impl Parked {
     }
 }
 
+/// Where the registry is, and what it is shown with the call.
+pub(super) struct Target {
+    pub(super) endpoint: Endpoint,
+    pub(super) authorization: Option<MetadataValue<Ascii>>,
+}
+
 /// One stream.
 pub(super) struct Session<'a> {
     gateway: &'a str,
@@ -89,8 +100,8 @@ impl<'a> Session<'a> {
         Self { gateway, feed, timing, incoming, persisted, was_useful: false, is_ack_due: false }
     }
 
-    pub(super) async fn run(mut self, endpoint: &Endpoint) -> Outcome {
-        let ended = match self.open(endpoint).await {
+    pub(super) async fn run(mut self, target: Result<Target, BoxError>) -> Outcome {
+        let ended = match self.open(target).await {
             Ok((answers, mut stream)) => match self.follow(&answers, &mut stream).await {
                 Ok(ended) => ended,
                 Err(refusal) => return self.refused(refusal, answers, stream).await,
@@ -100,13 +111,22 @@ impl<'a> Session<'a> {
         Outcome { ended, was_useful: self.was_useful, parked: None }
     }
 
-    async fn open(&self, endpoint: &Endpoint) -> Result<(Answers, Streaming<SyncResponse>), Ended> {
+    async fn open(
+        &self,
+        target: Result<Target, BoxError>,
+    ) -> Result<(Answers, Streaming<SyncResponse>), Ended> {
+        let Target { endpoint, authorization } =
+            target.map_err(|e| Ended::Final(format!("the credentials cannot be used: {e}")))?;
         let channel = endpoint.connect().await.map_err(|e| Ended::Lost(reason_of(&e)))?;
         let mut client = SyncServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES);
         let (answers, requests) = mpsc::channel(ANSWERS);
         // There is room: it is the first.
         let _ = answers.try_send(SyncRequest { message: Some(Message::Hello(self.hello())) });
-        let opening = client.sync(ReceiverStream::new(requests));
+        let mut request = Request::new(ReceiverStream::new(requests));
+        if let Some(authorization) = authorization {
+            request.metadata_mut().insert("authorization", authorization);
+        }
+        let opening = client.sync(request);
         match timeout(self.timing.connect, opening).await {
             Ok(Ok(response)) => Ok((answers, response.into_inner())),
             Ok(Err(status)) => Err(ended_by(&status)),

@@ -1,8 +1,6 @@
 //! Apply a batch, or say what it would do.
 //!
-//! Deliberately absent: who may apply what.
-
-use registry_core::rules;
+//! Deliberately absent: who somebody is; the gate knows.
 
 use super::App;
 use crate::{
@@ -35,13 +33,14 @@ pub async fn apply(app: &App, submission: Submission, mode: Mode) -> Result<Appl
 /// Plans beside the runtime; what would refuse the batch is part of the answer.
 async fn rehearse(app: &App, submission: Submission) -> Result<Applied, Error> {
     let catalog = app.catalog();
-    let (revision, batch) = (catalog.revision(), submission.batch);
-    let settings = submission.settings;
+    let revision = catalog.revision();
     if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != revision) {
         return Err(Error::BaseRevision { wanted, current: revision });
     }
-    let planning =
-        tokio::task::spawn_blocking(move || (rules::plan_with(&catalog, &batch, &settings), batch));
+    let planning = tokio::task::spawn_blocking(move || {
+        let plan = submission.plan(&catalog);
+        (plan, submission.batch)
+    });
     let (plan, batch) = planning.await.map_err(|e| Error::Internal(e.to_string()))?;
     Ok(Applied { revision, committed: false, batch, plan })
 }

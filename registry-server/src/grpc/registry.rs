@@ -9,11 +9,12 @@ use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
 
 use super::{
-    findings,
+    access, findings,
     invalid::{self, FILTER_BYTES, InvalidRequest},
     status,
 };
 use crate::{
+    access::Principal,
     app::{
         App,
         apply::{self, Mode},
@@ -41,6 +42,7 @@ impl RegistryService for Service {
         &self,
         request: Request<v1::ApplyRequest>,
     ) -> Result<Response<v1::ApplyResponse>, Status> {
+        let principal = access::principal(&request)?;
         let v1::ApplyRequest {
             changes,
             message,
@@ -53,7 +55,7 @@ impl RegistryService for Service {
         let mode = if dry_run { Mode::DryRun } else { Mode::Commit };
         let changes = invalid::list("changes", changes, limits::BATCH_CHANGES)?;
         let message = invalid::text("message", message, limits::MESSAGE_BYTES)?;
-        let author = read_author(author)?;
+        let author = read_author(&principal, author)?;
         let request_id = invalid::request_id(request_id)?;
         let base_revision = base_revision.map(Revision);
         let settings = read_settings(settings)?;
@@ -74,7 +76,8 @@ impl RegistryService for Service {
             batch,
             settings,
             author,
-            origin: None,
+            origin: principal.origin(),
+            claimant: principal.claimant(),
             message,
             request_id,
             base_revision,
@@ -161,11 +164,18 @@ impl RegistryService for Service {
     }
 }
 
-fn read_author(author: String) -> Result<String, InvalidRequest> {
-    if author.is_empty() {
-        return Ok("anonymous".to_owned());
+/// Whoever is authenticated writes in its own name; at an open server, in any.
+fn read_author(principal: &Principal, author: String) -> Result<String, InvalidRequest> {
+    if author.is_empty() || author == *principal.name {
+        return Ok(principal.name.to_string());
     }
-    invalid::line("author", author, limits::AUTHOR_BYTES)
+    let author = invalid::line("author", author, limits::AUTHOR_BYTES)?;
+    if principal.is_authenticated() {
+        let problem =
+            format!("`{author}` is not who is calling, `{}`; leave it out", principal.name);
+        return Err(InvalidRequest::Field { field: "author", problem });
+    }
+    Ok(author)
 }
 
 fn read_settings(settings: Vec<v1::SettingChange>) -> Result<Vec<SettingChange>, InvalidRequest> {

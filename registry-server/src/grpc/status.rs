@@ -13,9 +13,10 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
+    access::Denied,
     app::{
         at, audit, graph, history, list, page::InvalidPage, resolve, sbom, search, settings,
-        who_has,
+        tokens, who_has,
     },
     feed, registrar, store,
 };
@@ -63,6 +64,49 @@ pub(super) fn not_found(key: &registry_core::Key) -> Status {
     Refusal::new(Code::NotFound, "NOT_FOUND", format!("{key} is not registered"))
         .with("key", key)
         .into()
+}
+
+/// The gate does not let a call in.
+pub fn denied(denied: &Denied) -> Status {
+    let say = |code, reason| Refusal::new(code, reason, denied.to_string());
+    let refusal = match denied {
+        Denied::Missing => say(Code::Unauthenticated, "CREDENTIALS_MISSING"),
+        Denied::Invalid(_) => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
+        Denied::Unverifiable => say(Code::Unavailable, "DATABASE_UNAVAILABLE"),
+        Denied::Forbidden { needs, .. } => {
+            say(Code::PermissionDenied, "PERMISSION_DENIED").with("needs_one_of", needs)
+        }
+        Denied::NoRule => return unimplemented(),
+        Denied::Limited(wait) => say(Code::ResourceExhausted, "RATE_LIMITED").retry_after(*wait),
+    };
+    refusal.into()
+}
+
+/// A call came past the gate without a principal.
+pub(super) fn nobody() -> Status {
+    tracing::error!("a call came past the gate without a principal");
+    Refusal::new(Code::Internal, "INTERNAL", "the server does not know who is calling").into()
+}
+
+/// A token with a role of a newer server.
+pub(super) fn unreadable_token(id: &str, error: &impl ToString) -> Status {
+    let message = format!("the token {id} cannot be read: {}", error.to_string());
+    Refusal::new(Code::Internal, "INTERNAL", message).into()
+}
+
+impl From<tokens::Error> for Status {
+    fn from(error: tokens::Error) -> Self {
+        use tokens::Error;
+        let say = |code, reason| Refusal::new(code, reason, error.to_string());
+        let refusal = match &error {
+            Error::Invalid(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
+            Error::TooMany => say(Code::ResourceExhausted, "TOO_MANY_TOKENS"),
+            Error::Unknown(_) => say(Code::NotFound, "NOT_FOUND"),
+            Error::Random => say(Code::Internal, "INTERNAL"),
+            Error::Store(error) => store_refusal(error),
+        };
+        refusal.into()
+    }
 }
 
 /// There is no such method.

@@ -15,6 +15,7 @@ use tokio::time::{sleep_until, timeout};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
+    access,
     deadline::Deadline,
     invalid::{self, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS},
 };
@@ -44,7 +45,7 @@ impl SyncService for Service {
         &self,
         request: Request<Streaming<v1::SyncRequest>>,
     ) -> Result<Response<Responses>, Status> {
-        let address = request.remote_addr();
+        let address = access::principal(&request)?.address;
         let deadline = request.extensions().get::<Deadline>().copied();
         let mut inbound = request.into_inner();
         let first = timeout(self.app.feed.hello_timeout(), inbound.message());

@@ -12,12 +12,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{StatusCode, header::HOST, uri::Authority};
-use tonic::transport::server::TcpConnectInfo;
+
+use crate::server::Peer;
 
 /// Who comes over the loopback interface must call the server by a name of this machine.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
-    let info = request.extensions().get::<TcpConnectInfo>();
-    let is_local = info.and_then(|info| info.local_addr).is_some_and(|a| a.ip().is_loopback());
+    let peer = request.extensions().get::<Peer>();
+    let is_local = peer.and_then(|peer| peer.local).is_some_and(|a| a.ip().is_loopback());
     if is_local && !host(&request).is_some_and(|host| is_this_machine(&host)) {
         let why = "over loopback, Host must be localhost or a loopback address\n";
         return (StatusCode::FORBIDDEN, why).into_response();

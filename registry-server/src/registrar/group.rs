@@ -11,7 +11,7 @@ use std::{
 
 use registry_core::{
     Catalog, Commit, Document, Revision, SealedCommit, Timestamp,
-    rules::{self, Plan, Proposed},
+    rules::{Plan, Proposed},
 };
 
 use super::{
@@ -102,7 +102,7 @@ impl Group {
         if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != current) {
             return Err(Error::BaseRevision { wanted, current });
         }
-        let plan = rules::plan_with(&self.catalog, &submission.batch, &submission.settings);
+        let plan = submission.plan(&self.catalog);
         if !plan.is_acceptable() {
             return Err(Error::Refused(plan.diagnostics));
         }

@@ -11,14 +11,17 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, future::ready, stream};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Sleep, sleep},
+    time::{Sleep, sleep, timeout},
 };
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tonic::transport::server::Connected;
+
+use super::Peer;
 
 /// How long a connection may take to show its protocol.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -27,24 +30,51 @@ const PREFACE: usize = 24;
 /// How long to wait when no connection can be accepted (no file descriptors, say).
 const BREATHER: Duration = Duration::from_millis(100);
 
-/// Accepts for ever, but never more than `most` at once; others wait in the kernel's queue.
+/// Accepts for ever, but never more than `most` at once; others wait in the kernel's queue. Nobody
+/// waits for another's handshake.
 pub(super) fn connections(
     listener: TcpListener,
     most: usize,
+    tls: Option<TlsAcceptor>,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let room = Arc::new(Semaphore::new(most));
     stream::unfold((listener, room), |(listener, room)| async move {
-        let connection = accept(&listener, &room, SILENCE).await?;
-        Some((Ok(connection), (listener, room)))
+        let accepted = accept(&listener, &room).await?;
+        Some((accepted, (listener, room)))
     })
+    .map(move |(stream, place)| open(stream, place, tls.clone(), SILENCE))
+    .buffer_unordered(most)
+    .filter_map(|opened| ready(opened.map(Ok)))
+}
+
+/// A connection whose caller finishes the handshake in time.
+async fn open(
+    stream: TcpStream,
+    place: OwnedSemaphorePermit,
+    tls: Option<TlsAcceptor>,
+    patience: Duration,
+) -> Option<Connection> {
+    let (address, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
+    let (stream, certificate) = match tls {
+        None => (Socket::Plain(stream), None),
+        Some(tls) => {
+            // Whoever speaks no TLS, or shows a certificate of others, is not worth a line of log.
+            let stream = timeout(patience, tls.accept(stream)).await.ok()?.ok()?;
+            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let certificate = shown.map(|certificate| Arc::new(certificate.clone().into_owned()));
+            (Socket::Tls(Box::new(stream)), certificate)
+        }
+    };
+    let silence = Some((Box::pin(sleep(patience)), 0));
+    let peer = Peer { address, local, certificate };
+    Some(Connection { stream, peer, silence, _place: place })
 }
 
 /// A shortage is told once, not ten times a second.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-    patience: Duration,
-) -> Option<Connection> {
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let place = Arc::clone(room).acquire_owned().await.ok()?;
     let mut is_told = false;
     loop {
@@ -52,8 +82,7 @@ async fn accept(
             Ok((stream, _)) => {
                 // Without it answers wait for acknowledgements; where it fails they do.
                 let _ = stream.set_nodelay(true);
-                let silence = Some((Box::pin(sleep(patience)), 0));
-                return Some(Connection { stream, silence, _place: place });
+                return Some((stream, place));
             }
             Err(e) => {
                 if !std::mem::replace(&mut is_told, true) {
@@ -65,19 +94,36 @@ async fn accept(
     }
 }
 
+/// What bytes go over.
+enum Socket {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Calls a method of whichever socket it is.
+macro_rules! on_socket {
+    ($connection:expr, $method:ident($($argument:expr),*)) => {
+        match &mut $connection.stream {
+            Socket::Plain(stream) => Pin::new(stream).$method($($argument),*),
+            Socket::Tls(stream) => Pin::new(&mut **stream).$method($($argument),*),
+        }
+    };
+}
+
 /// One connection and its place among those allowed.
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Socket,
+    peer: Peer,
     /// Until the protocol is known: when to give up, and the bytes that came.
     silence: Option<(Pin<Box<Sleep>>, usize)>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
 
@@ -88,7 +134,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let read = on_socket!(self, poll_read(cx, buffer));
         let Some((deadline, came)) = &mut self.silence else { return read };
         *came += buffer.filled().len() - before;
         if *came >= PREFACE {
@@ -106,7 +152,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        on_socket!(self, poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -114,29 +160,28 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+        on_socket!(self, poll_write_vectored(cx, parts))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        match &self.stream {
+            Socket::Plain(stream) => stream.is_write_vectored(),
+            Socket::Tls(stream) => stream.is_write_vectored(),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        on_socket!(self, poll_flush(cx))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        on_socket!(self, poll_shutdown(cx))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures_util::StreamExt as _;
-    use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
-        time::timeout,
-    };
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -144,7 +189,7 @@ mod tests {
     async fn no_more_than_allowed_are_open_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut connections = std::pin::pin!(connections(listener, 1));
+        let mut connections = std::pin::pin!(connections(listener, 1, None));
         let _clients = [TcpStream::connect(address).await, TcpStream::connect(address).await];
         let first = connections.next().await.unwrap().unwrap();
         let patience = Duration::from_millis(200);
@@ -163,7 +208,8 @@ mod tests {
         {
             let mut client = TcpStream::connect(address).await.unwrap();
             client.write_all(said).await.unwrap();
-            let mut connection = accept(&listener, &room, patience).await.unwrap();
+            let (stream, place) = accept(&listener, &room).await.unwrap();
+            let mut connection = open(stream, place, None, patience).await.unwrap();
             let mut came = vec![0; said.len()];
             connection.read_exact(&mut came).await.unwrap();
             let more = timeout(patience * 3, connection.read_u8()).await;

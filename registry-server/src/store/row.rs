@@ -116,6 +116,24 @@ row!(
     }
 );
 
+row!(
+    /// An API token.
+    TokenRow {
+        id: String,
+        digest: String,
+        name: String,
+        team: String,
+        roles: String,
+        scopes: String,
+        created_at: At,
+        created_by: String,
+        expires_at: Option<At>,
+        revoked_at: Option<At>,
+        revoked_by: Option<String>,
+        last_used_at: Option<At>,
+    }
+);
+
 pub(super) fn corrupt(what: impl Display, detail: impl Display) -> Error {
     Error::Corrupt { what: what.to_string(), detail: detail.to_string() }
 }

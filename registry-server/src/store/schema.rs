@@ -20,13 +20,14 @@ pub(super) struct Schema {
 }
 
 /// The newest migration that this program knows.
-pub(super) const KNOWN: i64 = 2;
+pub(super) const KNOWN: i64 = 3;
 
 pub(super) static SQLITE: Schema = Schema {
     migrator: LazyLock::new(|| {
         migrator([
             ("log", include_str!("../../../migrations/sqlite/0001_log.sql")),
             ("governance", include_str!("../../../migrations/sqlite/0002_governance.sql")),
+            ("access", include_str!("../../../migrations/sqlite/0003_access.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -38,6 +39,7 @@ pub(super) static POSTGRES: Schema = Schema {
         migrator([
             ("log", include_str!("../../../migrations/postgres/0001_log.sql")),
             ("governance", include_str!("../../../migrations/postgres/0002_governance.sql")),
+            ("access", include_str!("../../../migrations/postgres/0003_access.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

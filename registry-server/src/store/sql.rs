@@ -133,3 +133,42 @@ pub(super) const CREATE_IDENTITY: &str =
 /// Starts the log of a new registry: $1 chain hash before the first commit.
 pub(super) const CREATE_HEAD: &str =
     "INSERT INTO head (revision, chain) VALUES (0, $1) ON CONFLICT DO NOTHING";
+
+macro_rules! tokens {
+    ($filter:literal) => {
+        concat!(
+            "SELECT id, digest, name, team, roles, scopes, created_at, created_by, expires_at,
+                    revoked_at, revoked_by, last_used_at
+             FROM tokens ",
+            $filter,
+            " ORDER BY created_at DESC, id LIMIT $1"
+        )
+    };
+}
+
+/// The tokens that live: $1 limit, $2 now.
+pub(super) const LIVE_TOKENS: &str =
+    tokens!("WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)");
+
+/// All tokens: $1 limit.
+pub(super) const ALL_TOKENS: &str = tokens!("");
+
+/// A new token, unless $10 live already.
+pub(super) const NEW_TOKEN: &str = "
+    INSERT INTO tokens
+        (id, digest, name, team, roles, scopes, created_at, created_by, expires_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
+    WHERE (SELECT count(*) FROM tokens
+           WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $7)) < $10";
+
+/// The end of a token: $1 id, $2 when, $3 by whom.
+pub(super) const REVOKE_TOKEN: &str =
+    "UPDATE tokens SET revoked_at = $2, revoked_by = $3 WHERE id = $1 AND revoked_at IS NULL";
+
+/// A token was used: $1 id, $2 when.
+pub(super) const TOKEN_USED: &str = "UPDATE tokens SET last_used_at = $2 WHERE id = $1";
+
+/// A line of the trail.
+pub(super) const NEW_ACCESS_EVENT: &str = "
+    INSERT INTO access_events (at, principal, method, address, event, subject, detail)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";

@@ -77,6 +77,11 @@ impl SqliteStore {
         &self.readers
     }
 
+    /// Begins to write; nobody else writes until it is committed or dropped.
+    pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
+        self.writer.begin_with("BEGIN IMMEDIATE").await
+    }
+
     pub(super) async fn begin_read(&self) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
         self.readers.begin().await
     }

@@ -15,6 +15,7 @@ mod postgres_only;
 mod read;
 mod sqlite_only;
 mod tamper;
+mod tokens;
 
 use fixture::Fixture;
 
@@ -62,11 +63,16 @@ conformance! {
     tamper::an_edited_log_is_named,
     tamper::an_edited_head_is_found,
     tamper::the_log_is_not_edited_by_mistake,
+    tokens::tokens_come_back_as_they_were_and_end_when_they_should,
+    tokens::no_more_tokens_live_than_may,
+    tokens::the_last_use_is_kept,
+    tokens::the_trail_only_grows,
     open::the_registry_keeps_its_identity,
     open::several_may_create_it_at_once,
     open::an_interrupted_creation_is_finished,
     open::a_database_that_needs_a_newer_program_is_refused,
     open::an_expanded_database_is_still_opened,
+    open::a_database_without_tokens_gets_a_place_for_them,
     open::an_edited_migration_is_found,
     open::a_database_of_something_else_is_left_alone,
 }

@@ -49,7 +49,7 @@ pub(crate) async fn a_database_that_needs_a_newer_program_is_refused(fixture: &F
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 2, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 3, .. }), "{error}");
     assert!(error.to_string().contains("run a newer registry-server"), "{error}");
 }
 
@@ -67,6 +67,25 @@ pub(crate) async fn an_expanded_database_is_still_opened(fixture: &Fixture) {
         .await;
     let again = fixture.open().await;
     log.append(&again, Draft::new().register("A", "1.0.0")).await;
+    assert_holds(&again, &log).await;
+}
+
+/// A database of the version before migration 3, with a log in it.
+pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    drop(store);
+    fixture
+        .execute(
+            "DROP TABLE tokens; DROP TABLE access_events;
+             DELETE FROM _sqlx_migrations WHERE version >= 3",
+        )
+        .await;
+    let again = fixture.open().await;
+    assert_holds(&again, &log).await;
+    assert_eq!(fixture.number("SELECT count(*) FROM tokens").await, 0);
+    log.append(&again, Draft::new().register("B", "1.0.0")).await;
     assert_holds(&again, &log).await;
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failur
         }
     }
     let changes = batch.proposals().iter().map(v1::Change::from).collect();
-    let wanted = commit::request_of(changes, message, author);
+    let wanted = commit::request_of(changes, message, author, &session.globals.access);
     let planned = plan(&client, &wanted, &batch, screen).await?;
     if screen.format == Format::Table {
         show_plan(screen, &planned)?;

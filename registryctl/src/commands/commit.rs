@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::refused;
 use crate::{
-    cli::CommitArgs,
+    cli::{AccessArgs, CommitArgs},
     client::{Client, request},
     failure::Failure,
     report::{Finding, Report},
@@ -22,13 +22,16 @@ use crate::{
 const ATTEMPTS: u32 = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// A request with the author's part filled in.
+/// A request with the author's part filled in; whom the registry knows, it names itself.
 pub(super) fn request_of(
     changes: Vec<v1::Change>,
     message: String,
     args: CommitArgs,
+    access: &AccessArgs,
 ) -> v1::ApplyRequest {
-    let CommitArgs { author, request_id, base_revision } = args;
+    let CommitArgs { author, user, request_id, base_revision } = args;
+    let nobody = || if access.is_somebody() { String::new() } else { user };
+    let author = author.unwrap_or_else(nobody);
     let request_id = request_id.unwrap_or_else(|| Uuid::now_v7().to_string());
     v1::ApplyRequest {
         changes,

@@ -45,7 +45,7 @@ async fn set(
     WhyArgs { message, commit: author }: WhyArgs,
 ) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let mut wanted = commit::request_of(Vec::new(), message, author);
+    let mut wanted = commit::request_of(Vec::new(), message, author, &session.globals.access);
     wanted.settings = vec![(&change).into()];
     let response = commit::apply_or_show(session.screen, &client, &wanted).await?;
     let v1::ApplyResponse { revision, committed, .. } = response;

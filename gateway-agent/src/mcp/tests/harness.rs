@@ -15,8 +15,8 @@ use tower::ServiceExt as _;
 
 use crate::{
     config::{
-        Access, Config, IdentityConfig, LimitsConfig, Mode, RegistryConfig, RuntimeValidation,
-        Source, StartupValidation, TargetConfig, TransportConfig,
+        Access, Config, Credentials, IdentityConfig, LimitsConfig, Mode, RegistryConfig,
+        RuntimeValidation, Source, StartupValidation, TargetConfig, TransportConfig,
     },
     pipeline::Gateway,
     upstream::Upstreams,
@@ -116,6 +116,7 @@ impl Bench {
             allowed_hosts: Vec::new(),
             listen: "127.0.0.1:7080".parse().unwrap(),
             registry: RegistryConfig {
+                credentials: Credentials::default(),
                 source: Source::File("unused".into()),
                 cache: "unused".into(),
                 poll_interval: Duration::from_mins(1),

@@ -1,0 +1,238 @@
+//! `not-owner` and `outside-scope`: whether somebody may write these names.
+//!
+//! A name belongs to whoever it or its namespace was given to, else to whoever registered it first;
+//! a free name belongs to whoever comes first. What changes nothing needs no leave. Deliberately
+//! absent: who somebody is.
+
+use std::sync::Arc;
+
+use super::{Plan, Proposed};
+use crate::{
+    catalog::Catalog,
+    commit::Action,
+    diagnostic::{Code, Diagnostic},
+    setting::{Selector, SettingChange},
+};
+
+/// Somebody who wants to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimant {
+    /// The team for which they write.
+    pub team: Arc<str>,
+    /// What they may write within what the team owns; none: all of that.
+    pub scopes: Arc<[Selector]>,
+    /// Whether they may write what others own.
+    pub is_admin: bool,
+}
+
+/// Adds to a plan what the claimant may not do, and who owns what it registers.
+pub fn claim(catalog: &Catalog, claimant: &Claimant, batch: &[Proposed], plan: &mut Plan) {
+    let mut found = Vec::new();
+    for (i, (proposed, effect)) in batch.iter().zip(&mut plan.effects).enumerate() {
+        let Some(change) = effect else { continue };
+        let key = proposed.key();
+        let owner = catalog.owner(key.kind, &key.name);
+        let named = format!("{}/{}", key.kind, key.name);
+        let is_in_scope = claimant.scopes.is_empty()
+            || claimant.scopes.iter().any(|scope| scope.covers(key.kind, &key.name));
+        let refused = refusal(claimant, &named, owner.as_deref(), is_in_scope);
+        found.extend(refused.map(|refused| refused.about(i, key)));
+        if let Action::Register { owner: new, .. } = &mut change.action {
+            *new = Some(owner.unwrap_or_else(|| claimant.team.clone()).to_string());
+        }
+    }
+    found
+        .extend(plan.settings.iter().filter_map(|change| check_setting(catalog, claimant, change)));
+    plan.diagnostics.extend(found);
+    plan.diagnostics.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
+}
+
+fn refusal(
+    claimant: &Claimant,
+    named: &str,
+    owner: Option<&str>,
+    is_in_scope: bool,
+) -> Option<Diagnostic> {
+    if !is_in_scope {
+        let scopes: Vec<_> = claimant.scopes.iter().map(ToString::to_string).collect();
+        let message = format!("{named} is outside of what you may write: {}", scopes.join(", "));
+        let help = "ask for a token with a scope that covers it";
+        return Some(Diagnostic::error(Code::OutsideScope, "", message).with_help(help));
+    }
+    let owner = owner.filter(|owner| !claimant.is_admin && **owner != *claimant.team)?;
+    let message = format!("{named} belongs to `{owner}`, and you write for `{}`", claimant.team);
+    let help = format!("ask `{owner}` to do it, or to give {named} to `{}`", claimant.team);
+    Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
+}
+
+fn check_setting(
+    catalog: &Catalog,
+    claimant: &Claimant,
+    SettingChange { on, setting: _ }: &SettingChange,
+) -> Option<Diagnostic> {
+    let is_in_scope =
+        claimant.scopes.is_empty() || claimant.scopes.iter().any(|scope| contains(scope, on));
+    let owner = match on {
+        Selector::Name(kind, name) => catalog.owner(*kind, name),
+        Selector::Namespace(prefix) => owner_of_namespace(catalog, prefix).map(Arc::from),
+        Selector::Everything => None,
+    };
+    let named = on.to_string();
+    let refused = refusal(claimant, &named, owner.as_deref(), is_in_scope);
+    // What belongs to nobody is an admin's to set or to give away.
+    if refused.is_some() || owner.is_some() || claimant.is_admin {
+        return refused;
+    }
+    let message = format!("{named} belongs to nobody, so only an admin may set something on it");
+    let help = "register a name there first, or ask an admin to give it to your team";
+    Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
+}
+
+/// Who was made the owner of a namespace, or of the longest one around it.
+fn owner_of_namespace<'a>(catalog: &'a Catalog, prefix: &str) -> Option<&'a str> {
+    let around = catalog.settings().iter().filter_map(|(on, set)| match on {
+        Selector::Namespace(outer) if prefix.starts_with(&**outer) => {
+            Some((outer.len(), set.owner.as_deref()?))
+        }
+        _ => None,
+    });
+    around.max_by_key(|(length, _)| *length).map(|(_, owner)| owner)
+}
+
+/// Whether everything that one selector is about, another is about too.
+fn contains(outer: &Selector, inner: &Selector) -> bool {
+    match (outer, inner) {
+        (Selector::Everything, _) => true,
+        (_, Selector::Name(kind, name)) => outer.covers(*kind, name),
+        (Selector::Namespace(outer), Selector::Namespace(inner)) => inner.starts_with(&**outer),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        LifecycleState,
+        lifecycle::Notice,
+        rules::{
+            plan_with,
+            testing::{catalog, server},
+        },
+        setting::Setting,
+    };
+
+    fn claimant(team: &str, scopes: &[&str]) -> Claimant {
+        let scopes = scopes.iter().map(|scope| scope.parse().unwrap()).collect();
+        Claimant { team: team.into(), scopes, is_admin: team == "admins" }
+    }
+
+    fn setting(on: &str, setting: Setting) -> SettingChange {
+        SettingChange { on: on.parse().unwrap(), setting }
+    }
+
+    /// The server `s` of `docs`, the namespace `acme/` of `acme`, and `com.example.` of `example`.
+    fn world() -> Catalog {
+        let mut catalog = catalog(&[server("s", &[])]);
+        let mut settings = catalog.settings().clone();
+        for (on, owner) in [("server/s", "docs"), ("acme/*", "acme"), ("com.example.*", "example")]
+        {
+            settings.apply(&setting(on, Setting::Owner(owner.into())), catalog.revision());
+        }
+        catalog = catalog.with_settings(settings);
+        catalog
+    }
+
+    /// What is refused, by code and message; and who owns what is registered.
+    fn decide(
+        claimant: &Claimant,
+        batch: &[Proposed],
+        settings: &[SettingChange],
+    ) -> (Vec<String>, Vec<String>) {
+        let catalog = world();
+        let mut plan = plan_with(&catalog, batch, settings);
+        claim(&catalog, claimant, batch, &mut plan);
+        let errors = plan.diagnostics.iter().filter(|found| found.is_error());
+        let errors = errors.map(|found| format!("{}: {}", found.code, found.message)).collect();
+        let owners = plan.changes().filter_map(|change| match &change.action {
+            Action::Register { owner, .. } => owner.clone(),
+            _ => None,
+        });
+        (errors, owners.collect())
+    }
+
+    fn register(name: &str) -> Proposed {
+        server(name, &[])
+    }
+
+    #[test]
+    fn a_free_name_is_whose_comes_and_a_namespace_is_its_owners() {
+        let team = claimant("search", &[]);
+        assert_eq!(decide(&team, &[register("free")], &[]), (vec![], vec!["search".to_owned()]));
+        for (name, owner) in [("acme/x", "acme"), ("com.example.deep.x", "example")] {
+            let refused = decide(&team, &[register(name)], &[]).0;
+            let expected = format!(
+                "not-owner: server/{name} belongs to `{owner}`, and you write for `search`"
+            );
+            assert_eq!(refused, [expected]);
+            let theirs = decide(&claimant(owner, &[]), &[register(name)], &[]);
+            assert_eq!(theirs, (vec![], vec![owner.to_owned()]));
+            let admins = decide(&claimant("admins", &[]), &[register(name)], &[]);
+            assert_eq!(admins, (vec![], vec![owner.to_owned()]), "it stays its owner's");
+        }
+        assert!(decide(&team, &[register("acme.x")], &[]).0.is_empty(), "another name");
+    }
+
+    #[test]
+    fn what_changes_nothing_needs_no_leave() {
+        let (team, known) = (claimant("search", &[]), register("s"));
+        assert_eq!(decide(&team, std::slice::from_ref(&known), &[]).0, Vec::<String>::new());
+        let notice = Notice::default();
+        let retire = Proposed::SetLifecycle {
+            key: known.key().clone(),
+            state: LifecycleState::Retired,
+            notice,
+        };
+        assert_eq!(decide(&team, std::slice::from_ref(&retire), &[]).0.len(), 1);
+        assert!(decide(&claimant("docs", &[]), &[retire], &[]).0.is_empty());
+    }
+
+    #[test]
+    fn settings_are_the_owners_and_what_is_nobodys_is_an_admins() {
+        let give = |on| [setting(on, Setting::Owner("search".into()))];
+        for (on, owner) in
+            [("server/s", "docs"), ("acme/*", "acme"), ("com.example.deep.*", "example")]
+        {
+            assert!(decide(&claimant(owner, &[]), &[], &give(on)).0.is_empty(), "{on}");
+            assert!(decide(&claimant("admins", &[]), &[], &give(on)).0.is_empty(), "{on}");
+            let refused = decide(&claimant("search", &[]), &[], &give(on)).0;
+            assert!(refused[0].contains(&format!("belongs to `{owner}`")), "{refused:?}");
+        }
+        let archive = [setting("server/s", Setting::Archived(true))];
+        assert_eq!(decide(&claimant("search", &[]), &[], &archive).0.len(), 1);
+        for free in ["server/free", "free/*", "com.*"] {
+            let refused = decide(&claimant("search", &[]), &[], &give(free)).0;
+            assert!(refused[0].contains("only an admin"), "{free}: {refused:?}");
+        }
+        let everything = [setting("*", Setting::Compatibility(None))];
+        assert!(decide(&claimant("search", &[]), &[], &everything).0.is_empty(), "no change");
+    }
+
+    #[test]
+    fn scopes_narrow_what_may_be_written_also_an_admins() {
+        let narrow = |team| claimant(team, &["acme/*", "server/s"]);
+        assert!(decide(&narrow("acme"), &[register("acme/x")], &[]).0.is_empty());
+        for team in ["search", "admins"] {
+            let refused = decide(&narrow(team), &[register("free")], &[]).0;
+            let expected = "outside-scope: server/free is outside of what you may write: \
+                            acme/*, server/s";
+            assert_eq!(refused, [expected]);
+        }
+        let give = |on| [setting(on, Setting::Owner("x".into()))];
+        assert!(decide(&narrow("admins"), &[], &give("acme/*")).0.is_empty());
+        for wide in ["ac.*", "server/t", "acme.x.*"] {
+            let refused = decide(&narrow("admins"), &[], &give(wide)).0;
+            assert!(refused[0].starts_with("outside-scope"), "{wide}: {refused:?}");
+        }
+    }
+}

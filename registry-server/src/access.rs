@@ -1,0 +1,111 @@
+//! Access: who is calling, whether that is so, and what they may do.
+//!
+//! `gate` stands before every route of gRPC and HTTP: it authenticates, asks the table in `needs`,
+//! limits the rate, and hands the [`Principal`] to the handlers. Deliberately absent: who owns a
+//! name, which is decided where the commit is made.
+
+mod certificates;
+mod denied;
+mod gate;
+mod needs;
+mod oidc;
+mod principal;
+mod rate;
+mod role;
+mod scope;
+mod secret;
+mod token;
+mod tokens;
+
+use std::{net::SocketAddr, sync::Arc, time::Instant};
+
+use self::secret::PREFIX;
+use http::{HeaderMap, header::AUTHORIZATION};
+
+pub use certificates::Certificates;
+pub use denied::Denied;
+pub(crate) use gate::layer;
+pub use needs::Need;
+pub use oidc::Oidc;
+pub use principal::{Method, Principal};
+pub use rate::RateLimit;
+pub use role::{InvalidRole, Role, Roles};
+pub use scope::{SCOPES, Scopes};
+pub use secret::TokenSecret;
+pub use token::{InvalidToken, NewToken};
+pub use tokens::{LIVE, Tokens};
+
+/// Decides who may call what.
+pub struct Access {
+    /// Whether nobody is asked who they are.
+    pub is_open: bool,
+    /// Whether reads of the MCP registry API need nothing.
+    pub is_mcp_public: bool,
+    /// API tokens.
+    pub tokens: Arc<Tokens>,
+    /// Certificates of clients.
+    pub certificates: Certificates,
+    /// Tokens of the identity provider.
+    pub oidc: Option<Arc<Oidc>>,
+    /// How much a principal may ask; none: as much as it likes.
+    pub rate: Option<RateLimit>,
+}
+
+/// What a call shows of its caller.
+struct Shown<'a> {
+    headers: &'a HeaderMap,
+    /// The certificate (DER) that TLS has proved.
+    certificate: Option<&'a [u8]>,
+    address: Option<SocketAddr>,
+}
+
+impl Access {
+    /// Lets a call in, or not. `None`: nobody had to be anybody.
+    async fn admit(
+        &self,
+        need: Option<Need>,
+        shown: &Shown<'_>,
+    ) -> Result<Option<Principal>, Denied> {
+        if self.is_open {
+            return Ok(Some(Principal::anonymous(shown.address)));
+        }
+        let need = need.ok_or(Denied::NoRule)?;
+        if need == Need::Nothing {
+            return Ok(None);
+        }
+        let principal = self.authenticate(shown).await?;
+        if let Need::OneOf(roles) = need
+            && !principal.roles.meets(roles)
+        {
+            let name = principal.name.to_string();
+            return Err(Denied::Forbidden { name, has: principal.roles, needs: roles });
+        }
+        if let Some(rate) = &self.rate {
+            rate.take(&principal.name, Instant::now()).map_err(Denied::Limited)?;
+        }
+        Ok(Some(principal))
+    }
+
+    /// A proof that fails is never replaced by a weaker one.
+    async fn authenticate(&self, shown: &Shown<'_>) -> Result<Principal, Denied> {
+        let mut proofs = shown.headers.get_all(AUTHORIZATION).iter();
+        let Some(proof) = proofs.next() else {
+            let certificate = shown.certificate.ok_or(Denied::Missing)?;
+            return self.certificates.principal(certificate, shown.address);
+        };
+        let invalid = |why: &str| Denied::Invalid(why.to_owned());
+        if proofs.next().is_some() {
+            return Err(invalid("there are several authorization headers"));
+        }
+        let proof = proof.to_str().map_err(|_| invalid("the header is not text"))?;
+        let (scheme, token) = proof.split_once(' ').ok_or_else(|| invalid("no scheme"))?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(invalid("the scheme is not Bearer"));
+        }
+        let token = token.trim();
+        match &self.oidc {
+            Some(oidc) if !token.starts_with(PREFIX) => oidc.principal(token, shown.address).await,
+            _ => Ok(self.tokens.find(token).await?.principal(shown.address)),
+        }
+    }
+}

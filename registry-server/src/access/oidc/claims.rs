@@ -1,0 +1,129 @@
+//! From the claims of a proven token to a principal.
+//!
+//! Deliberately absent: the proof.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+
+use crate::{
+    access::{Method, Principal, Role, Roles, Scopes, principal::ANONYMOUS},
+    config::{OidcConfig, RoleRule},
+};
+
+/// Longest name of a principal or a team, in bytes.
+const NAME_BYTES: usize = 128;
+
+/// Which claims mean what.
+pub(super) struct Claims {
+    name: String,
+    team: String,
+    roles: String,
+    rules: Vec<RoleRule>,
+}
+
+impl Claims {
+    pub(super) fn of(config: &OidcConfig) -> Self {
+        Self {
+            name: config.oidc_name_claim.clone(),
+            team: config.oidc_team_claim.clone(),
+            roles: config.oidc_roles_claim.clone(),
+            rules: config.oidc_roles.clone(),
+        }
+    }
+
+    /// The principal; what is wrong with its name or team, in words.
+    pub(super) fn principal(
+        &self,
+        claims: &Value,
+        address: Option<SocketAddr>,
+    ) -> Result<Principal, String> {
+        let name = find(claims, &self.name).and_then(Value::as_str);
+        let name =
+            fitting(&self.name, name.ok_or(format!("the claim `{}` is missing", self.name))?)?;
+        let team = find(claims, &self.team).and_then(Value::as_str);
+        let team = team.map_or(Ok(name), |team| fitting(&self.team, team))?;
+        Ok(Principal {
+            name: name.into(),
+            team: team.into(),
+            roles: self.roles(find(claims, &self.roles)),
+            scopes: Scopes::default(),
+            method: Method::Oidc,
+            address,
+        })
+    }
+
+    /// A value that means no role gives none.
+    fn roles(&self, claim: Option<&Value>) -> Roles {
+        let role = |value: &str| -> Option<Role> {
+            if self.rules.is_empty() {
+                return value.parse().ok();
+            }
+            self.rules.iter().find(|rule| rule.value == value).map(|rule| rule.role)
+        };
+        match claim {
+            Some(Value::String(words)) => words.split_whitespace().filter_map(role).collect(),
+            Some(Value::Array(values)) => {
+                // Several rules may be for one value.
+                values.iter().filter_map(Value::as_str).filter_map(role).collect()
+            }
+            _ => Roles::NONE,
+        }
+    }
+}
+
+/// A claim by its name, or by a JSON pointer.
+fn find<'a>(claims: &'a Value, name: &str) -> Option<&'a Value> {
+    if name.starts_with('/') { claims.pointer(name) } else { claims.get(name) }
+}
+
+fn fitting<'a>(claim: &str, text: &'a str) -> Result<&'a str, String> {
+    let is_fine = !text.is_empty() && text.len() <= NAME_BYTES && text != ANONYMOUS;
+    if is_fine && !text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Ok(text);
+    }
+    Err(format!("the claim `{claim}` is no name of 1 to {NAME_BYTES} bytes without spaces"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn claims(rules: &[&str]) -> Claims {
+        Claims {
+            name: "email".to_owned(),
+            team: "team".to_owned(),
+            roles: "/realm/roles".to_owned(),
+            rules: rules.iter().map(|rule| rule.parse().unwrap()).collect(),
+        }
+    }
+
+    #[test]
+    fn claims_become_a_principal() {
+        let token =
+            json!({"email": "ann@x", "team": "docs", "realm": {"roles": ["admin", "boss"]}});
+        let principal = claims(&[]).principal(&token, None).unwrap();
+        assert_eq!((&*principal.name, &*principal.team), ("ann@x", "docs"));
+        assert_eq!(principal.roles, Roles::of(&[Role::Admin]));
+        let mapped = claims(&["boss=publisher"]).principal(&token, None).unwrap();
+        assert_eq!(mapped.roles, Roles::of(&[Role::Publisher]), "only the rules count");
+        let plain = claims(&[]).principal(&json!({"email": "ann"}), None).unwrap();
+        assert_eq!((&*plain.team, plain.roles), ("ann", Roles::NONE));
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused() {
+        for bad in [
+            json!({}),
+            json!({"email": 7}),
+            json!({"email": ""}),
+            json!({"email": "a b"}),
+            json!({"email": "anonymous"}),
+            json!({"email": "x".repeat(129)}),
+        ] {
+            assert!(claims(&[]).principal(&bad, None).is_err(), "{bad}");
+        }
+    }
+}

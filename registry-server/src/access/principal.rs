@@ -1,0 +1,106 @@
+//! Who is calling, once that is proved.
+//!
+//! Deliberately absent: the proof; each way of authenticating has a module of its own.
+
+use std::{fmt, net::SocketAddr, sync::Arc};
+
+use registry_core::{commit::Origin, rules::Claimant};
+
+use super::{Role, Roles, Scopes};
+
+/// How a principal was authenticated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Method {
+    /// Not at all: the server is open.
+    Open,
+    /// By the API token with this id.
+    Token(Arc<str>),
+    /// By a client certificate.
+    Certificate,
+    /// By a token of the identity provider.
+    Oidc,
+    /// By having the database: the `token` command on the server's machine.
+    Local,
+}
+
+impl fmt::Display for Method {
+    /// `token 3f9a12c04b7d`, `certificate` …
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open => f.write_str("open"),
+            Self::Token(id) => write!(f, "token {id}"),
+            Self::Certificate => f.write_str("certificate"),
+            Self::Oidc => f.write_str("oidc"),
+            Self::Local => f.write_str("local"),
+        }
+    }
+}
+
+/// Somebody who may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// The name that commits get as their author.
+    pub name: Arc<str>,
+    /// The team that owns what it registers.
+    pub team: Arc<str>,
+    /// What it may do.
+    pub roles: Roles,
+    /// What it may write, within what its team owns.
+    pub scopes: Scopes,
+    /// How it was authenticated.
+    pub method: Method,
+    /// From where.
+    pub address: Option<SocketAddr>,
+}
+
+/// The name of whoever calls an open server.
+pub(super) const ANONYMOUS: &str = "anonymous";
+
+impl Principal {
+    /// Whoever calls an open server.
+    pub fn anonymous(address: Option<SocketAddr>) -> Self {
+        Self { roles: Roles::ALL, address, ..Self::plain(ANONYMOUS, Method::Open) }
+    }
+
+    /// Whoever runs a command on the server's own database.
+    pub fn local(user: &str) -> Self {
+        Self { roles: Roles::ALL, ..Self::plain(user, Method::Local) }
+    }
+
+    fn plain(name: &str, method: Method) -> Self {
+        let name: Arc<str> = name.into();
+        let (roles, scopes, team) = (Roles::NONE, Scopes::default(), name.clone());
+        Self { name, team, roles, scopes, method, address: None }
+    }
+
+    /// Whether it may do everything.
+    pub fn is_admin(&self) -> bool {
+        self.roles.has(Role::Admin)
+    }
+
+    /// Whether the server knows who it is.
+    pub fn is_authenticated(&self) -> bool {
+        self.method != Method::Open
+    }
+
+    /// What commits say of how it is known; nothing where it is not.
+    pub fn origin(&self) -> Option<Origin> {
+        let method = self.is_authenticated().then(|| self.method.to_string())?;
+        let address = Some(self.address_text()).filter(|address| !address.is_empty());
+        Some(Origin { method, team: Some(self.team.to_string()), address })
+    }
+
+    /// Under which rights it writes; none where nobody is told apart.
+    pub fn claimant(&self) -> Option<Claimant> {
+        self.is_authenticated().then(|| Claimant {
+            team: self.team.clone(),
+            scopes: self.scopes.selectors().clone(),
+            is_admin: self.is_admin(),
+        })
+    }
+
+    /// The address as text, without its port; empty where there is none.
+    pub fn address_text(&self) -> String {
+        self.address.map(|address| address.ip().to_canonical().to_string()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,97 @@
+//! Make, list and end API tokens.
+//!
+//! Each is noted in the trail of the database and in the log (target `audit`). Deliberately
+//! absent: who may; the gate has decided that, or whoever has the database.
+
+use registry_core::Timestamp;
+
+use crate::{
+    access::{InvalidToken, LIVE, NewToken, Principal, TokenSecret},
+    store::{self, NewAccessEvent, Store, StoredToken, Which},
+};
+
+/// Most tokens that are listed.
+const LISTED: usize = 10_000;
+
+/// Why a token was not made or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be as it is wanted.
+    #[error(transparent)]
+    Invalid(#[from] InvalidToken),
+    /// There are too many.
+    #[error("{LIVE} tokens live already; revoke some")]
+    TooMany,
+    /// There is none, or it has ended already.
+    #[error("no token `{0}` lives")]
+    Unknown(String),
+    /// The machine has no randomness.
+    #[error("the machine gives no random bytes")]
+    Random,
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// Makes a token; its text is in nobody's hands but the caller's.
+pub async fn create(
+    store: &Store,
+    by: &Principal,
+    wanted: NewToken,
+    now: Timestamp,
+) -> Result<(TokenSecret, StoredToken), Error> {
+    wanted.check(now)?;
+    let secret = TokenSecret::generate().map_err(|_| Error::Random)?;
+    let NewToken { name, team, roles, scopes, expires_at } = wanted;
+    let token = StoredToken {
+        id: secret.id().to_owned(),
+        digest: secret.digest(),
+        name,
+        team,
+        roles: roles.to_string(),
+        scopes: scopes.to_string(),
+        created_at: now,
+        created_by: by.name.to_string(),
+        expires_at,
+        revoked: None,
+        last_used_at: None,
+    };
+    let event = event(by, now, describe(&token));
+    if !store.insert_token(&token, &event, LIVE).await? {
+        return Err(Error::TooMany);
+    }
+    note("token-created", &token.id, &event);
+    Ok((secret, token))
+}
+
+/// Lists tokens, newest first: those that live, or all.
+pub async fn list(store: &Store, which: Which) -> Result<Vec<StoredToken>, Error> {
+    Ok(store.tokens(which, LISTED).await?)
+}
+
+/// Ends a token.
+pub async fn revoke(store: &Store, by: &Principal, id: &str, now: Timestamp) -> Result<(), Error> {
+    let event = event(by, now, String::new());
+    if !store.revoke_token(id, &event).await? {
+        return Err(Error::Unknown(id.chars().take(64).collect()));
+    }
+    note("token-revoked", id, &event);
+    Ok(())
+}
+
+fn event(by: &Principal, at: Timestamp, detail: String) -> NewAccessEvent {
+    let (principal, method) = (by.name.to_string(), by.method.to_string());
+    NewAccessEvent { at, principal, method, address: by.address_text(), detail }
+}
+
+fn describe(token: &StoredToken) -> String {
+    let StoredToken { name, team, roles, scopes, expires_at, .. } = token;
+    let scopes = if scopes.is_empty() { "*" } else { scopes };
+    let end = expires_at.map_or("never".to_owned(), |at| at.to_string());
+    format!("name {name}, team {team}, roles {roles}, scopes {scopes}, expires {end}")
+}
+
+fn note(event: &'static str, id: &str, what: &NewAccessEvent) {
+    let NewAccessEvent { at: _, principal, method, address, detail } = what;
+    tracing::info!(target: "audit", event, token.id = id, principal, method, address, detail);
+}

@@ -1,0 +1,96 @@
+//! TLS on the server's port, and whose certificates are known.
+//!
+//! Deliberately absent: taking new certificates while the server runs; restart it.
+
+use std::{path::PathBuf, str::FromStr};
+
+use clap::Args;
+
+use crate::access::{InvalidRole, Role, Roles};
+
+/// TLS on the server's port.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "TLS")]
+pub struct TlsConfig {
+    /// The server's certificate and those that it leads to (PEM).
+    #[arg(long, env = "REGISTRY_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Its key (PEM).
+    #[arg(long, env = "REGISTRY_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// The certificates (PEM) that a client's must lead to. A client may show none, and a token.
+    #[arg(long, env = "REGISTRY_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// Who a client's certificate is: `NAME=TEAM:ROLE[,ROLE…]`, where NAME is its SPIFFE id or, if
+    /// it has none, the common name of its subject; `*` at the end stands for any rest. The longest
+    /// NAME that fits holds. May be given several times.
+    #[arg(
+        long = "tls-client",
+        env = "REGISTRY_TLS_CLIENTS",
+        value_name = "RULE",
+        value_delimiter = ';',
+        requires = "tls_client_ca"
+    )]
+    pub tls_clients: Vec<ClientRule>,
+}
+
+/// What the holders of certificates with such a name may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientRule {
+    /// The name, without the `*` at its end.
+    pub name: String,
+    /// Whether other names may begin so.
+    pub is_prefix: bool,
+    /// The team that owns what they register.
+    pub team: String,
+    /// What they may do.
+    pub roles: Roles,
+}
+
+/// A text that is no such rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidClientRule {
+    /// Its parts.
+    #[error("`{0}` is not of the form NAME=TEAM:ROLE[,ROLE…]")]
+    Form(String),
+    /// A role.
+    #[error(transparent)]
+    Role(#[from] InvalidRole),
+}
+
+impl FromStr for ClientRule {
+    type Err = InvalidClientRule;
+
+    fn from_str(text: &str) -> Result<Self, InvalidClientRule> {
+        let form = || InvalidClientRule::Form(text.to_owned());
+        let (name, rest) = text.rsplit_once('=').ok_or_else(form)?;
+        let (team, roles) = rest.rsplit_once(':').ok_or_else(form)?;
+        let (name, is_prefix) = name.strip_suffix('*').map_or((name, false), |name| (name, true));
+        if team.is_empty() || name.is_empty() {
+            return Err(form());
+        }
+        let roles = roles.split(',').map(Role::from_str).collect::<Result<_, _>>()?;
+        Ok(Self { name: name.to_owned(), is_prefix, team: team.to_owned(), roles })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_names_who_the_team_and_the_roles() {
+        let rule: ClientRule = "spiffe://prod/gateways/*=platform:gateway,reader".parse().unwrap();
+        assert_eq!((&*rule.name, rule.is_prefix), ("spiffe://prod/gateways/", true));
+        assert_eq!(
+            (&*rule.team, rule.roles),
+            ("platform", Roles::of(&[Role::Gateway, Role::Reader]))
+        );
+        for bad in ["", "a", "a=b", "a=b:", "a=:reader", "=t:reader", "*=t:reader", "a=b:root"] {
+            assert!(bad.parse::<ClientRule>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `AccessService`: tokens, and who the caller is.
+//!
+//! Deliberately absent: anything but decoding, one call and encoding.
+
+use std::sync::Arc;
+
+use registry_proto::{convert, v1, v1::access_service_server::AccessService};
+use tonic::{Request, Response, Status};
+
+use super::{
+    invalid::{self, FILTER_BYTES, InvalidRequest},
+    status,
+};
+use crate::{
+    access::{NewToken, Principal, Role, Roles, SCOPES, Scopes},
+    app::{App, tokens},
+    store::{Revoked, StoredToken, Which},
+};
+
+/// The service.
+pub(super) struct Service {
+    app: Arc<App>,
+}
+
+impl Service {
+    pub(super) fn new(app: Arc<App>) -> Self {
+        Self { app }
+    }
+}
+
+/// Who calls; the gate before the services has put it there.
+pub(super) fn principal<T>(request: &Request<T>) -> Result<Arc<Principal>, Status> {
+    request.extensions().get::<Arc<Principal>>().cloned().ok_or_else(status::nobody)
+}
+
+#[tonic::async_trait]
+impl AccessService for Service {
+    async fn create_token(
+        &self,
+        request: Request<v1::CreateTokenRequest>,
+    ) -> Result<Response<v1::CreateTokenResponse>, Status> {
+        let by = principal(&request)?;
+        let wanted = read_token(request.into_inner())?;
+        let now = self.app.clock.now();
+        let (secret, token) = tokens::create(&self.app.store, &by, wanted, now).await?;
+        // Where that fails, it is known here within seconds, as it is elsewhere.
+        let _ = self.app.access.tokens.refresh().await;
+        let token = Some(encode(token)?);
+        Ok(Response::new(v1::CreateTokenResponse { secret: secret.expose().to_owned(), token }))
+    }
+
+    async fn list_tokens(
+        &self,
+        request: Request<v1::ListTokensRequest>,
+    ) -> Result<Response<v1::ListTokensResponse>, Status> {
+        let v1::ListTokensRequest { include_ended } = request.into_inner();
+        let which = if include_ended { Which::All } else { Which::Live(self.app.clock.now()) };
+        let listed = tokens::list(&self.app.store, which).await?;
+        let tokens = listed.into_iter().map(encode).collect::<Result<_, _>>()?;
+        Ok(Response::new(v1::ListTokensResponse { tokens }))
+    }
+
+    async fn revoke_token(
+        &self,
+        request: Request<v1::RevokeTokenRequest>,
+    ) -> Result<Response<v1::RevokeTokenResponse>, Status> {
+        let by = principal(&request)?;
+        let v1::RevokeTokenRequest { id } = request.into_inner();
+        let id = invalid::line("id", id, FILTER_BYTES)?;
+        tokens::revoke(&self.app.store, &by, &id, self.app.clock.now()).await?;
+        let _ = self.app.access.tokens.refresh().await;
+        Ok(Response::new(v1::RevokeTokenResponse {}))
+    }
+
+    async fn who_am_i(
+        &self,
+        request: Request<v1::WhoAmIRequest>,
+    ) -> Result<Response<v1::WhoAmIResponse>, Status> {
+        let principal = principal(&request)?;
+        Ok(Response::new(v1::WhoAmIResponse {
+            name: principal.name.to_string(),
+            team: principal.team.to_string(),
+            roles: encode_roles(principal.roles),
+            scopes: principal.scopes.selectors().iter().map(ToString::to_string).collect(),
+            method: principal.method.to_string(),
+            address: principal.address_text(),
+        }))
+    }
+}
+
+fn read_token(request: v1::CreateTokenRequest) -> Result<NewToken, InvalidRequest> {
+    let v1::CreateTokenRequest { name, team, roles, scopes, expires_at } = request;
+    let field = |field| move |problem: String| InvalidRequest::Field { field, problem };
+    let team = if team.is_empty() { name.clone() } else { team };
+    let roles = invalid::list("roles", roles, Role::ALL.len())?;
+    let roles = roles.into_iter().map(read_role).collect::<Result<_, _>>();
+    let scopes = invalid::list("scopes", scopes, SCOPES)?;
+    if let Some(scope) = scopes.iter().find(|scope| scope.contains(char::is_whitespace)) {
+        return Err(field("scopes")(format!("`{scope}` has a space in it")));
+    }
+    let expires_at = expires_at.map(convert::read_timestamp).transpose();
+    Ok(NewToken {
+        name,
+        team,
+        roles: roles.map_err(field("roles"))?,
+        scopes: scopes.join(" ").parse::<Scopes>().map_err(|e| field("scopes")(e.to_string()))?,
+        expires_at: expires_at.map_err(|e| field("expires_at")(e.to_string()))?,
+    })
+}
+
+fn read_role(number: i32) -> Result<Role, String> {
+    match v1::Role::try_from(number) {
+        Ok(v1::Role::Reader) => Ok(Role::Reader),
+        Ok(v1::Role::Publisher) => Ok(Role::Publisher),
+        Ok(v1::Role::Auditor) => Ok(Role::Auditor),
+        Ok(v1::Role::Gateway) => Ok(Role::Gateway),
+        Ok(v1::Role::Admin) => Ok(Role::Admin),
+        Ok(v1::Role::Unspecified) | Err(_) => Err(format!("{number} is no role")),
+    }
+}
+
+fn encode_roles(roles: Roles) -> Vec<i32> {
+    let encode = |role| match role {
+        Role::Reader => v1::Role::Reader,
+        Role::Publisher => v1::Role::Publisher,
+        Role::Auditor => v1::Role::Auditor,
+        Role::Gateway => v1::Role::Gateway,
+        Role::Admin => v1::Role::Admin,
+    };
+    roles.iter().map(|role| encode(role).into()).collect()
+}
+
+fn encode(token: StoredToken) -> Result<v1::Token, Status> {
+    let StoredToken { id, digest: _, name, team, roles, scopes, .. } = token;
+    let roles = roles.parse::<Roles>().map_err(|e| status::unreadable_token(&id, &e))?;
+    let (revoked_at, revoked_by) = match token.revoked {
+        Some(Revoked { at, by }) => (Some(convert::timestamp(at)), by),
+        None => (None, String::new()),
+    };
+    Ok(v1::Token {
+        id,
+        name,
+        team,
+        roles: encode_roles(roles),
+        scopes: scopes.split_whitespace().map(str::to_owned).collect(),
+        created_at: Some(convert::timestamp(token.created_at)),
+        created_by: token.created_by,
+        expires_at: token.expires_at.map(convert::timestamp),
+        revoked_at,
+        revoked_by,
+        last_used_at: token.last_used_at.map(convert::timestamp),
+    })
+}

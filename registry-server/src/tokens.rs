@@ -1,0 +1,95 @@
+//! `registry-server token …`: tokens, straight in the database.
+//!
+//! The text of a new token goes to standard output and nowhere else. Deliberately absent: JSON;
+//! scripts ask the API, with `registryctl token`.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use registry_core::{Timestamp, expiry::parse_expiry};
+use registry_server::{
+    Config,
+    access::{NewToken, Principal},
+    app::tokens::{self, Error},
+    clock::{Clock as _, SystemClock},
+    config::TokenCommand,
+    store::{Store, StoredToken, Which},
+};
+
+use super::{DATABASE, FAILED, USAGE};
+
+type Failure = (u8, String);
+
+/// Does what the command says.
+pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCode, Failure> {
+    let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
+    let store = Store::open(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
+    let (by, now) = (Principal::local(&config.user), SystemClock.now());
+    let done = match command {
+        TokenCommand::Create { name, team, roles, scopes, expires } => {
+            let wanted = NewToken {
+                team: team.unwrap_or_else(|| name.clone()),
+                name,
+                roles: roles.into_iter().collect(),
+                scopes: scopes.join(" ").parse().map_err(|e| usage(&e))?,
+                expires_at: parse_expiry(&expires, now).map_err(|e| usage(&e))?,
+            };
+            let (secret, token) =
+                tokens::create(&store, &by, wanted, now).await.map_err(|e| failure(&e))?;
+            let end = token.expires_at.map_or("never".to_owned(), |at| at.to_string());
+            eprintln!("token {} for {}; it expires: {end}; keep it now:", token.id, token.name);
+            writeln!(io::stdout(), "{}", secret.expose())
+        }
+        TokenCommand::List { all } => {
+            let which = if all { Which::All } else { Which::Live(now) };
+            let tokens = tokens::list(&store, which).await.map_err(|e| failure(&e))?;
+            io::stdout().write_all(table(&tokens, now).as_bytes())
+        }
+        TokenCommand::Revoke { id } => {
+            tokens::revoke(&store, &by, &id, now).await.map_err(|e| failure(&e))?;
+            writeln!(io::stdout(), "revoked {id}; every server refuses it within seconds")
+        }
+    };
+    store.close().await;
+    done.map(|()| ExitCode::SUCCESS).map_err(|e| (FAILED, format!("cannot write the output: {e}")))
+}
+
+fn usage(error: &impl ToString) -> Failure {
+    (USAGE, error.to_string())
+}
+
+fn failure(error: &Error) -> Failure {
+    let code = match error {
+        Error::Invalid(_) => USAGE,
+        Error::Store(_) => DATABASE,
+        Error::TooMany | Error::Unknown(_) | Error::Random => FAILED,
+    };
+    (code, error.to_string())
+}
+
+fn table(tokens: &[StoredToken], now: Timestamp) -> String {
+    let head = ["ID", "NAME", "TEAM", "ROLES", "SCOPES", "EXPIRES", "LAST USED", "STATE"];
+    let time = |at: Option<Timestamp>| at.map_or("never".to_owned(), |at| at.to_string());
+    let row = |token: &StoredToken| {
+        let state = match (&token.revoked, token.expires_at) {
+            (Some(revoked), _) => format!("revoked by {}", revoked.by),
+            (None, Some(at)) if at <= now => "expired".to_owned(),
+            (None, _) => "live".to_owned(),
+        };
+        let scopes = if token.scopes.is_empty() { "*" } else { &token.scopes };
+        let StoredToken { id, name, team, roles, .. } = token;
+        let (expires, used) = (time(token.expires_at), time(token.last_used_at));
+        [id, name, team, roles, scopes, &expires, &used, &state].map(str::to_owned)
+    };
+    let rows: Vec<_> =
+        [head.map(str::to_owned)].into_iter().chain(tokens.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or_default();
+    let widths: [usize; 8] = std::array::from_fn(width);
+    let line = |row: &[String; 8]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}

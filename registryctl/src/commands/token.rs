@@ -1,0 +1,129 @@
+//! `token` and `whoami`: API tokens, and what the registry makes of the caller.
+//!
+//! The text of a new token goes to standard output and nowhere else. Deliberately absent: keeping
+//! it; that is the user's.
+
+use std::time::SystemTime;
+
+use registry_core::{Timestamp, expiry::parse_expiry};
+use registry_proto::{convert, v1};
+use serde_json::json;
+
+use super::Session;
+use crate::{
+    cli::{CreateTokenArgs, Format, TokenCommand},
+    client::request,
+    failure::Failure,
+    screen::TextTable,
+    style::Paint,
+    view::{TokenView, roles},
+};
+
+pub(super) async fn run(session: &Session, command: TokenCommand) -> Result<(), Failure> {
+    match command {
+        TokenCommand::Create(args) => create(session, args).await,
+        TokenCommand::List { all } => list(session, all).await,
+        TokenCommand::Revoke { id } => revoke(session, id).await,
+    }
+}
+
+async fn create(session: &Session, args: CreateTokenArgs) -> Result<(), Failure> {
+    let CreateTokenArgs { name, team, roles, scopes, expires } = args;
+    let expires_at = parse_expiry(&expires, now()).map_err(Failure::usage)?;
+    let wanted = v1::CreateTokenRequest {
+        name,
+        team,
+        roles: roles.into_iter().map(|role| v1::Role::from(role).into()).collect(),
+        scopes,
+        expires_at: expires_at.map(convert::timestamp),
+    };
+    let client = session.connect().await?;
+    let made = client.answer(client.access().create_token(request(wanted))).await?;
+    let v1::CreateTokenResponse { secret, token } = made;
+    let token = TokenView::from(token.ok_or_else(|| Failure::answer("no token"))?);
+    if session.screen.format == Format::Json {
+        return session.screen.json(&json!({ "secret": secret, "token": token }));
+    }
+    let end = token.expires_at.as_deref().unwrap_or("never");
+    eprintln!("token {} for {}; it expires: {end}; keep it now:", token.id, token.name);
+    session.screen.line(&secret)
+}
+
+async fn list(session: &Session, include_ended: bool) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let wanted = request(v1::ListTokensRequest { include_ended });
+    let listed = client.answer(client.access().list_tokens(wanted)).await?;
+    let tokens: Vec<_> = listed.tokens.into_iter().map(TokenView::from).collect();
+    if session.screen.format == Format::Json {
+        return session.screen.json(&tokens);
+    }
+    let now = now().to_string();
+    let head = ["ID", "NAME", "TEAM", "ROLES", "SCOPES", "EXPIRES", "LAST USED", "STATE"];
+    let mut table = TextTable::new(&head);
+    for token in &tokens {
+        let time = |at: &Option<String>| at.clone().unwrap_or_else(|| "never".to_owned());
+        let has_expired = token.expires_at.as_ref().is_some_and(|at| *at <= now);
+        let state = match &token.revoked_by {
+            Some(by) => format!("revoked by {by}"),
+            None if has_expired => "expired".to_owned(),
+            None => "live".to_owned(),
+        };
+        let is_live = state == "live";
+        let cells = [
+            token.id.clone(),
+            token.name.clone(),
+            token.team.clone(),
+            token.roles.join(" "),
+            if token.scopes.is_empty() { "*".to_owned() } else { token.scopes.join(" ") },
+            time(&token.expires_at),
+            time(&token.last_used_at),
+            state,
+        ];
+        if is_live { table.row(cells) } else { table.painted(Paint::Dim, cells) }
+    }
+    session.screen.table(&table)
+}
+
+async fn revoke(session: &Session, id: String) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let wanted = request(v1::RevokeTokenRequest { id: id.clone() });
+    client.answer(client.access().revoke_token(wanted)).await?;
+    if session.screen.format == Format::Json {
+        return session.screen.json(&json!({ "revoked": id }));
+    }
+    session.screen.line(&format!("revoked {id}; every server refuses it within seconds"))
+}
+
+pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let who = client.answer(client.access().who_am_i(request(v1::WhoAmIRequest {}))).await?;
+    let v1::WhoAmIResponse { name, team, roles: numbers, scopes, method, address } = who;
+    let roles = roles(&numbers);
+    if session.screen.format == Format::Json {
+        return session.screen.json(&json!({
+            "name": name,
+            "team": team,
+            "roles": roles,
+            "scopes": scopes,
+            "method": method,
+            "address": address,
+        }));
+    }
+    let scopes = if scopes.is_empty() { "*".to_owned() } else { scopes.join(" ") };
+    let lines = [
+        ("name", name),
+        ("team", team),
+        ("roles", roles.join(" ")),
+        ("may write", scopes),
+        ("known by", method),
+        ("from", address),
+    ];
+    lines.iter().try_for_each(|(what, is)| session.screen.line(&format!("{what:<10} {is}")))
+}
+
+/// The user's clock, for spans like `90d`.
+#[expect(clippy::disallowed_methods, reason = "a command has no other clock")]
+fn now() -> Timestamp {
+    let now: prost_types::Timestamp = SystemTime::now().into();
+    convert::read_timestamp(now).unwrap_or_default()
+}

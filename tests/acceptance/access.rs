@@ -1,0 +1,9 @@
+//! Who may call what: every method of every service that is served, and what is shown to it.
+
+mod bad_tokens;
+mod command_line;
+mod every_rpc;
+mod identity_provider;
+mod ownership;
+mod start;
+mod tls;

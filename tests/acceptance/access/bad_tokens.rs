@@ -1,0 +1,130 @@
+//! Tokens that must not open anything: made up, cut, expired, revoked, and used again after that.
+
+use std::time::Duration;
+
+use acceptance::access::{Guarded, server};
+use registry_proto::v1::{
+    self, access_service_client::AccessServiceClient,
+    registry_service_client::RegistryServiceClient,
+};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+async fn list(guarded: &Guarded, token: &str) -> Result<(), Status> {
+    let mut client = RegistryServiceClient::new(guarded.channel(token).await);
+    client.list(v1::ListRequest::default()).await.map(drop)
+}
+
+async fn assert_invalid(guarded: &Guarded, token: &str) -> String {
+    let status = list(guarded, token).await.expect_err(token);
+    let reason = status.get_details_error_info().expect("an ErrorInfo").reason;
+    assert_eq!((status.code(), &*reason), (Code::Unauthenticated, "CREDENTIALS_INVALID"));
+    status.message().to_owned()
+}
+
+/// The same token with its secret part changed, and the checksum that a forger would compute.
+fn forged(token: &str) -> String {
+    let mut body = token[..81].to_owned();
+    let other = if body.ends_with('0') { "1" } else { "0" };
+    body.replace_range(80.., other);
+    let digest = registry_core::Digest::of(body.as_bytes()).to_string();
+    let (_, hex) = digest.split_once(':').expect("sha256:…");
+    body + &hex[..8]
+}
+
+#[tokio::test]
+async fn what_was_never_given_opens_nothing_and_all_of_it_gets_one_answer() {
+    let guarded = Guarded::start(&[]);
+    assert!(list(&guarded, &guarded.admin).await.is_ok());
+    let known = forged(&guarded.admin);
+    assert_eq!(known[..17], guarded.admin[..17], "the id is one that exists");
+    let unknown =
+        format!("rgy_{}", &guarded.admin[4..].replace(&guarded.admin[4..16], "000000000000"));
+    let mut answers = Vec::new();
+    for bad in [
+        known,
+        forged(&unknown),
+        unknown,
+        guarded.admin[..88].to_owned(),
+        format!("{}0", guarded.admin),
+        guarded.admin.to_uppercase(),
+        "rgy_".to_owned(),
+        "x".repeat(4096),
+        "eyJhbGciOiJub25lIn0.eyJzdWIiOiJyb290In0.".to_owned(),
+    ] {
+        answers.push(assert_invalid(&guarded, &bad).await);
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "no answer tells whether a token exists: {answers:?}");
+}
+
+#[tokio::test]
+async fn a_token_that_was_revoked_or_has_expired_opens_nothing_any_more() {
+    let guarded = Guarded::start(&[]);
+    let mut access = AccessServiceClient::new(guarded.channel(&guarded.admin).await);
+    let create = |expires_at| v1::CreateTokenRequest {
+        name: "ci".to_owned(),
+        roles: vec![v1::Role::Reader.into()],
+        expires_at,
+        ..Default::default()
+    };
+    let made = access.create_token(create(None)).await.expect("made").into_inner();
+    assert!(list(&guarded, &made.secret).await.is_ok());
+    let v1::Token { id, created_at, .. } = made.token.expect("a token");
+    access.revoke_token(v1::RevokeTokenRequest { id: id.clone() }).await.expect("revoked");
+    assert_invalid(&guarded, &made.secret).await;
+    let again = access.revoke_token(v1::RevokeTokenRequest { id }).await.expect_err("it has ended");
+    assert_eq!(again.code(), Code::NotFound);
+
+    let past = access.create_token(create(Some(prost_types::Timestamp::default()))).await;
+    assert_eq!(past.expect_err("the past").code(), Code::InvalidArgument);
+
+    let mut soon = created_at.expect("a time");
+    soon.seconds += 3;
+    let made = access.create_token(create(Some(soon))).await.expect("made").into_inner();
+    assert!(list(&guarded, &made.secret).await.is_ok());
+    tokio::time::sleep(Duration::from_millis(3100)).await;
+    assert_invalid(&guarded, &made.secret).await;
+}
+
+#[tokio::test]
+async fn the_command_on_the_database_makes_lists_and_ends_tokens_of_a_running_server() {
+    let guarded = Guarded::start(&[]);
+    let token = guarded.token("late", "team", "reader");
+    assert!(list(&guarded, &token).await.is_ok(), "it is known at once");
+    let listed = server(&guarded.database, &["token", "list"]);
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    assert!(listed.contains("late") && listed.contains("platform"), "{listed}");
+    assert!(!listed.contains(&token[17..]), "the list never has the text");
+    assert!(server(&guarded.database, &["token", "revoke", &token[4..16]]).status.success());
+    acceptance::eventually("the server refuses it", || async {
+        list(&guarded, &token).await.is_err()
+    })
+    .await;
+    assert_eq!(
+        server(&guarded.database, &["token", "revoke", &token[4..16]]).status.code(),
+        Some(1)
+    );
+    let all = server(&guarded.database, &["token", "list", "--all"]);
+    assert!(String::from_utf8_lossy(&all.stdout).contains("revoked by"));
+}
+
+#[tokio::test]
+async fn no_secret_is_ever_logged() {
+    let guarded = Guarded::start(&["--log", "trace"]);
+    let forged = forged(&guarded.admin);
+    list(&guarded, &guarded.admin).await.expect("let in");
+    assert_invalid(&guarded, &forged).await;
+    let mut access = AccessServiceClient::new(guarded.channel(&guarded.admin).await);
+    let wanted = v1::CreateTokenRequest {
+        name: "ci".to_owned(),
+        roles: vec![v1::Role::Reader.into()],
+        ..Default::default()
+    };
+    let made = access.create_token(wanted).await.expect("made").into_inner();
+    let log = guarded.registry.process.stderr();
+    assert!(log.contains("token-created") && log.contains("has another text"), "it is noted");
+    for secret in [&guarded.admin, &forged, &made.secret] {
+        assert!(!log.contains(&secret[17..60]), "a secret is in the log");
+    }
+}

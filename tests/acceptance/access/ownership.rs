@@ -1,0 +1,206 @@
+//! Who owns a name, on both databases and with two servers that race for one.
+
+use acceptance::{
+    Registry,
+    access::{Authorized, Bearer, Guarded, create_token, server},
+    postgres,
+};
+use prost::Message as _;
+use registry_proto::v1::{
+    self, history_service_client::HistoryServiceClient,
+    registry_service_client::RegistryServiceClient,
+};
+use tonic::{Code, Status, service::interceptor::InterceptedService};
+
+type Client = RegistryServiceClient<Authorized>;
+
+fn register(name: &str, version: &str) -> v1::ApplyRequest {
+    let server =
+        v1::Server { name: name.to_owned(), version: version.to_owned(), ..Default::default() };
+    let entity = v1::Entity { kind: Some(v1::entity::Kind::Server(server)) };
+    let change = v1::Change { change: Some(v1::change::Change::Register(entity)) };
+    v1::ApplyRequest { changes: vec![change], ..Default::default() }
+}
+
+fn deprecate(name: &str) -> v1::ApplyRequest {
+    let kind = v1::Kind::Server.into();
+    let key = v1::EntityKey { kind, name: name.to_owned(), version: "1.0.0".to_owned() };
+    let state = v1::LifecycleState::Deprecated.into();
+    let change = v1::SetLifecycle { key: Some(key), state, ..Default::default() };
+    let change = v1::Change { change: Some(v1::change::Change::SetLifecycle(change)) };
+    v1::ApplyRequest { changes: vec![change], ..Default::default() }
+}
+
+fn transfer(on: &str, owner: &str) -> v1::ApplyRequest {
+    let setting = v1::setting_change::Setting::Owner(owner.to_owned());
+    let change = v1::SettingChange { on: on.to_owned(), setting: Some(setting) };
+    v1::ApplyRequest { settings: vec![change], ..Default::default() }
+}
+
+async fn apply(client: &Client, request: v1::ApplyRequest) -> Result<v1::ApplyResponse, Status> {
+    client.clone().apply(request).await.map(tonic::Response::into_inner)
+}
+
+/// The codes and messages of a refusal.
+fn findings(status: &Status) -> Vec<(String, String)> {
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    let details = tonic_types::pb::Status::decode(status.details()).expect("details").details;
+    let name = "type.googleapis.com/registry.v1.ValidationFailure";
+    let detail = details.into_iter().find(|any| any.type_url == name).expect("findings");
+    let failure = v1::ValidationFailure::decode(&*detail.value).expect("a failure");
+    failure.diagnostics.into_iter().map(|found| (found.code, found.message)).collect()
+}
+
+async fn refused(client: &Client, request: v1::ApplyRequest) -> (String, String) {
+    let rehearsed = apply(client, v1::ApplyRequest { dry_run: true, ..request.clone() }).await;
+    let shown = rehearsed.expect("a dry run answers").diagnostics;
+    let status = apply(client, request).await.expect_err("it is another's");
+    let found = findings(&status).remove(0);
+    assert!(shown.iter().any(|shown| shown.code == found.0), "a dry run says so too: {shown:?}");
+    found
+}
+
+async fn teams_own_what_they_registered_first(guarded: &Guarded) {
+    let client = async |name: &str, team: &str| {
+        let token = guarded.token(name, team, "publisher");
+        RegistryServiceClient::new(guarded.channel(&token).await)
+    };
+    let (docs, search) = (client("ci-docs", "docs").await, client("ci-search", "search").await);
+    let admin = RegistryServiceClient::new(guarded.channel(&guarded.admin).await);
+    apply(&docs, register("fetch", "1.0.0")).await.expect("a free name");
+
+    for request in [
+        register("fetch", "1.1.0"),
+        deprecate("fetch"),
+        transfer("server/fetch", "search"),
+        v1::ApplyRequest { changes: vec![], ..transfer("search/*", "search") },
+    ] {
+        let (code, message) = refused(&search, request).await;
+        assert_eq!(code, "not-owner", "{message}");
+        let is_named = message.contains("`docs`") || message.contains("only an admin");
+        assert!(is_named, "the owner is named: {message}");
+    }
+    let again = apply(&search, register("fetch", "1.0.0")).await.expect("it changes nothing");
+    assert!(!again.committed);
+
+    apply(&docs, transfer("server/fetch", "search")).await.expect("its owner gives it away");
+    assert_eq!(refused(&docs, register("fetch", "1.1.0")).await.0, "not-owner");
+    apply(&search, register("fetch", "1.1.0")).await.expect("it is theirs now");
+
+    apply(&admin, transfer("acme/*", "docs")).await.expect("an admin gives a namespace");
+    assert_eq!(refused(&search, register("acme/new", "1.0.0")).await.0, "not-owner");
+    let made = apply(&docs, register("acme/new", "1.0.0")).await.expect("the namespace's owner");
+    apply(&admin, register("fetch", "2.0.0")).await.expect("an admin may");
+
+    let mut history = HistoryServiceClient::new(guarded.channel(&guarded.admin).await);
+    let request = v1::GetCommitRequest { revision: made.revision, ..Default::default() };
+    let commit = history.get_commit(request).await.expect("a commit").into_inner().commit;
+    let commit = commit.expect("a commit");
+    let origin = commit.origin.expect("an origin");
+    assert_eq!((&*commit.author, origin.team()), ("ci-docs", "docs"));
+    assert_eq!((&origin.method[..6], origin.address()), ("token ", "127.0.0.1"));
+    let list = v1::ListRequest { owner: "search".to_owned(), ..Default::default() };
+    let listed = admin.clone().list(list).await.expect("a list").into_inner().records;
+    assert_eq!(listed.len(), 3, "all versions of fetch are theirs: {listed:?}");
+}
+
+#[tokio::test]
+async fn teams_own_names_on_sqlite() {
+    teams_own_what_they_registered_first(&Guarded::start(&[])).await;
+}
+
+#[tokio::test]
+async fn teams_own_names_on_postgres() {
+    let database = postgres::database().await;
+    teams_own_what_they_registered_first(&Guarded::start_on(database.url(), &[])).await;
+}
+
+#[tokio::test]
+async fn a_scope_narrows_what_a_token_may_write() {
+    let guarded = Guarded::start(&[]);
+    let create = ["token", "create", "--name", "ci", "--team", "docs", "--role", "publisher"];
+    let scopes = ["--scope", "docs/*", "--scope", "server/fetch"];
+    let made = server(&guarded.database, &[&create[..], &scopes].concat());
+    let token = String::from_utf8(made.stdout).expect("text");
+    let client = RegistryServiceClient::new(guarded.channel(token.trim()).await);
+    for name in ["docs/a", "fetch"] {
+        apply(&client, register(name, "1.0.0")).await.expect(name);
+    }
+    let (code, message) = refused(&client, register("other", "1.0.0")).await;
+    assert_eq!(code, "outside-scope");
+    assert!(message.contains("docs/*, server/fetch"), "{message}");
+    let wrong = server(&guarded.database, &[&create[..], &["--scope", "not a selector"]].concat());
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn an_open_server_enforces_nothing_and_its_authors_own_their_names() {
+    let registry = Registry::start();
+    let mut client = registry.client().await;
+    for author in ["ann", "bob"] {
+        let version = if author == "ann" { "1.0.0" } else { "1.1.0" };
+        let request = v1::ApplyRequest { author: author.to_owned(), ..register("s", version) };
+        client.apply(request).await.expect("nobody is told apart");
+    }
+    let listed = client.list(v1::ListRequest::default()).await.expect("a list").into_inner();
+    assert_eq!(listed.records[0].owner, "ann");
+}
+
+/// Two teams register the same new names through two servers at the same moment: each name goes to
+/// one of them, and the other is told whose it is, wherever it asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_two_who_race_for_a_free_name_one_wins() {
+    const NAMES: usize = 40;
+    let database = postgres::database().await;
+    let left = Guarded::start_on(database.url(), &[]);
+    let right = Registry::start_with(database.url(), &[]);
+    let mut racers = Vec::new();
+    for (team, server) in [("docs", &left.registry), ("search", &right)] {
+        let token = create_token(database.url(), team, team, "publisher");
+        let channel = InterceptedService::new(server.channel().await, Bearer(token));
+        let client = RegistryServiceClient::new(channel);
+        racers.push(tokio::spawn(async move {
+            let mut won = Vec::new();
+            for i in 0..NAMES {
+                // Another version, so that the second one would change something.
+                let version = if team == "docs" { "1.0.0" } else { "2.0.0" };
+                match apply(&client, register(&format!("s{i}"), version)).await {
+                    Ok(answer) => won.push((i, answer.committed)),
+                    Err(status) => assert_eq!(findings(&status)[0].0, "not-owner", "{status:?}"),
+                }
+            }
+            won
+        }));
+    }
+    let mut won = Vec::new();
+    for racer in racers {
+        won.extend(racer.await.expect("a racer ends"));
+    }
+    won.sort_unstable();
+    let all: Vec<_> = (0..NAMES).map(|i| (i, true)).collect();
+    assert_eq!(won, all, "each name went to one of them");
+}
+
+#[tokio::test]
+async fn a_token_that_one_server_revokes_is_refused_by_the_other() {
+    let database = postgres::database().await;
+    let left = Guarded::start_on(database.url(), &[]);
+    let right = Registry::start_with(database.url(), &[]);
+    let token = left.token("ci", "docs", "reader");
+    let client = async |registry: &Registry| {
+        let channel = InterceptedService::new(registry.channel().await, Bearer(token.clone()));
+        RegistryServiceClient::new(channel)
+    };
+    let mut there = client(&right).await;
+    there.list(v1::ListRequest::default()).await.expect("it is known there at once");
+    let began = std::time::Instant::now();
+    let revoke = ["token", "revoke", &token[4..16], "--token", &left.admin];
+    assert!(left.registry.ctl(&revoke).success());
+    let mut here = client(&left.registry).await;
+    assert!(here.list(v1::ListRequest::default()).await.is_err(), "at once where it was said");
+    acceptance::eventually("the other refuses it", || async {
+        there.clone().list(v1::ListRequest::default()).await.is_err()
+    })
+    .await;
+    assert!(began.elapsed().as_secs() < 5, "within seconds");
+}

@@ -1,0 +1,94 @@
+//! When a server starts at all, and what it says about being open.
+
+use std::process::Command;
+
+use acceptance::{
+    Process, Registry,
+    access::{create_token, server},
+    binary,
+};
+use tempfile::TempDir;
+
+fn database() -> (TempDir, String) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+    (dir, database)
+}
+
+/// A start that must be refused: its exit code and what it says.
+fn refused(database: &str, flags: &[&str]) -> (Option<i32>, String) {
+    let output = server(database, flags);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[tokio::test]
+async fn on_loopback_without_configuration_it_is_open_and_says_so_loudly() {
+    let registry = Registry::start();
+    registry.apply_example();
+    assert!(registry.process.stderr().contains("NOBODY IS ASKED WHO THEY ARE"));
+    let who = registry.ctl(&["whoami", "--output", "json"]);
+    let who: serde_json::Value = serde_json::from_str(&who.stdout).expect("JSON");
+    assert_eq!((&who["name"], &who["method"]), (&"anonymous".into(), &"open".into()));
+    assert!(registry.ctl(&["gateways"]).success(), "everybody may do everything");
+}
+
+#[test]
+fn on_another_address_it_needs_authentication_and_tls_or_deliberate_flags() {
+    let (_dir, database) = database();
+    let everywhere = ["--listen", "0.0.0.0:0"];
+    let with = |flag| [&everywhere[..], &[flag]].concat();
+    let (code, why) = refused(&database, &everywhere);
+    assert_eq!(code, Some(2));
+    assert!(why.contains("token create") && why.contains("--insecure"), "{why}");
+    assert_eq!(refused(&database, &with("--require-auth")).0, Some(2));
+    create_token(&database, "root", "platform", "admin");
+    let (code, why) = refused(&database, &everywhere);
+    assert_eq!(code, Some(2));
+    assert!(why.contains("--tls-cert") && why.contains("--plaintext"), "{why}");
+
+    for (flag, is_open) in [("--plaintext", false), ("--insecure", true)] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let process = Process::start("registry-server", dir.path(), |command| {
+            command.args(with(flag)).args(["--database", &database]);
+        });
+        assert_eq!(process.stderr().contains("NOBODY IS ASKED"), is_open, "{flag}");
+    }
+}
+
+#[test]
+fn a_token_in_the_database_closes_the_door_on_loopback_too() {
+    let (_dir, database) = database();
+    let token = create_token(&database, "root", "platform", "admin");
+    let registry = Registry::start_with(&database, &[]);
+    let without = registry.ctl(&["list"]);
+    assert_eq!(without.code, 1, "{without:?}");
+    assert!(without.stderr.contains("who is calling?"), "{}", without.stderr);
+    assert!(registry.ctl(&["list", "--token", &token]).success());
+}
+
+#[test]
+fn a_server_that_asks_but_has_no_token_says_how_to_make_one() {
+    let (_dir, database) = database();
+    let registry = Registry::start_with(&database, &["--require-auth"]);
+    assert!(registry.process.stderr().contains("token create --name NAME --role admin"));
+    assert_eq!(registry.ctl(&["list"]).code, 1);
+}
+
+#[test]
+fn wrong_tokens_are_refused_before_they_are_made() {
+    let (_dir, database) = database();
+    for (wrong, about) in [
+        (&["--name", "a b", "--role", "reader"][..], "name: `a b`"),
+        (&["--name", "anonymous", "--role", "reader"], "anonymous"),
+        (&["--name", "a", "--role", "root"], "root"),
+        (&["--name", "a", "--role", "reader", "--expires", "soon"], "`soon`"),
+        (&["--name", "a", "--role", "reader", "--expires", "2020-01-01T00:00:00Z"], "future"),
+        (&["--name", "a"], "--role"),
+    ] {
+        let (code, why) = refused(&database, &[&["token", "create"], wrong].concat());
+        assert_eq!(code, Some(2), "{wrong:?}");
+        assert!(why.contains(about), "{why}");
+    }
+    let missing = Command::new(binary("registry-server")).arg("token").output().expect("it runs");
+    assert_eq!(missing.status.code(), Some(2));
+}

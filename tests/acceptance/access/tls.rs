@@ -1,0 +1,141 @@
+//! TLS on the one port, and clients that are known by their certificates.
+
+use acceptance::{
+    Gateway, GatewayOptions, Registry,
+    access::{Guarded, create_token},
+    tls::{Authority, Files},
+};
+use serde_json::Value;
+
+fn text(path: &std::path::Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// A server with a certificate, that knows clients of this authority.
+fn serve(authority: &Authority, flags: &[&str]) -> Guarded {
+    let Files { certificate, key } = authority.server();
+    let tls = ["--tls-cert", text(&certificate), "--tls-key", text(&key), "--tls-client-ca"];
+    let ca = [text(&authority.ca)];
+    Guarded::start(&[&tls[..], &ca, flags].concat())
+}
+
+const RULES: [&str; 4] = [
+    "--tls-client",
+    "spiffe://prod/gateways/*=platform:gateway",
+    "--tls-client",
+    "ci.docs=docs:publisher",
+];
+
+fn whoami(registry: &Registry, ca: &Authority, files: Option<&Files>) -> Result<Value, String> {
+    let mut arguments = vec!["whoami", "--output", "json", "--ca-cert", text(&ca.ca)];
+    if let Some(Files { certificate, key }) = files {
+        arguments.extend(["--client-cert", text(certificate), "--client-key", text(key)]);
+    }
+    let output = registry.ctl(&arguments);
+    if output.success() {
+        return Ok(serde_json::from_str(&output.stdout).expect("JSON"));
+    }
+    Err(format!("{}: {}", output.code, output.stderr))
+}
+
+#[test]
+fn a_certificate_is_who_the_rules_say() {
+    let authority = Authority::new();
+    let guarded = serve(&authority, &RULES);
+    let who = |name| whoami(&guarded.registry, &authority, Some(&authority.client(name)));
+    let gateway = who("spiffe://prod/gateways/eu-1").expect("let in");
+    assert_eq!(gateway["name"], "spiffe://prod/gateways/eu-1");
+    assert_eq!((&gateway["team"], &gateway["method"]), (&"platform".into(), &"certificate".into()));
+    let ci = who("ci.docs").expect("let in");
+    assert_eq!((&ci["team"], &ci["roles"]), (&"docs".into(), &serde_json::json!(["publisher"])));
+    for unknown in ["ci.docs.evil", "spiffe://prod/gateways", "spiffe://test/gateways/eu-1"] {
+        let refused = who(unknown).expect_err(unknown);
+        assert!(refused.starts_with("1:") && refused.contains("not valid"), "{refused}");
+    }
+    let nobody = whoami(&guarded.registry, &authority, None).expect_err("nobody");
+    assert!(nobody.contains("who is calling?"), "{nobody}");
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_no_connection_either_way() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let guarded = serve(&ours, &RULES);
+    let stranger = theirs.client("ci.docs");
+    let refused = whoami(&guarded.registry, &ours, Some(&stranger)).expect_err("a stranger");
+    assert!(refused.starts_with("3:"), "{refused}");
+    // And a server of another authority gets no token of ours.
+    let output =
+        guarded.registry.ctl(&["whoami", "--ca-cert", text(&theirs.ca), "--token", &guarded.admin]);
+    assert_eq!(output.code, 3, "{output:?}");
+    assert!(!output.stderr.contains(&guarded.admin[17..]));
+}
+
+#[tokio::test]
+async fn http_1_and_http_2_are_served_over_tls_and_tokens_work_there() {
+    let authority = Authority::new();
+    let guarded = serve(&authority, &[]);
+    let url = guarded.registry.url();
+    assert!(url.starts_with("https://"), "{url}");
+    let ca = std::fs::read(&authority.ca).expect("a file");
+    for (is_old, version) in [(true, reqwest::Version::HTTP_11), (false, reqwest::Version::HTTP_2)]
+    {
+        let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");
+        let builder = reqwest::Client::builder().tls_certs_only([ca]);
+        let builder = if is_old { builder.http1_only() } else { builder };
+        let client = builder.build().expect("a client");
+        let answer = client.get(format!("{url}/livez")).send().await.expect("an answer");
+        assert_eq!((answer.status().as_u16(), answer.version()), (200, version));
+        let file = client.get(format!("{url}/registry.json")).bearer_auth(&guarded.admin);
+        assert_eq!(file.send().await.expect("an answer").status().as_u16(), 200);
+    }
+    let arguments = ["list", "--ca-cert", text(&authority.ca), "--token", &guarded.admin];
+    assert!(guarded.registry.ctl(&arguments).success());
+    // Plain text on the port of TLS is no answer.
+    let plain = reqwest::get(url.replace("https", "http") + "/livez").await;
+    assert!(plain.is_err(), "{plain:?}");
+}
+
+#[tokio::test]
+async fn a_gateway_follows_over_tls_with_a_token_file_or_a_certificate() {
+    let authority = Authority::new();
+    let guarded = serve(&authority, &RULES);
+    let example = acceptance::root().join("examples/registry-v2.json");
+    let apply = ["apply", "-f", text(&example), "--yes", "--token", &guarded.admin, "--ca-cert"];
+    let applied = guarded.registry.ctl(&[&apply[..], &[text(&authority.ca)]].concat());
+    assert!(applied.success(), "{applied:?}");
+
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let token = dir.path().join("token");
+    let secret = create_token(&guarded.database, "gateway-1", "platform", "gateway");
+    std::fs::write(&token, &secret).expect("a file");
+    let Files { certificate, key } = authority.client("spiffe://prod/gateways/eu-1");
+    let ca = text(&authority.ca);
+    let source = format!("grpcs://{}", guarded.registry.address);
+    for proof in [
+        format!("{source}\n  caFile: {ca}\n  tokenFile: {}", text(&token)),
+        format!(
+            "{source}\n  caFile: {ca}\n  certFile: {}\n  keyFile: {}",
+            text(&certificate),
+            text(&key)
+        ),
+        format!(
+            "{}/registry.json\n  caFile: {ca}\n  tokenFile: {}",
+            guarded.registry.url(),
+            text(&token)
+        ),
+    ] {
+        let gateway = Gateway::start(&options(&proof));
+        gateway.ready().await;
+        assert!(!gateway.process.stderr().contains(&secret[17..]), "the token is not logged");
+    }
+    let stranger = Gateway::start(&options(&format!("{source}\n  caFile: {ca}")));
+    acceptance::eventually("it is refused", || async {
+        stranger.process.stderr().contains("who is calling?")
+    })
+    .await;
+}
+
+fn options(source: &str) -> GatewayOptions {
+    let (targets, runtime) = (String::new(), None);
+    GatewayOptions { source: source.to_owned(), targets, runtime, more: String::new() }
+}

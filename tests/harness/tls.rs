@@ -1,0 +1,76 @@
+//! A certificate authority for a test, and files of what it signs.
+//!
+//! Deliberately absent: anything that outlives the test.
+
+use std::{fs, path::PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType, string::Ia5String,
+};
+use tempfile::TempDir;
+
+/// An authority, and a directory for its files.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    dir: TempDir,
+    /// Its certificate (PEM).
+    pub ca: PathBuf,
+}
+
+/// A certificate and its key (PEM).
+#[derive(Debug, Clone)]
+pub struct Files {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+impl Authority {
+    /// A new one.
+    pub fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "a test's authority");
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let ca = dir.path().join("ca.pem");
+        fs::write(&ca, certificate.pem()).expect("a file");
+        Self { issuer: Issuer::new(params, key), dir, ca }
+    }
+
+    /// A certificate for a server on this machine.
+    pub fn server(&self) -> Files {
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        self.sign("server", &CertificateParams::new(names).expect("names"))
+    }
+
+    /// A certificate for a client of this name: a SPIFFE id, or a common name.
+    pub fn client(&self, name: &str) -> Files {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        if name.starts_with("spiffe://") {
+            let uri = Ia5String::try_from(name).expect("ASCII");
+            params.subject_alt_names.push(SanType::URI(uri));
+        } else {
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
+        self.sign(&name.replace(['/', ':'], "-"), &params)
+    }
+
+    fn sign(&self, file: &str, params: &CertificateParams) -> Files {
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let path = |end: &str| self.dir.path().join(format!("{file}.{end}.pem"));
+        let files = Files { certificate: path("cert"), key: path("key") };
+        fs::write(&files.certificate, certificate.pem()).expect("a file");
+        fs::write(&files.key, key.serialize_pem()).expect("a file");
+        files
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
