@@ -51,10 +51,8 @@ pub fn covers<'a>(
     let share = budget.share();
     let mut prover = Prover::new(arena, role, own, share);
     if let Ok(Some(circle)) = prover.circle([given_root, wanted_root]) {
-        let reason =
-            format!("a circle of references leads back to {}", prover.arena.pointer(circle));
         budget.spend(share - prover.left());
-        return Verdict::Undecided(Doubt { pointer: prover.arena.pointer(own).to_owned(), reason });
+        return circular(prover.arena.pointer(own), prover.arena.pointer(circle));
     }
     let outcome = prove(&mut prover, given_root, (wanted_root, own));
     let is_complete = outcome.is_ok();
@@ -94,6 +92,11 @@ fn undecided(difference: Difference) -> Verdict {
     let place = elsewhere.map(|place| format!(" ({place})")).unwrap_or_default();
     let reason = format!("`{keyword}`{place} could not be compared");
     Verdict::Undecided(Doubt { pointer, reason })
+}
+
+fn circular(pointer: &str, circle: &str) -> Verdict {
+    let reason = format!("a circle of references leads back to {circle}");
+    Verdict::Undecided(Doubt { pointer: pointer.to_owned(), reason })
 }
 
 fn too_long(pointer: &str, steps: usize) -> Verdict {
