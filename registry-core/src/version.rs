@@ -44,6 +44,16 @@ impl Version {
         Self(lowest)
     }
 
+    /// For constraints, which are read by the same library.
+    pub(crate) fn semver(&self) -> &semver::Version {
+        &self.0
+    }
+
+    /// The release that a pre-release leads to; of a release, itself.
+    pub(crate) fn release(&self) -> Self {
+        Self(semver::Version::new(self.0.major, self.0.minor, self.0.patch))
+    }
+
     /// Releases with the same line promise to be compatible (semver 2.0.0): one major version, below
     /// 1.0.0 one minor version, below 0.1.0 one version.
     pub fn line(&self) -> (u64, u64, u64) {

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: anything below the programs' own interfaces; crates test their insides.
 
+mod audit;
 mod command_line;
 mod compatibility;
 mod demo;
@@ -9,7 +10,10 @@ mod enforcement;
 mod export;
 mod faults;
 mod following;
+mod governance;
+mod graph;
 mod identity;
+mod locking;
 mod offline;
 mod registration;
 mod sdk;

@@ -10,5 +10,7 @@ mod documents;
 mod graph;
 mod history;
 mod never_panics;
+mod paths;
+mod resolve;
 mod schemas;
 mod world;

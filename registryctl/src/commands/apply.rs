@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use registry_proto::v1;
 use serde::Serialize;
 
-use super::{Session, commit, refused};
+use super::{Session, commit, locked, refused};
 use crate::{
     batch::Batch,
     cli::{ApplyArgs, Format},
@@ -46,7 +46,7 @@ struct Outcome<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
-    let ApplyArgs { files, yes, dry_run, message, commit: author } = args;
+    let ApplyArgs { files, yes, dry_run, locked, lock_file, message, commit: author } = args;
     let screen = session.screen;
     let batch = Batch::read(&files)?;
     let read = batch.report(Vec::new());
@@ -54,6 +54,12 @@ pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failur
         return Err(refused(screen, &read));
     }
     let client = session.connect().await?;
+    if locked {
+        let drift = batch.report(locked::drift(&client, &batch, &lock_file).await?);
+        if drift.has_errors() {
+            return Err(refused(screen, &drift));
+        }
+    }
     let changes = batch.proposals().iter().map(v1::Change::from).collect();
     let wanted = commit::request_of(changes, message, author);
     let planned = plan(&client, &wanted, &batch, screen).await?;
