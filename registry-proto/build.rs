@@ -3,6 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 const FILES: &[&str] = &[
+    "registry/v1/discovery.proto",
     "registry/v1/entity.proto",
     "registry/v1/registry.proto",
     "registry/v1/audit.proto",

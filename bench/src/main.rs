@@ -14,6 +14,7 @@ mod nginx;
 mod reads;
 mod report;
 mod sample;
+mod search;
 mod writes;
 
 use clap::{Parser, ValueEnum};
@@ -47,6 +48,8 @@ enum Section {
     Follow,
     /// 100,000 entities: snapshot, validation.
     Catalog,
+    /// Searches of 100,000 entities.
+    Search,
     /// tools/call and tools/list: direct, through nginx, through the gateway.
     Calls,
     /// Memory of both processes, and the gateway's cold start.
@@ -67,6 +70,7 @@ async fn main() {
             Section::Graph => graph::measure(&mut report, cli.seconds).await,
             Section::Follow => follow::measure(&mut report).await,
             Section::Catalog => catalog::measure(&mut report).await,
+            Section::Search => search::measure(&mut report, cli.seconds).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,
             Section::Memory => memory::measure(&mut report).await,
         }

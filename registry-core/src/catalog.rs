@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, fmt::Write as _, ops::Bound, sync::Arc};
 
-use imbl::{OrdMap, OrdSet};
+use imbl::{OrdMap, OrdSet, ordmap::DiffItem};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -297,6 +297,20 @@ impl Catalog {
     ) -> impl Iterator<Item = (&Key, &Arc<Record>)> {
         let first = Key::new(kind, name.cloned().unwrap_or_else(Name::lowest), Version::lowest());
         self.records.range((Bound::Included(first), Bound::Unbounded))
+    }
+
+    /// The records that are new or changed since an earlier catalog of the same history, found by
+    /// what the two share; `None` where something is gone, so that it was no earlier one.
+    pub fn changed_since(&self, earlier: &Self) -> Option<Vec<Arc<Record>>> {
+        let differences = earlier.records.diff(&self.records);
+        differences
+            .map(|difference| match difference {
+                DiffItem::Add(_, record) | DiffItem::Update { new: (_, record), .. } => {
+                    Some(record.clone())
+                }
+                DiffItem::Remove(..) => None,
+            })
+            .collect()
     }
 
     /// What refers directly to this key, whether or not the key itself is registered.

@@ -28,6 +28,7 @@ pub mod resolve;
 pub mod rules;
 pub mod schema_compile;
 pub mod scope;
+pub mod search;
 pub mod setting;
 pub mod spec;
 pub mod timestamp;

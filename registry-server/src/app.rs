@@ -12,6 +12,7 @@ pub mod history;
 pub mod list;
 pub mod page;
 pub mod resolve;
+pub mod search;
 pub mod settings;
 
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct App {
     pub store: Store,
     /// Followers.
     pub feed: Arc<Feed>,
+    /// The search index.
+    pub search: search::Searcher,
     /// Signs checkpoints.
     pub signer: audit::Signer,
     /// Catalogs of the past.

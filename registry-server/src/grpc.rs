@@ -5,6 +5,7 @@
 
 mod audit;
 mod deadline;
+mod discovery;
 mod findings;
 mod graph;
 mod guard;
@@ -23,8 +24,8 @@ use registry_core::limits;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
-        audit_service_server::AuditServiceServer, graph_service_server::GraphServiceServer,
-        history_service_server::HistoryServiceServer,
+        audit_service_server::AuditServiceServer, discovery_service_server::DiscoveryServiceServer,
+        graph_service_server::GraphServiceServer, history_service_server::HistoryServiceServer,
         registry_service_server::RegistryServiceServer, sync_service_server::SyncServiceServer,
     },
 };
@@ -47,6 +48,7 @@ const SERVICES: &[&str] = &[
     "",
     "registry.v1.RegistryService",
     "registry.v1.HistoryService",
+    "registry.v1.DiscoveryService",
     "registry.v1.AuditService",
     "registry.v1.GraphService",
     "registry.v1.SyncService",
@@ -73,6 +75,8 @@ pub async fn router(
     let history = bounded!(limit, HistoryServiceServer::new(history::Service::new(app.clone())));
     let audit = bounded!(limit, AuditServiceServer::new(audit::Service::new(app.clone())));
     let graph = bounded!(limit, GraphServiceServer::new(graph::Service::new(app.clone())));
+    let discovery =
+        bounded!(limit, DiscoveryServiceServer::new(discovery::Service::new(app.clone())));
     let sync = SyncServiceServer::new(sync::Service::new(app.clone()))
         .max_decoding_message_size(SYNC_REQUEST_BYTES)
         .max_encoding_message_size(DELTA_BYTES)
@@ -82,6 +86,7 @@ pub async fn router(
     health_of.set(ServingStatus::Serving).await;
     let routes = Routes::new(registry)
         .add_service(history)
+        .add_service(discovery)
         .add_service(audit)
         .add_service(graph)
         .add_service(sync)

@@ -27,6 +27,8 @@ const STREAM_ENDS: &str = "registry_stream_ends_total";
 const SNAPSHOTS: &str = "registry_snapshots_total";
 const NACKS: &str = "registry_nacks_total";
 const REQUESTS: &str = "registry_request_seconds";
+const INDEXED: &str = "registry_search_index_seconds";
+const INDEX_SIZE: &str = "registry_search_index_entries";
 const ERRORS: &str = "registry_errors_total";
 
 /// How often samples are folded into histograms.
@@ -75,6 +77,8 @@ fn describe() {
     describe_counter!(CHANGES, "Changes of those commits");
     describe_gauge!(REVISION, "The revision that this server serves");
     describe_gauge!(ENTITIES, "Entities in the catalog, by kind");
+    describe_histogram!(INDEXED, "Time to bring the search index to the catalog's revision");
+    describe_gauge!(INDEX_SIZE, "Entries of the search index: terms and their places");
     describe_gauge!(WRITABLE, "1 while the database takes writes, else 0");
     describe_gauge!(STREAMS, "Followers connected to this server");
     describe_gauge!(LAG, "Revisions that the slowest follower has yet to apply");
@@ -114,6 +118,13 @@ pub(crate) fn published(catalog: &Catalog, commits: &[SealedCommit]) {
     let changes: usize = commits.iter().map(|commit| commit.commit().changes.len()).sum();
     counter!(CHANGES).increment(changes as u64);
     gauge!(REVISION).set(as_f64(catalog.revision().0));
+}
+
+/// The search index was brought to the catalog's revision; it has so many terms and places.
+pub(crate) fn indexed(took: Duration, (terms, places): (usize, usize)) {
+    histogram!(INDEXED).record(took);
+    gauge!(INDEX_SIZE, "of" => "terms").set(as_f64(terms as u64));
+    gauge!(INDEX_SIZE, "of" => "places").set(as_f64(places as u64));
 }
 
 /// The database was seen to take writes, or not.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
-    app::{App, at::Archive, audit::Signer, export::Export},
+    app::{App, at::Archive, audit::Signer, export::Export, search::Searcher},
     checkpoint_key,
     clock::Clock,
     config::{Config, InvalidConfig, ServeConfig},
@@ -83,6 +83,7 @@ impl Server {
                 config.feed,
                 draining.clone(),
             )),
+            search: Searcher::start(hub.clone()),
             registrar,
             hub,
             store,

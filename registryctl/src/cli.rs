@@ -7,6 +7,7 @@ mod at;
 mod audit;
 mod governance;
 mod graph;
+mod search;
 mod selector;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub(crate) use governance::{
 pub(crate) use graph::{
     ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
 };
+pub(crate) use search::SearchArgs;
 pub(crate) use selector::{Entity, Name, VersionPair};
 
 const EXIT_CODES: &str = "\
@@ -112,6 +114,8 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// List entities
     List(ListArgs),
+    /// Find entities by words of their names, descriptions, tags, skills and properties
+    Search(SearchArgs),
     /// Show every change of one name, or of one version of it
     History(HistoryArgs),
     /// List commits, newest first

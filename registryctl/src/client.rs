@@ -6,7 +6,8 @@ use std::{future::Future, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, audit_service_client::AuditServiceClient, graph_service_client::GraphServiceClient,
+    self, audit_service_client::AuditServiceClient,
+    discovery_service_client::DiscoveryServiceClient, graph_service_client::GraphServiceClient,
     history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
     sync_service_client::SyncServiceClient,
 };
@@ -63,6 +64,10 @@ impl Client {
 
     pub(crate) fn history(&self) -> HistoryServiceClient<Channel> {
         HistoryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn discovery(&self) -> DiscoveryServiceClient<Channel> {
+        DiscoveryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn audit(&self) -> AuditServiceClient<Channel> {

@@ -20,6 +20,7 @@ mod locked;
 mod log;
 mod outdated;
 mod resolve;
+mod search;
 mod settings;
 mod tree;
 mod validate;
@@ -66,6 +67,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Validate(args) => validate::run(session, &args),
         Command::Get(args) => get::run(session, &args).await,
         Command::List(args) => list::run(session, args).await,
+        Command::Search(args) => search::run(session, args).await,
         Command::History(args) => history::run(session, &args).await,
         Command::Log(args) => log::run(session, &args).await,
         Command::Show(args) => log::show(session, &args).await,

@@ -34,6 +34,8 @@ pub(crate) enum Paint {
     Strong,
     /// What matters less.
     Dim,
+    /// What a search has found in a text.
+    Match,
 }
 
 impl Style {
@@ -54,6 +56,7 @@ impl Style {
             Paint::Frame => "1;34",
             Paint::Strong => "1",
             Paint::Dim => "2",
+            Paint::Match => "1;36",
         };
         match self {
             Self::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),

@@ -17,5 +17,6 @@ mod locking;
 mod offline;
 mod registration;
 mod sdk;
+mod searching;
 mod several_servers;
 mod world;

@@ -8,7 +8,8 @@ use std::{
 };
 
 use registry_proto::v1::{
-    self, graph_service_client::GraphServiceClient, history_service_client::HistoryServiceClient,
+    self, discovery_service_client::DiscoveryServiceClient,
+    graph_service_client::GraphServiceClient, history_service_client::HistoryServiceClient,
     registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
 };
 use tempfile::TempDir;
@@ -85,6 +86,11 @@ impl Registry {
     /// A client of the graph service.
     pub async fn graph(&self) -> GraphServiceClient<Channel> {
         GraphServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
+    }
+
+    /// A client of the discovery service.
+    pub async fn discovery(&self) -> DiscoveryServiceClient<Channel> {
+        DiscoveryServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
     }
 
     /// A client of the sync service.

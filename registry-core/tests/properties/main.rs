@@ -13,4 +13,5 @@ mod never_panics;
 mod paths;
 mod resolve;
 mod schemas;
+mod search;
 mod world;

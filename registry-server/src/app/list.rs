@@ -12,9 +12,6 @@ use super::{
     page::{self, InvalidPage},
 };
 
-/// A page ends here even where it is not full, so that it fits into a message.
-const PAGE_BYTES: usize = 3 << 20;
-
 /// Which entities.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
@@ -96,7 +93,7 @@ impl ListQuery {
             self.candidates(catalog, after).filter(|record| self.matches(catalog, record));
         for record in matching {
             bytes += record.document.bytes().len() * if self.with_documents { 2 } else { 1 };
-            let full = records.len() == size || bytes > PAGE_BYTES;
+            let full = records.len() == size || bytes > page::PAGE_BYTES;
             if full && !records.is_empty() {
                 return (records, More::Yes);
             }

@@ -1,8 +1,8 @@
 //! Pages: their size, and the opaque tokens by which the next one is asked for.
 //!
-//! A token carries where to go on and a fingerprint of the query that it belongs to, so that a
-//! token with other filters is refused and not silently wrong. It holds no secret and grants
-//! nothing. Deliberately absent: what a cursor means; each list reads its own.
+//! A token carries where to go on, a fingerprint of the query that it belongs to and one of both,
+//! so that a token with other filters, or one that was changed, is refused and not silently wrong.
+//! It holds no secret and grants nothing. Deliberately absent: what a cursor means; each list reads its own.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,24 @@ use registry_core::Digest;
 
 const DEFAULT_SIZE: usize = 100;
 const LARGEST_SIZE: usize = 1_000;
+const DEFAULT_SEARCH_SIZE: usize = 20;
+const LARGEST_SEARCH_SIZE: usize = 100;
 const LONGEST_TOKEN: usize = 2_048;
 const FINGERPRINT: usize = 8;
+/// A page of entities ends here even where it is not full, so that it fits into a message.
+pub(super) const PAGE_BYTES: usize = 3 << 20;
 
 /// Why a page cannot be given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPage {
     /// More entries than a page holds.
-    #[error("page_size is {0}, at most {LARGEST_SIZE} are allowed")]
-    Size(u32),
+    #[error("page_size is {wanted}, at most {largest} are allowed")]
+    Size {
+        /// How many were wanted.
+        wanted: u32,
+        /// How many a page holds.
+        largest: usize,
+    },
     /// Not a token that was given out.
     #[error("page_token is not one that this server gave out; begin again without it")]
     Token,
@@ -27,18 +36,28 @@ pub enum InvalidPage {
     OtherQuery,
 }
 
-/// Reads a page size.
+/// Reads the size of a page of a list.
 pub fn size(wanted: u32) -> Result<usize, InvalidPage> {
+    size_within(wanted, DEFAULT_SIZE, LARGEST_SIZE)
+}
+
+/// Reads the size of a page of search results.
+pub fn search_size(wanted: u32) -> Result<usize, InvalidPage> {
+    size_within(wanted, DEFAULT_SEARCH_SIZE, LARGEST_SEARCH_SIZE)
+}
+
+fn size_within(wanted: u32, default: usize, largest: usize) -> Result<usize, InvalidPage> {
     match usize::try_from(wanted) {
-        Ok(0) => Ok(DEFAULT_SIZE),
-        Ok(size) if size <= LARGEST_SIZE => Ok(size),
-        _ => Err(InvalidPage::Size(wanted)),
+        Ok(0) => Ok(default),
+        Ok(size) if size <= largest => Ok(size),
+        _ => Err(InvalidPage::Size { wanted, largest }),
     }
 }
 
 /// A token to go on after a cursor; `query` is everything that must stay the same.
 pub fn token(query: &str, cursor: &str) -> String {
     let mut bytes = fingerprint(query).to_vec();
+    bytes.extend(fingerprint(&whole(query, cursor)));
     bytes.extend_from_slice(cursor.as_bytes());
     let mut token = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -54,11 +73,20 @@ pub fn cursor(query: &str, token: &str) -> Result<Option<String>, InvalidPage> {
         return Ok(None);
     }
     let bytes = unhex(token).ok_or(InvalidPage::Token)?;
-    let (mark, cursor) = bytes.split_at_checked(FINGERPRINT).ok_or(InvalidPage::Token)?;
+    let (mark, rest) = bytes.split_at_checked(FINGERPRINT).ok_or(InvalidPage::Token)?;
+    let (seal, cursor) = rest.split_at_checked(FINGERPRINT).ok_or(InvalidPage::Token)?;
+    let cursor = str::from_utf8(cursor).map_err(|_| InvalidPage::Token)?;
     if mark != fingerprint(query) {
         return Err(InvalidPage::OtherQuery);
     }
-    String::from_utf8(cursor.to_vec()).map(Some).map_err(|_| InvalidPage::Token)
+    if seal != fingerprint(&whole(query, cursor)) {
+        return Err(InvalidPage::Token);
+    }
+    Ok(Some(cursor.to_owned()))
+}
+
+fn whole(query: &str, cursor: &str) -> String {
+    format!("{query}\n{cursor}")
 }
 
 fn fingerprint(query: &str) -> [u8; FINGERPRINT] {
@@ -98,8 +126,20 @@ mod tests {
     }
 
     #[test]
+    fn a_token_that_was_changed_anywhere_is_refused() {
+        let token = token("q", "tool/a@1.0.0");
+        for i in 0..token.len() {
+            let digit = if &token[i..=i] == "0" { "1" } else { "0" };
+            let changed = format!("{}{digit}{}", &token[..i], &token[i + 1..]);
+            assert!(cursor("q", &changed).is_err(), "{changed}");
+        }
+    }
+
+    #[test]
     fn sizes_have_a_default_and_a_limit() {
         assert_eq!((size(0), size(7), size(1_000)), (Ok(100), Ok(7), Ok(1_000)));
-        assert_eq!(size(1_001), Err(InvalidPage::Size(1_001)));
+        assert_eq!(size(1_001), Err(InvalidPage::Size { wanted: 1_001, largest: 1_000 }));
+        assert_eq!((search_size(0), search_size(100)), (Ok(20), Ok(100)));
+        assert_eq!(search_size(101), Err(InvalidPage::Size { wanted: 101, largest: 100 }));
     }
 }

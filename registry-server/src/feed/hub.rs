@@ -60,7 +60,7 @@ impl Hub {
     }
 
     /// Follows the head.
-    pub(super) fn watch(&self) -> watch::Receiver<Revision> {
+    pub(crate) fn watch(&self) -> watch::Receiver<Revision> {
         self.head.subscribe()
     }
 

@@ -49,13 +49,14 @@ async fn enforce(State(longest): State<Duration>, mut request: Request, next: Ne
 /// The one method that is a stream.
 pub(super) const SYNC: &str = "/registry.v1.SyncService/Sync";
 /// The methods that are measured by name; what else there is (health, reflection) counts as one.
-const METHODS: [&str; 8] = [
+const METHODS: [&str; 9] = [
     "/registry.v1.RegistryService/Apply",
     "/registry.v1.RegistryService/Get",
     "/registry.v1.RegistryService/List",
     "/registry.v1.HistoryService/ListCommits",
     "/registry.v1.HistoryService/GetCommit",
     "/registry.v1.HistoryService/GetEntityHistory",
+    "/registry.v1.DiscoveryService/Search",
     SYNC,
     "/registry.v1.SyncService/ListGateways",
 ];

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{at, audit, graph, history, list, page::InvalidPage, resolve, settings},
+    app::{at, audit, graph, history, list, page::InvalidPage, resolve, search, settings},
     feed, registrar, store,
 };
 
@@ -88,7 +88,7 @@ impl From<InvalidRequest> for Status {
 impl From<InvalidPage> for Status {
     fn from(error: InvalidPage) -> Self {
         let reason = match &error {
-            InvalidPage::Size(_) => "LIMIT_EXCEEDED",
+            InvalidPage::Size { .. } => "LIMIT_EXCEEDED",
             InvalidPage::Token | InvalidPage::OtherQuery => "PAGE_TOKEN_INVALID",
         };
         Refusal::new(Code::InvalidArgument, reason, error.to_string()).into()
@@ -101,6 +101,21 @@ impl From<list::Error> for Status {
             list::Error::Page(error) => error.into(),
             list::Error::Past(error) => error.into(),
             list::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
+impl From<search::Error> for Status {
+    fn from(error: search::Error) -> Self {
+        match error {
+            search::Error::Page(error) => error.into(),
+            search::Error::Past(error) => error.into(),
+            search::Error::NotReady => {
+                Refusal::new(Code::Unavailable, "INDEX_NOT_READY", error.to_string())
+                    .retry_after(Duration::from_secs(1))
+                    .into()
+            }
+            search::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
         }
     }
 }

@@ -65,7 +65,13 @@ async fn services_describe_themselves_in_both_dialects() {
     let mut answers =
         client.server_reflection_info(tokio_stream::iter([request])).await.unwrap().into_inner();
     let answer = format!("{:?}", answers.message().await.unwrap().unwrap());
-    for service in ["RegistryService", "HistoryService", "SyncService", "grpc.health.v1.Health"] {
+    for service in [
+        "RegistryService",
+        "HistoryService",
+        "DiscoveryService",
+        "SyncService",
+        "grpc.health.v1.Health",
+    ] {
         assert!(answer.contains(service), "{answer}");
     }
     let mut client = reflection_alpha::server_reflection_client::ServerReflectionClient::new(

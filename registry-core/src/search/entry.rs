@@ -1,0 +1,79 @@
+//! One entity of the index: its record, and whether it stands for its name.
+//!
+//! Deliberately absent: its words, which never change and are in the postings.
+
+use std::sync::Arc;
+
+use crate::{catalog::Record, lifecycle::LifecycleState, reference::Kind};
+
+/// An entity of the index.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) record: Arc<Record>,
+    pub(super) kind: Kind,
+    pub(super) state: LifecycleState,
+    /// Whether it is the newest version of its name in its state.
+    newest: bool,
+    /// Which states versions of its name have.
+    states: States,
+}
+
+impl Entry {
+    /// An entity before its name was looked at.
+    pub(super) fn new(record: Arc<Record>) -> Self {
+        let (kind, state) = (record.document.key().kind, record.lifecycle.state);
+        Self { record, kind, state, newest: false, states: States::default() }
+    }
+
+    /// Whether it is the newest version of its name in its state.
+    pub(super) fn is_newest(&self) -> bool {
+        self.newest
+    }
+
+    /// Whether it stands for its name among versions in the wanted states: the newest of the best
+    /// state that there is.
+    pub(super) fn represents(&self, wanted: States) -> bool {
+        let better = LifecycleState::Active..self.state;
+        let is_best =
+            !STATES.into_iter().any(|s| better.contains(&s) && wanted.has(s) && self.states.has(s));
+        self.newest && is_best
+    }
+}
+
+const STATES: [LifecycleState; 3] =
+    [LifecycleState::Active, LifecycleState::Deprecated, LifecycleState::Retired];
+
+/// A set of lifecycle states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct States([bool; 3]);
+
+impl States {
+    pub(super) fn of(states: impl IntoIterator<Item = LifecycleState>) -> Self {
+        let mut set = Self::default();
+        states.into_iter().for_each(|state| set.0[state as usize] = true);
+        set
+    }
+
+    pub(super) fn has(self, state: LifecycleState) -> bool {
+        self.0[state as usize]
+    }
+}
+
+/// Says for all versions of one name which of them stand for it.
+pub(super) fn rank_versions(versions: &mut [Entry]) {
+    let states = States::of(versions.iter().map(|entry| entry.state));
+    let newest = STATES.map(|state| {
+        let of_state = versions.iter().enumerate().filter(|(_, entry)| entry.state == state);
+        of_state.max_by_key(|(_, entry)| rank(&entry.record)).map(|(i, _)| i)
+    });
+    for (i, entry) in versions.iter_mut().enumerate() {
+        entry.newest = newest[entry.state as usize] == Some(i);
+        entry.states = states;
+    }
+}
+
+/// A release before any pre-release, as in [`crate::Catalog::newest_active`].
+fn rank(record: &Record) -> (bool, &crate::Version) {
+    let version = &record.document.key().version;
+    (!version.is_prerelease(), version)
+}

@@ -1,0 +1,137 @@
+//! One page of results: matching, filtering, ordering, and where the next page begins.
+//!
+//! Deliberately absent: tokens; a place is for whoever holds the same index, or one rewound to the
+//! same revision.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use super::{
+    Found, Hit, Index, Place, Query, Total,
+    entry::Entry,
+    filter::Filter,
+    postings::Doc,
+    rank::{Scored, Wanted},
+    snippet::highlights,
+    terms::{Terms, name_term},
+};
+use crate::{lifecycle::LifecycleState, limits, version::Version};
+
+impl Index {
+    /// The results after a place, so many of them at most.
+    pub fn search(&self, query: &Query, after: Option<Place>, size: usize) -> Found {
+        let filter = Filter::new(self, query);
+        if query.text.trim().is_empty() {
+            self.list(&filter, after, size)
+        } else {
+            self.rank(query, &filter, after, size)
+        }
+    }
+
+    /// What matches, the best first.
+    fn rank(&self, query: &Query, filter: &Filter<'_>, after: Option<Place>, size: usize) -> Found {
+        let wanted = Wanted::read(self, &query.text);
+        let (matching, is_all) = wanted.scores();
+        let scored = matching.into_iter().filter_map(|Scored { doc, score }| {
+            Some(Scored { doc, score: score * standing(filter.pass(doc)?) })
+        });
+        let mut scored: Vec<_> = scored.collect();
+        let total =
+            if is_all { Total::Exactly(scored.len()) } else { Total::AtLeast(scored.len()) };
+        if let Some(Place { score, doc }) = after {
+            scored.retain(|result| order(*result) > (Reverse(score), Reverse(doc)));
+        }
+        let is_more = scored.len() > size;
+        if is_more {
+            scored.select_nth_unstable_by_key(size, |result| order(*result));
+            scored.truncate(size);
+        }
+        scored.sort_unstable_by_key(|result| order(*result));
+        let last = scored.last().copied().filter(|_| is_more);
+        let next = last.map(place);
+        let terms: BTreeSet<&str> = wanted.terms().collect();
+        let hits = scored.iter().filter_map(|result| {
+            let Scored { doc, score } = result;
+            let record = self.entry(*doc)?.record.clone();
+            let highlights = highlights(&record, &terms);
+            Some(Hit { record, score: *score, place: place(*result), highlights })
+        });
+        Found { hits: hits.collect(), total, next }
+    }
+
+    /// What the filters let through, by name.
+    fn list(&self, filter: &Filter<'_>, after: Option<Place>, size: usize) -> Found {
+        let after = after.and_then(|place| self.entry(place.doc));
+        let after = after.map(|entry| entry.record.document.key());
+        let from = after.map_or(Terms::FIRST_NAME.to_owned(), name_term);
+        let mut names: Box<dyn Iterator<Item = (String, Vec<Doc>)>> = match filter.among() {
+            Some(docs) => Box::new(self.by_name(docs).into_iter().skip_while(|(n, _)| *n < from)),
+            None => Box::new(self.terms.names(&from).map(|n| (n.to_owned(), self.docs_of(n)))),
+        };
+        let (mut hits, mut count, mut is_more, mut last) = (Vec::new(), 0, false, None);
+        for (name, docs) in names.by_ref().take(limits::SEARCH_NAMES) {
+            let before = after.filter(|_| name == from).map(|key| &key.version);
+            for (version, doc) in self.versions(docs) {
+                let is_before = before.is_some_and(|before| version >= before);
+                let entry = filter.pass(doc).filter(|_| !is_before);
+                count += usize::from(entry.is_some());
+                if hits.len() < size {
+                    last = Some(doc);
+                    hits.extend(entry.map(|entry| Hit {
+                        record: entry.record.clone(),
+                        score: 0.0,
+                        place: Place { score: 0, doc },
+                        highlights: Vec::new(),
+                    }));
+                } else {
+                    is_more |= entry.is_some();
+                }
+            }
+        }
+        let is_cut = names.next().is_some();
+        let total = if is_cut { Total::AtLeast(count) } else { Total::Exactly(count) };
+        let next = last.filter(|_| is_cut || is_more).map(|doc| Place { score: 0, doc });
+        Found { hits, total, next }
+    }
+
+    fn by_name(&self, docs: &[Doc]) -> BTreeMap<String, Vec<Doc>> {
+        let mut names: BTreeMap<_, Vec<Doc>> = BTreeMap::new();
+        for doc in docs {
+            if let Some(entry) = self.entry(*doc) {
+                names.entry(name_term(entry.record.document.key())).or_default().push(*doc);
+            }
+        }
+        names
+    }
+
+    /// Versions of one name, the newest first.
+    fn versions(&self, docs: Vec<Doc>) -> Vec<(&Version, Doc)> {
+        let version = |doc| Some((&self.entry(doc)?.record.document.key().version, doc));
+        let mut versions: Vec<_> = docs.into_iter().filter_map(version).collect();
+        versions.sort_unstable_by(|a, b| b.cmp(a));
+        versions
+    }
+}
+
+/// The best first; of equal ones the latest registered. No score is below zero, so that their bits
+/// are in their order.
+fn order(result: Scored) -> (Reverse<u32>, Reverse<Doc>) {
+    (Reverse(result.score.to_bits()), Reverse(result.doc))
+}
+
+fn place(Scored { doc, score }: Scored) -> Place {
+    Place { score: score.to_bits(), doc }
+}
+
+/// What is left of a score: nobody should begin to use what is deprecated or retired, or a version
+/// that has a newer one.
+fn standing(entry: &Entry) -> f32 {
+    let of_state = match entry.state {
+        LifecycleState::Active => 1.0,
+        LifecycleState::Deprecated => 0.5,
+        LifecycleState::Retired => 0.4,
+    };
+    if entry.is_newest() { of_state } else { 0.8 * of_state }
+}

@@ -1,0 +1,241 @@
+//! The score of each entity for the words of a search.
+//!
+//! Each word counts by how rare it is and by its best match in the entity: as it stands, as the
+//! beginning of a longer word (the last word, and words that are nowhere), or nearly (only where
+//! the others find nothing). What matches more of the words comes before what matches one of them
+//! well. Deliberately absent: filters.
+
+use super::{
+    Index,
+    postings::{Doc, Term},
+    weigh::ONE,
+    words::{self, Piece},
+};
+use crate::limits;
+
+/// The weight at which more of it counts half.
+const SATURATION: f32 = 3.0;
+/// How much missing words take away, as an exponent of the part that is there.
+const COVERAGE: f32 = 1.5;
+/// What a word counts that only begins like the term, at most.
+const BEGINNING: f32 = 0.7;
+/// What a word counts that is only nearly the term.
+const NEARLY: f32 = 0.8;
+/// What words count that are written together, beside the words themselves.
+const TOGETHER: f32 = 0.8;
+
+/// The words of a search, each with the terms that it stands for.
+pub(super) struct Wanted<'a> {
+    index: &'a Index,
+    words: Vec<Word<'a>>,
+}
+
+struct Word<'a> {
+    terms: Vec<(&'a str, Term, f32)>,
+    /// In how many entities its terms are, at most.
+    count: usize,
+    /// Whether an entity without it lacks something.
+    is_needed: bool,
+}
+
+/// An entity and its score.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scored {
+    pub(super) doc: Doc,
+    pub(super) score: f32,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn read(index: &'a Index, text: &str) -> Self {
+        let Asked { words, together } = Asked::read(text);
+        let last = words.len().saturating_sub(1);
+        let is_typing = text.ends_with(char::is_alphanumeric);
+        let mut steps = limits::SEARCH_STEPS;
+        let words = words.iter().enumerate().map(|(i, word)| {
+            let terms = index.expand(word, is_typing && i == last, &mut steps);
+            Word::new(index, terms, true)
+        });
+        let together = together.iter().filter_map(|word| {
+            let (term, number) = index.known(&words::stem(word))?;
+            Some(Word::new(index, vec![(term, number, TOGETHER)], false))
+        });
+        let mut words: Vec<_> = words.chain(together).collect();
+        words.sort_by_key(|word| word.count);
+        Self { index, words }
+    }
+
+    /// The terms that a match may have.
+    pub(super) fn terms(&self) -> impl Iterator<Item = &'a str> {
+        self.words.iter().flat_map(|word| word.terms.iter().map(|(term, ..)| *term))
+    }
+
+    /// Every entity that matches, with its score, and whether all could be looked at.
+    pub(super) fn scores(&self) -> (Vec<Scored>, bool) {
+        let end = self.index.end();
+        let mut tally = Tally::new(end as usize);
+        let (mut left, mut all) = (limits::SEARCH_POSTINGS, 0.0);
+        for word in &self.words {
+            let rarity = rarity(word.count, end as usize);
+            all += if word.is_needed { rarity } else { 0.0 };
+            for (_, term, factor) in &word.terms {
+                for posting in self.index.postings.of(*term, end).flatten() {
+                    if left == 0 {
+                        break;
+                    }
+                    left -= 1;
+                    let weight = f32::from(posting.weight()) / ONE;
+                    tally.match_word(posting.doc(), factor * weight / (weight + SATURATION));
+                }
+            }
+            tally.end_word(rarity, word.is_needed);
+        }
+        (tally.scores(all), left > 0)
+    }
+}
+
+/// The words of a text as they were asked for.
+struct Asked {
+    words: Vec<String>,
+    /// Neighbours written together, as names may be.
+    together: Vec<String>,
+}
+
+impl Asked {
+    fn read(text: &str) -> Self {
+        let (mut all, mut together): (Vec<String>, Vec<String>) = Default::default();
+        words::each(text, &mut |piece, _, word| {
+            let list = if piece == Piece::Part { &mut all } else { &mut together };
+            if list.len() < limits::SEARCH_WORDS && !list.iter().any(|other| other == word) {
+                list.push(word.to_owned());
+            }
+        });
+        together.extend(all.windows(2).map(<[String]>::concat));
+        if all.len() > 2 {
+            together.push(all.concat());
+        }
+        together.sort();
+        together.dedup();
+        let telling: Vec<_> = all.iter().filter(|word| !words::is_stop(word)).cloned().collect();
+        // Who types the beginning of a word may have typed a whole one on the way.
+        let words = if telling.is_empty() { all } else { telling };
+        Self { words, together }
+    }
+}
+
+impl<'a> Word<'a> {
+    fn new(index: &Index, terms: Vec<(&'a str, Term, f32)>, is_needed: bool) -> Self {
+        let count = terms.iter().map(|(_, term, _)| index.count(*term)).sum();
+        Self { terms, count, is_needed }
+    }
+}
+
+impl Index {
+    fn count(&self, term: Term) -> usize {
+        self.postings.count(term, self.end())
+    }
+
+    fn known(&self, word: &str) -> Option<(&str, Term)> {
+        self.terms.get(word).filter(|(_, term)| self.count(*term) > 0)
+    }
+
+    /// The terms that a word stands for, with what each counts.
+    fn expand(&self, word: &str, is_beginning: bool, steps: &mut usize) -> Vec<(&str, Term, f32)> {
+        let stem = words::stem(word);
+        let mut terms: Vec<_> = self.known(&stem).map(|(t, n)| (t, n, 1.0)).into_iter().collect();
+        if is_beginning || terms.is_empty() {
+            terms.extend(self.longer(word, steps).filter(|(term, ..)| **term != *stem));
+        }
+        if terms.is_empty() {
+            let near = self.terms.near(&stem, allowed(word), |term| self.count(term) > 0, steps);
+            let near = near.into_iter().take(limits::SEARCH_EXPANSIONS);
+            terms.extend(near.map(|(term, number)| (term, number, NEARLY)));
+        }
+        terms
+    }
+
+    /// The most frequent terms that begin with a word; each counts the more, the less it lacks.
+    fn longer(&self, word: &str, steps: &mut usize) -> impl Iterator<Item = (&str, Term, f32)> {
+        let all = self.terms.beginning_with(word).take(limits::SEARCH_BEGINNINGS.min(*steps));
+        let mut terms: Vec<_> = all.map(|(term, n)| (self.count(n), term, n)).collect();
+        *steps -= terms.len();
+        terms.retain(|(count, ..)| *count > 0);
+        terms.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        terms.truncate(limits::SEARCH_EXPANSIONS);
+        let typed = length(word);
+        terms.into_iter().map(move |(_, term, number)| {
+            (term, number, BEGINNING * (0.5 + 0.5 * typed / length(term)))
+        })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "words are short")]
+fn length(word: &str) -> f32 {
+    word.chars().count() as f32
+}
+
+/// How many letters may be wrong; none in numbers, where each says something else.
+fn allowed(word: &str) -> usize {
+    match word.chars().count() {
+        _ if word.contains(|c: char| c.is_ascii_digit()) => 0,
+        ..4 => 0,
+        4..8 => 1,
+        _ => 2,
+    }
+}
+
+/// How much a word tells that so many of all entities have.
+#[expect(clippy::cast_precision_loss, reason = "a logarithm needs no more")]
+fn rarity(count: usize, all: usize) -> f32 {
+    let (count, all) = (count.min(all) as f32, all as f32);
+    (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
+}
+
+/// What the words add up to, by entity.
+struct Tally {
+    touched: Vec<Doc>,
+    /// The best match of the current word.
+    best: Vec<f32>,
+    score: Vec<f32>,
+    /// The rarity of the words that were found.
+    covered: Vec<f32>,
+    /// What the current word has touched.
+    current: Vec<Doc>,
+}
+
+impl Tally {
+    fn new(entities: usize) -> Self {
+        let none = || vec![0.0; entities];
+        let (touched, current) = (Vec::new(), Vec::new());
+        Self { touched, best: none(), score: none(), covered: none(), current }
+    }
+
+    fn match_word(&mut self, doc: Doc, points: f32) {
+        let best = &mut self.best[doc as usize];
+        if *best == 0.0 {
+            self.current.push(doc);
+        }
+        *best = best.max(points);
+    }
+
+    fn end_word(&mut self, rarity: f32, is_needed: bool) {
+        for doc in self.current.drain(..) {
+            let at = doc as usize;
+            if self.score[at] == 0.0 {
+                self.touched.push(doc);
+            }
+            self.score[at] += rarity * std::mem::take(&mut self.best[at]);
+            self.covered[at] += if is_needed { rarity } else { 0.0 };
+        }
+    }
+
+    fn scores(self, all: f32) -> Vec<Scored> {
+        let Self { touched, score, covered, .. } = self;
+        let scored = touched.into_iter().map(|doc| {
+            let at = doc as usize;
+            // What is only written together, like `rollback` for `roll back`, has all its words.
+            let part = if covered[at] == 0.0 { 1.0 } else { covered[at] / all };
+            Scored { doc, score: score[at] * part.powf(COVERAGE) }
+        });
+        scored.collect()
+    }
+}

@@ -1,0 +1,128 @@
+//! Where a result matches: for each field the text that matches most, and what in it does.
+//!
+//! Deliberately absent: colours and markup; whoever shows it knows its own.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+use serde_json::Value;
+
+use super::{
+    text::{self, Field},
+    words::{self, Piece},
+};
+use crate::catalog::Record;
+
+/// Longer texts are cut to about so many bytes around what matches.
+const LONGEST: usize = 160;
+/// So much of it may come before the first match.
+const BEFORE: usize = 40;
+/// What stands for what was cut off.
+const CUT: &str = "…";
+
+/// A text of a field that matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Highlight {
+    /// The field.
+    pub field: Field,
+    /// The text, cut with `…` where it is long.
+    pub text: String,
+    /// What of the text matches, in bytes, in order and apart.
+    pub ranges: Vec<Range<usize>>,
+}
+
+/// Where an entity has any of these terms.
+pub(super) fn highlights(record: &Record, terms: &BTreeSet<&str>) -> Vec<Highlight> {
+    let document = &record.document;
+    let value: Value = serde_json::from_slice(document.bytes()).unwrap_or_default();
+    let mut best: BTreeMap<Field, (String, Vec<Range<usize>>)> = BTreeMap::new();
+    text::each(document.key(), &value, &mut |field, text| {
+        let ranges = matches(text, terms);
+        let most = best.get(&field).map_or(0, |(_, ranges)| ranges.len());
+        if ranges.len() > most {
+            best.insert(field, (text.to_owned(), ranges));
+        }
+    });
+    best.into_iter().map(|(field, (text, ranges))| cut(field, &text, ranges)).collect()
+}
+
+fn matches(text: &str, terms: &BTreeSet<&str>) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    words::each(text, &mut |piece, place, word| {
+        if !terms.contains(&*words::stem(word)) {
+            return;
+        }
+        // What is joined comes after its parts, and covers them.
+        if piece == Piece::Joined {
+            ranges.retain(|range| range.start < place.start);
+        }
+        ranges.push(place);
+    });
+    ranges
+}
+
+fn cut(field: Field, text: &str, ranges: Vec<Range<usize>>) -> Highlight {
+    let first = ranges.first().map_or(0, |range| range.start);
+    let start = if text.len() <= LONGEST { 0 } else { space_after(text, first) };
+    let end = if text.len() - start <= LONGEST {
+        text.len()
+    } else {
+        let end = text.floor_char_boundary(start + LONGEST);
+        text[start..end].rfind(char::is_whitespace).map_or(end, |at| start + at)
+    };
+    let mut shown = String::with_capacity(end - start + 2 * CUT.len());
+    if start > 0 {
+        shown.push_str(CUT);
+    }
+    let offset = shown.len();
+    shown.push_str(&text[start..end]);
+    if end < text.len() {
+        shown.push_str(CUT);
+    }
+    let inside = ranges.into_iter().filter(|range| range.start >= start && range.end <= end);
+    let ranges = inside.map(|r| r.start - start + offset..r.end - start + offset).collect();
+    Highlight { field, text: shown, ranges }
+}
+
+/// A place a little before the first match where a word begins.
+fn space_after(text: &str, first: usize) -> usize {
+    if first <= BEFORE {
+        return 0;
+    }
+    let start = text.ceil_char_boundary(first - BEFORE);
+    let space = text[start..first].char_indices().find(|(_, c)| c.is_whitespace());
+    space.map_or(first, |(at, c)| start + at + c.len_utf8())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, terms: &[&str]) -> (String, Vec<String>) {
+        let terms = terms.iter().copied().collect();
+        let Highlight { text, ranges, .. } = cut(Field::Detail, text, matches(text, &terms));
+        let marked = ranges.into_iter().map(|range| text[range].to_owned()).collect();
+        (text, marked)
+    }
+
+    #[test]
+    fn short_texts_are_shown_whole() {
+        let (text, marked) = shown("Search documents", &["document"]);
+        assert_eq!((&*text, &*marked), ("Search documents", &["documents".to_owned()][..]));
+        let (_, marked) = shown("a read_file tool", &["readfil", "fil", "tool"]);
+        assert_eq!(marked, ["read_file", "tool"]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_around_what_matches() {
+        let text = format!("{} needle {}", "größer ".repeat(60), "ähnlich ".repeat(60));
+        let (shown, marked) = shown(&text, &["needl"]);
+        assert!(shown.starts_with("…größer ") && shown.ends_with("ähnlich…"), "{shown}");
+        assert!(shown.len() <= LONGEST + 2 * CUT.len(), "{shown}");
+        assert_eq!(marked, ["needle"]);
+        let solid = "ß".repeat(50) + &"x".repeat(300);
+        assert_eq!(self::shown(&solid, &[]).0.chars().last(), Some('…'));
+    }
+}

@@ -1,0 +1,73 @@
+//! The terms of one entity, and how much each weighs: more in telling fields, in short ones, and
+//! where it is often.
+//!
+//! The weights are those of BM25F with fixed lengths instead of averages, so that they depend on
+//! nothing but the document. Deliberately absent: how rare a term is.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{
+    terms::{name_term, tag_term},
+    text::{self, Field},
+    words::{self, Piece},
+};
+use crate::{catalog::Record, limits};
+
+/// A weight of one, as a posting keeps it.
+pub(super) const ONE: f32 = 256.0;
+
+/// How much a word weighs in a field of ordinary length, that length in words, and how much a
+/// longer one weakens it (0 to 1).
+fn measure(field: Field) -> (f32, f32, f32) {
+    match field {
+        Field::Name => (6.0, 3.0, 0.5),
+        Field::Title => (4.0, 3.0, 0.5),
+        Field::Tag => (2.5, 3.0, 0.2),
+        Field::Skill => (3.0, 6.0, 0.4),
+        Field::Description => (2.0, 12.0, 0.5),
+        Field::Property => (1.5, 8.0, 0.2),
+        Field::Detail => (1.2, 12.0, 0.3),
+        Field::Related => (0.8, 4.0, 0.2),
+    }
+}
+
+/// The terms of an entity. Beyond [`limits::SEARCH_TERMS`] words, the less telling ones are left out.
+pub(super) fn terms(record: &Record) -> Vec<(String, u16)> {
+    let document = &record.document;
+    // A document that was read before can be read again.
+    let value: Value = serde_json::from_slice(document.bytes()).unwrap_or_default();
+    let mut counts: BTreeMap<(Field, String), f32> = BTreeMap::new();
+    let mut lengths = [0.0_f32; Field::ALL.len()];
+    let mut terms = BTreeMap::from([(name_term(document.key()), 0.0)]);
+    let mut left = limits::SEARCH_TERMS;
+    text::each(document.key(), &value, &mut |field, text| {
+        if field == Field::Tag && terms.len() < limits::SEARCH_TERMS {
+            terms.insert(tag_term(text), 0.0);
+        }
+        words::each(text, &mut |piece, _, word| {
+            if left == 0 || piece == Piece::Part && words::is_stop(word) {
+                return;
+            }
+            left -= 1;
+            lengths[field as usize] += if piece == Piece::Part { 1.0 } else { 0.0 };
+            *counts.entry((field, words::stem(word).into_owned())).or_default() += 1.0;
+        });
+    });
+    for ((field, word), count) in counts {
+        let (weight, usual, weakening) = measure(field);
+        let length = 1.0 - weakening + weakening * lengths[field as usize] / usual;
+        *terms.entry(word).or_default() += weight * count / length;
+    }
+    terms.into_iter().map(|(term, weight)| (term, whole(weight))).collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of a float ends at the bounds of the integer, as is meant"
+)]
+fn whole(weight: f32) -> u16 {
+    (weight * ONE) as u16
+}

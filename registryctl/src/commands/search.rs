@@ -1,0 +1,241 @@
+//! `search`: what matches, the best first, with what matches in it.
+//!
+//! Deliberately absent: ranking, which is the registry's.
+
+use std::fmt::Write as _;
+
+use registry_proto::v1::{self, entity::Kind as Content};
+use serde::Serialize;
+
+use super::Session;
+use crate::{
+    cli::{Format, SearchArgs},
+    client::{Client, request},
+    failure::Failure,
+    style::{Paint, Style, printable},
+    view::{LifecycleView, RecordView},
+};
+
+/// Most results a page.
+const PAGE_SIZE: u32 = 100;
+/// What is shown of a description that does not match, in characters.
+const SUMMARY: usize = 120;
+
+/// What a search gives to scripts.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SearchView {
+    revision: u64,
+    total: u64,
+    total_is_at_least: bool,
+    results: Vec<ResultView>,
+}
+
+#[derive(Debug, Serialize)]
+struct ResultView {
+    #[serde(flatten)]
+    record: RecordView,
+    score: f32,
+    highlights: Vec<HighlightView>,
+    #[serde(skip)]
+    description: String,
+}
+
+/// A text that matches; ranges are bytes of its UTF-8 form.
+#[derive(Debug, Serialize)]
+struct HighlightView {
+    field: String,
+    text: String,
+    ranges: Vec<(u32, u32)>,
+}
+
+pub(super) async fn run(session: &Session, args: SearchArgs) -> Result<(), Failure> {
+    let limit = args.limit;
+    let client = session.connect().await?;
+    let found = fetch(&client, wanted(args), limit).await?;
+    if session.screen.format == Format::Json {
+        return session.screen.json(&found);
+    }
+    let style = session.screen.style;
+    let mut text = String::new();
+    for result in &found.results {
+        result.render(&mut text, style);
+    }
+    let (shown, total) = (found.results.len(), found.total);
+    let more = if found.total_is_at_least { "or more " } else { "" };
+    let summary = match usize::try_from(total) {
+        Ok(0) => "nothing found".to_owned(),
+        Ok(total) if total > shown => {
+            format!("{shown} of {total} {more}results; --limit shows more")
+        }
+        Ok(1) => "1 result".to_owned(),
+        _ => format!("{total} {more}results"),
+    };
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "{}", style.paint(Paint::Dim, summary));
+    session.screen.bytes(text.as_bytes())
+}
+
+fn wanted(args: SearchArgs) -> v1::SearchRequest {
+    let SearchArgs {
+        query,
+        kind,
+        owner,
+        tag,
+        lifecycle,
+        provides,
+        depends_on,
+        used_by,
+        all_versions,
+        limit: _, // counted while fetching
+        at,
+    } = args;
+    v1::SearchRequest {
+        query: query.join(" "),
+        kinds: kind.into_iter().map(|kind| v1::Kind::from(kind).into()).collect(),
+        owner: owner.unwrap_or_default(),
+        tags: tag,
+        lifecycle: lifecycle.into_iter().map(|s| v1::LifecycleState::from(s).into()).collect(),
+        provides: provides.unwrap_or_default(),
+        depends_on: depends_on.map(|target| target.to_string()).unwrap_or_default(),
+        used_by: used_by.map(|target| target.to_string()).unwrap_or_default(),
+        all_versions,
+        at: at.message(),
+        ..Default::default()
+    }
+}
+
+async fn fetch(
+    client: &Client,
+    mut wanted: v1::SearchRequest,
+    limit: usize,
+) -> Result<SearchView, Failure> {
+    let mut results = Vec::new();
+    loop {
+        let missing = u32::try_from(limit - results.len()).unwrap_or(PAGE_SIZE);
+        wanted.page_size = missing.clamp(1, PAGE_SIZE);
+        let page = client.answer(client.discovery().search(request(wanted.clone()))).await?;
+        let v1::SearchResponse { results: page_results, .. } = &page;
+        results.extend(page_results.iter().cloned().map(ResultView::from));
+        if page.next_page_token.is_empty() || results.len() >= limit {
+            results.truncate(limit);
+            let v1::SearchResponse { revision, total, total_is_at_least, .. } = page;
+            return Ok(SearchView { revision, total, total_is_at_least, results });
+        }
+        wanted.page_token = page.next_page_token;
+    }
+}
+
+impl From<v1::SearchResult> for ResultView {
+    fn from(result: v1::SearchResult) -> Self {
+        let v1::SearchResult { record, score, highlights } = result;
+        let record = record.unwrap_or_default();
+        let description = record.entity.as_ref().map(describe).unwrap_or_default();
+        let highlights = highlights.into_iter().map(HighlightView::from).collect();
+        Self { record: record.into(), score, highlights, description }
+    }
+}
+
+fn describe(entity: &v1::Entity) -> String {
+    let description = match &entity.kind {
+        Some(Content::Schema(schema)) => schema.description.clone(),
+        Some(Content::Server(server)) => server.description.clone(),
+        Some(Content::Tool(tool)) => tool.description.clone(),
+        Some(Content::Agent(agent)) => Some(agent.description.clone()),
+        None => None,
+    };
+    description.unwrap_or_default()
+}
+
+impl From<v1::Highlight> for HighlightView {
+    fn from(highlight: v1::Highlight) -> Self {
+        let v1::Highlight { field, text, ranges } = highlight;
+        let ranges = ranges.into_iter().map(|range| (range.start, range.end)).collect();
+        Self { field, text, ranges }
+    }
+}
+
+impl ResultView {
+    /// `tool fetch@1.2.3`, its description below, and below that where else it matches.
+    fn render(&self, out: &mut String, style: Style) {
+        let key = &self.record.key;
+        let name = self.matching("name").map_or_else(|| key.name.clone(), |h| h.painted(style));
+        let version = style.paint(Paint::Dim, format!("@{}", printable(&key.version)));
+        let _ = write!(out, "{:<6} {name}{version}", key.kind);
+        let LifecycleView { state, message, .. } = &self.record.lifecycle;
+        if *state != "active" {
+            let reason = message.as_deref().map(|m| format!(": {}", printable(m)));
+            let mark = format!("[{state}{}]", reason.unwrap_or_default());
+            let _ = write!(out, "  {}", style.paint(Paint::Careful, mark));
+        }
+        out.push('\n');
+        let summary = match self.matching("description") {
+            Some(highlight) => highlight.painted(style),
+            None => short(&self.description),
+        };
+        if !summary.is_empty() {
+            let _ = writeln!(out, "       {summary}");
+        }
+        let shown = ["name", "description", "related"];
+        let elsewhere: Vec<_> = self
+            .highlights
+            .iter()
+            .filter(|highlight| !shown.contains(&&*highlight.field))
+            .map(|highlight| {
+                let field = style.paint(Paint::Dim, format!("{}:", printable(&highlight.field)));
+                format!("{field} {}", highlight.painted(style))
+            })
+            .collect();
+        if !elsewhere.is_empty() {
+            let _ = writeln!(out, "       {}", elsewhere.join("  "));
+        }
+    }
+
+    fn matching(&self, field: &str) -> Option<&HighlightView> {
+        self.highlights.iter().find(|highlight| highlight.field == field)
+    }
+}
+
+/// The beginning of a description, on one line.
+fn short(description: &str) -> String {
+    let line = description.lines().next().unwrap_or_default();
+    let mut text: String = printable(line).chars().take(SUMMARY).collect();
+    if text.chars().count() < description.chars().count() {
+        text.push('…');
+    }
+    text
+}
+
+impl HighlightView {
+    /// The text with what matches in a colour.
+    fn painted(&self, style: Style) -> String {
+        let (mut out, mut done) = (String::new(), 0);
+        for (start, end) in &self.ranges {
+            let (start, end) = (*start as usize, *end as usize);
+            // A range that does not fit the text marks nothing.
+            let parts = self.text.get(done..start).zip(self.text.get(start..end));
+            let Some((before, matching)) = parts else { continue };
+            out += &printable(before);
+            out += &style.paint(Paint::Match, printable(matching));
+            done = end;
+        }
+        out += &printable(&self.text[done..]);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_matches_is_painted_and_wrong_ranges_are_not() {
+        let paint = |text: &str, ranges: &[(u32, u32)]| {
+            let (field, text) = ("name".to_owned(), text.to_owned());
+            HighlightView { field, text, ranges: ranges.to_vec() }.painted(Style::Coloured)
+        };
+        assert_eq!(paint("a größe b", &[(2, 9)]), "a \x1b[1;36mgröße\x1b[0m b");
+        assert_eq!(paint("a\x1bß", &[(3, 9), (2, 3), (1, 0)]), "a\u{fffd}ß");
+        assert_eq!(short(&"ä".repeat(200)).chars().count(), SUMMARY + 1);
+    }
+}
