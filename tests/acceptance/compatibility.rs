@@ -17,16 +17,19 @@ struct Shop {
 
 impl Shop {
     fn open() -> Self {
-        let shop = Self { registry: Registry::start(), dir: tempfile::tempdir().unwrap() };
+        let shop = Self {
+            registry: Registry::start(),
+            dir: tempfile::tempdir().expect("a temporary directory"),
+        };
         shop.registry.apply_file(&shop.file(&order("1.0.0", &json!({ "type": "string" }))));
         shop
     }
 
     fn file(&self, schema: &Value) -> PathBuf {
-        let version = schema["version"].as_str().unwrap();
+        let version = schema["version"].as_str().expect("a version");
         let path = self.dir.path().join(format!("{version}.json"));
         let file = json!({ "schemaVersion": "2.0", "schemas": [schema] });
-        fs::write(&path, file.to_string()).unwrap();
+        fs::write(&path, file.to_string()).expect("a file is written");
         path
     }
 

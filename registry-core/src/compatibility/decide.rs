@@ -36,6 +36,11 @@ pub fn covers<'a>(
     if given.0 == wanted.0 {
         return Verdict::Yes;
     }
+    if budget.is_spent() {
+        let at = if new == Side::New { wanted.1 } else { given.1 };
+        let reason = "the comparisons of one commit have used up their steps".to_owned();
+        return Verdict::Undecided(Doubt { pointer: at.to_owned(), reason });
+    }
     let mut arena = Arena::new(resolve);
     let (given_root, wanted_root) = (arena.add(given.0, given.1), arena.add(wanted.0, wanted.1));
     let (role, own) = match new {
@@ -46,10 +51,8 @@ pub fn covers<'a>(
     let share = budget.share();
     let mut prover = Prover::new(arena, role, own, share);
     if let Ok(Some(circle)) = prover.circle([given_root, wanted_root]) {
-        let reason =
-            format!("a circle of references leads back to {}", prover.arena.pointer(circle));
         budget.spend(share - prover.left());
-        return Verdict::Undecided(Doubt { pointer: prover.arena.pointer(own).to_owned(), reason });
+        return circular(prover.arena.pointer(own), prover.arena.pointer(circle));
     }
     let outcome = prove(&mut prover, given_root, (wanted_root, own));
     let is_complete = outcome.is_ok();
@@ -59,41 +62,46 @@ pub fn covers<'a>(
         return Verdict::Yes;
     }
     budget.spend(prover.arena.len());
-    let candidates = prover.last_candidates(given_root, LAST_STEPS);
-    let judges = Judges::of(given.0, wanted.0, resolve);
     let refused_by = if role == New::Wanted { Side::New } else { Side::Old };
-    if let Some(judges) = judges {
-        for failure in &failures {
+    let more = prover.last_candidates(given_root, LAST_STEPS);
+    let root = Failure {
+        keyword: "schema",
+        wanted: wanted_root,
+        anchor: own,
+        candidates: Vec::new(),
+        is_definite: false,
+    };
+    // Whatever nobody thought of is put down to the first thing in the way.
+    let rest = failures.first().unwrap_or(&root).with(more);
+    if let Some(judges) = Judges::of(given.0, wanted.0, resolve) {
+        for failure in failures.iter().chain([&rest]) {
             if let Some(instance) = failure.candidates.iter().find(|value| judges.differ(value)) {
                 let instance = Some(instance.clone());
                 return Verdict::No(place(&prover, failure, refused_by).with(instance));
             }
         }
-        let root = Failure {
-            keyword: "schema",
-            wanted: wanted_root,
-            anchor: own,
-            candidates: Vec::new(),
-            is_definite: false,
-        };
-        if let Some(instance) = candidates.into_iter().find(|value| judges.differ(value)) {
-            let failure = failures.first().unwrap_or(&root);
-            return Verdict::No(place(&prover, failure, refused_by).with(Some(instance)));
-        }
     }
-    Verdict::Undecided(match failures.first() {
-        Some(failure) => {
-            let Difference { keyword, pointer, elsewhere, .. } =
-                place(&prover, failure, refused_by);
-            let place = elsewhere.map(|place| format!(" ({place})")).unwrap_or_default();
-            let reason = format!("`{keyword}`{place} could not be compared");
-            Doubt { pointer, reason }
-        }
-        None => Doubt {
-            pointer: prover.arena.pointer(own).to_owned(),
-            reason: format!("comparing takes more than {share} steps, or it is nested too deep"),
-        },
-    })
+    match failures.first() {
+        Some(failure) => undecided(place(&prover, failure, refused_by)),
+        None => too_long(prover.arena.pointer(own), share),
+    }
+}
+
+fn undecided(difference: Difference) -> Verdict {
+    let Difference { keyword, pointer, elsewhere, .. } = difference;
+    let place = elsewhere.map(|place| format!(" ({place})")).unwrap_or_default();
+    let reason = format!("`{keyword}`{place} could not be compared");
+    Verdict::Undecided(Doubt { pointer, reason })
+}
+
+fn circular(pointer: &str, circle: &str) -> Verdict {
+    let reason = format!("a circle of references leads back to {circle}");
+    Verdict::Undecided(Doubt { pointer: pointer.to_owned(), reason })
+}
+
+fn too_long(pointer: &str, steps: usize) -> Verdict {
+    let reason = format!("comparing takes more than {steps} steps, or it is nested too deep");
+    Verdict::Undecided(Doubt { pointer: pointer.to_owned(), reason })
 }
 
 fn prove(

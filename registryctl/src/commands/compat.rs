@@ -101,7 +101,7 @@ async fn fetch(client: &Client, key: &Key) -> Result<Arc<Document>, Failure> {
     let record = get::fetch(client, key, None).await?;
     let digest = Digest::parse(&record.digest).map_err(Failure::answer)?;
     let bytes = record.document.ok_or_else(|| Failure::answer("no document"))?;
-    let document = Document::verify(key.kind, bytes.into(), digest).map_err(Failure::answer)?;
+    let document = Document::verify(key.kind, bytes, digest).map_err(Failure::answer)?;
     Ok(Arc::new(document))
 }
 
