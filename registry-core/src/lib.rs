@@ -17,6 +17,7 @@ pub mod json_schema;
 pub(crate) mod json_text;
 pub mod lifecycle;
 pub mod limits;
+pub mod mcp_registry;
 pub mod name;
 pub mod parallel;
 pub mod reference;

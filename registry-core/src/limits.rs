@@ -60,3 +60,11 @@ pub const SPEC_MILLIS: u64 = 24 * 60 * 60 * 1000;
 pub const SPEC_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// Most calls at once, items or failures that a composition may ask for.
 pub const SPEC_COUNT: u64 = 100_000;
+/// Longest description and title of a `server.json`, in characters.
+pub const MCP_TEXT_CHARACTERS: usize = 100;
+/// Longest reason for a status that the MCP registry API gives, in characters.
+pub const MCP_REASON_CHARACTERS: usize = 500;
+/// Longest address of an icon in a `server.json`, in characters.
+pub const MCP_ICON_CHARACTERS: usize = 255;
+/// Most that a publisher may keep under `_meta` of a `server.json`, in bytes of JSON.
+pub const MCP_PUBLISHER_BYTES: usize = 4 * 1024;
