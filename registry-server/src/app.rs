@@ -13,7 +13,7 @@ pub mod settings;
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, RegistryId};
+use registry_core::{Catalog, RegistryId, mcp_registry::Namespace};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -36,6 +36,8 @@ pub struct App {
     pub archive: at::Archive,
     /// The exported catalog.
     pub export: export::Export,
+    /// Under which namespace MCP servers without one are served to MCP clients.
+    pub namespace: Namespace,
     /// Whether the server is on its way out.
     pub draining: CancellationToken,
 }

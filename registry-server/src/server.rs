@@ -83,6 +83,7 @@ impl Server {
             store,
             archive: Archive::default(),
             export: Export::default(),
+            namespace: config.mcp_namespace,
             draining,
         });
         Ok(Self { app, writer, config: config.serve })
