@@ -5,6 +5,7 @@
 mod address;
 mod at;
 mod governance;
+mod import;
 mod selector;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
 };
+pub(crate) use import::{ApplyHow, ImportArgs, ImportFrom, ImportServerJsonArgs};
 pub(crate) use selector::{Entity, Name, VersionPair};
 
 const EXIT_CODES: &str = "\
@@ -78,6 +80,8 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Register what files hold, as one commit, after showing the plan
     Apply(ApplyArgs),
+    /// Bring in what others have described
+    Import(Box<ImportArgs>),
     /// Check files without a registry, with the code that the registry itself uses
     Validate(ValidateArgs),
     /// Show one entity
@@ -140,15 +144,8 @@ pub(crate) struct ApplyArgs {
     /// A file, a directory or `-`; may be given several times
     #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// Only show what would happen
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Why, for the log
-    #[arg(long, short, default_value = "")]
-    pub(crate) message: String,
+    #[command(flatten)]
+    pub(crate) how: ApplyHow,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
 }
