@@ -9,6 +9,7 @@ mod export;
 mod faults;
 mod following;
 mod identity;
+mod mcp_registry;
 mod offline;
 mod registration;
 mod sdk;
