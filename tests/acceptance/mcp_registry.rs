@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: pages with random filters, which the core's properties have.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 mod clients;
 mod faults;
 mod import;
