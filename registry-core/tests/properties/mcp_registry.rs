@@ -160,6 +160,26 @@ proptest! {
     }
 
     #[test]
+    fn a_description_is_taken_by_its_length_in_characters(
+        text in "[a-zäß😀]{90,110}", title in "[a-zäß😀]{90,110}",
+    ) {
+        let document = json!({
+            "name": "a/b", "version": "1.0.0", "description": text, "title": title,
+        });
+        let fits = |text: &str| text.chars().count() <= 100;
+        let expected = fits(&text) && fits(&title);
+        prop_assert_eq!(ServerDetail::read(&document).detail.is_some(), expected);
+        let by_hand = json!({
+            "name": "b", "version": "1.0.0", "description": text, "provides": [],
+            "metadata": { "serverJson": { "title": title } },
+        });
+        let served = served(&Document::parse(Kind::Server, &by_hand).unwrap());
+        prop_assert_eq!(served.get("title").is_some(), fits(&title));
+        prop_assert!(fits(served["description"].as_str().unwrap()));
+        prop_assert!(VALID.is_valid(&served), "{served:#}");
+    }
+
+    #[test]
     fn what_is_taken_is_valid_when_it_is_served(
         document in server_json(), at in any::<usize>(), with in json(),
     ) {

@@ -67,7 +67,9 @@ async fn copilot_hears_only_200_or_404() {
     // A token that means nothing to a reader changes nothing.
     let token = [("authorization", "Bearer x")];
     let path = "/v0.1/servers/com.example%2Fdocs/versions/latest";
-    assert_eq!(api.send("GET", path, &token, "").await.status, 200);
+    let answer = api.send("GET", path, &token, "").await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.header("cache-control").starts_with("private"), "{answer:?}");
 }
 
 /// In other registries, a version that is listed could not be fetched, or was not listed at all.

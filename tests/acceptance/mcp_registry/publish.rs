@@ -199,6 +199,20 @@ async fn a_status_is_a_lifecycle() {
     assert_eq!(api.get("/v0.1/servers").await.listed(), ["com.example/docs@1.0.0"]);
 }
 
+/// The rules are those of every other way in.
+#[tokio::test]
+async fn what_something_active_needs_is_not_deleted() {
+    let api = Api::start();
+    api.registry.apply_example();
+    let path = "/v0.1/servers/local.registry%2Ffetch-server/versions/1.2.3/status";
+    let refused = api.patch(path, &json!({ "status": "deleted" })).await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    let errors = refused.json()["errors"].clone();
+    assert_eq!(errors[0]["code"], "still-needed", "{errors:#}");
+    assert!(errors[0]["message"].as_str().unwrap().contains("tool/fetch@1.2.3"), "{errors:#}");
+    assert!(api.get("/v0.1/servers?search=fetch").await.listed().len() == 1);
+}
+
 #[tokio::test]
 async fn what_was_said_of_a_replacement_stays_said() {
     let api = Api::start();

@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// How long a body may take to arrive, waiting for its turn included.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Most bodies that arrive at once.
-static TURNS: Semaphore = Semaphore::const_new(64);
+static TURNS: Semaphore = Semaphore::const_new(256);
 
 /// Reads a body as JSON.
 pub(super) async fn json(body: Body) -> Result<Value, Problem> {

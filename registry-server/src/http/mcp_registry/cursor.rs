@@ -52,11 +52,8 @@ mod tests {
 
     #[test]
     fn a_cursor_is_safe_in_urls_and_tells_when_it_was_changed() {
-        let place = Place {
-            name: "a/b".to_owned(),
-            version: Version::parse("1.0.0+é")
-                .unwrap_or_else(|_| Version::parse("1.0.0+b").unwrap()),
-        };
+        let version = Version::parse("1.0.0-a+b").unwrap();
+        let place = Place { name: "a/b".to_owned(), version };
         let filter = Filter { search: Some("größe ?&/".to_owned()), ..Filter::default() };
         let text = write(place.clone(), filter.clone());
         assert!(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{Path, Query as Parameters, State, rejection::PathRejection},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use registry_core::{
@@ -22,6 +22,8 @@ use crate::{app::App, http::export};
 
 /// How long an answer may be used without asking again.
 const FRESH: HeaderValue = HeaderValue::from_static("public, max-age=15");
+/// The same for who had to say who it is: no cache may give the answer to somebody else.
+const FRESH_FOR_ONE: HeaderValue = HeaderValue::from_static("private, max-age=15");
 
 /// Most versions that are listed of one server, the newest; the API has no pages here.
 const MOST_VERSIONS: usize = 1_000;
@@ -40,11 +42,11 @@ pub(super) async fn list(
     let catalog = app.catalog();
     let tag = tag(&app, &catalog);
     if export::knows(&headers, &tag) {
-        return Ok(unchanged(tag));
+        return Ok(unchanged(tag, &headers));
     }
     let namespace = app.namespace.clone();
     let page = beside(move || page(&catalog, &namespace, &query)).await;
-    Ok(fresh(tag, page))
+    Ok(fresh(tag, &headers, page))
 }
 
 pub(super) async fn versions(
@@ -72,9 +74,9 @@ pub(super) async fn versions(
         return Err(no_server());
     }
     if export::knows(&headers, &tag) {
-        return Ok(unchanged(tag));
+        return Ok(unchanged(tag, &headers));
     }
-    Ok(fresh(tag, ServerList::new(servers, None)))
+    Ok(fresh(tag, &headers, ServerList::new(servers, None)))
 }
 
 pub(super) async fn version(
@@ -90,9 +92,9 @@ pub(super) async fn version(
     let listing = Listing::new(&catalog, &app.namespace);
     let entry = listing.find(&name, &version, include_deleted).ok_or_else(no_version)?;
     if export::knows(&headers, &tag) {
-        return Ok(unchanged(tag));
+        return Ok(unchanged(tag, &headers));
     }
-    Ok(fresh(tag, ServerResponse::from(&entry)))
+    Ok(fresh(tag, &headers, ServerResponse::from(&entry)))
 }
 
 fn page(catalog: &Catalog, namespace: &Namespace, query: &query::Query) -> ServerList {
@@ -120,18 +122,19 @@ fn tag(app: &App, catalog: &Catalog) -> String {
     format!("\"{}-{}\"", catalog.revision(), &mark["sha256:".len()..][..8])
 }
 
-fn fresh(tag: String, body: impl Serialize) -> Response {
-    (tags(tag), Json(body)).into_response()
+fn fresh(tag: String, asked: &HeaderMap, body: impl Serialize) -> Response {
+    (tags(tag, asked), Json(body)).into_response()
 }
 
-fn unchanged(tag: String) -> Response {
-    (axum::http::StatusCode::NOT_MODIFIED, tags(tag)).into_response()
+fn unchanged(tag: String, asked: &HeaderMap) -> Response {
+    (StatusCode::NOT_MODIFIED, tags(tag, asked)).into_response()
 }
 
-fn tags(tag: String) -> [(header::HeaderName, HeaderValue); 2] {
+fn tags(tag: String, asked: &HeaderMap) -> [(header::HeaderName, HeaderValue); 2] {
     // A number and hex digits are always a header.
     let tag = HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\""));
-    [(header::ETAG, tag), (header::CACHE_CONTROL, FRESH)]
+    let is_known = asked.contains_key(header::AUTHORIZATION);
+    [(header::ETAG, tag), (header::CACHE_CONTROL, if is_known { FRESH_FOR_ONE } else { FRESH })]
 }
 
 fn no_server() -> Problem {
