@@ -6,6 +6,7 @@
 
 pub mod at;
 pub mod catalog;
+pub mod checkpoint;
 pub mod commit;
 pub mod compatibility;
 pub(crate) mod decode;
@@ -18,8 +19,10 @@ pub(crate) mod json_text;
 pub mod lifecycle;
 pub mod limits;
 pub mod mcp_registry;
+pub mod merkle;
 pub mod name;
 pub mod parallel;
+pub mod proof;
 pub mod reference;
 pub mod registry_file;
 pub mod rules;
@@ -32,6 +35,7 @@ pub mod version;
 
 pub use at::At;
 pub use catalog::{Catalog, Record};
+pub use checkpoint::Checkpoint;
 pub use commit::{Action, ChainHash, Change, Commit, Origin, RegistryId, Revision, SealedCommit};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{Digest, Document};

@@ -44,6 +44,8 @@ pub const BATCH_PATTERNS: usize = 10_000;
 pub const PATHS: usize = 100;
 /// Most settings in one commit.
 pub const BATCH_SETTINGS: usize = 1_000;
+/// Longest signed checkpoint, in bytes.
+pub const CHECKPOINT_BYTES: usize = 4 * 1024;
 /// Most violations that are reported for one value.
 pub const VIOLATIONS: usize = 32;
 /// Longest JSONPath, in bytes.

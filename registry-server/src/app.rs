@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod at;
+pub mod audit;
 pub mod export;
 pub mod gateways;
 pub mod history;
@@ -32,6 +33,8 @@ pub struct App {
     pub store: Store,
     /// Followers.
     pub feed: Arc<Feed>,
+    /// Signs checkpoints.
+    pub signer: audit::Signer,
     /// Catalogs of the past.
     pub archive: at::Archive,
     /// The exported catalog.

@@ -3,6 +3,7 @@
 //! Generated types and `tonic::Status` stay in here. Deliberately absent: authentication, which
 //! will be a layer before the services, and decisions.
 
+mod audit;
 mod deadline;
 mod findings;
 mod guard;
@@ -21,7 +22,7 @@ use registry_core::limits;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
-        history_service_server::HistoryServiceServer,
+        audit_service_server::AuditServiceServer, history_service_server::HistoryServiceServer,
         registry_service_server::RegistryServiceServer, sync_service_server::SyncServiceServer,
     },
 };
@@ -40,8 +41,13 @@ const DELTA_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
 const SYNC_REQUEST_BYTES: usize = 256 << 10;
 
 /// The names under which health is asked for; the empty one is the whole server.
-const SERVICES: [&str; 4] =
-    ["", "registry.v1.RegistryService", "registry.v1.HistoryService", "registry.v1.SyncService"];
+const SERVICES: [&str; 5] = [
+    "",
+    "registry.v1.RegistryService",
+    "registry.v1.HistoryService",
+    "registry.v1.AuditService",
+    "registry.v1.SyncService",
+];
 
 /// The routes of all services.
 pub async fn router(
@@ -59,6 +65,11 @@ pub async fn router(
         .max_encoding_message_size(limit)
         .accept_compressed(Gzip)
         .send_compressed(Gzip);
+    let audit = AuditServiceServer::new(audit::Service::new(app.clone()))
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit)
+        .accept_compressed(Gzip)
+        .send_compressed(Gzip);
     let sync = SyncServiceServer::new(sync::Service::new(app.clone()))
         .max_decoding_message_size(SYNC_REQUEST_BYTES)
         .max_encoding_message_size(DELTA_BYTES)
@@ -68,6 +79,7 @@ pub async fn router(
     health_of.set(ServingStatus::Serving).await;
     let routes = Routes::new(registry)
         .add_service(history)
+        .add_service(audit)
         .add_service(sync)
         .add_service(health)
         .add_service(reflection().build_v1()?)

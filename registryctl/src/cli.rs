@@ -4,6 +4,7 @@
 
 mod address;
 mod at;
+mod audit;
 mod governance;
 mod import;
 mod selector;
@@ -15,6 +16,7 @@ use registry_core::{Kind, LifecycleState};
 
 pub(crate) use address::Address;
 pub(crate) use at::AtArgs;
+pub(crate) use audit::{AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
 pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
@@ -98,6 +100,9 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Write the whole registry as one registry-v2 file
     Export(ExportArgs),
+    /// Prove the log, keep checkpoints of it, and export it
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Follow the registry and print each commit as it is made
     Watch(WatchArgs),
     /// List the gateways that follow the registry, and how far each of them is

@@ -6,7 +6,7 @@ use std::{future::Future, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, history_service_client::HistoryServiceClient,
+    self, audit_service_client::AuditServiceClient, history_service_client::HistoryServiceClient,
     registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
 };
 use tonic::{
@@ -58,6 +58,10 @@ impl Client {
 
     pub(crate) fn history(&self) -> HistoryServiceClient<Channel> {
         HistoryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn audit(&self) -> AuditServiceClient<Channel> {
+        AuditServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn sync(&self) -> SyncServiceClient<Channel> {

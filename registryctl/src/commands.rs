@@ -3,6 +3,7 @@
 //! Deliberately absent: arguments (`cli`) and the forms of output (`view`, `report`, `screen`).
 
 mod apply;
+mod audit;
 mod commit;
 mod completions;
 mod diff;
@@ -58,6 +59,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Show(args) => log::show(session, &args).await,
         Command::Diff(args) => diff::run(session, &args).await,
         Command::Export(args) => export::run(session, &args).await,
+        Command::Audit(command) => audit::run(session, command).await,
         Command::Watch(args) => watch::run(session, &args).await,
         Command::Gateways => gateways::run(session).await,
         Command::Deprecate(args) => lifecycle::deprecate(session, args).await,

@@ -2,12 +2,14 @@
 //!
 //! Deliberately absent: anything below the programs' own interfaces; crates test their insides.
 
+mod audit;
 mod command_line;
 mod demo;
 mod enforcement;
 mod export;
 mod faults;
 mod following;
+mod governance;
 mod identity;
 mod mcp_registry;
 mod offline;

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{at, history, list, page::InvalidPage, settings},
+    app::{at, audit, history, list, page::InvalidPage, settings},
     feed, registrar, store,
 };
 
@@ -101,6 +101,32 @@ impl From<list::Error> for Status {
             list::Error::Page(error) => error.into(),
             list::Error::Past(error) => error.into(),
             list::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
+/// A verification of the log runs already.
+pub(super) fn verification_running() -> Status {
+    let message = "the log is being verified for somebody else; ask again when that is done";
+    Refusal::new(Code::ResourceExhausted, "VERIFICATION_RUNNING", message.to_owned())
+        .retry_after(Duration::from_secs(5))
+        .into()
+}
+
+/// What a caller hears of the database.
+pub(super) fn of_store(error: &store::Error) -> Status {
+    store_refusal(error).into()
+}
+
+impl From<audit::Error> for Status {
+    fn from(error: audit::Error) -> Self {
+        match error {
+            audit::Error::NoCommit { head, .. } => {
+                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
+                refusal.with("current_revision", &head).into()
+            }
+            audit::Error::Store(error) => store_refusal(&error).into(),
+            audit::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
         }
     }
 }

@@ -9,12 +9,10 @@ use registry_core::{Entity, rules::Proposed};
 use serde::Serialize;
 
 use super::{
-    super::{Session, apply, export::replace, refused, show_findings},
+    super::{Session, apply, export::save, refused, show_findings},
     fetch,
 };
-use crate::{
-    batch::Batch, cli::ImportServerJsonArgs, failure::Failure, input::Source, screen::Screen,
-};
+use crate::{batch::Batch, cli::ImportServerJsonArgs, failure::Failure, input::Source};
 
 /// A registry file with servers only.
 #[derive(Serialize)]
@@ -33,17 +31,17 @@ pub(super) async fn run(session: &Session, args: ImportServerJsonArgs) -> Result
     };
     let batch = Batch::of_server_json(source);
     match out {
-        Some(out) => write(session.screen, &batch, &out),
+        Some(out) => write(session, &batch, &out),
         None => apply::batch(session, &batch, how, commit).await,
     }
 }
 
-fn write(screen: Screen, batch: &Batch, out: &Path) -> Result<(), Failure> {
+fn write(session: &Session, batch: &Batch, out: &Path) -> Result<(), Failure> {
     let report = batch.report(Vec::new());
     if report.has_errors() {
-        return Err(refused(screen, &report));
+        return Err(refused(session.screen, &report));
     }
-    show_findings(screen, &report);
+    show_findings(session.screen, &report);
     let servers = batch.proposals().iter().filter_map(|proposed| match proposed {
         Proposed::Register(document) => Some(document.entity()),
         Proposed::SetLifecycle { .. } => None,
@@ -53,8 +51,8 @@ fn write(screen: Screen, batch: &Batch, out: &Path) -> Result<(), Failure> {
     let mut bytes = serde_json::to_vec_pretty(&file).unwrap_or_default();
     bytes.push(b'\n');
     if out == Path::new("-") {
-        return screen.bytes(&bytes);
+        return save(session, None, &bytes);
     }
-    replace(out, &bytes)?;
-    screen.line(&format!("written: {}", out.display()))
+    save(session, Some(out), &bytes)?;
+    session.screen.line(&format!("written: {}", out.display()))
 }
