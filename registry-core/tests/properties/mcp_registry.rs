@@ -76,15 +76,15 @@ fn filter() -> impl Strategy<Value = Filter> {
 /// All that a filter takes, found without pages.
 fn all(catalog: &Catalog, filter: &Filter) -> Vec<Entry> {
     let listing = Listing::new(catalog, &NAMESPACE);
-    let served = catalog.of_kind(Kind::Server).filter_map(|(key, _)| {
+    let names = catalog.of_kind(Kind::Server).filter_map(|(key, _)| {
         let served = NAMESPACE.served(&key.name)?.into_owned();
         (NAMESPACE.entity(catalog, &served).as_ref() == Some(&key.name)).then_some((served, key))
     });
-    let found = served.filter_map(|(name, key)| {
+    let found = names.filter_map(|(name, key)| {
         let entry = listing.find(&name, &key.version.to_string(), true).unwrap();
         let state = entry.record.lifecycle.state;
-        let Entity::Server(server) = entry.record.document.entity() else { unreachable!() };
-        let text = format!("{name}\n{}", server.description.as_deref().unwrap_or_default());
+        let Entity::Server(entity) = entry.record.document.entity() else { unreachable!() };
+        let text = format!("{name}\n{}", entity.description.as_deref().unwrap_or_default());
         let wanted = (filter.include_deleted || state != LifecycleState::Retired)
             && filter.updated_since.is_none_or(|since| entry.changed_at() >= since)
             && filter.search.as_ref().is_none_or(|search| text.to_lowercase().contains(search))
@@ -231,8 +231,12 @@ fn input() -> impl Strategy<Value = Value> {
         |(value, format, flag, choices)| {
             let mut input = json!({ "isRequired": flag, "isSecret": !flag, "choices": choices });
             input["description"] = "what it is".into();
-            value.into_iter().for_each(|value| input["default"] = value.into());
-            format.into_iter().for_each(|format| input["format"] = format.into());
+            if let Some(value) = value {
+                input["default"] = value.into();
+            }
+            if let Some(format) = format {
+                input["format"] = format.into();
+            }
             input
         },
     )
@@ -242,8 +246,12 @@ fn named(kind: Option<&'static str>) -> impl Strategy<Value = Value> {
     (input(), "[-]{0,2}[a-z]{1,8}", option::of(input())).prop_map(
         move |(mut input, name, variable)| {
             input["name"] = name.into();
-            kind.into_iter().for_each(|kind| input["type"] = kind.into());
-            variable.into_iter().for_each(|variable| input["variables"] = json!({ "v": variable }));
+            if let Some(kind) = kind {
+                input["type"] = kind.into();
+            }
+            if let Some(variable) = variable {
+                input["variables"] = json!({ "v": variable });
+            }
             input
         },
     )
