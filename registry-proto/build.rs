@@ -2,11 +2,12 @@
 
 use std::{env, fs, path::PathBuf};
 
-const FILES: [&str; 5] = [
+const FILES: &[&str] = &[
     "registry/v1/entity.proto",
     "registry/v1/registry.proto",
     "registry/v1/audit.proto",
     "registry/v1/history.proto",
+    "registry/v1/graph.proto",
     "registry/v1/sync.proto",
 ];
 

@@ -25,6 +25,7 @@ pub mod parallel;
 pub mod proof;
 pub mod reference;
 pub mod registry_file;
+pub mod resolve;
 pub mod rules;
 pub mod schema_compile;
 pub mod scope;

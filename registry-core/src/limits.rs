@@ -70,3 +70,19 @@ pub const MCP_REASON_CHARACTERS: usize = 500;
 pub const MCP_ICON_CHARACTERS: usize = 255;
 /// Most that a publisher may keep under `_meta` of a `server.json`, in bytes of JSON.
 pub const MCP_PUBLISHER_BYTES: usize = 4 * 1024;
+/// Most entities that a question about the graph begins with.
+pub const GRAPH_ROOTS: usize = 1_000;
+/// Most entities in an answer about the graph.
+pub const GRAPH_NODES: usize = 10_000;
+/// Most edges in an answer about the graph.
+pub const GRAPH_EDGES: usize = 50_000;
+/// Most paths in an answer why one entity needs another.
+pub const GRAPH_PATHS: usize = 100;
+/// Most dependents that are validated anew to see what a change breaks; nearest first.
+pub const IMPACT_DOCUMENTS: usize = 1_000;
+/// Most requirements in one question for exact versions.
+pub const REQUIREMENTS: usize = 1_000;
+/// Longest version constraint, in bytes.
+pub const CONSTRAINT_BYTES: usize = 256;
+/// Most versions that an answer names to say why none of them fits.
+pub const CANDIDATES: usize = 20;

@@ -7,9 +7,11 @@ pub mod at;
 pub mod audit;
 pub mod export;
 pub mod gateways;
+pub mod graph;
 pub mod history;
 pub mod list;
 pub mod page;
+pub mod resolve;
 pub mod settings;
 
 use std::sync::Arc;

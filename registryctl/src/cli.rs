@@ -6,6 +6,7 @@ mod address;
 mod at;
 mod audit;
 mod governance;
+mod graph;
 mod import;
 mod selector;
 
@@ -20,6 +21,9 @@ pub(crate) use audit::{AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
 pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
+};
+pub(crate) use graph::{
+    ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
 };
 pub(crate) use import::{ApplyHow, ImportArgs, ImportFrom, ImportServerJsonArgs};
 pub(crate) use selector::{Entity, Name, VersionPair};
@@ -61,21 +65,43 @@ pub(crate) struct Globals {
     /// How long to wait for a connection
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 5)]
     pub(crate) connect_timeout: u16,
-    /// Tables for people, or JSON for scripts
+    /// Tables for people, JSON for scripts; `tree`, `why` and `impact` also draw their graph
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
-    pub(crate) output: Format,
+    pub(crate) output: Output,
     /// No colours; they are also off where the output is not a terminal
     #[arg(long, global = true, env = "NO_COLOR", value_parser = FalseyValueParser::new())]
     pub(crate) no_color: bool,
 }
 
-/// How results are written.
+/// What the user may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum Output {
     /// For people.
     Table,
     /// For scripts; the field names are stable.
     Json,
+    /// A graph for Graphviz.
+    Dot,
+    /// A graph for Mermaid, as in Markdown.
+    Mermaid,
+    /// A graph as a picture.
+    Svg,
+}
+
+/// How results that are no pictures are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For scripts.
+    Json,
+}
+
+impl Command {
+    /// Whether its result is a graph, which can be drawn.
+    pub(crate) fn draws(&self) -> bool {
+        matches!(self, Self::Tree(_) | Self::Why(_) | Self::Impact(_))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,6 +124,19 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Show the differences between two versions
     Diff(DiffArgs),
+    /// Show what an entity needs, or what needs it, as a tree
+    Tree(TreeArgs),
+    /// Show the paths by which one entity needs another
+    Why(PathsArgs),
+    /// Show what would break if an entity were retired, deprecated or replaced; changes nothing
+    Impact(ImpactArgs),
+    /// Show the exact versions that constraints mean
+    Resolve(ResolveArgs),
+    /// Write a lock file: exact versions and digests of what a project requires, and of all that
+    /// this needs
+    Lock(LockArgs),
+    /// Show which locked requirements have newer versions, and what an upgrade would change and break
+    Outdated(OutdatedArgs),
     /// Write the whole registry as one registry-v2 file
     Export(ExportArgs),
     /// Prove the log, keep checkpoints of it, and export it
@@ -149,6 +188,12 @@ pub(crate) struct ApplyArgs {
     /// A file, a directory or `-`; may be given several times
     #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// Refuse unless all that the files refer to beside themselves is locked, and registered as locked
+    #[arg(long)]
+    pub(crate) locked: bool,
+    /// The lock file for --locked
+    #[arg(long, value_name = "FILE", default_value = graph::LOCK_FILE)]
+    pub(crate) lock_file: PathBuf,
     #[command(flatten)]
     pub(crate) how: ApplyHow,
     #[command(flatten)]

@@ -6,8 +6,9 @@ use std::{future::Future, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, audit_service_client::AuditServiceClient, history_service_client::HistoryServiceClient,
-    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
+    self, audit_service_client::AuditServiceClient, graph_service_client::GraphServiceClient,
+    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
+    sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
@@ -54,6 +55,10 @@ impl Client {
 
     pub(crate) fn registry(&self) -> RegistryServiceClient<Channel> {
         RegistryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn graph(&self) -> GraphServiceClient<Channel> {
+        GraphServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn history(&self) -> HistoryServiceClient<Channel> {

@@ -311,7 +311,9 @@ fn server_json() -> impl Strategy<Value = Value> {
             if !remotes.is_empty() {
                 server["remotes"] = remotes.into();
             }
-            more.into_iter().flatten().for_each(|(name, value)| server[name] = value);
+            for (name, value) in more.into_iter().flatten() {
+                server[name] = value;
+            }
             server
         },
     )

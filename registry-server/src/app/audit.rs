@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use registry_core::{
-    Checkpoint, Digest, Revision,
+    ChainHash, Checkpoint, Digest, Revision,
     checkpoint::VerifierKey,
     merkle::{self, Node},
     proof::Proof,
@@ -72,10 +72,7 @@ impl App {
             return Err(absent(since));
         }
         let commit = self.store.commit(wanted).await?.ok_or_else(|| absent(wanted))?;
-        let before = match Revision(wanted.0 - 1) {
-            Revision(0) => registry_core::ChainHash::genesis(self.registry()),
-            before => self.store.commit(before).await?.ok_or_else(|| absent(before))?.chain,
-        };
+        let before = self.chain_after(Revision(wanted.0 - 1)).await?;
         let leaves = self.leaves(head).await?;
         let (root, inclusion, consistency) = offloaded(move || {
             let leaves = &leaves[..size(head)];
@@ -95,15 +92,18 @@ impl App {
     }
 
     async fn signed(&self, revision: Revision, root: Node) -> Result<String, Error> {
-        let chain = match revision {
-            Revision(0) => registry_core::ChainHash::genesis(self.registry()),
-            _ => {
-                let commit = self.store.commit(revision).await?;
-                commit.ok_or(Error::NoCommit { wanted: revision, head: revision })?.chain
-            }
-        };
+        let chain = self.chain_after(revision).await?;
         let (registry, time) = (self.registry().clone(), self.signer.clock.now());
         Ok(Checkpoint { registry, revision, root, chain, time }.sign(&self.signer.pair))
+    }
+
+    async fn chain_after(&self, revision: Revision) -> Result<ChainHash, Error> {
+        if revision == Revision(0) {
+            return Ok(ChainHash::genesis(self.registry()));
+        }
+        let commit = self.store.commit(revision).await?;
+        let head = self.catalog().revision();
+        Ok(commit.ok_or(Error::NoCommit { wanted: revision, head })?.chain)
     }
 
     /// The tree's leaves, at least up to a revision that is in the log.

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{at, audit, history, list, page::InvalidPage, settings},
+    app::{at, audit, graph, history, list, page::InvalidPage, resolve, settings},
     feed, registrar, store,
 };
 
@@ -136,6 +136,32 @@ impl From<settings::Error> for Status {
         match error {
             settings::Error::Page(error) => error.into(),
             settings::Error::Past(error) => error.into(),
+        }
+    }
+}
+
+impl From<graph::Error> for Status {
+    fn from(error: graph::Error) -> Self {
+        match error {
+            graph::Error::NotRegistered(key) => not_found(&key),
+            graph::Error::OtherName { .. } => {
+                Refusal::new(Code::InvalidArgument, "INVALID_REQUEST", error.to_string()).into()
+            }
+            graph::Error::Past(error) => error.into(),
+            graph::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
+impl From<resolve::Error> for Status {
+    fn from(error: resolve::Error) -> Self {
+        match error {
+            resolve::Error::Past(error) => error.into(),
+            resolve::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+            resolve::Error::Unresolved { failed, .. } => {
+                let refusal = Refusal::new(Code::NotFound, "UNRESOLVED", error.to_string());
+                refusal.with("unresolved", &failed).into()
+            }
         }
     }
 }

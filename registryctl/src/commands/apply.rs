@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use registry_proto::v1;
 use serde::Serialize;
 
-use super::{Session, commit, refused};
+use super::{Session, commit, locked, refused};
 use crate::{
     batch::Batch,
     cli::{ApplyArgs, ApplyHow, CommitArgs, Format},
@@ -46,8 +46,16 @@ struct Outcome<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
-    let ApplyArgs { files, how, commit } = args;
-    batch(session, &Batch::read(&files)?, how, commit).await
+    let ApplyArgs { files, locked, lock_file, how, commit } = args;
+    let read = Batch::read(&files)?;
+    if locked && !read.report(Vec::new()).has_errors() {
+        let client = session.connect().await?;
+        let drift = read.report(locked::drift(&client, &read, &lock_file).await?);
+        if drift.has_errors() {
+            return Err(refused(session.screen, &drift));
+        }
+    }
+    batch(session, &read, how, commit).await
 }
 
 /// Applies a batch, after showing the registry's plan.
