@@ -68,7 +68,9 @@ impl Api {
     }
 
     fn of(registry: Registry) -> Self {
-        Self { url: registry.url(), registry, client: reqwest::Client::new() }
+        // A refusal may end its connection, which must not be taken for another request.
+        let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+        Self { url: registry.url(), registry, client }
     }
 
     async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {

@@ -190,7 +190,7 @@ async fn the_namespace_of_names_without_one_is_the_operators() {
     let start = |namespace: &str| {
         Process::try_start("registry-server", dir.path(), |command| {
             command.args(["--listen", "127.0.0.1:0", "--database", &database]);
-            command.args(["--mcp-namespace", namespace]);
+            command.args(["--mcp-namespace", namespace]).arg("--data-dir").arg(dir.path());
         })
     };
     let server_process = start("com.example.tools").unwrap();
