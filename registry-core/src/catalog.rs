@@ -263,7 +263,10 @@ impl Catalog {
     }
 
     /// The entities after this key, in the order of [`Catalog::iter`].
-    pub fn after(&self, key: &Key) -> impl Iterator<Item = (&Key, &Arc<Record>)> {
+    pub fn after<'a>(
+        &'a self,
+        key: &Key,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Record>)> + use<'a> {
         self.records.range((Bound::Excluded(key.clone()), Bound::Unbounded))
     }
 

@@ -80,6 +80,13 @@ impl Problems {
         );
     }
 
+    /// A warning at this place.
+    pub(crate) fn warn(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
+        self.push(
+            Diagnostic::warning(Code::DocumentInvalid, at.to_string(), message).with_help(help),
+        );
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }
@@ -276,13 +283,18 @@ impl<'a> Fields<'a> {
         self.list(name, |value, at| self.problems.string(value, at).map(str::to_owned))
     }
 
+    /// The members that nobody asked for.
+    pub(crate) fn unknown(&self) -> Vec<&'a str> {
+        let known = self.known.borrow();
+        let is_unknown = |name: &&str| *name != "$comment" && !known.contains(name);
+        self.map.keys().map(String::as_str).filter(is_unknown).collect()
+    }
+
     /// Ends the reading: every member that nobody asked for is unknown.
     pub(crate) fn finish(self) {
-        let known = self.known.borrow();
-        let unknown = |name: &&String| *name != "$comment" && !known.contains(&name.as_str());
-        for name in self.map.keys().filter(unknown) {
+        for name in self.unknown() {
             let message = format!("unknown field `{}`", name.chars().take(64).collect::<String>());
-            let help = format!("the fields here are {}", known.join(", "));
+            let help = format!("the fields here are {}", self.known.borrow().join(", "));
             self.problems.invalid(self.at.member(name), message, help);
         }
     }

@@ -83,6 +83,8 @@ codes! {
     HeaderAnnotationInvalid = "header-annotation-invalid",
     /// A dependency on something deprecated (warning) or retired (error).
     DeprecatedDependency = "deprecated-dependency",
+    /// A part of a server's `metadata.serverJson` that MCP clients could not take.
+    ServerJsonInvalid = "server-json-invalid",
     /// A replacement that is not registered, or cannot be one.
     ReplacementUnknown = "replacement-unknown",
     /// Something active depends on what is to be retired.

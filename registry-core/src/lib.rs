@@ -19,6 +19,7 @@ pub mod json_schema;
 pub(crate) mod json_text;
 pub mod lifecycle;
 pub mod limits;
+pub mod mcp_registry;
 pub mod merkle;
 pub mod name;
 pub mod parallel;

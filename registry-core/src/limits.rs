@@ -67,6 +67,14 @@ pub const SPEC_SECONDS: u64 = 30 * 24 * 60 * 60;
 pub const SPEC_COUNT: u64 = 100_000;
 /// Longest text that a bill of materials takes from an entity's metadata, in bytes.
 pub const SBOM_TEXT_BYTES: usize = 1024;
+/// Longest description and title of a `server.json`, in characters.
+pub const MCP_TEXT_CHARACTERS: usize = 100;
+/// Longest reason for a status that the MCP registry API gives, in characters.
+pub const MCP_REASON_CHARACTERS: usize = 500;
+/// Longest address of an icon in a `server.json`, in characters.
+pub const MCP_ICON_CHARACTERS: usize = 255;
+/// Most that a publisher may keep under `_meta` of a `server.json`, in bytes of JSON.
+pub const MCP_PUBLISHER_BYTES: usize = 4 * 1024;
 /// Most entities that a question about the graph begins with.
 pub const GRAPH_ROOTS: usize = 1_000;
 /// Most entities in an answer about the graph.

@@ -20,6 +20,7 @@ mod proposal;
 mod provision;
 mod schema;
 mod schema_graph;
+mod server_json;
 mod settings;
 mod source;
 mod still_needed;
@@ -170,6 +171,7 @@ fn checked(
         ambiguity::check(new, &mut diagnostics);
         lifecycle::check(&proposal, new, &mut diagnostics);
         composition::check(new, &mut diagnostics);
+        server_json::check(new, &mut diagnostics);
         archived::check(catalog, new, &mut diagnostics);
     }
     still_needed::check(&proposal, &mut diagnostics);

@@ -20,7 +20,7 @@ pub mod who_has;
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, RegistryId};
+use registry_core::{Catalog, RegistryId, mcp_registry::Namespace};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -57,6 +57,8 @@ pub struct App {
     pub holders: who_has::Recent,
     /// Bills of materials in the making.
     pub sboms: sbom::Slots,
+    /// Under which namespace MCP servers without one are served to MCP clients.
+    pub namespace: Namespace,
     /// Whether the server is on its way out.
     pub draining: CancellationToken,
 }

@@ -14,6 +14,7 @@ mod tuning;
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
+use registry_core::mcp_registry::Namespace;
 
 pub use access::{AccessConfig, Door};
 pub use command::{Command, TokenCommand};
@@ -27,8 +28,8 @@ use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
 
 /// The registry service: one log, validated writes, a stream of every change.
 ///
-/// Serves gRPC (with health and reflection) and HTTP (/livez, /readyz, /metrics, /registry.json)
-/// on one port. Ends with exit code 0 after a drain, 1 when it fails while serving, 2 for wrong
+/// Serves gRPC (with health and reflection) and HTTP (/livez, /readyz, /metrics, /registry.json,
+/// and the API of MCP registries below /v0.1) on one port. Ends with exit code 0 after a drain, 1 when it fails while serving, 2 for wrong
 /// usage, 3 when the database cannot be used.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "registry-server", version)]
@@ -99,6 +100,15 @@ pub struct Config {
     /// The identity provider.
     #[command(flatten)]
     pub oidc: OidcConfig,
+    /// The namespace under which the MCP registry API serves servers that have none: a domain of
+    /// yours, backwards, like com.example.
+    #[arg(
+        long,
+        env = "REGISTRY_MCP_NAMESPACE",
+        default_value = "local.registry",
+        value_name = "NAMESPACE"
+    )]
+    pub mcp_namespace: Namespace,
 
     /// How requests are served.
     #[command(flatten)]

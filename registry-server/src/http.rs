@@ -1,10 +1,11 @@
-//! The HTTP surface: health, metrics and the exported catalog.
+//! The HTTP surface: health, metrics, the exported catalog, and the API of MCP registries.
 //!
-//! Deliberately absent: changing anything.
+//! Deliberately absent: our own API, which is gRPC.
 
 mod export;
 mod guard;
 mod health;
+mod mcp_registry;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(render_metrics))
         .route("/registry.json", get(export::registry_file))
         .route_layer(from_fn(guard::guard))
+        .merge(mcp_registry::router())
         .fallback(nothing_here)
         .with_state(app)
 }
@@ -48,6 +50,6 @@ async fn nothing_here(request: Request) -> Response {
     if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
         return grpc::unimplemented().into_http();
     }
-    let help = "not found; there are /livez, /readyz, /metrics and /registry.json\n";
+    let help = "not found; there are /livez, /readyz, /metrics, /registry.json and /v0.1/servers\n";
     (StatusCode::NOT_FOUND, help).into_response()
 }

@@ -113,6 +113,7 @@ impl Server {
             export: Export::default(),
             holders: who_has::Recent::default(),
             sboms: sbom::Slots::default(),
+            namespace: config.mcp_namespace,
             draining,
         });
         Ok(Self { app, writer, config: config.serve, tls })

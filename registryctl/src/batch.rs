@@ -7,9 +7,11 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use registry_core::{
     Code, Diagnostic,
+    mcp_registry::{self, Found},
     registry_file::{FileError, RegistryFile},
     rules::Proposed,
 };
+use serde_json::Value;
 
 use crate::{
     failure::Failure,
@@ -52,19 +54,48 @@ impl Batch {
         Ok(batch)
     }
 
+    /// Takes the MCP servers of a `server.json`, or of what an MCP registry answered.
+    pub(crate) fn of_server_json(source: Source) -> Self {
+        let mut batch = Self::default();
+        let source = Arc::new(source);
+        batch.sources.push(Arc::clone(&source));
+        let Some(value) = batch.value(&source) else { return batch };
+        let mut diagnostics = Vec::new();
+        for Found { pointer, value } in mcp_registry::find(&value) {
+            let (document, found) = mcp_registry::document(value);
+            let place = |found: Diagnostic| Diagnostic {
+                pointer: format!("{pointer}{}", found.pointer),
+                ..found
+            };
+            diagnostics.extend(found.into_iter().map(place));
+            if let Some(document) = document {
+                batch.origins.push(Origin { source: 0, pointer });
+                batch.proposals.push(Proposed::Register(Arc::new(document)));
+            }
+        }
+        diagnostics.extend(mcp_registry::more_pages(&value));
+        batch.findings.extend(in_file(&source, &diagnostics));
+        batch
+    }
+
+    /// What a source holds; if it is no JSON or YAML, that is a finding.
+    fn value(&mut self, source: &Arc<Source>) -> Option<Value> {
+        match source.value() {
+            Ok(value) => Some(value),
+            Err(SyntaxError { position, message }) => {
+                let found = Diagnostic::error(Code::DocumentInvalid, "", message);
+                let found = Finding::from(&found.with_help("check the text there, or before it"));
+                self.findings.push(Finding { place: Some(Place::new(source, position)), ..found });
+                None
+            }
+        }
+    }
+
     fn add(&mut self, source: Source) {
         let source = Arc::new(source);
         self.sources.push(Arc::clone(&source));
         let index = self.sources.len() - 1;
-        let value = match source.value() {
-            Ok(value) => value,
-            Err(SyntaxError { position, message }) => {
-                let found = Diagnostic::error(Code::DocumentInvalid, "", message);
-                let found = Finding::from(&found.with_help("check the text there, or before it"));
-                self.findings.push(Finding { place: Some(Place::new(&source, position)), ..found });
-                return;
-            }
-        };
+        let Some(value) = self.value(&source) else { return };
         match RegistryFile::from_value(&value) {
             Ok(file) => {
                 self.findings.extend(in_file(&source, file.warnings()));

@@ -8,6 +8,7 @@ mod at;
 mod audit;
 mod governance;
 mod graph;
+mod import;
 mod sbom;
 mod search;
 mod selector;
@@ -28,6 +29,7 @@ pub(crate) use governance::{
 pub(crate) use graph::{
     ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
 };
+pub(crate) use import::{ApplyHow, ImportArgs, ImportFrom, ImportServerJsonArgs};
 pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{Entity, Name, VersionPair};
@@ -114,6 +116,8 @@ impl Command {
 pub(crate) enum Command {
     /// Register what files hold, as one commit, after showing the plan
     Apply(ApplyArgs),
+    /// Bring in what others have described
+    Import(Box<ImportArgs>),
     /// Check files without a registry, with the code that the registry itself uses
     Validate(ValidateArgs),
     /// Show one entity
@@ -206,21 +210,14 @@ pub(crate) struct ApplyArgs {
     /// A file, a directory or `-`; may be given several times
     #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// Only show what would happen
-    #[arg(long)]
-    pub(crate) dry_run: bool,
     /// Refuse unless all that the files refer to beside themselves is locked, and registered as locked
     #[arg(long)]
     pub(crate) locked: bool,
     /// The lock file for --locked
     #[arg(long, value_name = "FILE", default_value = graph::LOCK_FILE)]
     pub(crate) lock_file: PathBuf,
-    /// Why, for the log
-    #[arg(long, short, default_value = "")]
-    pub(crate) message: String,
+    #[command(flatten)]
+    pub(crate) how: ApplyHow,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
 }

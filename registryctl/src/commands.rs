@@ -13,6 +13,7 @@ mod gateways;
 mod get;
 mod history;
 mod impact;
+mod import;
 mod lifecycle;
 mod list;
 mod lock;
@@ -66,6 +67,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     match command {
         Command::Apply(args) => apply::run(session, args).await,
+        Command::Import(args) => import::run(session, *args).await,
         Command::Validate(args) => validate::run(session, &args),
         Command::Get(args) => get::run(session, &args).await,
         Command::List(args) => list::run(session, args).await,

@@ -15,6 +15,7 @@ mod governance;
 mod graph;
 mod identity;
 mod locking;
+mod mcp_registry;
 mod offline;
 mod registration;
 mod sbom;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A small change somewhere in a document.
-fn damaged(value: &Value, at: usize, with: &Value) -> Value {
+pub(crate) fn damaged(value: &Value, at: usize, with: &Value) -> Value {
     let mut pointers = Vec::new();
     collect(value, String::new(), &mut pointers);
     let mut value = value.clone();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Session, commit, locked, refused};
 use crate::{
     batch::Batch,
-    cli::{ApplyArgs, Format},
+    cli::{ApplyArgs, ApplyHow, CommitArgs, Format},
     client::{Client, request},
     failure::Failure,
     plan::Plan,
@@ -46,23 +46,35 @@ struct Outcome<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
-    let ApplyArgs { files, yes, dry_run, locked, lock_file, message, commit: author } = args;
+    let ApplyArgs { files, locked, lock_file, how, commit } = args;
+    let read = Batch::read(&files)?;
+    if locked && !read.report(Vec::new()).has_errors() {
+        let client = session.connect().await?;
+        let drift = read.report(locked::drift(&client, &read, &lock_file).await?);
+        if drift.has_errors() {
+            return Err(refused(session.screen, &drift));
+        }
+    }
+    batch(session, &read, how, commit).await
+}
+
+/// Applies a batch, after showing the registry's plan.
+pub(super) async fn batch(
+    session: &Session,
+    batch: &Batch,
+    how: ApplyHow,
+    author: CommitArgs,
+) -> Result<(), Failure> {
+    let ApplyHow { yes, dry_run, message } = how;
     let screen = session.screen;
-    let batch = Batch::read(&files)?;
     let read = batch.report(Vec::new());
     if read.has_errors() {
         return Err(refused(screen, &read));
     }
     let client = session.connect().await?;
-    if locked {
-        let drift = batch.report(locked::drift(&client, &batch, &lock_file).await?);
-        if drift.has_errors() {
-            return Err(refused(screen, &drift));
-        }
-    }
     let changes = batch.proposals().iter().map(v1::Change::from).collect();
     let wanted = commit::request_of(changes, message, author, &session.globals.access);
-    let planned = plan(&client, &wanted, &batch, screen).await?;
+    let planned = plan(&client, &wanted, batch, screen).await?;
     if screen.format == Format::Table {
         show_plan(screen, &planned)?;
     }
@@ -73,7 +85,7 @@ pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failur
             if !yes {
                 confirm(changes)?;
             }
-            Ending::Applied(apply(&client, &wanted, &batch, screen).await?)
+            Ending::Applied(apply(&client, &wanted, batch, screen).await?)
         }
     };
     show_ending(screen, &planned, &ending)

@@ -1,0 +1,170 @@
+//! Reading a `server.json`: strict about what clients rely on, kind about what they ignore.
+//!
+//! Members that the format does not know are kept, with a warning: the format grows, and its schema
+//! allows them. `null` is as good as absent, also deep inside. Deliberately absent: the parts of a
+//! document, which `part` checks, and what is registered already.
+
+use serde_json::{Map, Value};
+
+use super::{METADATA_KEY, SCHEMA, ServerDetail, part};
+use crate::{
+    decode::{At, Fields, Problems},
+    diagnostic::{Code, Diagnostic},
+    document::Document,
+    entity::Entity,
+    limits,
+    name::Name,
+    reference::Kind,
+    version::Version,
+};
+
+/// What reading gave: the document, unless there are errors, and everything that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// The document, if nothing is wrong with it.
+    pub detail: Option<ServerDetail>,
+    /// Errors and warnings, each with its JSON pointer.
+    pub findings: Vec<Diagnostic>,
+}
+
+impl ServerDetail {
+    /// Reads a `server.json`; every problem is reported, each at its pointer.
+    pub fn read(value: &Value) -> Reading {
+        let problems = Problems::default();
+        let read = read(&problems, value);
+        let findings = problems.into_vec();
+        let has_errors = findings.iter().any(Diagnostic::is_error);
+        Reading { detail: read.filter(|_| !has_errors), findings }
+    }
+}
+
+fn read(problems: &Problems, value: &Value) -> Option<ServerDetail> {
+    let fields = problems.object(value, At::ROOT)?;
+    let name = name(problems, &fields);
+    let description = part::text(&fields, "description", limits::MCP_TEXT_CHARACTERS);
+    fields.require("description");
+    let version = version(problems, &fields);
+    schema(problems, &fields);
+    let mut more = Map::new();
+    for (member, check) in part::PARTS {
+        if let Some(value) = fields.get(member)
+            && let Some(kept) = check(problems, value, fields.at(member))
+        {
+            more.insert((*member).to_owned(), kept);
+        }
+    }
+    for member in part::warn_unknown(&fields) {
+        if let Some(kept) = value.get(member).and_then(part::without_nulls) {
+            more.insert(member.to_owned(), kept);
+        }
+    }
+    Some(ServerDetail { name: name?, description: description?, version: version?, more })
+}
+
+fn name(problems: &Problems, fields: &Fields<'_>) -> Option<String> {
+    let at = fields.at("name");
+    let name = problems.name(Kind::Server, fields.require("name")?, at)?;
+    if let Some(why) = misfit(&name) {
+        let found = Diagnostic::error(Code::NameInvalid, at.to_string(), why);
+        problems.push(found.with_help(
+            "write a reverse-DNS namespace, one `/` and a name, like `com.example/docs`",
+        ));
+        return None;
+    }
+    Some(name.to_string())
+}
+
+/// Why the name of a server entity is none of the format's.
+pub(super) fn misfit(name: &Name) -> Option<String> {
+    let text = name.as_str();
+    let Some((namespace, _)) = text.split_once('/') else {
+        return Some(format!("the name `{text}` has no namespace"));
+    };
+    namespace
+        .contains('_')
+        .then(|| format!("`_` is not allowed in the namespace of the name `{text}`"))
+}
+
+fn version(problems: &Problems, fields: &Fields<'_>) -> Option<Version> {
+    if fields.get("version").is_none() && fields.raw("version_detail").is_some() {
+        let help = "this is the format from before September 2025: write `version`, and all names \
+                    in camelCase";
+        let message = "the required field `version` is missing; `version_detail` is not read";
+        problems.invalid(fields.here(), message, help);
+        return None;
+    }
+    fields.version("version")
+}
+
+/// Which schema the document claims does not matter, but one of another format is a mistake.
+fn schema(problems: &Problems, fields: &Fields<'_>) {
+    let at = fields.at("$schema");
+    let Some(value) = fields.get("$schema") else { return };
+    match problems.string(value, at) {
+        None | Some(SCHEMA) => {}
+        Some(text) if text.ends_with("/server.schema.json") => {
+            let message = format!("written for another schema, read by that of 2025-12-11: {text}");
+            problems.warn(at, message, format!("write {SCHEMA}"));
+        }
+        Some(text) => {
+            let message = format!("`{text}` is not a schema of a server.json");
+            problems.invalid(at, message, format!("write {SCHEMA}"));
+        }
+    }
+}
+
+/// The server entity of a `server.json`, unless there are errors, and everything that was found;
+/// the pointers lead into the `server.json`.
+pub fn document(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
+    let Reading { detail, mut findings } = ServerDetail::read(value);
+    let server = detail.and_then(|detail| detail.to_server());
+    let Some(server) = server else { return (None, findings) };
+    let outer = format!("/metadata/{METADATA_KEY}");
+    match Document::new(Entity::Server(server)) {
+        Ok(document) => (Some(document), findings),
+        Err(more) => {
+            findings.extend(more.into_iter().map(|found| {
+                let inner = found.pointer.strip_prefix(&outer).map(str::to_owned);
+                Diagnostic { pointer: inner.unwrap_or(found.pointer.clone()), ..found }
+            }));
+            (None, findings)
+        }
+    }
+}
+
+/// The documents of a file: a `server.json`, or what an MCP registry answers with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found<'a> {
+    /// Where it is.
+    pub pointer: String,
+    /// The document.
+    pub value: &'a Value,
+}
+
+/// Finds the documents of a file: the file itself, the one of a `ServerResponse`, or all of a
+/// `ServerList`.
+pub fn find(value: &Value) -> Vec<Found<'_>> {
+    let one = |value, pointer: &str| Found { pointer: pointer.to_owned(), value };
+    if let Some(server @ Value::Object(_)) = value.get("server") {
+        return vec![one(server, "/server")];
+    }
+    let Some(servers) = value.get("servers").and_then(Value::as_array) else {
+        return vec![one(value, "")];
+    };
+    servers
+        .iter()
+        .enumerate()
+        .map(|(i, item)| match item.get("server") {
+            Some(server) => one(server, &format!("/servers/{i}/server")),
+            None => one(item, &format!("/servers/{i}")),
+        })
+        .collect()
+}
+
+/// A warning where a list of a registry goes on behind its page.
+pub fn more_pages(value: &Value) -> Option<Diagnostic> {
+    let cursor = value.pointer("/metadata/nextCursor")?.as_str().filter(|c| !c.is_empty())?;
+    let message = "the list goes on: this is one page of it";
+    let found = Diagnostic::warning(Code::DocumentInvalid, "/metadata/nextCursor", message);
+    Some(found.with_help(format!("import the next page too, with cursor={cursor}")))
+}

@@ -1,0 +1,43 @@
+//! `server-json-invalid`: a server's `metadata.serverJson` has what MCP clients could not take, so it
+//! will not be shown to them.
+//!
+//! A warning: the metadata is open, and the server is of use without it. Deliberately absent: the
+//! format, which is that of the MCP registry API.
+
+use super::proposal::New;
+use crate::{
+    diagnostic::{Code, Diagnostic, Severity},
+    entity::Entity,
+    mcp_registry::misfits,
+};
+
+pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
+    let Entity::Server(server) = new.entity() else { return };
+    for misfit in misfits(server).into_iter().filter(Diagnostic::is_error) {
+        let (code, severity) = (Code::ServerJsonInvalid, Severity::Warning);
+        new.report(found, Diagnostic { code, severity, ..misfit });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{found, server, with};
+
+    #[test]
+    fn what_clients_could_not_take_is_said_at_its_place() {
+        let with = |rest| with(&server("s", &[]), json!({ "metadata": { "serverJson": rest } }));
+        let good = json!({ "title": "T", "remotes": [{ "type": "sse", "url": "http://x/{y}" }] });
+        assert_eq!(found(&[], &[with(good)]), "");
+        let bad = json!({ "title": "T", "remotes": [{ "type": "sse", "url": "x" }] });
+        assert_eq!(
+            found(&[], &[with(bad)]),
+            "warning[server-json-invalid] server/s@1.0.0 at \"/metadata/serverJson/remotes/0/url\": \
+             `x` is not such a URL (write a whole URL that begins with https:// or http://)"
+        );
+        assert!(
+            found(&[], &[with(json!(7))]).contains("/metadata/serverJson\": expected an object")
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! Leave for web pages to read, on every answer: also on errors, which a page could not see
+//! otherwise.
+//!
+//! Only `GET` is granted, so a browser sends no change for another site's page. Deliberately absent:
+//! a list of origins; the API demands all.
+
+use axum::{
+    extract::Request,
+    http::{
+        HeaderName, HeaderValue, Method, StatusCode,
+        header::{
+            ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+            ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+        },
+    },
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+const LEAVE: [(HeaderName, &str); 5] = [
+    (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+    (ACCESS_CONTROL_ALLOW_METHODS, "GET, OPTIONS"),
+    (ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type"),
+    (ACCESS_CONTROL_EXPOSE_HEADERS, "ETag"),
+    (ACCESS_CONTROL_MAX_AGE, "86400"),
+];
+
+pub(super) async fn cors(request: Request, next: Next) -> Response {
+    let mut response = if request.method() == Method::OPTIONS {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        next.run(request).await
+    };
+    for (name, value) in LEAVE {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

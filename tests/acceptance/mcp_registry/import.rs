@@ -1,0 +1,154 @@
+//! `registryctl import server-json`: from files, from URLs, from other registries.
+//!
+//! Deliberately absent: the reading of documents, which publishing shows too.
+
+use std::{fs, path::Path};
+
+use acceptance::Registry;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::{Api, complete, server};
+
+fn import(registry: &Registry, from: &str, more: &[&str]) -> acceptance::CtlOutput {
+    registry.ctl(&[&["import", "server.json", from], more].concat())
+}
+
+fn written(dir: &Path, name: &str, value: &Value) -> String {
+    let path = dir.join(name);
+    fs::write(&path, format!("{value:#}")).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_server_json_is_registered_after_its_plan() {
+    let api = Api::start();
+    let dir = tempfile::tempdir().unwrap();
+    let document = complete("com.example/docs", "1.2.3");
+    let file = written(dir.path(), "server.json", &document);
+    let dry = import(&api.registry, &file, &["--dry-run"]);
+    assert!(dry.success() && dry.stdout.contains("register"), "{dry:?}");
+    assert_eq!(api.registry.revision().await, 0);
+    let done = import(&api.registry, &file, &["--yes", "--message", "imported"]);
+    assert!(done.success() && done.stdout.contains("revision 1"), "{done:?}");
+    let served = api.get("/v0.1/servers/com.example%2Fdocs/versions/1.2.3").await;
+    assert_eq!(served.json()["server"], document);
+    let again = import(&api.registry, &file, &["--yes"]);
+    assert!(again.success() && again.stdout.contains("nothing to change"), "{again:?}");
+    // The other spelling, and JSON for scripts.
+    let other = api.registry.ctl(&["import", "server-json", &file, "--yes", "--output", "json"]);
+    let outcome: Value = serde_json::from_str(&other.stdout).unwrap();
+    assert_eq!((&outcome["accepted"], &outcome["committed"]), (&json!(true), &json!(false)));
+}
+
+#[tokio::test]
+async fn a_mistake_is_shown_where_it_is() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().unwrap();
+    let mut document = complete("com.example/docs", "1.x");
+    document["packages"][0]["version"] = json!("latest");
+    let file = written(dir.path(), "server.json", &document);
+    let refused = import(&registry, &file, &["--yes"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    for part in
+        ["error[version-invalid]: `1.x`", "server.json:", "`latest` is not the version", "--> "]
+    {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    let broken = dir.path().join("broken.json");
+    fs::write(&broken, "{ \"name\": ").unwrap();
+    let refused = import(&registry, broken.to_str().unwrap(), &["--yes"]);
+    assert!(refused.code == 1 && refused.stderr.contains("not valid JSON"), "{refused:?}");
+    let missing = import(&registry, "no-such-file.json", &["--yes"]);
+    assert_eq!(missing.code, 2, "{missing:?}");
+    assert_eq!(registry.revision().await, 0);
+}
+
+#[tokio::test]
+async fn what_is_imported_can_be_reviewed_first() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = written(dir.path(), "server.json", &complete("com.example/docs", "1.0.0"));
+    let out = dir.path().join("registry.json");
+    let wrote = import(&registry, &file, &["--out", out.to_str().unwrap()]);
+    assert!(wrote.success(), "{wrote:?}");
+    assert_eq!(registry.revision().await, 0);
+    let valid = registry.ctl(&["validate", "-f", out.to_str().unwrap()]);
+    assert!(valid.success(), "{valid:?}");
+    registry.apply_file(&out);
+    let direct = import(&registry, &file, &["--yes"]);
+    assert!(direct.stdout.contains("nothing to change"), "the same entity: {direct:?}");
+    let printed = import(&registry, &file, &["--out", "-"]);
+    assert_eq!(printed.stdout, fs::read_to_string(&out).unwrap());
+}
+
+/// What a registry serves is what another takes: a server, a list, and its own entities.
+#[tokio::test]
+async fn one_registry_imports_from_another() {
+    let (from, to) = (Api::start(), Api::start());
+    from.registry.apply_example();
+    let first = from.post("/v0.1/publish", &complete("com.example/docs", "1.0.0")).await;
+    assert_eq!(first.status, 200);
+    from.publish("com.example/docs", "1.1.0").await;
+    let one = format!("{}/v0.1/servers/com.example%2Fdocs/versions/1.0.0", from.url);
+    let done = import(&to.registry, &one, &["--yes"]);
+    assert!(done.success(), "{done:?}");
+    let all = format!("{}/v0.1/servers?limit=100", from.url);
+    let done = import(&to.registry, &all, &["--yes"]);
+    assert!(done.success(), "{done:?}");
+    let list = async |api: &Api| {
+        let list = api.get("/v0.1/servers?limit=100").await.json();
+        let items = list["servers"].as_array().unwrap();
+        items.iter().map(|item| item["server"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(list(&to).await, list(&from).await);
+    let page = format!("{}/v0.1/servers?limit=3", from.url);
+    let part = import(&to.registry, &page, &["--dry-run"]);
+    assert!(part.success() && part.stderr.contains("the list goes on"), "{part:?}");
+}
+
+/// Answers every connection with these bytes; gives the URL.
+async fn answering(head: &'static str, body: Vec<u8>) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let body = body.clone();
+            tokio::spawn(async move {
+                let _ = stream.read(&mut [0; 4096]).await;
+                let _ = stream.write_all(head.as_bytes()).await;
+                let _ = stream.write_all(&body).await;
+            });
+        }
+    });
+    format!("http://{address}/server.json")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_url_is_read_with_limits_and_from_its_own_host_only() {
+    let registry = Registry::start();
+    let document = server("com.example/docs", "1.0.0").to_string().into_bytes();
+    let elsewhere =
+        "HTTP/1.1 302 Found\r\nlocation: http://localhost:1/x\r\nconnection: close\r\n\r\n";
+    let ok = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+    let cases = [
+        (answering(ok, document).await, 0, ""),
+        (answering(elsewhere, Vec::new()).await, 2, "it leads elsewhere, to http://localhost:1/x"),
+        (answering(ok, vec![b' '; 20 << 20]).await, 2, "more than 16 MiB"),
+        (answering(ok, vec![0xff, 0xfe]).await, 2, "not UTF-8"),
+        (
+            answering("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n", Vec::new()).await,
+            2,
+            "404",
+        ),
+        ("http://127.0.0.1:1/x".to_owned(), 2, "refused"),
+        ("ftp://127.0.0.1/x".to_owned(), 2, "only http:// and https://"),
+        ("file:///etc/passwd".to_owned(), 2, "only http:// and https://"),
+    ];
+    for (url, code, message) in cases {
+        let done = import(&registry, &url, &["--yes"]);
+        assert_eq!(done.code, code, "{url}: {done:?}");
+        assert!(done.stderr.contains(message), "{url}: {done:?}");
+    }
+    assert_eq!(registry.revision().await, 1);
+}
