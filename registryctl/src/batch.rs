@@ -52,6 +52,13 @@ impl Batch {
         Ok(batch)
     }
 
+    /// Takes what an import made.
+    pub(crate) fn of(source: Source) -> Self {
+        let mut batch = Self::default();
+        batch.add(source);
+        batch
+    }
+
     fn add(&mut self, source: Source) {
         let source = Arc::new(source);
         self.sources.push(Arc::clone(&source));

@@ -3,6 +3,8 @@
 //! The environment is read here only, by clap. Deliberately absent: what the commands do.
 
 mod address;
+mod import;
+pub(crate) mod live;
 mod selector;
 
 use std::path::PathBuf;
@@ -11,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
 use registry_core::{Key, Kind, LifecycleState};
 
 pub(crate) use address::Address;
+pub(crate) use import::{ApplyHow, ImportArgs, ImportFrom, ImportMcpArgs, ImportResultArgs};
 pub(crate) use selector::{Entity, Name, VersionPair};
 
 const EXIT_CODES: &str = "\
@@ -18,8 +21,8 @@ Exit codes:
   0  done
   1  refused by validation, or the answer is no (not found, another base revision)
   2  wrong usage: arguments, or files that cannot be read or written
-  3  the registry cannot be reached
-  4  the registry failed, or answered what cannot be understood
+  3  the registry, or the server that is asked, cannot be reached
+  4  it failed, or answered what cannot be understood
 
 Files are registry-v2 documents in JSON or YAML. Validation messages point into them by line and
 column. A directory stands for all .json, .yaml and .yml files directly in it, in the order of
@@ -71,6 +74,7 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Register what files hold, as one commit, after showing the plan
     Apply(ApplyArgs),
+    Import(Box<ImportArgs>),
     /// Check files without a registry, with the code that the registry itself uses
     Validate(ValidateArgs),
     /// Show one entity
@@ -123,15 +127,8 @@ pub(crate) struct ApplyArgs {
     /// A file, a directory or `-`; may be given several times
     #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// Only show what would happen
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Why, for the log
-    #[arg(long, short, default_value = "")]
-    pub(crate) message: String,
+    #[command(flatten)]
+    pub(crate) how: ApplyHow,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
 }

@@ -10,6 +10,7 @@ mod export;
 mod gateways;
 mod get;
 mod history;
+mod import;
 mod lifecycle;
 mod list;
 mod log;
@@ -48,6 +49,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let session = &session;
     match command {
         Command::Apply(args) => apply::run(session, args).await,
+        Command::Import(args) => import::run(session, *args).await,
         Command::Validate(args) => validate::run(session, &args),
         Command::Get(args) => get::run(session, &args).await,
         Command::List(args) => list::run(session, args).await,

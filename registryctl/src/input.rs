@@ -68,6 +68,11 @@ impl Source {
         Ok(Self::new(path.display().to_string(), text, syntax))
     }
 
+    /// A text of JSON that was made here.
+    pub(crate) fn made(name: &str, text: String) -> Self {
+        Self::new(name.to_owned(), text, Syntax::Json)
+    }
+
     fn new(name: String, text: String, syntax: Syntax) -> Self {
         Self { name, text, syntax, lines: OnceLock::new() }
     }

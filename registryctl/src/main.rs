@@ -11,6 +11,7 @@ mod diff;
 mod failure;
 mod follow;
 mod input;
+mod live;
 mod plan;
 mod progress;
 mod report;

@@ -9,6 +9,8 @@ mod export;
 mod faults;
 mod following;
 mod identity;
+mod import_mcp;
+mod liar;
 mod offline;
 mod registration;
 mod sdk;

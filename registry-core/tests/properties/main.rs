@@ -8,5 +8,6 @@ mod canonical;
 mod documents;
 mod graph;
 mod history;
+mod import;
 mod never_panics;
 mod world;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Session, commit, refused};
 use crate::{
     batch::Batch,
-    cli::{ApplyArgs, Format},
+    cli::{ApplyArgs, ApplyHow, CommitArgs, Format},
     client::{Client, request},
     failure::Failure,
     plan::Plan,
@@ -46,9 +46,19 @@ struct Outcome<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
-    let ApplyArgs { files, yes, dry_run, message, commit: author } = args;
+    let ApplyArgs { files, how, commit } = args;
+    batch(session, &Batch::read(&files)?, how, commit).await
+}
+
+/// Applies a batch, after showing the registry's plan.
+pub(super) async fn batch(
+    session: &Session,
+    batch: &Batch,
+    how: ApplyHow,
+    author: CommitArgs,
+) -> Result<(), Failure> {
+    let ApplyHow { yes, dry_run, message } = how;
     let screen = session.screen;
-    let batch = Batch::read(&files)?;
     let read = batch.report(Vec::new());
     if read.has_errors() {
         return Err(refused(screen, &read));
@@ -56,7 +66,7 @@ pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failur
     let client = session.connect().await?;
     let changes = batch.proposals().iter().map(v1::Change::from).collect();
     let wanted = commit::request_of(changes, message, author);
-    let planned = plan(&client, &wanted, &batch, screen).await?;
+    let planned = plan(&client, &wanted, batch, screen).await?;
     if screen.format == Format::Table {
         show_plan(screen, &planned)?;
     }
@@ -67,7 +77,7 @@ pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failur
             if !yes {
                 confirm(changes)?;
             }
-            Ending::Applied(apply(&client, &wanted, &batch, screen).await?)
+            Ending::Applied(apply(&client, &wanted, batch, screen).await?)
         }
     };
     show_ending(screen, &planned, &ending)

@@ -19,15 +19,17 @@ pub(super) async fn run(session: &Session, args: &ExportArgs) -> Result<(), Fail
     let catalog = Follower::open(&client, None).await?.catalog(head).await?;
     let bytes = if args.plain { write(&catalog) } else { write_export(&catalog) };
     let Some(path) = &args.out else { return session.screen.bytes(&bytes) };
-    replace(path, &bytes).map_err(|e| Failure::File {
-        action: "write",
-        path: path.clone(),
-        reason: e.to_string(),
-    })
+    replace(path, &bytes)
 }
 
 /// Writes beside the file and renames, so that a reader never sees a part of it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let reason = |e: io::Error| e.to_string();
+    let failed = |reason| Failure::File { action: "write", path: path.to_owned(), reason };
+    replaced(path, bytes).map_err(reason).map_err(failed)
+}
+
+fn replaced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = PathBuf::from(name);
