@@ -5,15 +5,18 @@
 //! left out and said. Deliberately absent: sockets, child processes and files; the command line
 //! has them, and brings what they gave as JSON values.
 
+mod a2a;
 mod factor;
 mod mcp;
 mod names;
 mod repair;
 pub mod text;
+mod wording;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+pub use a2a::{CardWishes, agent};
 pub use mcp::{LiveServer, Wishes, server};
 pub use names::{name_of, version_of};
 pub use repair::{By, Repair, Repairs};

@@ -13,7 +13,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
 use registry_core::{Key, Kind, LifecycleState};
 
 pub(crate) use address::Address;
-pub(crate) use import::{ApplyHow, ImportArgs, ImportFrom, ImportMcpArgs, ImportResultArgs};
+pub(crate) use import::{
+    ApplyHow, ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportResultArgs,
+};
 pub(crate) use selector::{Entity, Name, VersionPair};
 
 const EXIT_CODES: &str = "\

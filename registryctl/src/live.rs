@@ -11,7 +11,6 @@ mod words;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-#[expect(unused_imports, reason = "cards are next")]
 pub(crate) use http::get_json;
 pub(crate) use mcp::ask;
 
@@ -95,7 +94,8 @@ impl Target {
         Failure::LiveUnreachable { target: self.shown(), reason: reason.into() }
     }
 
-    fn lies(&self, reason: impl Into<String>) -> Failure {
+    /// It answers, but not with what can be used.
+    pub(crate) fn lies(&self, reason: impl Into<String>) -> Failure {
         Failure::LiveAnswer { target: self.shown(), reason: reason.into() }
     }
 }

@@ -100,11 +100,11 @@ async fn servers_that_lie_end_in_an_error_and_not_in_a_file() {
     for (script, expected) in [
         (liar::pages(era, (0..200).map(endless).collect()), "does not end after 100 pages"),
         (liar::pages(era, vec![endless(0), endless(0)]), "goes round in a circle"),
-        (liar::pages(era, vec![big]), "too large"),
+        (liar::pages(era, vec![big]), "exceeded the maximum size"),
         (liar::pages(era, vec![json!({ "tools": many })]), "more than 1000 tools"),
         (liar::pages(era, vec![json!({ "tools": [{ "title": "no name" }] })]), "cannot be read"),
         (liar::pages(era, vec![json!({ "tools": "none" })]), "cannot be read"),
-        (liar::pages("1999-01-01", vec![json!({ "tools": [] })]), "no version of MCP"),
+        (liar::pages("1999-01-01", vec![json!({ "tools": [] })]), "no version of mcp"),
         (liar::text("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"), "302"),
         (liar::text("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>"), "content type"),
         (liar::text("SSH-2.0-OpenSSH\r\n"), "cannot ask"),

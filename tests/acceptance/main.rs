@@ -9,6 +9,7 @@ mod export;
 mod faults;
 mod following;
 mod identity;
+mod import_a2a;
 mod import_mcp;
 mod liar;
 mod offline;

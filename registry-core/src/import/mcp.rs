@@ -14,9 +14,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Draft, Imported, Repairs, factor, names,
-    repair::quoted,
-    text::{Sign, clean, signs},
+    Draft, Imported, Repairs, factor, names, repair::quoted, text::clean, wording::worded,
 };
 use crate::{limits, name::Name, reference::Kind, version::Version};
 
@@ -194,7 +192,10 @@ impl Common {
         });
         if let Some((field, text)) = said {
             let pointer = format!("/serverInfo/{field}");
-            server.insert("description".to_owned(), self.text(text, &pointer, []).into());
+            server.insert(
+                "description".to_owned(),
+                worded(&mut self.repairs, text, &pointer, []).into(),
+            );
         }
         server.insert("provides".to_owned(), provides.into());
         let metadata = kept(info, &["title", "websiteUrl", "icons"]);
@@ -202,36 +203,6 @@ impl Common {
             server.insert("metadata".to_owned(), metadata.into());
         }
         Value::Object(server)
-    }
-
-    /// A text without what is hidden in it; what speaks to the model is reported.
-    fn text<'a>(
-        &mut self,
-        text: &str,
-        pointer: &str,
-        others: impl IntoIterator<Item = &'a str>,
-    ) -> String {
-        let mut cleaned = clean(text);
-        if cleaned.removed > 0 {
-            let what = format!("{} hidden characters or terminal escapes", cleaned.removed);
-            let how = "they were removed; ask the server's makers why they are there";
-            self.repairs.needed(pointer, what, how);
-        }
-        for sign in signs(&cleaned.text, others) {
-            if matches!(sign, Sign::Imperative | Sign::Secret | Sign::OtherTool) {
-                let what = format!("the text {}", sign.explain());
-                self.repairs.needed(pointer, what, "read it before you register it");
-            }
-        }
-        let bytes = cleaned.text.len();
-        if bytes > limits::TEXT_BYTES {
-            let limit = limits::TEXT_BYTES;
-            let end = (0..=limit).rev().find(|end| cleaned.text.is_char_boundary(*end));
-            cleaned.text.truncate(end.unwrap_or_default());
-            let what = format!("{bytes} bytes of text, {limit} are allowed");
-            self.repairs.needed(pointer, what, "it was cut; shorten it");
-        }
-        cleaned.text
     }
 }
 

@@ -26,6 +26,24 @@ pub(crate) struct ImportArgs {
 pub(crate) enum ImportFrom {
     /// Ask a live MCP server for its tools; schemas that they share become schemas of their own
     Mcp(ImportMcpArgs),
+    /// Fetch an A2A agent's card
+    A2a(ImportA2aArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportA2aArgs {
+    /// Where the agent is (its card is under /.well-known/), or where its card is (….json)
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
+    /// The agent's name in the registry [default: its own]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// The agent's version [default: its own, or 0.1.0]
+    #[arg(long, value_parser = |text: &str| Version::parse(text))]
+    pub(crate) version: Option<Version>,
+    #[command(flatten)]
+    pub(crate) result: ImportResultArgs,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@
 //! Deliberately absent: what the documents are made of; each source has a file of its own, and the
 //! making is the core's.
 
+mod a2a;
 mod mcp;
 
 use std::{
@@ -44,6 +45,7 @@ struct Outcome<'a> {
 pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failure> {
     let (imported, result) = match args.from {
         ImportFrom::Mcp(args) => (mcp::import(&args).await?, args.result),
+        ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
     };
     finish(session, imported, result).await
 }

@@ -150,6 +150,10 @@ fn no_list(target: &Target, error: &ServiceError) -> Failure {
             "its list of tools cannot be read: a tool without a name, or with an `inputSchema` \
              that is no object",
         ),
+        ServiceError::TransportSend(sent) => {
+            let cause = root_cause(sent.error.as_ref());
+            target.lies(format!("it does not list its tools: {}", short(&cause)))
+        }
         other => target.lies(format!("it does not list its tools: {}", short(other))),
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn usable(said: &Value, pointer: &str, repairs: &mut Repairs) -> Opti
     seen.report(pointer, repairs);
     if let Some(text) = hidden_text(&schema) {
         let what = format!("hidden characters in {}, which is no description", quoted(text));
-        repairs.needed(pointer, what, "it was kept; ask the server's makers why they are there");
+        repairs.needed(pointer, what, "it was kept; ask its makers why they are there");
     }
     Some(schema)
 }
@@ -52,7 +52,7 @@ impl Seen {
     fn report(&self, pointer: &str, repairs: &mut Repairs) {
         if self.hidden > 0 {
             let what = format!("{} hidden characters or terminal escapes", self.hidden);
-            let how = "they were removed; ask the server's makers why they are there";
+            let how = "they were removed; ask its makers why they are there";
             repairs.needed(pointer, what, how);
         }
         if self.speaks {

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Common, kept, schema};
-use crate::{document::Document, reference::Kind};
+use crate::{document::Document, import::wording::worded, reference::Kind};
 
 impl Common {
     /// The document of a tool; `None` where the registry could not take it in any form.
@@ -29,11 +29,12 @@ impl Common {
             }),
         );
         if let Some(title) = tool["title"].as_str() {
-            put("title", self.text(title, &format!("{pointer}/title"), []).into());
+            let at = format!("{pointer}/title");
+            put("title", worded(&mut self.repairs, title, &at, []).into());
         }
         if let Some(description) = tool["description"].as_str() {
             let at = format!("{pointer}/description");
-            put("description", self.text(description, &at, others).into());
+            put("description", worded(&mut self.repairs, description, &at, others).into());
         }
         for field in ["inputSchema", "outputSchema"] {
             let said = tool.get(field).filter(|schema| !schema.is_null());
