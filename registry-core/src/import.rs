@@ -7,6 +7,7 @@
 
 mod a2a;
 mod factor;
+mod loose;
 mod mcp;
 mod names;
 mod repair;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use a2a::{CardWishes, agent};
+pub use loose::registry_file;
 pub use mcp::{LiveServer, Wishes, server};
 pub use names::{name_of, version_of};
 pub use repair::{By, Repair, Repairs};

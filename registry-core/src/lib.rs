@@ -6,6 +6,8 @@
 
 pub mod catalog;
 pub mod commit;
+pub mod conflict;
+pub mod contract;
 pub(crate) mod decode;
 pub mod diagnostic;
 pub mod document;

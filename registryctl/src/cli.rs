@@ -14,7 +14,8 @@ use registry_core::{Key, Kind, LifecycleState};
 
 pub(crate) use address::Address;
 pub(crate) use import::{
-    ApplyHow, ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportResultArgs,
+    ApplyHow, ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs,
+    ImportResultArgs,
 };
 pub(crate) use selector::{Entity, Name, VersionPair};
 

@@ -11,6 +11,7 @@ mod following;
 mod identity;
 mod import_a2a;
 mod import_mcp;
+mod import_registry;
 mod liar;
 mod offline;
 mod registration;

@@ -62,6 +62,13 @@ impl Repairs {
         self.push(Repair { pointer, what, how, by: By::Person });
     }
 
+    /// Takes the repairs of a part that is at this pointer.
+    pub(crate) fn all_at(&mut self, pointer: &str, repairs: Vec<Repair>) {
+        for repair in repairs {
+            self.push(Repair { pointer: format!("{pointer}{}", repair.pointer), ..repair });
+        }
+    }
+
     /// All of them, those for people first.
     pub fn into_vec(self) -> Vec<Repair> {
         let mut all = self.0;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use registry_core::{
-    Catalog, Key, RegistryFile, RegistryId,
-    import::{LiveServer, Wishes, server},
+    Catalog, Document, Key, Kind, RegistryFile, RegistryId,
+    import::{By, CardWishes, Imported, LiveServer, Wishes, agent, registry_file, server},
     rules::plan,
     schema_compile::compile,
 };
@@ -92,12 +92,12 @@ fn tools() -> impl Strategy<Value = Vec<Value>> {
     )
 }
 
-fn imported(tools: &[Value]) -> registry_core::import::Imported {
+fn imported(tools: &[Value]) -> Imported {
     let info = json!({ "name": "s", "version": "1.0.0" });
     server(&LiveServer { info, tools: tools.to_vec() }, &Wishes::default())
 }
 
-fn is_acceptable(imported: &registry_core::import::Imported) -> bool {
+fn is_acceptable(imported: &Imported) -> bool {
     let file = RegistryFile::from_value(&imported.draft.to_value()).expect("documents");
     plan(&Catalog::empty(RegistryId::new("test")), file.proposals()).is_acceptable()
 }
@@ -127,6 +127,33 @@ proptest! {
     }
 
     #[test]
+    fn whatever_a_file_holds_it_is_repaired_or_said(file in prop_oneof![json(), nearly_a_file()]) {
+        let once = registry_file(&file);
+        let people = |imported: &Imported| {
+            imported.repairs.iter().filter(|repair| repair.by == By::Person).count()
+        };
+        if people(&once) == 0 {
+            prop_assert!(is_acceptable(&once), "{:?}", once);
+            let again = registry_file(&once.draft.to_value());
+            prop_assert_eq!(again.repairs, vec![], "what was repaired needs no repair");
+            prop_assert_eq!(again.draft, once.draft);
+        }
+    }
+
+    #[test]
+    fn whatever_a_card_says_it_is_an_agent_or_nothing(card in json()) {
+        let mut card = card;
+        if let Value::Object(map) = &mut card {
+            map.insert("name".to_owned(), json!("a"));
+        }
+        let imported = agent(&card, &CardWishes::default());
+        for agent in &imported.draft.agents {
+            let is_said = imported.repairs.iter().any(|repair| repair.by == By::Person);
+            prop_assert!(is_said || Document::parse(Kind::Agent, agent).is_ok(), "{agent}");
+        }
+    }
+
+    #[test]
     fn whatever_a_server_says_the_documents_are_taken(
         info in json(),
         tools in vec(prop_oneof![json(), nearly_a_tool()], 0..6),
@@ -138,6 +165,74 @@ proptest! {
         let imported = server(&LiveServer { info: named, tools }, &Wishes::default());
         prop_assert!(is_acceptable(&imported), "{:?}", imported);
     }
+}
+
+/// Files out of the words that the repairs look for, in places where they may or may not be.
+fn nearly_a_file() -> impl Strategy<Value = Value> {
+    let word = select(vec![
+        "name",
+        "version",
+        "schemas",
+        "servers",
+        "tools",
+        "agents",
+        "provides",
+        "source",
+        "server",
+        "target",
+        "tool",
+        "serverVersion",
+        "depends",
+        "type",
+        "skills",
+        "capabilities",
+        "extensions",
+        "uri",
+        "params",
+        "inputSchema",
+        "$ref",
+        "schema",
+        "spec",
+        "pipeline",
+        "implementation",
+        "$comment",
+        "metadata",
+        "deprecationMessage",
+        "url",
+        "description",
+    ]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        Just(json!(1)),
+        select(vec![
+            "a",
+            "b",
+            "1.0.0",
+            "v1",
+            "latest",
+            "#a",
+            "#a:1.0.0",
+            "#/schemas/a",
+            "tool/a@1.0.0",
+            "tool",
+            "agent",
+            "urn:agentgateway:sbom",
+            "",
+        ])
+        .prop_map(Value::from),
+    ];
+    let part = leaf.prop_recursive(6, 64, 6, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            vec((word.clone(), inner), 0..6).prop_map(|members| {
+                Value::Object(members.into_iter().map(|(n, v)| (n.to_owned(), v)).collect())
+            }),
+        ]
+    });
+    let list = move || vec(part.clone(), 0..4);
+    (list(), list(), list(), list()).prop_map(|(schemas, servers, tools, agents)| {
+        json!({ "schemas": schemas, "servers": servers, "tools": tools, "agents": agents })
+    })
 }
 
 fn nearly_a_tool() -> impl Strategy<Value = Value> {

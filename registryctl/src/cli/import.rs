@@ -28,6 +28,16 @@ pub(crate) enum ImportFrom {
     Mcp(ImportMcpArgs),
     /// Fetch an A2A agent's card
     A2a(ImportA2aArgs),
+    /// Repair a registry file of version 1, or a loose one of version 2
+    Registry(ImportRegistryArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportRegistryArgs {
+    /// The file, in JSON or YAML; `-`: standard input
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) result: ImportResultArgs,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@
 
 mod a2a;
 mod mcp;
+mod registry;
 
 use std::{
     fs,
@@ -46,6 +47,7 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
     let (imported, result) = match args.from {
         ImportFrom::Mcp(args) => (mcp::import(&args).await?, args.result),
         ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
+        ImportFrom::Registry(args) => (registry::import(&args)?, args.result),
     };
     finish(session, imported, result).await
 }
