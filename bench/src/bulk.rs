@@ -119,15 +119,14 @@ fn seal(
         convert::batch(batch).expect("valid").into_iter().map(document).collect();
     let register = |document: &std::sync::Arc<Document>| Change {
         key: document.key().clone(),
-        action: Action::Register { digest: document.digest() },
+        action: Action::Register { digest: document.digest(), owner: None },
     };
     let commit = Commit {
         revision,
         author: "bench".to_owned(),
         committed_at: Timestamp::default(),
-        message: String::new(),
-        request_id: None,
         changes: documents.iter().map(register).collect(),
+        ..Commit::default()
     };
     SealedCommit::seal(previous, commit, documents).expect("its documents fit")
 }

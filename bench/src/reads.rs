@@ -41,7 +41,7 @@ async fn gets(registry: &Registry, seconds: u64, version: &'static str) -> load:
             name: sample::tool_name(number),
             version: version.to_owned(),
         };
-        let request = v1::GetRequest { key: Some(key), include_document: false };
+        let request = v1::GetRequest { key: Some(key), ..Default::default() };
         let answer = client.get(request).await;
         assert_eq!(answer.is_ok(), version == "1.0.0", "{answer:?}");
     })

@@ -119,7 +119,7 @@ fn examine(catalog: &Catalog, reference: &Reference) -> Option<Diagnostic> {
     if state == LifecycleState::Active || *relation == Relation::Provides {
         return None;
     }
-    let reason = record.lifecycle.message.as_deref().unwrap_or("no reason was given");
+    let reason = record.lifecycle.message().unwrap_or("no reason was given");
     let message = format!("{key} is {state}: {reason}");
     Some(Diagnostic::warning(Code::DeprecatedDependency, pointer, message))
 }

@@ -4,86 +4,29 @@
 //! tests all use it. Cloning shares structure and is cheap. Deliberately absent: validation of new
 //! changes, and scoping.
 
-use std::{
-    fmt::{self, Write as _},
-    ops::Bound,
-    str::FromStr,
-    sync::Arc,
-};
+use std::{collections::HashMap, fmt::Write as _, ops::Bound, sync::Arc};
 
 use imbl::{OrdMap, OrdSet};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     commit::{Action, ChainHash, Change, RegistryId, Revision, SealedCommit},
     document::{Digest, Document},
+    lifecycle::{Lifecycle, LifecycleState},
     name::Name,
     reference::{Key, Kind},
+    setting::Settings,
     timestamp::Timestamp,
     version::Version,
 };
-
-/// Whether an entity may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LifecycleState {
-    /// In use.
-    Active,
-    /// Usable; new dependencies get a warning.
-    Deprecated,
-    /// New dependencies are refused.
-    Retired,
-}
-
-impl LifecycleState {
-    /// The state in lower case: `active`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Deprecated => "deprecated",
-            Self::Retired => "retired",
-        }
-    }
-}
-
-impl fmt::Display for LifecycleState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is not a lifecycle state.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a lifecycle state; the states are active, deprecated and retired")]
-pub struct InvalidLifecycleState(String);
-
-impl FromStr for LifecycleState {
-    type Err = InvalidLifecycleState;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Active, Self::Deprecated, Self::Retired]
-            .into_iter()
-            .find(|state| state.as_str() == text)
-            .ok_or_else(|| InvalidLifecycleState(text.to_owned()))
-    }
-}
-
-/// Where an entity is in its life; changes of it are commits, but never touch the document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lifecycle {
-    /// The state.
-    pub state: LifecycleState,
-    /// The reason that the last change gave.
-    pub message: Option<String>,
-    /// The revision of the last change (at first, of the registration).
-    pub revision: Revision,
-}
 
 /// An entity in the catalog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The document.
     pub document: Arc<Document>,
-    /// Who registered it.
+    /// Who owned its name when it was registered.
     pub owner: Arc<str>,
     /// In which revision.
     pub registered: Revision,
@@ -110,6 +53,7 @@ pub struct Catalog {
     /// (what is referred to, what refers to it): one set, because a set for each key would cost
     /// more than the entities themselves.
     dependents: OrdSet<(Key, Key)>,
+    settings: Settings,
 }
 
 /// Why a commit does not follow on a catalog.
@@ -146,7 +90,8 @@ impl Catalog {
     pub fn empty(registry: RegistryId) -> Self {
         let chain = ChainHash::genesis(&registry);
         let (records, dependents) = (OrdMap::new(), OrdSet::new());
-        Self { registry, revision: Revision(0), chain, records, dependents }
+        let settings = Settings::default();
+        Self { registry, revision: Revision(0), chain, records, dependents, settings }
     }
 
     /// A catalog from a snapshot: all records at a revision and its chain hash. Whoever calls it
@@ -164,6 +109,33 @@ impl Catalog {
         catalog
     }
 
+    /// The same catalog with these settings instead of its own.
+    pub fn with_settings(self, settings: Settings) -> Self {
+        Self { settings, ..self }
+    }
+
+    /// The state after an earlier revision. `changed` has the lifecycles of that time for what was
+    /// deprecated, retired or restored before it.
+    pub fn rewound(
+        &self,
+        (revision, chain): (Revision, ChainHash),
+        changed: &HashMap<Key, Lifecycle>,
+        settings: Settings,
+    ) -> Self {
+        let mut catalog = Self { revision, chain, settings, ..self.clone() };
+        for (key, record) in &self.records {
+            if record.registered > revision {
+                catalog.remove(key, record);
+            } else if record.lifecycle.revision > revision {
+                let registered = || Lifecycle::active((record.registered, record.registered_at));
+                let lifecycle = changed.get(key).cloned().unwrap_or_else(registered);
+                let record = Record { lifecycle, ..Record::clone(record) };
+                catalog.records.insert(key.clone(), Arc::new(record));
+            }
+        }
+        catalog
+    }
+
     /// Adds one commit: whole, or not at all.
     pub fn apply(&mut self, sealed: &SealedCommit) -> Result<(), ApplyError> {
         let (commit, revision) = (sealed.commit(), sealed.revision());
@@ -171,11 +143,11 @@ impl Catalog {
             return Err(ApplyError::OutOfOrder { head: self.revision, got: revision });
         }
         let mut next = self.clone();
-        let owner: Arc<str> = commit.author.as_str().into();
+        let (author, at) = (Arc::from(commit.author.as_str()), commit.committed_at);
         let mut documents = sealed.documents().iter();
         for Change { key, action } in &commit.changes {
-            let Action::Register { .. } = action else {
-                next.set_lifecycle(key, action, revision)?;
+            let Action::Register { owner, .. } = action else {
+                next.set_lifecycle(key, Lifecycle::after(action, (revision, at)))?;
                 continue;
             };
             if next.records.contains_key(key) {
@@ -185,11 +157,14 @@ impl Catalog {
             let Some(document) = documents.next().cloned() else { continue };
             next.insert(Record {
                 document,
-                owner: owner.clone(),
+                owner: owner.as_deref().map_or_else(|| Arc::clone(&author), Arc::from),
                 registered: revision,
-                registered_at: commit.committed_at,
-                lifecycle: Lifecycle { state: LifecycleState::Active, message: None, revision },
+                registered_at: at,
+                lifecycle: Lifecycle::active((revision, at)),
             });
+        }
+        for change in &commit.settings {
+            next.settings.apply(change, revision);
         }
         next.revision = revision;
         next.chain = sealed.chain();
@@ -197,23 +172,19 @@ impl Catalog {
         Ok(())
     }
 
-    fn set_lifecycle(
-        &mut self,
-        key: &Key,
-        action: &Action,
-        revision: Revision,
-    ) -> Result<(), ApplyError> {
-        let state = match action {
-            Action::Deprecate { .. } => LifecycleState::Deprecated,
-            Action::Retire { .. } => LifecycleState::Retired,
-            Action::Register { .. } | Action::Restore => LifecycleState::Active,
-        };
+    fn set_lifecycle(&mut self, key: &Key, lifecycle: Lifecycle) -> Result<(), ApplyError> {
         let Some(record) = self.records.get_mut(key) else {
-            return Err(ApplyError::Absent { revision, key: key.clone() });
+            return Err(ApplyError::Absent { revision: lifecycle.revision, key: key.clone() });
         };
-        let message = action.message().map(str::to_owned);
-        Arc::make_mut(record).lifecycle = Lifecycle { state, message, revision };
+        Arc::make_mut(record).lifecycle = lifecycle;
         Ok(())
+    }
+
+    fn remove(&mut self, key: &Key, record: &Record) {
+        for edge in record.document.edges() {
+            self.dependents.remove(&(edge.clone(), key.clone()));
+        }
+        self.records.remove(key);
     }
 
     fn insert(&mut self, record: Record) {
@@ -237,6 +208,27 @@ impl Catalog {
     /// The chain hash after that revision.
     pub fn chain(&self) -> ChainHash {
         self.chain
+    }
+
+    /// What is set about names, namespaces and everything.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Who owns a name: whoever it or its namespace was given to, else whoever registered it first.
+    /// `None`: it is free.
+    pub fn owner(&self, kind: Kind, name: &Name) -> Option<Arc<str>> {
+        let first = || self.versions(kind, name).min_by_key(|(_, record)| record.registered);
+        match self.settings.owner(kind, name) {
+            Some(owner) => Some(owner.into()),
+            None => first().map(|(_, record)| record.owner.clone()),
+        }
+    }
+
+    /// Who owns the name of something registered.
+    pub fn owner_of<'a>(&'a self, record: &'a Record) -> &'a str {
+        let Key { kind, name, .. } = record.document.key();
+        self.settings.owner(*kind, name).unwrap_or(&record.owner)
     }
 
     /// How many entities there are.
@@ -305,25 +297,35 @@ impl Catalog {
             .map(|(_, dependent)| dependent)
     }
 
-    /// A digest over the whole state: revision, chain hash and, for each entity in order, its
-    /// key, digest, owner, registration and lifecycle. Equal digests mean equal catalogs.
+    /// A digest over the whole state: revision, chain hash, for each entity in order its key,
+    /// digest, owner, registration and lifecycle, and what is set. Equal digests mean equal catalogs.
     pub fn digest(&self) -> Digest {
         let mut line = format!("{} {} {}\n", self.registry, self.revision, self.chain);
         let mut hash = Sha256::new();
         for (key, record) in &self.records {
             let Record { document, owner, registered, registered_at, lifecycle } = &**record;
-            let Lifecycle { state, message, revision } = lifecycle;
+            let Lifecycle { state, notice, revision, changed_at } = lifecycle;
             hash.update(&line);
             line.clear();
             // Writing into a string cannot fail.
             let _ = writeln!(
                 line,
-                "{key} {} {owner:?} {registered} {registered_at} {state} {revision} {message:?}",
+                "{key} {} {owner:?} {registered} {registered_at} {state} {revision} {changed_at} {}",
                 document.digest(),
+                notice.as_deref().map_or_else(String::new, json),
             );
+        }
+        for (on, set) in self.settings.iter() {
+            // Writing into a string cannot fail.
+            let _ = writeln!(line, "{on} {}", json(set));
         }
         Digest::from_bytes(hash.chain_update(&line).finalize().into())
     }
+}
+
+fn json(value: &impl Serialize) -> String {
+    // Only plain structs of texts and numbers come here, all of which serialize.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,15 +5,20 @@
 //! whoever holds only some of the documents can still verify the chain. Deliberately absent:
 //! storage, and signatures over the chain.
 
+mod change;
+
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+pub use change::{Action, Change};
+
 use crate::{
     document::{Digest, Document, canonical_bytes},
-    reference::{InvalidKey, Key, Kind},
+    reference::Key,
+    setting::SettingChange,
     timestamp::Timestamp,
 };
 
@@ -93,90 +98,8 @@ impl fmt::Display for ChainHash {
     }
 }
 
-/// What is done to one entity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "action", rename_all = "lowercase", rename_all_fields = "camelCase")]
-pub enum Action {
-    /// A new entity with this document.
-    Register {
-        /// The document's digest.
-        digest: Digest,
-    },
-    /// Still usable, but nobody should begin to depend on it.
-    Deprecate {
-        /// Why, and what to use instead.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        message: Option<String>,
-    },
-    /// No longer to be depended on.
-    Retire {
-        /// Why, and what to use instead.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        message: Option<String>,
-    },
-    /// Active again.
-    Restore,
-}
-
-impl Action {
-    /// The action as one word: `register`.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Register { .. } => "register",
-            Self::Deprecate { .. } => "deprecate",
-            Self::Retire { .. } => "retire",
-            Self::Restore => "restore",
-        }
-    }
-
-    /// The reason that a lifecycle change gave.
-    pub fn message(&self) -> Option<&str> {
-        match self {
-            Self::Deprecate { message } | Self::Retire { message } => message.as_deref(),
-            Self::Register { .. } | Self::Restore => None,
-        }
-    }
-}
-
-/// One change of a commit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "FlatChange", into = "FlatChange")]
-pub struct Change {
-    /// Which entity.
-    pub key: Key,
-    /// What is done to it.
-    pub action: Action,
-}
-
-/// A change as it is written: key and action side by side.
-#[derive(Serialize, Deserialize)]
-struct FlatChange {
-    kind: Kind,
-    name: String,
-    version: String,
-    #[serde(flatten)]
-    action: Action,
-}
-
-impl From<Change> for FlatChange {
-    fn from(Change { key, action }: Change) -> Self {
-        let (name, version) = (key.name.to_string(), key.version.to_string());
-        Self { kind: key.kind, name, version, action }
-    }
-}
-
-impl TryFrom<FlatChange> for Change {
-    type Error = InvalidKey;
-
-    fn try_from(
-        FlatChange { kind, name, version, action }: FlatChange,
-    ) -> Result<Self, InvalidKey> {
-        Ok(Self { key: Key::parse(kind, &name, &version)?, action })
-    }
-}
-
 /// An atomic batch of changes: applied whole or not at all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Commit {
     /// Its number.
@@ -191,8 +114,28 @@ pub struct Commit {
     /// The author's own id of the request, by which a retry is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// By which way its author came. Absent: nobody was authenticated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// What it changes, in order.
     pub changes: Vec<Change>,
+    /// What it sets, in order, after its changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<SettingChange>,
+}
+
+/// How the author of a commit was known to be who it is, and from where the commit came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Origin {
+    /// What proved it: `token ci-deploy`, `certificate`, `oidc https://issuer.example`.
+    pub method: String,
+    /// The team for which the author acted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    /// The address of the caller's end of the connection, without its port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
 }
 
 /// A commit with the canonical bytes that the chain covers, the chain hash after it, and the
@@ -277,7 +220,7 @@ impl SealedCommit {
         let revision = self.commit.revision;
         let mut documents = self.documents.iter();
         for Change { key, action } in &self.commit.changes {
-            let Action::Register { digest } = action else { continue };
+            let Action::Register { digest, .. } = action else { continue };
             if !documents.next().is_some_and(|d| d.digest() == *digest && d.key() == key) {
                 return Err(InvalidCommit::Document { revision, key: key.clone() });
             }

@@ -16,6 +16,7 @@ use crate::{
     contract::{Change, classify},
     document::Document,
     entity::Entity,
+    lifecycle::Notice,
     reference::Key,
     rules::Proposed,
     version::Version,
@@ -249,11 +250,12 @@ impl<'a> Bump<'a> {
                 Proposed::Register(document) => {
                     Proposed::Register(Arc::clone(&documents[document.key()]))
                 }
-                Proposed::SetLifecycle { key, state, message } => Proposed::SetLifecycle {
-                    key: self.renamed.get(key).unwrap_or(key).clone(),
-                    state: *state,
-                    message: message.clone(),
-                },
+                Proposed::SetLifecycle { key, state, notice } => {
+                    let now = |key: &Key| self.renamed.get(key).unwrap_or(key).clone();
+                    let replacement = notice.replacement.as_ref().map(now);
+                    let notice = Notice { replacement, ..notice.clone() };
+                    Proposed::SetLifecycle { key: now(key), state: *state, notice }
+                }
             };
             changes.push((i, change));
         }

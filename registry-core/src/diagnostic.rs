@@ -83,6 +83,14 @@ codes! {
     HeaderAnnotationInvalid = "header-annotation-invalid",
     /// A dependency on something deprecated (warning) or retired (error).
     DeprecatedDependency = "deprecated-dependency",
+    /// A replacement that is not registered, or cannot be one.
+    ReplacementUnknown = "replacement-unknown",
+    /// Something active depends on what is to be retired.
+    StillNeeded = "still-needed",
+    /// A new version of a name that is archived.
+    NameArchived = "name-archived",
+    /// A setting that cannot be.
+    SettingInvalid = "setting-invalid",
     /// A schema that nothing refers to.
     SchemaUnused = "schema-unused",
 }

@@ -4,8 +4,10 @@
 //! Deliberately absent: IO, async, clocks, randomness and wire formats. Everything here is a pure
 //! function of its arguments, so that the server, the gateway and the command line share it.
 
+pub mod at;
 pub mod catalog;
 pub mod commit;
+pub mod compatibility;
 pub mod conflict;
 pub mod contract;
 pub(crate) mod decode;
@@ -16,28 +18,34 @@ pub mod graph;
 pub mod import;
 pub mod json_schema;
 pub(crate) mod json_text;
+pub mod lifecycle;
 pub mod limits;
 pub mod name;
 pub mod parallel;
+pub mod prune;
 pub mod reference;
 pub mod registry_file;
 pub mod rules;
 pub mod schema_compile;
 pub mod schema_inline;
 pub mod scope;
+pub mod setting;
 pub mod spec;
 pub mod timestamp;
 pub mod version;
 
-pub use catalog::{Catalog, Lifecycle, LifecycleState, Record};
-pub use commit::{Action, ChainHash, Change, Commit, RegistryId, Revision, SealedCommit};
+pub use at::At;
+pub use catalog::{Catalog, Record};
+pub use commit::{Action, ChainHash, Change, Commit, Origin, RegistryId, Revision, SealedCommit};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{Digest, Document};
 pub use entity::Entity;
+pub use lifecycle::{Lifecycle, LifecycleState, Notice};
 pub use name::Name;
 pub use reference::{Key, Kind, SchemaRef};
 pub use registry_file::RegistryFile;
 pub use scope::Scope;
+pub use setting::{Selector, Setting, SettingChange, Settings};
 pub use spec::Spec;
-pub use timestamp::Timestamp;
+pub use timestamp::{Date, Timestamp};
 pub use version::Version;

@@ -40,6 +40,10 @@ pub const SCHEMA_PATTERNS: usize = 200;
 pub const PROBLEMS: usize = 1_000;
 /// Most regular expressions in the schemas of one commit: each costs up to a millisecond.
 pub const BATCH_PATTERNS: usize = 10_000;
+/// Most paths that are named where something is still needed.
+pub const PATHS: usize = 100;
+/// Most settings in one commit.
+pub const BATCH_SETTINGS: usize = 1_000;
 /// Most violations that are reported for one value.
 pub const VIOLATIONS: usize = 32;
 /// Longest JSONPath, in bytes.

@@ -6,6 +6,7 @@
 //! Deliberately absent: the reading of documents, which reports its own problems.
 
 mod ambiguity;
+mod archived;
 mod composition;
 mod cycle;
 mod dependency;
@@ -17,7 +18,9 @@ mod proposal;
 mod provision;
 mod schema;
 mod schema_graph;
+mod settings;
 mod source;
+mod still_needed;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -26,14 +29,17 @@ use std::sync::Arc;
 pub use edges::{Reference, Relation, edges, references};
 use proposal::Proposal;
 use schema_graph::SchemaGraph;
+use settings::plan_settings;
 
 use crate::{
-    catalog::{Catalog, LifecycleState},
+    catalog::Catalog,
     commit::Change,
     diagnostic::{Code, Diagnostic},
     document::Document,
+    lifecycle::{LifecycleState, Notice},
     limits,
     reference::Key,
+    setting::SettingChange,
 };
 
 /// A change that somebody wants.
@@ -47,8 +53,8 @@ pub enum Proposed {
         key: Key,
         /// To which state.
         state: LifecycleState,
-        /// Why.
-        message: Option<String>,
+        /// Why, and what to use instead. Of deprecations and retirements only.
+        notice: Notice,
     },
 }
 
@@ -82,6 +88,8 @@ pub struct Plan {
     /// For each proposed change, in order: the change of the log, or `None` where it would change
     /// nothing (equal content, or the lifecycle state that it has).
     pub effects: Vec<Option<Change>>,
+    /// The wanted settings that would change something, in order.
+    pub settings: Vec<SettingChange>,
     /// Everything that validation found, errors first.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -90,6 +98,11 @@ impl Plan {
     /// Whether the batch may be committed.
     pub fn is_acceptable(&self) -> bool {
         !self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.changes().next().is_none() && self.settings.is_empty()
     }
 
     /// The changes that would be committed.
@@ -101,9 +114,19 @@ impl Plan {
 /// Decides what a batch would do to a catalog, and everything that is wrong with it.
 pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
     match too_big(batch) {
-        Some(found) => Plan { effects: Vec::new(), diagnostics: vec![found] },
+        Some(found) => Plan { effects: Vec::new(), settings: Vec::new(), diagnostics: vec![found] },
         None => validate(catalog, batch),
     }
+}
+
+/// As [`plan`], with settings, which take effect after the changes.
+pub fn plan_with(catalog: &Catalog, batch: &[Proposed], settings: &[SettingChange]) -> Plan {
+    let mut plan = plan(catalog, batch);
+    let (settings, found) = plan_settings(catalog, settings);
+    plan.settings = settings;
+    plan.diagnostics.extend(found);
+    plan.diagnostics.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
+    plan
 }
 
 /// What is wrong with a batch that is too big for one request.
@@ -135,11 +158,13 @@ pub fn validate(catalog: &Catalog, batch: &[Proposed]) -> Plan {
         ambiguity::check(new, &mut diagnostics);
         lifecycle::check(&proposal, new, &mut diagnostics);
         composition::check(new, &mut diagnostics);
+        archived::check(catalog, new, &mut diagnostics);
     }
+    still_needed::check(&proposal, &mut diagnostics);
     let schemas = SchemaGraph::of(&proposal);
     schema::check(&proposal, &schemas, &mut diagnostics);
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
     diagnostics.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
-    Plan { effects, diagnostics }
+    Plan { effects, settings: Vec::new(), diagnostics }
 }

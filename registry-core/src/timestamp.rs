@@ -1,11 +1,11 @@
-//! A point in time, as it is written into commits: UTC with milliseconds.
+//! A point in time, as it is written into commits: UTC with milliseconds; and a day.
 //!
 //! Deliberately absent: the clock. Whoever makes a commit says what time it is.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
 /// Milliseconds since 1970-01-01T00:00:00Z, leap seconds ignored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -22,6 +22,9 @@ const LATEST: i64 = 253_402_300_799_999;
 const EARLIEST: i64 = -62_135_596_800_000;
 
 impl Timestamp {
+    /// 1970-01-01T00:00:00Z.
+    pub const EPOCH: Self = Self(0);
+
     /// From milliseconds since the epoch; outside of the years 1 to 9999 it is clamped.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(EARLIEST, LATEST))
@@ -83,9 +86,63 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// A day of the Gregorian calendar, in UTC: `2026-12-31`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Date(time::Date);
+
+/// Why a text is not a date.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a date of the form 2026-12-31")]
+pub struct InvalidDate(String);
+
+impl FromStr for Date {
+    type Err = InvalidDate;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let form = format_description!("[year]-[month]-[day]");
+        time::Date::parse(text, form)
+            .ok()
+            .filter(|date| (1..=9999).contains(&date.year()))
+            .map(Self)
+            .ok_or_else(|| InvalidDate(text.chars().take(64).collect()))
+    }
+}
+
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.0.year(), u8::from(self.0.month()), self.0.day())
+    }
+}
+
+impl fmt::Debug for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Date {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Date {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_days_that_exist() {
+        assert_eq!("2028-02-29".parse::<Date>().unwrap().to_string(), "2028-02-29");
+        for bad in ["2027-02-29", "2026-1-1", "01.02.2026", "0000-01-01", "2026-01-01T00:00:00Z"] {
+            assert!(bad.parse::<Date>().is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn reads_back_what_it_prints() {

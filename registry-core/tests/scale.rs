@@ -88,9 +88,8 @@ fn applied(batch: &[Proposed]) -> Catalog {
         revision: catalog.revision().next(),
         author: "scale".to_owned(),
         committed_at: Timestamp::from_millis(0),
-        message: String::new(),
-        request_id: None,
         changes,
+        ..Commit::default()
     };
     let sealed = SealedCommit::seal(&catalog.chain(), commit, documents.collect()).unwrap();
     catalog.apply(&sealed).unwrap();

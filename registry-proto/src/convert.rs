@@ -6,6 +6,7 @@
 //! digest (snapshots, deltas, exported records) is read from its canonical bytes and never from
 //! the typed form. Deliberately absent: the rules, and the limits of a transport.
 
+mod at;
 mod change;
 mod diagnostic;
 mod entity;
@@ -15,18 +16,21 @@ mod key;
 mod lifecycle;
 mod nack;
 mod record;
+mod setting;
 mod snapshot;
 mod sync;
 mod time;
 
+pub use at::{InvalidAt, at};
 pub use change::{InvalidChange, batch, plan};
 pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, validation_failure};
 pub use entity::document;
 pub use history::{commit, event};
 pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind};
-pub use lifecycle::{InvalidLifecycle, InvalidState, filter_states, state};
+pub use lifecycle::{InvalidLifecycle, InvalidNotice, InvalidState, filter_states, state};
 pub use nack::{InvalidNack, Nack};
-pub use record::{InvalidRecord, record_with_document};
+pub use record::{InvalidRecord, record_of, record_with_document};
+pub use setting::{InvalidSetting, setting_state, settings};
 pub use snapshot::InvalidSnapshotEntity;
 pub use sync::{InvalidDelta, InvalidPosition, Position, chain_hash, sealed_commit};
 pub use time::{InvalidTime, read_timestamp, timestamp};

@@ -3,11 +3,13 @@
 //! Deliberately absent: transports; gRPC and HTTP call the same functions.
 
 pub mod apply;
+pub mod at;
 pub mod export;
 pub mod gateways;
 pub mod history;
 pub mod list;
 pub mod page;
+pub mod settings;
 
 use std::sync::Arc;
 
@@ -30,6 +32,8 @@ pub struct App {
     pub store: Store,
     /// Followers.
     pub feed: Arc<Feed>,
+    /// Catalogs of the past.
+    pub archive: at::Archive,
     /// The exported catalog.
     pub export: export::Export,
     /// Whether the server is on its way out.

@@ -19,7 +19,7 @@ mod writer;
 use std::sync::Arc;
 
 use registry_core::{
-    Diagnostic, Revision, limits,
+    Diagnostic, Origin, Revision, SettingChange, limits,
     rules::{self, Plan, Proposed},
 };
 use tokio::{
@@ -44,8 +44,12 @@ use crate::{
 pub struct Submission {
     /// The wanted changes, in order.
     pub batch: Vec<Proposed>,
+    /// What is wanted of settings, in order, after the changes.
+    pub settings: Vec<SettingChange>,
     /// Who wants them.
     pub author: String,
+    /// How the author is known, and from where it comes; `None`: not authenticated.
+    pub origin: Option<Origin>,
     /// Why.
     pub message: String,
     /// By which a retry is known.

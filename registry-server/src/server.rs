@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
-    app::{App, export::Export},
+    app::{App, at::Archive, export::Export},
     clock::Clock,
     config::{Config, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
@@ -81,6 +81,7 @@ impl Server {
             registrar,
             hub,
             store,
+            archive: Archive::default(),
             export: Export::default(),
             draining,
         });

@@ -12,6 +12,7 @@ mod batch;
 mod error;
 mod listener;
 mod model;
+mod past;
 mod postgres;
 mod read;
 mod row;
@@ -22,13 +23,14 @@ mod url;
 
 use std::time::Duration;
 
-use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit};
+use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Timestamp};
 
 use backend::Backend;
 pub use backend::Hold;
 pub use error::{AppendError, Error};
 pub use listener::Listener;
 pub use model::{CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader};
+pub use past::Past;
 pub use url::{DatabaseUrl, InvalidDatabaseUrl};
 
 /// How long an operation may take before the database counts as unavailable: longer than the
@@ -122,6 +124,16 @@ impl Store {
     /// that there are no more.
     pub async fn entity_history(&self, query: &HistoryQuery) -> Result<Vec<EntityEvent>, Error> {
         self.within(PATIENCE, read::entity_history(&self.backend, query)).await
+    }
+
+    /// What the log says of an earlier revision; `None`: there is no such commit.
+    pub async fn past(&self, revision: Revision) -> Result<Option<Past>, Error> {
+        self.within(PATIENCE, past::past(&self.backend, &self.registry, revision)).await
+    }
+
+    /// The last revision at a time or before it; 0 before the first.
+    pub async fn revision_at(&self, time: Timestamp) -> Result<Revision, Error> {
+        self.within(PATIENCE, past::revision_at(&self.backend, time)).await
     }
 
     /// What wakes whoever follows the log. It holds a connection of its own.

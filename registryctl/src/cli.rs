@@ -3,6 +3,9 @@
 //! The environment is read here only, by clap. Deliberately absent: what the commands do.
 
 mod address;
+mod apply;
+mod at;
+mod governance;
 mod import;
 pub(crate) mod live;
 mod selector;
@@ -10,12 +13,17 @@ mod selector;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
-use registry_core::{Key, Kind, LifecycleState};
+use registry_core::{Kind, LifecycleState};
 
 pub(crate) use address::Address;
+pub(crate) use apply::{ApplyArgs, ApplyHow, PruneArgs};
+pub(crate) use at::AtArgs;
+pub(crate) use governance::{
+    ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
+    TransferArgs, WantedMode, WhyArgs,
+};
 pub(crate) use import::{
-    ApplyHow, ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs,
-    ImportResultArgs,
+    ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs, ImportResultArgs,
 };
 pub(crate) use selector::{Entity, Name, VersionPair};
 
@@ -26,6 +34,7 @@ Exit codes:
   2  wrong usage: arguments, or files that cannot be read or written
   3  the registry, or the server that is asked, cannot be reached
   4  it failed, or answered what cannot be understood
+  5  something would change (--dry-run --exit-code)
 
 Files are registry-v2 documents in JSON or YAML. Validation messages point into them by line and
 column. A directory stands for all .json, .yaml and .yml files directly in it, in the order of
@@ -99,11 +108,21 @@ pub(crate) enum Command {
     /// List the gateways that follow the registry, and how far each of them is
     Gateways,
     /// Mark an entity as deprecated: usable, but nobody should begin to depend on it
-    Deprecate(LifecycleArgs),
+    Deprecate(NoticeArgs),
     /// Mark an entity as retired: new dependencies on it are refused
-    Retire(LifecycleArgs),
+    Retire(RetireArgs),
     /// Make a deprecated or retired entity active again
     Restore(LifecycleArgs),
+    /// Take no new versions of a name
+    Archive(ArchiveArgs),
+    /// Take new versions of an archived name again
+    Unarchive(ArchiveArgs),
+    /// Give a name or a namespace to another owner
+    Transfer(TransferArgs),
+    /// Set how compatible new versions have to be with earlier ones
+    Compatibility(CompatibilityArgs),
+    /// List what is set about names, namespaces and everything
+    Settings(SettingsArgs),
     /// Print a script that completes commands and options for a shell
     Completions {
         /// For which shell
@@ -126,17 +145,6 @@ pub(crate) struct CommitArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ApplyArgs {
-    /// A file, a directory or `-`; may be given several times
-    #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
-    pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) how: ApplyHow,
-    #[command(flatten)]
-    pub(crate) commit: CommitArgs,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
     /// A file, a directory or `-`; may be given several times
     #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
@@ -153,6 +161,8 @@ pub(crate) struct GetArgs {
     /// Print the canonical document (RFC 8785), byte for byte what the digest covers
     #[arg(long)]
     pub(crate) document: bool,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
 }
 
 #[derive(Debug, Args)]
@@ -168,9 +178,11 @@ pub(crate) struct ListArgs {
     /// Only this state: active, deprecated or retired; may be given several times
     #[arg(long, value_name = "STATE")]
     pub(crate) lifecycle: Vec<LifecycleState>,
-    /// Only what this owner registered
+    /// Only what this owner owns
     #[arg(long)]
     pub(crate) owner: Option<String>,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
 }
 
 #[derive(Debug, Args)]
@@ -216,18 +228,6 @@ pub(crate) struct WatchArgs {
     /// First print the commits after this revision
     #[arg(long, value_name = "REVISION")]
     pub(crate) since: Option<u64>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LifecycleArgs {
-    /// Which entity
-    #[arg(value_name = "KIND/NAME@VERSION")]
-    pub(crate) key: Key,
-    /// Why, and what to use instead
-    #[arg(long, short)]
-    pub(crate) message: Option<String>,
-    #[command(flatten)]
-    pub(crate) commit: CommitArgs,
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ mod import;
 mod lifecycle;
 mod list;
 mod log;
+mod settings;
 mod validate;
 mod watch;
 
 use std::io::{self, Write as _};
 
-use registry_core::LifecycleState;
 use serde_json::json;
 
 use crate::{
@@ -60,9 +60,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Export(args) => export::run(session, &args).await,
         Command::Watch(args) => watch::run(session, &args).await,
         Command::Gateways => gateways::run(session).await,
-        Command::Deprecate(args) => lifecycle::run(session, args, LifecycleState::Deprecated).await,
-        Command::Retire(args) => lifecycle::run(session, args, LifecycleState::Retired).await,
-        Command::Restore(args) => lifecycle::run(session, args, LifecycleState::Active).await,
+        Command::Deprecate(args) => lifecycle::deprecate(session, args).await,
+        Command::Retire(args) => lifecycle::retire(session, args).await,
+        Command::Restore(args) => lifecycle::restore(session, args).await,
+        Command::Archive(args) => settings::archive(session, args, true).await,
+        Command::Unarchive(args) => settings::archive(session, args, false).await,
+        Command::Transfer(args) => settings::transfer(session, args).await,
+        Command::Compatibility(args) => settings::compatibility(session, args).await,
+        Command::Settings(args) => settings::list(session, &args).await,
         Command::Completions { shell } => completions::run(session, shell),
     }
 }

@@ -71,6 +71,9 @@ pub(crate) enum Failure {
     /// Validation refused it; the findings have not been shown.
     #[error("refused by validation")]
     Invalid(Vec<v1::Diagnostic>),
+    /// A dry run found that something would change, and was asked to say so.
+    #[error("something would change")]
+    WouldChange,
     /// The answer is no.
     #[error("{message}")]
     Refused {
@@ -118,6 +121,7 @@ impl Failure {
             Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Usage(_) | Self::File { .. } | Self::Output(_) | Self::Runtime(_) => 2,
             Self::Unreachable { .. } | Self::LiveUnreachable { .. } => 3,
+            Self::WouldChange => 5,
             Self::Server { .. } | Self::Answer(_) | Self::LiveAnswer { .. } => 4,
         }
     }

@@ -94,8 +94,9 @@ impl Follower {
         let sync_response::Message::SnapshotBegin(begin) = self.next_in_time().await? else {
             return Err(Failure::answer("the stream does not begin with a snapshot"));
         };
-        let v1::SnapshotBegin { position, entities } = begin;
+        let v1::SnapshotBegin { position, entities, settings } = begin;
         let position = read_position(position)?;
+        let settings = convert::settings(settings).map_err(Failure::answer)?;
         let progress = Progress::bar("receiving", entities);
         let mut records = Vec::new();
         let digest = loop {
@@ -111,7 +112,7 @@ impl Follower {
             }
         };
         let Position { registry, revision, chain } = position;
-        let catalog = Catalog::restore(registry, revision, chain, records);
+        let catalog = Catalog::restore(registry, revision, chain, records).with_settings(settings);
         prove(&catalog, entities, &digest)?;
         Ok(catalog)
     }

@@ -3,7 +3,7 @@
 //!
 //! Deliberately absent: proof; what must be proven (`export`, `watch`) goes through `follow`.
 
-use registry_core::Kind;
+use registry_core::{Kind, SettingChange};
 use registry_proto::{convert, v1};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
@@ -40,10 +40,29 @@ pub(crate) struct RecordView {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct LifecycleView {
     pub(crate) state: &'static str,
     pub(crate) message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) replacement: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sunset: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) forced: Option<String>,
     pub(crate) revision: u64,
+    pub(crate) changed_at: Option<String>,
+}
+
+impl From<v1::Lifecycle> for LifecycleView {
+    fn from(lifecycle: v1::Lifecycle) -> Self {
+        let v1::Lifecycle { state, message, revision, replacement, sunset, forced, changed_at } =
+            lifecycle;
+        let state = convert::state(state).map_or("unknown", registry_core::LifecycleState::as_str);
+        let replacement = replacement.map(key_text);
+        let changed_at = time_text(changed_at);
+        Self { state, message, replacement, sunset, forced, revision, changed_at }
+    }
 }
 
 impl From<v1::EntityRecord> for RecordView {
@@ -58,8 +77,6 @@ impl From<v1::EntityRecord> for RecordView {
             lifecycle,
             document,
         } = record;
-        let v1::Lifecycle { state, message, revision } = lifecycle.unwrap_or_default();
-        let state = convert::state(state).map_or("unknown", registry_core::LifecycleState::as_str);
         let document = document.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         Self {
             key: key.unwrap_or_default().into(),
@@ -67,7 +84,7 @@ impl From<v1::EntityRecord> for RecordView {
             owner,
             registered_revision,
             registered_at: time_text(registered_at),
-            lifecycle: LifecycleView { state, message, revision },
+            lifecycle: lifecycle.unwrap_or_default().into(),
             document,
         }
     }
@@ -84,6 +101,20 @@ pub(crate) struct CommitView {
     pub(crate) request_id: Option<String>,
     pub(crate) chain: String,
     pub(crate) changes: Vec<ChangeView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) settings: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<OriginView>,
+}
+
+/// How an author was authenticated, and from where it came.
+#[derive(Debug, Serialize)]
+pub(crate) struct OriginView {
+    pub(crate) method: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) team: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<String>,
 }
 
 /// One change of a commit.
@@ -96,6 +127,14 @@ pub(crate) struct ChangeView {
     pub(crate) digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) replacement: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sunset: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) forced: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
 }
 
 impl From<v1::Commit> for CommitView {
@@ -109,7 +148,11 @@ impl From<v1::Commit> for CommitView {
             changes,
             chain,
             canonical: _, // never asked for
+            origin,
+            settings,
         } = commit;
+        let origin =
+            origin.map(|v1::Origin { method, team, address }| OriginView { method, team, address });
         Self {
             revision,
             author,
@@ -118,14 +161,53 @@ impl From<v1::Commit> for CommitView {
             request_id,
             chain,
             changes: changes.into_iter().map(ChangeView::from).collect(),
+            settings: settings.into_iter().map(setting_text).collect(),
+            origin,
         }
     }
 }
 
 impl From<v1::CommittedChange> for ChangeView {
     fn from(change: v1::CommittedChange) -> Self {
-        let v1::CommittedChange { key, action, digest, message } = change;
-        Self { action, key: key.unwrap_or_default().into(), digest, reason: message }
+        let v1::CommittedChange {
+            key,
+            action,
+            digest,
+            message,
+            replacement,
+            sunset,
+            forced,
+            owner,
+        } = change;
+        let key = key.unwrap_or_default().into();
+        let replacement = replacement.map(key_text);
+        Self { action, key, digest, reason: message, replacement, sunset, forced, owner }
+    }
+}
+
+impl OriginView {
+    /// `token ci, team docs, from 10.0.0.1`.
+    pub(crate) fn text(&self) -> String {
+        let team = self.team.as_ref().map(|team| format!(", team {team}")).unwrap_or_default();
+        let from = self.address.as_ref().map(|from| format!(", from {from}")).unwrap_or_default();
+        format!("{}{team}{from}", self.method)
+    }
+}
+
+impl ChangeView {
+    /// Everything that a lifecycle change says, on one line.
+    pub(crate) fn said(&self) -> String {
+        let part = |name: &str, value: &Option<String>| {
+            value.as_ref().map(|value| format!("{name}{value}"))
+        };
+        let parts = [
+            part("", &self.reason),
+            part("use ", &self.replacement),
+            part("until ", &self.sunset),
+            part("forced: ", &self.forced),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+        parts.join("; ")
     }
 }
 
@@ -139,8 +221,9 @@ impl CommitView {
                 None => counts.push((&change.action, 1)),
             }
         }
-        let counts: Vec<_> =
+        let mut counts: Vec<_> =
             counts.into_iter().map(|(action, count)| format!("{count} {action}")).collect();
+        counts.extend(self.settings.iter().cloned());
         counts.join(", ")
     }
 }
@@ -216,6 +299,19 @@ impl From<v1::GatewayStatus> for GatewayView {
             refusal,
         }
     }
+}
+
+/// A key as one text: `tool/fetch@1.0.0`.
+fn key_text(key: v1::EntityKey) -> String {
+    let KeyView { kind, name, version } = key.into();
+    format!("{kind}/{name}@{version}")
+}
+
+/// A setting as a sentence; what this version does not know is named by what it is about.
+pub(crate) fn setting_text(setting: v1::SettingChange) -> String {
+    let on = setting.on.clone();
+    SettingChange::try_from(setting)
+        .map_or_else(|_| format!("a setting of {on}"), |s| s.to_string())
 }
 
 /// RFC 3339; `None` for a time that was not sent or cannot be written.

@@ -61,7 +61,7 @@ fn a_lifecycle_goes_there_and_back_and_the_history_has_it() {
     let tool = "tool/get_webpage@1.0.0";
     run(&registry, &["deprecate", tool, "--message", "use fetch"]);
     assert!(run(&registry, &["get", tool]).contains("use fetch"));
-    run(&registry, &["retire", tool]);
+    run(&registry, &["retire", tool, "--force", "a test"]);
     run(&registry, &["restore", tool]);
     let history = run(&registry, &["history", tool]);
     for action in ["register", "deprecate", "retire", "restore"] {

@@ -38,7 +38,7 @@ async fn a_retired_tool_is_no_longer_served() {
     let world = World::start().await;
     let client = world.agent("claude-demo-agent", "1.0.0");
     assert!(client.tool_names().await.contains(&"get_webpage".to_owned()));
-    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--message", "gone"]);
+    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     world.caught_up().await;
     assert!(!client.tool_names().await.contains(&"get_webpage".to_owned()));
@@ -50,7 +50,7 @@ async fn a_retired_agent_sees_and_calls_nothing() {
     let client = world.agent("research-agent", "2.1.0");
     assert!(!client.tool_names().await.is_empty());
     let retired =
-        world.registry.ctl(&["retire", "agent/research-agent@2.1.0", "--message", "gone"]);
+        world.registry.ctl(&["retire", "agent/research-agent@2.1.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     world.caught_up().await;
     assert_eq!(client.tool_names().await, [""; 0], "and not what unknown callers see");

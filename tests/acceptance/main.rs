@@ -8,6 +8,7 @@ mod enforcement;
 mod export;
 mod faults;
 mod following;
+mod gitops;
 mod identity;
 mod import_a2a;
 mod import_mcp;

@@ -106,7 +106,7 @@ async fn a_legacy_client_is_told_when_its_tools_change() {
     client.list_all_tools().await.expect("tools");
     // The notification stream is opened in the background; a change before it would go unheard.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--message", "gone"]);
+    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     acceptance::eventually("the client hears of it", || async {
         listener.0.load(Ordering::SeqCst) > 0
@@ -122,7 +122,7 @@ async fn a_modern_client_is_told_when_its_tools_change() {
     let client = connect(&world, &Listener::default(), modern()).await;
     let wanted = SubscriptionFilter::builder().tools_list_changed().build();
     let mut subscription = client.peer().listen(wanted).await.expect("a subscription");
-    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--message", "gone"]);
+    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     let notification = tokio::time::timeout(Duration::from_secs(10), subscription.next())
         .await
@@ -141,7 +141,7 @@ async fn a_change_elsewhere_disturbs_nobody() {
     let client = connect(&world, &listener, ClientLifecycleMode::Initialize).await;
     client.list_all_tools().await.expect("tools");
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let retired = world.registry.ctl(&["retire", "tool/list_users@1.0.0", "--message", "gone"]);
+    let retired = world.registry.ctl(&["retire", "tool/list_users@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     world.caught_up().await;
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -119,7 +119,7 @@ fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
 fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>, Stopped> {
     let mut documents = Vec::new();
     for Change { key, action } in changes {
-        if let Action::Register { digest } = action {
+        if let Action::Register { digest, .. } = action {
             let bytes = take_part(body).ok_or(Stopped::Form)?;
             documents.push(Arc::new(Document::verify(key.kind, bytes, *digest)?));
         }

@@ -7,8 +7,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use registry_core::{
-    Catalog, ChainHash, Diagnostic, Key, Lifecycle, LifecycleState, Record, RegistryFile,
-    RegistryId, Revision, Timestamp,
+    Catalog, ChainHash, Diagnostic, Key, Lifecycle, Record, RegistryFile, RegistryId, Revision,
+    Timestamp,
     registry_file::{FileError, InvalidExport, read_export},
     rules::{Proposed, validate},
 };
@@ -153,10 +153,9 @@ fn read_plain(bytes: &[u8], modes: StartupValidation) -> Result<Plain, Rejected>
                 let key = document.key().clone();
                 records.insert(key, fresh(document.clone()));
             }
-            Proposed::SetLifecycle { key, state, message } => {
+            Proposed::SetLifecycle { key, state, notice } => {
                 if let Some(record) = records.get_mut(key) {
-                    record.lifecycle.state = *state;
-                    record.lifecycle.message.clone_from(message);
+                    record.lifecycle = Lifecycle::new(*state, notice.clone(), BEGINNING);
                 }
             }
         }
@@ -164,15 +163,13 @@ fn read_plain(bytes: &[u8], modes: StartupValidation) -> Result<Plain, Rejected>
     Ok(records)
 }
 
+/// Plain files know no times, and get their revisions later.
+const BEGINNING: (Revision, Timestamp) = (Revision(0), Timestamp::EPOCH);
+
 fn fresh(document: Arc<registry_core::Document>) -> Record {
-    let revision = Revision(0);
-    Record {
-        document,
-        owner: PLAIN.into(),
-        registered: revision,
-        registered_at: Timestamp::default(),
-        lifecycle: Lifecycle { state: LifecycleState::Active, message: None, revision },
-    }
+    let (registered, registered_at) = BEGINNING;
+    let lifecycle = Lifecycle::active(BEGINNING);
+    Record { document, owner: PLAIN.into(), registered, registered_at, lifecycle }
 }
 
 /// The catalog of a plain file after what is served; `None` if it says the same.
@@ -209,7 +206,7 @@ fn says_the_same(served: &Catalog, records: &Plain) -> bool {
 fn is_same(old: &Record, new: &Record) -> bool {
     old.document.digest() == new.document.digest()
         && old.lifecycle.state == new.lifecycle.state
-        && old.lifecycle.message == new.lifecycle.message
+        && old.lifecycle.notice == new.lifecycle.notice
 }
 
 /// The record as it was if it is the same, else dated to this revision.

@@ -4,7 +4,7 @@
 
 use registry_core::{Catalog, Revision, SealedCommit};
 use registry_proto::{
-    convert::{Position, chain_hash, sealed_commit},
+    convert::{self, Position, chain_hash, sealed_commit},
     v1::{Delta, Progress, SnapshotBegin, SyncResponse, sync_response::Message},
 };
 
@@ -87,14 +87,15 @@ impl<'a> Incoming<'a> {
 
     fn begin(
         &self,
-        SnapshotBegin { position, entities }: SnapshotBegin,
+        SnapshotBegin { position, entities, settings }: SnapshotBegin,
     ) -> Result<Snapshot, Refusal> {
         let missing = || self.refuse_next(&"a snapshot without its position");
         let position = position.ok_or_else(missing)?;
         let claimed = Revision(position.revision);
         let position = Position::try_from(position).map_err(|e| Refusal::new(claimed, &e))?;
         self.check_place(&position)?;
-        Ok(Snapshot::new(position, entities))
+        let settings = convert::settings(settings).map_err(|e| Refusal::new(claimed, &e))?;
+        Ok(Snapshot::new(position, entities, settings))
     }
 
     /// Whether a snapshot may follow on what is served: the same registry, not older, and the same

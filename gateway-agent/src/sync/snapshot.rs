@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: whether it may replace what is served.
 
-use registry_core::{Catalog, Digest, Record};
+use registry_core::{Catalog, Digest, Record, Settings};
 use registry_proto::{
     convert::Position,
     v1::{SnapshotChunk, SnapshotEnd},
@@ -15,12 +15,13 @@ use super::incoming::{Refusal, offloaded};
 pub(super) struct Snapshot {
     position: Position,
     announced: u64,
+    settings: Settings,
     records: Vec<Record>,
 }
 
 impl Snapshot {
-    pub(super) fn new(position: Position, announced: u64) -> Self {
-        Self { position, announced, records: Vec::new() }
+    pub(super) fn new(position: Position, announced: u64, settings: Settings) -> Self {
+        Self { position, announced, settings, records: Vec::new() }
     }
 
     /// Adds a part.
@@ -52,7 +53,8 @@ impl Snapshot {
         };
         let (expected, announced) = (Digest::from_bytes(digest), self.announced);
         let restoring = offloaded(move || {
-            let catalog = Catalog::restore(registry, revision, chain, self.records);
+            let catalog = Catalog::restore(registry, revision, chain, self.records)
+                .with_settings(self.settings);
             let actual = catalog.digest();
             (catalog, actual)
         });

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Catalog, ChainHash, Document, Kind, Lifecycle, LifecycleState, Record, RegistryId, Revision,
-    Timestamp,
+    Catalog, ChainHash, Document, Kind, Lifecycle, LifecycleState, Notice, Record, RegistryId,
+    Revision, Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ pub(crate) fn catalog(revision: u64, entities: Vec<Registered>) -> Arc<Catalog> 
             owner: "test".into(),
             registered: Revision(1),
             registered_at: Timestamp::from_millis(0),
-            lifecycle: Lifecycle { state, message: None, revision: Revision(1) },
+            lifecycle: Lifecycle::new(state, Notice::default(), (Revision(1), Timestamp::EPOCH)),
         }
     });
     Arc::new(Catalog::restore(id, Revision(revision), chain, records))

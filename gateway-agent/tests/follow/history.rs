@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Action, Catalog, Change, Commit, Document, Key, Kind, RegistryId, Revision, SealedCommit,
-    Timestamp,
+    Action, Catalog, Change, Commit, Document, Key, Kind, Notice, RegistryId, Revision,
+    SealedCommit, Timestamp,
 };
 use registry_proto::{
     convert::Position,
@@ -58,21 +58,23 @@ impl History {
         let revision = head.revision().next();
         let document = schema(&format!("S{revision}"), bytes);
         let digest = document.digest();
-        let mut changes =
-            vec![Change { key: document.key().clone(), action: Action::Register { digest } }];
+        let mut changes = vec![Change {
+            key: document.key().clone(),
+            action: Action::Register { digest, owner: None },
+        }];
         if revision.0.is_multiple_of(3) {
             let key = Key::parse(Kind::Schema, &format!("S{}", revision.0 - 1), "1.0.0");
-            let message = Some("old".to_owned());
-            changes
-                .push(Change { key: key.expect("a key"), action: Action::Deprecate { message } });
+            changes.push(Change {
+                key: key.expect("a key"),
+                action: Action::Deprecate(Notice::saying(Some("old"))),
+            });
         }
         let commit = Commit {
             revision,
             author: "test".to_owned(),
             committed_at: Timestamp::from_millis(1_000 * i64::try_from(revision.0).expect("small")),
-            message: String::new(),
-            request_id: None,
             changes,
+            ..Commit::default()
         };
         let sealed = SealedCommit::seal(&head.chain(), commit, vec![document]).expect("sealed");
         let mut next = head.clone();
@@ -132,7 +134,7 @@ pub(crate) fn progress(catalog: &Catalog) -> SyncResponse {
 pub(crate) fn begin(catalog: &Catalog) -> SyncResponse {
     let position = Some((&Position::of(catalog)).into());
     let entities = catalog.len() as u64;
-    response(Message::SnapshotBegin(SnapshotBegin { position, entities }))
+    response(Message::SnapshotBegin(SnapshotBegin { position, entities, settings: Vec::new() }))
 }
 
 /// The end of this catalog's snapshot.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gateway_agent::{cache::Cache, source::SourceState};
-use registry_core::{Action, ChainHash, Commit, Document, SealedCommit};
+use registry_core::{Action, ChainHash, Commit, Document, Notice, SealedCommit};
 use registry_proto::v1::{
     Delta, Nack, SnapshotChunk, SnapshotEnd, SyncResponse, sync_request, sync_response::Message,
 };
@@ -91,7 +91,7 @@ fn bad_deltas(history: &History) -> Vec<Case> {
             "change of what is not there",
             resealed(history, |c, documents| {
                 documents.clear();
-                c.changes[0].action = Action::Retire { message: None };
+                c.changes[0].action = Action::Retire(Notice::default());
             }),
             "which does not exist",
         ),

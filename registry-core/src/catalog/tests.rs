@@ -53,9 +53,8 @@ fn sealed(catalog: &Catalog, revision: u64, change: Change) -> SealedCommit {
         revision: Revision(revision),
         author: "tester".to_owned(),
         committed_at: Timestamp::from_millis(0),
-        message: String::new(),
-        request_id: None,
         changes: vec![change],
+        ..Commit::default()
     };
     let document = |action: &Action| match action {
         Action::Register { .. } => versions().find(&"tool/read@1.2.0".parse().unwrap()).cloned(),
@@ -70,8 +69,10 @@ fn sealed(catalog: &Catalog, revision: u64, change: Change) -> SealedCommit {
 fn a_commit_that_does_not_fit_is_refused_whole() {
     let before = versions();
     let read = before.find(&"tool/read@1.2.0".parse().unwrap()).unwrap().document.clone();
-    let register =
-        Change { key: read.key().clone(), action: Action::Register { digest: read.digest() } };
+    let register = Change {
+        key: read.key().clone(),
+        action: Action::Register { digest: read.digest(), owner: None },
+    };
     let restore = Change { key: "tool/nothing@1.0.0".parse().unwrap(), action: Action::Restore };
     let mut catalog = before.clone();
     let mut refused = |revision, change: &Change| {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{Action, ChainHash, Change, Commit, InvalidCommit, RegistryId, Revision, SealedCommit};
 use crate::{
     document::Document,
+    lifecycle::Notice,
     rules::{Proposed, testing::server},
     timestamp::Timestamp,
 };
@@ -22,20 +23,19 @@ fn genesis() -> ChainHash {
 
 fn sealed() -> SealedCommit {
     let document = document("s");
-    let register = Action::Register { digest: document.digest() };
+    let register = Action::Register { digest: document.digest(), owner: None };
     let commit = Commit {
         revision: Revision(1),
         author: "tester".to_owned(),
         committed_at: Timestamp::from_millis(1),
-        message: String::new(),
-        request_id: None,
         changes: vec![
             Change { key: document.key().clone(), action: register },
             Change {
                 key: document.key().clone(),
-                action: Action::Deprecate { message: Some("old".to_owned()) },
+                action: Action::Deprecate(Notice::saying(Some("old"))),
             },
         ],
+        ..Commit::default()
     };
     SealedCommit::seal(&genesis(), commit, vec![document]).unwrap()
 }

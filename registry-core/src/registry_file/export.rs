@@ -16,7 +16,11 @@ pub use read::{InvalidExport, read_export};
 use record::WrittenRecord;
 
 use super::read::member_of;
-use crate::{catalog::Catalog, reference::Kind};
+use crate::{
+    catalog::Catalog,
+    reference::Kind,
+    setting::{Selector, Set},
+};
 
 /// Writes a catalog with everything that [`read_export`] needs to rebuild and prove it.
 pub fn write_export(catalog: &Catalog) -> Vec<u8> {
@@ -37,8 +41,20 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
         list(&mut out, member_of(kind), documents);
     }
     list(&mut out, "records", catalog.iter().map(|(_, record)| json(&WrittenRecord::of(record))));
+    if !catalog.settings().is_empty() {
+        let settings = catalog.settings().iter().map(|(on, set)| json(&WrittenSet { on, set }));
+        list(&mut out, "settings", settings);
+    }
     out.extend_from_slice(b"}\n");
     out
+}
+
+/// One line of `settings`.
+#[derive(Serialize)]
+struct WrittenSet<'a> {
+    on: &'a Selector,
+    #[serde(flatten)]
+    set: &'a Set,
 }
 
 fn list(out: &mut Vec<u8>, name: &str, lines: impl Iterator<Item = impl AsRef<[u8]>>) {

@@ -2,16 +2,17 @@
 //!
 //! Deliberately absent: validation against a catalog.
 
-use std::sync::Arc;
+use std::{fmt::Display, str::FromStr, sync::Arc};
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::{FileError, RegistryFile, v1};
 use crate::{
-    catalog::LifecycleState,
     decode::{At, Fields, Problems, describe},
     diagnostic::Diagnostic,
     document::Document,
+    lifecycle::{LifecycleState, Notice},
     limits, parallel,
     reference::{Key, Kind},
     rules::Proposed,
@@ -83,7 +84,7 @@ fn read_v2(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
     }
     // What makes a file a verified copy says nothing about what a team wants registered, except
     // for the lifecycle.
-    for copy in ["registry", "revision", "chain", "digest"] {
+    for copy in ["registry", "revision", "chain", "digest", "settings"] {
         fields.get(copy);
     }
     for (i, record) in entities(problems, &fields, "records").iter().enumerate() {
@@ -137,8 +138,8 @@ impl Builder {
                 Ok((document, change)) => {
                     let key = document.key().clone();
                     self.propose(Proposed::Register(document), pointer(i));
-                    if let Some((state, message)) = change {
-                        self.propose(Proposed::SetLifecycle { key, state, message }, pointer(i));
+                    if let Some((state, notice)) = change {
+                        self.propose(Proposed::SetLifecycle { key, state, notice }, pointer(i));
                     }
                 }
                 Err(found) if self.problems.len() < limits::PROBLEMS => {
@@ -171,9 +172,10 @@ impl Builder {
         };
         let Some(lifecycle) = value.get("lifecycle") else { return };
         let state = lifecycle.get("state").and_then(Value::as_str).and_then(|s| s.parse().ok());
-        let message = lifecycle.get("message").and_then(Value::as_str).map(str::to_owned);
+        let notice = lifecycle.get("notice").and_then(|notice| Notice::deserialize(notice).ok());
+        let notice = notice.unwrap_or_default();
         if let Some(state @ (LifecycleState::Deprecated | LifecycleState::Retired)) = state {
-            self.propose(Proposed::SetLifecycle { key, state, message }, pointer.to_owned());
+            self.propose(Proposed::SetLifecycle { key, state, notice }, pointer.to_owned());
         }
     }
 
@@ -197,7 +199,7 @@ impl Builder {
     }
 }
 
-type LifecycleChange = (LifecycleState, Option<String>);
+type LifecycleChange = (LifecycleState, Notice);
 
 fn read_entity(
     kind: Kind,
@@ -227,7 +229,8 @@ struct Written {
     change: Option<LifecycleChange>,
 }
 
-const LIFECYCLE: [&str; 3] = ["deprecated", "retired", "deprecationMessage"];
+const LIFECYCLE: [&str; 5] =
+    ["deprecated", "retired", "deprecationMessage", "replacement", "sunset"];
 
 impl Written {
     /// `None`: there is nothing of the kind.
@@ -242,15 +245,21 @@ impl Written {
         let fields = problems.object(&own, At::ROOT)?;
         let deprecated = fields.optional_bool("deprecated").unwrap_or_default();
         let retired = fields.optional_bool("retired").unwrap_or_default();
-        let message = fields.optional_string("deprecationMessage");
+        let notice = Notice {
+            message: fields.optional_string("deprecationMessage"),
+            replacement: parsed(problems, &fields, "replacement"),
+            sunset: parsed(problems, &fields, "sunset"),
+            forced: None,
+        };
         let change = match (retired, deprecated) {
-            (true, _) => Some((LifecycleState::Retired, message)),
-            (false, true) => Some((LifecycleState::Deprecated, message)),
+            (true, _) => Some((LifecycleState::Retired, notice)),
+            (false, true) => Some((LifecycleState::Deprecated, notice)),
             (false, false) => {
-                if message.is_some() {
-                    let text = "`deprecationMessage` without `deprecated`";
-                    let at = fields.at("deprecationMessage");
-                    problems.invalid(at, text, "add \"deprecated\": true, or remove it");
+                let given = LIFECYCLE[2..].iter().find(|name| map.contains_key(**name));
+                if let Some(name) = given {
+                    let text = format!("`{name}` without `deprecated`");
+                    let help = "add \"deprecated\": true, or remove it";
+                    problems.invalid(fields.at(name), text, help);
                 }
                 None
             }
@@ -258,6 +267,18 @@ impl Written {
         fields.finish();
         Some(Self { document: Value::Object(document), change })
     }
+}
+
+/// A field that is the text of something else.
+fn parsed<T: FromStr<Err: Display>>(
+    problems: &Problems,
+    fields: &Fields<'_>,
+    name: &'static str,
+) -> Option<T> {
+    let text = fields.optional_string(name)?;
+    let unfit =
+        |e: T::Err| problems.invalid(fields.at(name), e.to_string(), "mend it, or remove it");
+    text.parse().map_err(unfit).ok()
 }
 
 /// The key of an entity that could not be read, if at least name and version can.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{FileError, RegistryFile, write, write_export};
 use crate::{
     Catalog, RegistryId,
-    catalog::LifecycleState::{Deprecated, Retired},
     diagnostic::Diagnostic,
+    lifecycle::LifecycleState::{Deprecated, Retired},
     limits,
     rules::{
         plan,
@@ -34,8 +34,8 @@ fn proposals(file: &RegistryFile) -> Vec<String> {
         crate::rules::Proposed::Register(document) => {
             format!("{} {}", file.pointer(i).unwrap(), document.key())
         }
-        crate::rules::Proposed::SetLifecycle { key, state, message } => {
-            format!("{} {key} {state} {message:?}", file.pointer(i).unwrap())
+        crate::rules::Proposed::SetLifecycle { key, state, notice } => {
+            format!("{} {key} {state} {:?}", file.pointer(i).unwrap(), notice.message)
         }
     };
     file.proposals().iter().enumerate().map(change).collect()

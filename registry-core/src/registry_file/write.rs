@@ -6,9 +6,11 @@
 use serde::Serialize;
 
 use crate::{
-    catalog::{Catalog, LifecycleState, Record},
+    catalog::{Catalog, Record},
     entity::Entity,
-    reference::Kind,
+    lifecycle::LifecycleState,
+    reference::{Key, Kind},
+    timestamp::Date,
 };
 
 #[derive(Serialize)]
@@ -33,6 +35,10 @@ struct Written<'a> {
     retired: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     deprecation_message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replacement: Option<&'a Key>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sunset: Option<Date>,
 }
 
 /// Writes a catalog as a file that [`super::RegistryFile::parse`] reads.
@@ -54,12 +60,13 @@ pub fn write(catalog: &Catalog) -> Vec<u8> {
 impl<'a> Written<'a> {
     fn of(record: &'a Record) -> Self {
         let state = record.lifecycle.state;
-        let message = record.lifecycle.message.as_deref();
         Self {
             entity: record.document.entity(),
             deprecated: state == LifecycleState::Deprecated,
             retired: state == LifecycleState::Retired,
-            deprecation_message: message.filter(|_| state != LifecycleState::Active),
+            deprecation_message: record.lifecycle.message(),
+            replacement: record.lifecycle.replacement(),
+            sunset: record.lifecycle.sunset(),
         }
     }
 }

@@ -6,10 +6,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::Proposed;
 use crate::{
-    catalog::{Catalog, LifecycleState},
+    catalog::Catalog,
     commit::{Action, Change, unfit_for_message},
     diagnostic::{Code, Diagnostic},
     document::Document,
+    lifecycle::{LifecycleState, Notice},
     limits,
     reference::Key,
 };
@@ -25,8 +26,8 @@ pub(super) fn effects(
     for (i, proposed) in batch.iter().enumerate() {
         let effect = match proposed {
             Proposed::Register(document) => state.register(document),
-            Proposed::SetLifecycle { key, state: to, message } => {
-                state.set_lifecycle(key, *to, message.as_deref())
+            Proposed::SetLifecycle { key, state: to, notice } => {
+                state.set_lifecycle(key, *to, notice)
             }
         };
         effects.push(effect.unwrap_or_else(|problem| {
@@ -41,7 +42,7 @@ pub(super) fn effects(
 struct State<'a> {
     catalog: &'a Catalog,
     new: HashMap<&'a Key, &'a Arc<Document>>,
-    lifecycles: HashMap<&'a Key, (LifecycleState, Option<&'a str>)>,
+    lifecycles: HashMap<&'a Key, (LifecycleState, &'a Notice)>,
 }
 
 /// What a change does, or why it cannot be done.
@@ -58,42 +59,81 @@ impl<'a> State<'a> {
             return Err(Box::new(self.already_registered(key)));
         }
         self.new.insert(key, document);
-        Ok(Some(Change { key: key.clone(), action: Action::Register { digest } }))
+        Ok(Some(Change { key: key.clone(), action: Action::Register { digest, owner: None } }))
     }
 
-    fn set_lifecycle(
-        &mut self,
-        key: &'a Key,
-        to: LifecycleState,
-        message: Option<&'a str>,
-    ) -> Effect {
-        if let Some(problem) = message.and_then(unfit_message) {
+    fn set_lifecycle(&mut self, key: &'a Key, to: LifecycleState, notice: &'a Notice) -> Effect {
+        if let Some(problem) = self.unfit_notice(key, to, notice) {
             return Err(Box::new(problem));
         }
-        let Some(current) = self.lifecycle(key) else {
-            return Err(Box::new(not_registered(key)));
-        };
-        if current == (to, message) {
-            return Ok(None);
+        match self.is_already(key, to, notice) {
+            None => return Err(Box::new(not_registered(key))),
+            Some(true) => return Ok(None),
+            Some(false) => {}
         }
-        self.lifecycles.insert(key, (to, message));
-        let message = message.map(str::to_owned);
+        self.lifecycles.insert(key, (to, notice));
         let action = match to {
             LifecycleState::Active => Action::Restore,
-            LifecycleState::Deprecated => Action::Deprecate { message },
-            LifecycleState::Retired => Action::Retire { message },
+            LifecycleState::Deprecated => Action::Deprecate(notice.clone()),
+            LifecycleState::Retired => Action::Retire(notice.clone()),
         };
         Ok(Some(Change { key: key.clone(), action }))
     }
 
-    fn lifecycle(&self, key: &Key) -> Option<(LifecycleState, Option<&str>)> {
-        let changed = self.lifecycles.get(key).copied();
-        let fresh = || self.new.contains_key(key).then_some((LifecycleState::Active, None));
-        let registered = || {
-            let lifecycle = &self.catalog.find(key)?.lifecycle;
-            Some((lifecycle.state, lifecycle.message.as_deref()))
+    /// Whether it is in this state already, with the same said about it; `None`: it is not there.
+    fn is_already(&self, key: &Key, to: LifecycleState, notice: &Notice) -> Option<bool> {
+        if let Some((state, said)) = self.lifecycles.get(key) {
+            // A restoration keeps no notice.
+            return Some(*state == to && (to == LifecycleState::Active || *said == notice));
+        }
+        if self.new.contains_key(key) {
+            return Some(to == LifecycleState::Active);
+        }
+        let lifecycle = &self.catalog.find(key)?.lifecycle;
+        Some(if to == LifecycleState::Active {
+            lifecycle.state == to
+        } else {
+            lifecycle.is(to, notice)
+        })
+    }
+
+    fn unfit_notice(&self, key: &Key, to: LifecycleState, notice: &Notice) -> Option<Diagnostic> {
+        let Notice { message, replacement, sunset, forced } = notice;
+        let texts = [(message, "/deprecationMessage"), (forced, "/forced")];
+        let unfit = texts.into_iter().find_map(|(text, at)| unfit_text(text.as_deref()?, at));
+        let only = |what: &str, at, state| {
+            let text = format!("{what} says nothing about something {to}");
+            let help = format!("leave it out, or set the state to {state}");
+            Some(Diagnostic::error(Code::DocumentInvalid, at, text).with_help(help))
         };
-        changed.or_else(fresh).or_else(registered)
+        if unfit.is_some() {
+            unfit
+        } else if to == LifecycleState::Active && replacement.is_some() {
+            only("a replacement", "/replacement", "deprecated or retired")
+        } else if to == LifecycleState::Active && sunset.is_some() {
+            only("a sunset", "/sunset", "deprecated or retired")
+        } else if to != LifecycleState::Retired && forced.is_some() {
+            only("a reason for force", "/forced", "retired")
+        } else {
+            self.unfit_replacement(key, replacement.as_ref()?)
+        }
+    }
+
+    fn unfit_replacement(&self, key: &Key, replacement: &Key) -> Option<Diagnostic> {
+        let retired = self.is_already(replacement, LifecycleState::Active, &Notice::default());
+        let state = |key| self.catalog.find(key).map(|record| record.lifecycle.state);
+        let (text, help) = if replacement == key {
+            (format!("{key} cannot replace itself"), "name another entity or version")
+        } else if retired.is_none() {
+            let help = "register it first, or earlier in the same batch";
+            (format!("the replacement {replacement} is not registered"), help)
+        } else if state(replacement) == Some(LifecycleState::Retired) && retired == Some(false) {
+            (format!("the replacement {replacement} is retired itself"), "name one that is in use")
+        } else {
+            return None;
+        };
+        let found = Diagnostic::error(Code::ReplacementUnknown, "/replacement", text);
+        Some(found.with_help(help))
     }
 
     fn already_registered(&self, key: &Key) -> Diagnostic {
@@ -109,16 +149,15 @@ impl<'a> State<'a> {
     }
 }
 
-fn unfit_message(message: &str) -> Option<Diagnostic> {
-    let (text, help) = if message.len() > limits::MESSAGE_BYTES {
-        let text = format!("the reason has more than {} bytes", limits::MESSAGE_BYTES);
-        (text, "shorten it, and link to the long story")
+fn unfit_text(text: &str, at: &str) -> Option<Diagnostic> {
+    let (message, help) = if text.len() > limits::MESSAGE_BYTES {
+        let message = format!("the reason has more than {} bytes", limits::MESSAGE_BYTES);
+        (message, "shorten it, and link to the long story")
     } else {
-        let unfit = unfit_for_message(message)?;
+        let unfit = unfit_for_message(text)?;
         (format!("the reason has the control character {unfit:?}"), "leave it out")
     };
-    let found = Diagnostic::error(Code::DocumentInvalid, "/deprecationMessage", text);
-    Some(found.with_help(help))
+    Some(Diagnostic::error(Code::DocumentInvalid, at, message).with_help(help))
 }
 
 fn not_registered(key: &Key) -> Diagnostic {
@@ -137,7 +176,7 @@ mod tests {
     };
     use crate::{
         Catalog, RegistryId,
-        catalog::LifecycleState::{Active, Deprecated, Retired},
+        lifecycle::LifecycleState::{Active, Deprecated, Retired},
         limits,
     };
 

@@ -10,8 +10,8 @@ use super::{
     proposal::{New, Proposal},
 };
 use crate::{
-    catalog::LifecycleState,
     diagnostic::{Code, Diagnostic},
+    lifecycle::LifecycleState,
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
@@ -36,8 +36,18 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{found, renamed, server, set, source_tool};
-    use crate::catalog::LifecycleState::{Active, Deprecated, Retired};
+    use super::super::{
+        Proposed,
+        testing::{found_of, renamed, server, set, source_tool},
+    };
+    use crate::{
+        diagnostic::Code,
+        lifecycle::LifecycleState::{Active, Deprecated, Retired},
+    };
+
+    fn found(registered: &[Proposed], batch: &[Proposed]) -> String {
+        found_of(Code::DeprecatedDependency, registered, batch)
+    }
 
     #[test]
     fn deprecated_warns_and_retired_is_refused() {

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 
 use super::{Proposed, Reference, references};
 use crate::{
-    catalog::{Catalog, LifecycleState},
+    catalog::Catalog,
     diagnostic::Diagnostic,
     document::Document,
     entity::Entity,
+    lifecycle::{LifecycleState, Notice},
     name::Name,
     reference::{Key, Kind},
     version::Version,
@@ -21,7 +22,9 @@ pub(super) struct Proposal<'a> {
     pub(super) new: Vec<New<'a>>,
     by_key: HashMap<&'a Key, usize>,
     by_name: HashMap<(Kind, &'a Name), Vec<&'a Version>>,
-    lifecycles: HashMap<&'a Key, (LifecycleState, Option<&'a str>)>,
+    lifecycles: HashMap<&'a Key, (LifecycleState, &'a Notice)>,
+    /// The last lifecycle change of each key in the batch.
+    lifecycle_changes: HashMap<&'a Key, usize>,
 }
 
 /// An entity that the batch would register.
@@ -50,7 +53,7 @@ impl<'a> New<'a> {
 impl<'a> Proposal<'a> {
     pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
         let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
-        let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
+        let (mut by_name, mut lifecycle_changes) = (HashMap::<_, Vec<_>>::new(), HashMap::new());
         for (change, proposed) in batch.iter().enumerate() {
             match proposed {
                 Proposed::Register(document) => {
@@ -65,12 +68,13 @@ impl<'a> Proposal<'a> {
                     let references = references(document.entity());
                     new.push(New { change, document, references });
                 }
-                Proposed::SetLifecycle { key, state, message } => {
-                    lifecycles.insert(key, (*state, message.as_deref()));
+                Proposed::SetLifecycle { key, state, notice } => {
+                    lifecycles.insert(key, (*state, notice));
+                    lifecycle_changes.insert(key, change);
                 }
             }
         }
-        Self { catalog, new, by_key, by_name, lifecycles }
+        Self { catalog, new, by_key, by_name, lifecycles, lifecycle_changes }
     }
 
     /// The document with this key, in the batch or in the catalog.
@@ -93,13 +97,31 @@ impl<'a> Proposal<'a> {
 
     /// The lifecycle state and its reason once the batch is in.
     pub(super) fn lifecycle(&self, key: &Key) -> (LifecycleState, Option<&str>) {
-        if let Some(&after) = self.lifecycles.get(key) {
-            return after;
+        if let Some((state, notice)) = self.lifecycles.get(key) {
+            return (*state, notice.message.as_deref());
         }
         match self.catalog.find(key) {
-            Some(record) => (record.lifecycle.state, record.lifecycle.message.as_deref()),
+            Some(record) => (record.lifecycle.state, record.lifecycle.message()),
             None => (LifecycleState::Active, None),
         }
+    }
+
+    /// What the batch retires although it is registered already.
+    pub(super) fn retired(&self) -> impl Iterator<Item = (&'a Key, &'a Notice)> {
+        let is_retired = |state| state == LifecycleState::Retired;
+        let retired = self.lifecycles.iter().filter(move |(_, (state, _))| is_retired(*state));
+        let registered = retired.filter(|(key, _)| self.position(key).is_none());
+        registered.map(|(key, (_, notice))| (*key, *notice))
+    }
+
+    /// Which change of the batch sets the lifecycle of this key last.
+    pub(super) fn lifecycle_change(&self, key: &Key) -> usize {
+        self.lifecycle_changes.get(key).copied().unwrap_or_default()
+    }
+
+    /// What refers directly to this key, in the catalog.
+    pub(super) fn dependents(&self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
+        self.catalog.dependents(key)
     }
 
     /// Whether something in the catalog refers to this key.

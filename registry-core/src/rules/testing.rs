@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Proposed, plan};
 use crate::{
     Catalog, Code, Commit, Diagnostic, Document, Kind, RegistryId, SealedCommit, Timestamp,
-    catalog::LifecycleState,
+    lifecycle::{LifecycleState, Notice},
 };
 
 pub(crate) fn register(kind: Kind, value: &Value) -> Proposed {
@@ -56,7 +56,11 @@ pub(crate) fn agent(name: &str, depends: &Value) -> Proposed {
 }
 
 pub(crate) fn set(key: &str, state: LifecycleState, message: Option<&str>) -> Proposed {
-    Proposed::SetLifecycle { key: key.parse().unwrap(), state, message: message.map(str::to_owned) }
+    set_with(key, state, Notice::saying(message))
+}
+
+pub(crate) fn set_with(key: &str, state: LifecycleState, notice: Notice) -> Proposed {
+    Proposed::SetLifecycle { key: key.parse().unwrap(), state, notice }
 }
 
 /// The same entity with these members too.
@@ -92,9 +96,10 @@ pub(crate) fn catalog(registered: &[Proposed]) -> Catalog {
         revision: catalog.revision().next(),
         author: "tester".to_owned(),
         committed_at: Timestamp::from_millis(0),
-        message: String::new(),
-        request_id: None,
+
         changes: effects.into_iter().flatten().collect(),
+
+        ..Commit::default()
     };
     let sealed = SealedCommit::seal(&catalog.chain(), commit, documents.collect()).unwrap();
     catalog.apply(&sealed).unwrap();

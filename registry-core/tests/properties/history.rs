@@ -90,15 +90,15 @@ proptest! {
             registry_core::rules::Proposed::Register(document) => {
                 Wish::Register(document.key().kind, document.entity().to_value())
             }
-            registry_core::rules::Proposed::SetLifecycle { key, state, message } => {
-                Wish::SetLifecycle(key.clone(), *state, message.clone())
+            registry_core::rules::Proposed::SetLifecycle { key, state, notice } => {
+                Wish::SetLifecycle(key.clone(), *state, notice.message.clone())
             }
         });
         let after = catalog(&changes.collect::<Vec<_>>());
         let lines = |catalog: &Catalog| -> Vec<String> {
             let line = |record: &Record| {
                 let active = record.is_active();
-                let message = record.lifecycle.message.as_ref().filter(|_| !active);
+                let message = record.lifecycle.message().filter(|_| !active);
                 format!("{} {} {message:?}", record.document.digest(), record.lifecycle.state)
             };
             catalog.iter().map(|(key, record)| format!("{key} {}", line(record))).collect()

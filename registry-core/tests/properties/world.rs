@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::{collection::vec, prelude::*, sample::select};
 use registry_core::{
     Catalog, Commit, Document, Key, Kind, RegistryId, SealedCommit, Timestamp,
-    catalog::LifecycleState,
+    lifecycle::{LifecycleState, Notice},
     rules::{Proposed, plan},
 };
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ impl Wish {
             Self::SetLifecycle(key, state, message) => Some(Proposed::SetLifecycle {
                 key: key.clone(),
                 state: *state,
-                message: message.clone(),
+                notice: Notice::saying(message.as_deref()),
             }),
         }
     }
@@ -163,6 +163,7 @@ pub(crate) fn commit(catalog: &Catalog, wishes: &[Wish]) -> Option<SealedCommit>
         message: "änd\u{1F600}".to_owned(),
         request_id: revision.0.is_multiple_of(2).then(|| revision.to_string()),
         changes,
+        ..Commit::default()
     };
     (!commit.changes.is_empty())
         .then(|| SealedCommit::seal(&catalog.chain(), commit, documents).unwrap())

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Action, Change, Code, Diagnostic, parallel,
+    Action, Change, Code, Diagnostic, Notice, parallel,
     rules::{Plan, Proposed},
 };
 
 use super::{
     entity,
     key::{self, InvalidEntityKey},
-    lifecycle::{self, InvalidState},
+    lifecycle::{self, InvalidNotice, InvalidState},
 };
 use crate::v1;
 
@@ -31,6 +31,9 @@ pub enum InvalidChange {
     /// The state of a lifecycle change.
     #[error(transparent)]
     State(#[from] InvalidState),
+    /// What a lifecycle change says.
+    #[error(transparent)]
+    Notice(#[from] InvalidNotice),
 }
 
 impl InvalidChange {
@@ -41,6 +44,9 @@ impl InvalidChange {
             Self::Unset => "set one of them",
             Self::Key(_) => "give the kind, the name and the exact version",
             Self::State(_) => "set the state to active, deprecated or retired",
+            Self::Notice(_) => {
+                "give the replacement's kind, name and version, and the date as 2026-12-31"
+            }
         };
         vec![Diagnostic::error(Code::DocumentInvalid, "", self.to_string()).with_help(help)]
     }
@@ -55,9 +61,17 @@ impl TryFrom<v1::Change> for Proposed {
             v1::change::Change::Register(entity) => entity::document(entity)
                 .map(|document| Self::Register(Arc::new(document)))
                 .map_err(InvalidChange::Entity),
-            v1::change::Change::SetLifecycle(v1::SetLifecycle { key, state, message }) => {
+            v1::change::Change::SetLifecycle(v1::SetLifecycle {
+                key,
+                state,
+                message,
+                replacement,
+                sunset,
+                forced,
+            }) => {
                 let (key, state) = (key::required(key)?, lifecycle::state(state)?);
-                Ok(Self::SetLifecycle { key, state, message })
+                let notice = lifecycle::notice(message, replacement, sunset, forced)?;
+                Ok(Self::SetLifecycle { key, state, notice })
             }
         }
     }
@@ -68,11 +82,15 @@ impl From<&Proposed> for v1::Change {
     fn from(proposed: &Proposed) -> Self {
         let change = match proposed {
             Proposed::Register(document) => v1::change::Change::Register(document.entity().into()),
-            Proposed::SetLifecycle { key, state, message } => {
+            Proposed::SetLifecycle { key, state, notice } => {
+                let Notice { message, replacement, sunset, forced } = notice.clone();
                 v1::change::Change::SetLifecycle(v1::SetLifecycle {
                     key: Some(key.into()),
                     state: v1::LifecycleState::from(*state).into(),
-                    message: message.clone(),
+                    message,
+                    replacement: replacement.as_ref().map(Into::into),
+                    sunset: sunset.map(|date| date.to_string()),
+                    forced,
                 })
             }
         };
@@ -140,8 +158,8 @@ fn planned(proposed: &Proposed, effect: Option<&Change>) -> v1::PlannedChange {
 impl From<&Change> for v1::PlannedChange {
     fn from(Change { key, action }: &Change) -> Self {
         let digest = match action {
-            Action::Register { digest } => digest.to_string(),
-            Action::Deprecate { .. } | Action::Retire { .. } | Action::Restore => String::new(),
+            Action::Register { digest, .. } => digest.to_string(),
+            Action::Deprecate(_) | Action::Retire(_) | Action::Restore => String::new(),
         };
         Self { key: Some(key.into()), effect: v1::Effect::from(action).into(), digest }
     }
@@ -151,8 +169,8 @@ impl From<&Action> for v1::Effect {
     fn from(action: &Action) -> Self {
         match action {
             Action::Register { .. } => Self::Register,
-            Action::Deprecate { .. } => Self::Deprecate,
-            Action::Retire { .. } => Self::Retire,
+            Action::Deprecate(_) => Self::Deprecate,
+            Action::Retire(_) => Self::Retire,
             Action::Restore => Self::Restore,
         }
     }

@@ -4,14 +4,15 @@
 //! canonical commit.
 
 use bytes::Bytes;
-use registry_core::{Action, ChainHash, Change, Commit, SealedCommit};
+use registry_core::{Action, ChainHash, Change, Commit, Notice, Origin, SealedCommit};
 
 use super::time::timestamp;
 use crate::v1;
 
 /// Writes a commit; `canonical` only where the request asked for it.
 pub fn commit(commit: &Commit, chain: &ChainHash, canonical: Option<Bytes>) -> v1::Commit {
-    let Commit { revision, author, committed_at, message, request_id, changes } = commit;
+    let Commit { revision, author, committed_at, message, request_id, origin, changes, settings } =
+        commit;
     v1::Commit {
         revision: revision.0,
         author: author.clone(),
@@ -21,6 +22,8 @@ pub fn commit(commit: &Commit, chain: &ChainHash, canonical: Option<Bytes>) -> v
         changes: changes.iter().map(v1::CommittedChange::from).collect(),
         chain: chain.to_string(),
         canonical,
+        origin: origin.as_ref().map(v1::Origin::from),
+        settings: settings.iter().map(v1::SettingChange::from).collect(),
     }
 }
 
@@ -33,16 +36,28 @@ impl From<&SealedCommit> for v1::Commit {
 
 impl From<&Change> for v1::CommittedChange {
     fn from(Change { key, action }: &Change) -> Self {
-        let digest = match action {
-            Action::Register { digest } => Some(digest.to_string()),
-            Action::Deprecate { .. } | Action::Retire { .. } | Action::Restore => None,
+        let (digest, owner) = match action {
+            Action::Register { digest, owner } => (Some(digest.to_string()), owner.clone()),
+            Action::Deprecate(_) | Action::Retire(_) | Action::Restore => (None, None),
         };
+        let Notice { message, replacement, sunset, forced } =
+            action.notice().cloned().unwrap_or_default();
         Self {
             key: Some(key.into()),
             action: action.as_str().to_owned(),
             digest,
-            message: action.message().map(str::to_owned),
+            message,
+            replacement: replacement.as_ref().map(Into::into),
+            sunset: sunset.map(|date| date.to_string()),
+            forced,
+            owner,
         }
+    }
+}
+
+impl From<&Origin> for v1::Origin {
+    fn from(Origin { method, team, address }: &Origin) -> Self {
+        Self { method: method.clone(), team: team.clone(), address: address.clone() }
     }
 }
 

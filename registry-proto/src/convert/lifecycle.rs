@@ -2,8 +2,12 @@
 //!
 //! Deliberately absent: which transitions make sense; the rules say that.
 
-use registry_core::{Lifecycle, LifecycleState, Revision};
+use registry_core::{Key, Lifecycle, LifecycleState, Notice, Revision, timestamp::InvalidDate};
 
+use super::{
+    key::InvalidEntityKey,
+    time::{InvalidTime, read_timestamp, timestamp},
+};
 use crate::v1;
 
 /// A lifecycle state that is missing or unknown.
@@ -26,6 +30,15 @@ pub enum InvalidLifecycle {
     /// Its state.
     #[error(transparent)]
     State(#[from] InvalidState),
+    /// What it says.
+    #[error(transparent)]
+    Notice(#[from] InvalidNotice),
+    /// The time of the last change was left out.
+    #[error("the time of the last change is missing")]
+    NoTime,
+    /// The time of the last change.
+    #[error(transparent)]
+    Time(#[from] InvalidTime),
 }
 
 impl From<LifecycleState> for v1::LifecycleState {
@@ -53,12 +66,42 @@ pub fn filter_states(numbers: &[i32]) -> Result<Vec<LifecycleState>, InvalidStat
     numbers.iter().map(|number| state(*number)).collect()
 }
 
+/// Why fields are not a notice.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidNotice {
+    /// The replacement.
+    #[error("the replacement cannot be read: {0}")]
+    Replacement(Box<InvalidEntityKey>),
+    /// The sunset.
+    #[error("the sunset cannot be read: {0}")]
+    Sunset(#[from] InvalidDate),
+}
+
+/// Reads what a lifecycle change says from the fields of its message.
+pub(super) fn notice(
+    message: Option<String>,
+    replacement: Option<v1::EntityKey>,
+    sunset: Option<String>,
+    forced: Option<String>,
+) -> Result<Notice, InvalidNotice> {
+    let replacement = replacement.map(Key::try_from).transpose();
+    let replacement = replacement.map_err(|e| InvalidNotice::Replacement(Box::new(e)))?;
+    let sunset = sunset.map(|date| date.parse()).transpose()?;
+    Ok(Notice { message, replacement, sunset, forced })
+}
+
 impl From<&Lifecycle> for v1::Lifecycle {
-    fn from(Lifecycle { state, message, revision }: &Lifecycle) -> Self {
+    fn from(lifecycle: &Lifecycle) -> Self {
+        let Lifecycle { state, notice, revision, changed_at } = lifecycle;
+        let notice = notice.as_deref();
         Self {
             state: v1::LifecycleState::from(*state).into(),
-            message: message.clone(),
+            message: lifecycle.message().map(str::to_owned),
             revision: revision.0,
+            replacement: lifecycle.replacement().map(Into::into),
+            sunset: lifecycle.sunset().map(|date| date.to_string()),
+            forced: notice.and_then(|notice| notice.forced.clone()),
+            changed_at: Some(timestamp(*changed_at)),
         }
     }
 }
@@ -67,8 +110,19 @@ impl TryFrom<v1::Lifecycle> for Lifecycle {
     type Error = InvalidLifecycle;
 
     fn try_from(lifecycle: v1::Lifecycle) -> Result<Self, InvalidLifecycle> {
-        let v1::Lifecycle { state: number, message, revision } = lifecycle;
-        Ok(Self { state: state(number)?, message, revision: Revision(revision) })
+        let v1::Lifecycle {
+            state: number,
+            message,
+            revision,
+            replacement,
+            sunset,
+            forced,
+            changed_at,
+        } = lifecycle;
+        let state = state(number)?;
+        let notice = notice(message, replacement, sunset, forced)?;
+        let changed_at = read_timestamp(changed_at.ok_or(InvalidLifecycle::NoTime)?)?;
+        Ok(Self::new(state, notice, (Revision(revision), changed_at)))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Digest, Document, Record, Revision,
+    Catalog, Digest, Document, Record, Revision,
     document::{InvalidDigest, InvalidDocument},
 };
 
@@ -66,6 +66,11 @@ impl From<&Record> for v1::EntityRecord {
             document: None,
         }
     }
+}
+
+/// A record as a catalog has it: with the present owner of its name, and without its document.
+pub fn record_of(catalog: &Catalog, record: &Record) -> v1::EntityRecord {
+    v1::EntityRecord { owner: catalog.owner_of(record).to_owned(), ..record.into() }
 }
 
 /// A record with its canonical document.

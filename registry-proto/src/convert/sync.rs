@@ -157,8 +157,8 @@ fn read_documents(commit: &Commit, sent: Vec<Bytes>) -> Result<Vec<Arc<Document>
         .changes
         .iter()
         .filter_map(|Change { key, action }| match action {
-            Action::Register { digest } => Some((key, *digest)),
-            Action::Deprecate { .. } | Action::Retire { .. } | Action::Restore => None,
+            Action::Register { digest, .. } => Some((key, *digest)),
+            Action::Deprecate(_) | Action::Retire(_) | Action::Restore => None,
         })
         .collect();
     if named.len() != sent.len() {

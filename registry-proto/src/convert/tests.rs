@@ -8,7 +8,9 @@ mod proofs;
 
 use proptest::prelude::*;
 use prost::Message as _;
-use registry_core::{Diagnostic, Document, Key, LifecycleState, Timestamp, rules::Proposed};
+use registry_core::{
+    Diagnostic, Document, Key, LifecycleState, Notice, Timestamp, rules::Proposed,
+};
 
 use super::*;
 use crate::v1;
@@ -98,7 +100,7 @@ fn an_empty_entity_and_an_empty_schema_are_named() {
 fn a_batch_reports_all_its_changes_with_index_and_key() {
     let change = |change| v1::Change { change: Some(change) };
     let lifecycle = |key, state: v1::LifecycleState| {
-        let message = v1::SetLifecycle { key, state: state.into(), message: None };
+        let message = v1::SetLifecycle { key, state: state.into(), ..Default::default() };
         change(v1::change::Change::SetLifecycle(message))
     };
     let key: Key = "tool/find@1.0.0".parse().unwrap();
@@ -127,7 +129,11 @@ fn wanted_changes_read_back() {
         Proposed::SetLifecycle {
             key,
             state: LifecycleState::Deprecated,
-            message: Some("use 2.0.0".to_owned()),
+            notice: Notice {
+                replacement: Some("tool/find@2.0.0".parse().unwrap()),
+                sunset: Some("2026-12-31".parse().unwrap()),
+                ..Notice::saying(Some("use 2.0.0"))
+            },
         },
     ];
     let sent = wanted.iter().map(v1::Change::from).collect();

@@ -36,10 +36,12 @@ pub async fn apply(app: &App, submission: Submission, mode: Mode) -> Result<Appl
 async fn rehearse(app: &App, submission: Submission) -> Result<Applied, Error> {
     let catalog = app.catalog();
     let (revision, batch) = (catalog.revision(), submission.batch);
+    let settings = submission.settings;
     if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != revision) {
         return Err(Error::BaseRevision { wanted, current: revision });
     }
-    let planning = tokio::task::spawn_blocking(move || (rules::plan(&catalog, &batch), batch));
+    let planning =
+        tokio::task::spawn_blocking(move || (rules::plan_with(&catalog, &batch, &settings), batch));
     let (plan, batch) = planning.await.map_err(|e| Error::Internal(e.to_string()))?;
     Ok(Applied { revision, committed: false, batch, plan })
 }

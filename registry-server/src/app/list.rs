@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Revision};
+use registry_core::{At, Catalog, Key, Kind, LifecycleState, Name, Record};
 
 use super::{
-    App,
+    App, at,
     page::{self, InvalidPage},
 };
 
@@ -30,6 +30,8 @@ pub struct ListQuery {
     pub owner: String,
     /// Whether the canonical documents are wanted beside the entities.
     pub with_documents: bool,
+    /// As they were then.
+    pub at: Option<At>,
 }
 
 /// A page of entities.
@@ -39,8 +41,8 @@ pub struct Listed {
     pub records: Vec<Arc<Record>>,
     /// Where to go on; empty at the end.
     pub next_page_token: String,
-    /// The revision that was read.
-    pub revision: Revision,
+    /// What was read.
+    pub catalog: Arc<Catalog>,
 }
 
 /// Lists entities.
@@ -49,17 +51,17 @@ pub async fn list(app: &App, query: ListQuery, size: usize, token: &str) -> Resu
     let after = page::cursor(&mark, token)?
         .map(|cursor| cursor.parse::<Key>().map_err(|_| InvalidPage::Token))
         .transpose()?;
-    let catalog = app.catalog();
-    let revision = catalog.revision();
+    let catalog = app.catalog_at(query.at).await?;
+    let source = catalog.clone();
     // A filter that matches little may look at everything, which is too long for the runtime.
-    let looking = move || query.page(&catalog, after.as_ref(), size);
+    let looking = move || query.page(&source, after.as_ref(), size);
     let (records, more) = tokio::task::spawn_blocking(looking)
         .await
         .map_err(|panic| Error::Internal(panic.to_string()))?;
     let last = records.last().filter(|_| more == More::Yes);
     let next_page_token =
         last.map(|last| page::token(&mark, &last.document.key().to_string())).unwrap_or_default();
-    Ok(Listed { records, next_page_token, revision })
+    Ok(Listed { records, next_page_token, catalog })
 }
 
 /// Why there is no page.
@@ -68,6 +70,9 @@ pub enum Error {
     /// The page cannot be.
     #[error(transparent)]
     Page(#[from] InvalidPage),
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
     /// A bug here.
     #[error("looking through the catalog failed: {0}")]
     Internal(String),
@@ -87,7 +92,8 @@ impl ListQuery {
         size: usize,
     ) -> (Vec<Arc<Record>>, More) {
         let (mut records, mut bytes) = (Vec::new(), 0);
-        let matching = self.candidates(catalog, after).filter(|record| self.matches(record));
+        let matching =
+            self.candidates(catalog, after).filter(|record| self.matches(catalog, record));
         for record in matching {
             bytes += record.document.bytes().len() * if self.with_documents { 2 } else { 1 };
             let full = records.len() == size || bytes > PAGE_BYTES;
@@ -122,10 +128,10 @@ impl ListQuery {
         }
     }
 
-    fn matches(&self, record: &Record) -> bool {
+    fn matches(&self, catalog: &Catalog, record: &Record) -> bool {
         record.document.key().name.as_str().starts_with(&self.name_prefix)
             && (self.lifecycle.is_empty() || self.lifecycle.contains(&record.lifecycle.state))
-            && (self.owner.is_empty() || *record.owner == *self.owner)
+            && (self.owner.is_empty() || catalog.owner_of(record) == self.owner)
     }
 }
 

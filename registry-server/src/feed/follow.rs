@@ -122,7 +122,8 @@ impl Following {
         let snapshot = self.feed.hub.snapshot().await;
         let (position, entities) = (snapshot.position(), snapshot.len());
         let place = (position.revision, position.chain);
-        self.tell(Message::SnapshotBegin { position, entities }).await?;
+        let settings = snapshot.settings().clone();
+        self.tell(Message::SnapshotBegin { position, entities, settings }).await?;
         let mut last = None;
         loop {
             let chunk = snapshot.chunk(last.as_ref());

@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use registry_core::{Digest, Record, Revision, SealedCommit};
+use registry_core::{Digest, Record, Revision, SealedCommit, Settings};
 use registry_proto::convert::{Nack, Position};
 
 /// Who wants to follow, and from where.
@@ -43,6 +43,8 @@ pub enum Message {
         position: Position,
         /// How many entities it has.
         entities: usize,
+        /// What is set.
+        settings: Settings,
     },
     /// Entities of the snapshot.
     SnapshotChunk(Vec<Arc<Record>>),

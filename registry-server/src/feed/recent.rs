@@ -84,9 +84,8 @@ mod tests {
                 revision: Revision(revision),
                 author: "ann".to_owned(),
                 committed_at: Timestamp::default(),
-                message: String::new(),
-                request_id: None,
                 changes: Vec::new(),
+                ..Commit::default()
             };
             let sealed = SealedCommit::seal(chains.last().unwrap(), commit, Vec::new()).unwrap();
             chains.push(sealed.chain());

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, Digest, Key, Record, Revision};
+use registry_core::{Catalog, Digest, Key, Record, Revision, Settings};
 use registry_proto::convert::Position;
 
 const CHUNK_ENTITIES: usize = 512;
@@ -34,6 +34,10 @@ impl Snapshot {
 
     pub(super) fn position(&self) -> Position {
         Position::of(&self.catalog)
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        self.catalog.settings()
     }
 
     pub(super) fn len(&self) -> usize {

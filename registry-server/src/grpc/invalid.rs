@@ -3,7 +3,9 @@
 //! Deliberately absent: the rules on documents.
 
 use registry_core::{commit::unfit_for_message, limits};
-use registry_proto::convert::{InvalidEntityKey, InvalidKind, InvalidPosition, InvalidState};
+use registry_proto::convert::{
+    InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSetting, InvalidState,
+};
 
 /// Why a request cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +26,10 @@ pub(super) enum InvalidRequest {
     Kind(#[from] InvalidKind),
     #[error("lifecycle: {0}")]
     State(#[from] InvalidState),
+    #[error("at: {0}")]
+    At(#[from] InvalidAt),
+    #[error("setting: {0}")]
+    Setting(#[from] InvalidSetting),
     #[error("position: {0}")]
     Position(#[from] InvalidPosition),
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{Key, Revision, limits};
+use registry_core::{Catalog, Key, Record, Revision, SettingChange, limits};
 use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
 
@@ -18,7 +18,7 @@ use crate::{
         App,
         apply::{self, Mode},
         list::{self, ListQuery},
-        page,
+        page, settings,
     },
     metrics,
     registrar::{Applied, Submission},
@@ -41,14 +41,22 @@ impl RegistryService for Service {
         &self,
         request: Request<v1::ApplyRequest>,
     ) -> Result<Response<v1::ApplyResponse>, Status> {
-        let v1::ApplyRequest { changes, message, author, request_id, base_revision, dry_run } =
-            request.into_inner();
+        let v1::ApplyRequest {
+            changes,
+            message,
+            author,
+            request_id,
+            base_revision,
+            dry_run,
+            settings,
+        } = request.into_inner();
         let mode = if dry_run { Mode::DryRun } else { Mode::Commit };
         let changes = invalid::list("changes", changes, limits::BATCH_CHANGES)?;
         let message = invalid::text("message", message, limits::MESSAGE_BYTES)?;
         let author = read_author(author)?;
         let request_id = invalid::request_id(request_id)?;
         let base_revision = base_revision.map(Revision);
+        let settings = read_settings(settings)?;
         let batch = match decode(changes).await? {
             Ok(batch) => batch,
             Err(found) if mode == Mode::DryRun => {
@@ -62,7 +70,15 @@ impl RegistryService for Service {
                 return Err(status::refused(&found));
             }
         };
-        let submission = Submission { batch, author, message, request_id, base_revision };
+        let submission = Submission {
+            batch,
+            settings,
+            author,
+            origin: None,
+            message,
+            request_id,
+            base_revision,
+        };
         let Applied { revision, committed, batch, plan } =
             apply::apply(&self.app, submission, mode).await?;
         let answer = v1::ApplyResponse {
@@ -70,6 +86,7 @@ impl RegistryService for Service {
             committed,
             plan: convert::plan(&batch, &plan),
             diagnostics: findings::for_answer(convert::diagnostics(&plan.diagnostics)),
+            settings: plan.settings.iter().map(Into::into).collect(),
         };
         if batch.len() > BIG {
             // Freeing so many parsed documents takes milliseconds; nobody need wait for it.
@@ -82,12 +99,13 @@ impl RegistryService for Service {
         &self,
         request: Request<v1::GetRequest>,
     ) -> Result<Response<v1::GetResponse>, Status> {
-        let v1::GetRequest { key, include_document } = request.into_inner();
+        let v1::GetRequest { key, include_document, at } = request.into_inner();
         let key = key.ok_or(InvalidRequest::Missing("key"))?;
         let key = Key::try_from(key).map_err(InvalidRequest::from)?;
-        let catalog = self.app.catalog();
+        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let catalog = self.app.catalog_at(at).await?;
         let record = catalog.find(&key).ok_or_else(|| status::not_found(&key))?;
-        let record = encode(include_document)(record);
+        let record = encode(&catalog, record, include_document);
         Ok(Response::new(v1::GetResponse { record: Some(record), revision: catalog.revision().0 }))
     }
 
@@ -104,6 +122,7 @@ impl RegistryService for Service {
             page_size,
             page_token,
             include_document,
+            at,
         } = request.into_inner();
         let lifecycle = invalid::list("lifecycle", lifecycle, 16)?;
         let query = ListQuery {
@@ -113,13 +132,31 @@ impl RegistryService for Service {
             lifecycle: convert::filter_states(&lifecycle).map_err(InvalidRequest::from)?,
             owner: invalid::line("owner", owner, limits::AUTHOR_BYTES)?,
             with_documents: include_document,
+            at: convert::at(at).map_err(InvalidRequest::from)?,
         };
         let size = page::size(page_size)?;
         let listed = list::list(&self.app, query, size, &page_token).await?;
+        let encode = |record: &Arc<Record>| encode(&listed.catalog, record, include_document);
         Ok(Response::new(v1::ListResponse {
-            records: listed.records.iter().map(|r| encode(include_document)(r)).collect(),
+            records: listed.records.iter().map(encode).collect(),
             next_page_token: listed.next_page_token,
-            revision: listed.revision.0,
+            revision: listed.catalog.revision().0,
+        }))
+    }
+
+    async fn list_settings(
+        &self,
+        request: Request<v1::ListSettingsRequest>,
+    ) -> Result<Response<v1::ListSettingsResponse>, Status> {
+        let v1::ListSettingsRequest { page_size, page_token, at } = request.into_inner();
+        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let size = page::size(page_size)?;
+        let listed = settings::list(&self.app, at, size, &page_token).await?;
+        let write = |(on, set): &(_, _)| convert::setting_state(on, set);
+        Ok(Response::new(v1::ListSettingsResponse {
+            settings: listed.settings.iter().map(write).collect(),
+            next_page_token: listed.next_page_token,
+            revision: listed.catalog.revision().0,
         }))
     }
 }
@@ -129,6 +166,11 @@ fn read_author(author: String) -> Result<String, InvalidRequest> {
         return Ok("anonymous".to_owned());
     }
     invalid::line("author", author, limits::AUTHOR_BYTES)
+}
+
+fn read_settings(settings: Vec<v1::SettingChange>) -> Result<Vec<SettingChange>, InvalidRequest> {
+    let settings = invalid::list("settings", settings, limits::BATCH_SETTINGS)?;
+    settings.into_iter().map(|change| Ok(SettingChange::try_from(change)?)).collect()
 }
 
 /// A batch of more changes is worked on beside the runtime.
@@ -145,13 +187,8 @@ async fn decode(changes: Vec<v1::Change>) -> Result<Decoded, Status> {
     decoding.await.map_err(|e| crate::registrar::Error::Internal(e.to_string()).into())
 }
 
-/// How records are written: with their documents, or without.
-fn encode(
-    include_document: bool,
-) -> fn(&std::sync::Arc<registry_core::Record>) -> v1::EntityRecord {
-    if include_document {
-        |record| convert::record_with_document(record)
-    } else {
-        |record| v1::EntityRecord::from(&**record)
-    }
+/// Writes a record, with its document or without.
+fn encode(catalog: &Catalog, record: &Record, include_document: bool) -> v1::EntityRecord {
+    let document = include_document.then(|| record.document.bytes().clone());
+    v1::EntityRecord { document, ..convert::record_of(catalog, record) }
 }

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{history, list, page::InvalidPage},
+    app::{at, history, list, page::InvalidPage, settings},
     feed, registrar, store,
 };
 
@@ -77,6 +77,8 @@ impl From<InvalidRequest> for Status {
             | InvalidRequest::Key(_)
             | InvalidRequest::Kind(_)
             | InvalidRequest::State(_)
+            | InvalidRequest::At(_)
+            | InvalidRequest::Setting(_)
             | InvalidRequest::Position(_) => "INVALID_REQUEST",
         };
         Refusal::new(Code::InvalidArgument, reason, error.to_string()).into()
@@ -97,7 +99,30 @@ impl From<list::Error> for Status {
     fn from(error: list::Error) -> Self {
         match error {
             list::Error::Page(error) => error.into(),
+            list::Error::Past(error) => error.into(),
             list::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
+impl From<settings::Error> for Status {
+    fn from(error: settings::Error) -> Self {
+        match error {
+            settings::Error::Page(error) => error.into(),
+            settings::Error::Past(error) => error.into(),
+        }
+    }
+}
+
+impl From<at::Error> for Status {
+    fn from(error: at::Error) -> Self {
+        match error {
+            at::Error::Ahead { head, .. } => {
+                let refusal = Refusal::new(Code::OutOfRange, "REVISION_AHEAD", error.to_string());
+                refusal.with("current_revision", &head).into()
+            }
+            at::Error::Store(error) => store_refusal(&error).into(),
+            at::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
         }
     }
 }

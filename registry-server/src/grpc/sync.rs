@@ -121,10 +121,13 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
 fn encode(message: Message) -> v1::SyncResponse {
     use sync_response::Message as Wire;
     let message = match message {
-        Message::SnapshotBegin { position, entities } => Wire::SnapshotBegin(v1::SnapshotBegin {
-            position: Some((&position).into()),
-            entities: entities as u64,
-        }),
+        Message::SnapshotBegin { position, entities, settings } => {
+            Wire::SnapshotBegin(v1::SnapshotBegin {
+                position: Some((&position).into()),
+                entities: entities as u64,
+                settings: settings.iter().map(|(on, s)| convert::setting_state(on, s)).collect(),
+            })
+        }
         Message::SnapshotChunk(records) => Wire::SnapshotChunk(v1::SnapshotChunk {
             entities: records.iter().map(|record| (&**record).into()).collect(),
         }),

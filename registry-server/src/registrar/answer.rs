@@ -69,8 +69,8 @@ impl Writer {
         }
         let revision = header.revision;
         let stored = log.timed(log.store.commit(revision)).await.map_err(Error::Database)?;
-        let batch = &waiting.submission.batch;
-        let plan = stored.and_then(|s| repeat::plan_of(&s.commit, batch, &self.hub.catalog()));
+        let wanted = &waiting.submission;
+        let plan = stored.and_then(|s| repeat::plan_of(&s.commit, wanted, &self.hub.catalog()));
         let Some(plan) = plan else {
             return Err(Error::RequestIdReused { request_id: request_id.to_owned(), revision });
         };

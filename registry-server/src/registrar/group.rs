@@ -102,11 +102,11 @@ impl Group {
         if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != current) {
             return Err(Error::BaseRevision { wanted, current });
         }
-        let plan = rules::plan(&self.catalog, &submission.batch);
+        let plan = rules::plan_with(&self.catalog, &submission.batch, &submission.settings);
         if !plan.is_acceptable() {
             return Err(Error::Refused(plan.diagnostics));
         }
-        if plan.changes().next().is_none() {
+        if plan.is_empty() {
             return Ok(Verdict::Unchanged(current, plan));
         }
         let sealed = seal(&self.catalog, submission, &plan, now)?;
@@ -129,7 +129,9 @@ fn seal(
         committed_at: now,
         message: submission.message.clone(),
         request_id: submission.request_id.clone(),
+        origin: submission.origin.clone(),
         changes: plan.changes().cloned().collect(),
+        settings: plan.settings.clone(),
     };
     let documents = registered(&submission.batch, plan);
     SealedCommit::seal(&catalog.chain(), commit, documents)

@@ -8,8 +8,11 @@ use registry_core::{
     rules::{Plan, Proposed},
 };
 
+use super::Submission;
+
 /// What the commit did for each change of the batch; `None` if the commit was made of another one.
-pub(super) fn plan_of(commit: &Commit, batch: &[Proposed], catalog: &Catalog) -> Option<Plan> {
+pub(super) fn plan_of(commit: &Commit, wanted: &Submission, catalog: &Catalog) -> Option<Plan> {
+    let batch = &wanted.batch;
     let mut made = commit.changes.iter().peekable();
     let mut effects = Vec::with_capacity(batch.len());
     for proposed in batch {
@@ -19,7 +22,12 @@ pub(super) fn plan_of(commit: &Commit, batch: &[Proposed], catalog: &Catalog) ->
         }
         effects.push(effect);
     }
-    made.next().is_none().then(|| Plan { effects, diagnostics: Vec::new() })
+    // A setting that is not in the commit is believed to have been so before it.
+    let mut set = wanted.settings.iter();
+    let is_whole =
+        made.next().is_none() && commit.settings.iter().all(|made| set.any(|want| want == made));
+    let settings = commit.settings.clone();
+    is_whole.then(|| Plan { effects, settings, diagnostics: Vec::new() })
 }
 
 fn is_of(change: &Change, proposed: &Proposed) -> bool {
@@ -27,17 +35,18 @@ fn is_of(change: &Change, proposed: &Proposed) -> bool {
         return false;
     }
     match (&change.action, proposed) {
-        (Action::Register { digest }, Proposed::Register(document)) => *digest == document.digest(),
-        (action, Proposed::SetLifecycle { state, message, .. }) => {
+        (Action::Register { digest, .. }, Proposed::Register(document)) => {
+            *digest == document.digest()
+        }
+        (action, Proposed::SetLifecycle { state, notice, .. }) => {
             let wanted = match action {
-                Action::Deprecate { .. } => LifecycleState::Deprecated,
-                Action::Retire { .. } => LifecycleState::Retired,
+                Action::Deprecate(_) => LifecycleState::Deprecated,
+                Action::Retire(_) => LifecycleState::Retired,
                 Action::Restore => LifecycleState::Active,
                 Action::Register { .. } => return false,
             };
-            // A restoration keeps no reason.
-            *state == wanted
-                && (wanted == LifecycleState::Active || action.message() == message.as_deref())
+            // A restoration keeps no notice.
+            *state == wanted && action.notice().is_none_or(|said| said == notice)
         }
         (_, Proposed::Register(_)) => false,
     }
@@ -51,9 +60,9 @@ fn was_so_before(proposed: &Proposed, commit: &Commit, catalog: &Catalog) -> boo
         Proposed::Register(document) => {
             record.registered <= commit.revision && record.document.digest() == document.digest()
         }
-        Proposed::SetLifecycle { state, message, .. } => {
+        Proposed::SetLifecycle { state, notice, .. } => {
             let now = &record.lifecycle;
-            let is_so = now.state == *state && now.message == *message;
+            let is_so = now.is(*state, notice);
             record.registered <= commit.revision && (is_so || now.revision >= commit.revision)
         }
     }

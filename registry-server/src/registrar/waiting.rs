@@ -44,11 +44,11 @@ impl Waiting {
     }
 }
 
-/// How many bytes of documents a batch holds.
+/// How many bytes of documents and reasons a batch holds.
 pub(super) fn bytes(submission: &Submission) -> usize {
     let size = |proposed: &Proposed| match proposed {
         Proposed::Register(document) => document.bytes().len(),
-        Proposed::SetLifecycle { message, .. } => message.as_ref().map_or(0, String::len),
+        Proposed::SetLifecycle { notice, .. } => notice.text_bytes(),
     };
     submission.batch.iter().map(size).sum()
 }

@@ -6,10 +6,14 @@
 use std::collections::HashMap;
 
 use registry_core::{
-    Action, ChainHash, Change, Document, Key, LifecycleState, Revision, SealedCommit,
+    Action, ChainHash, Change, Document, Key, LifecycleState, Notice, Revision, SealedCommit,
 };
+use serde::Serialize;
 
-use super::{at::At, row::stored};
+use super::{
+    at::At,
+    row::{Owned, stored},
+};
 
 /// What one append writes.
 pub(super) struct Batch<'a> {
@@ -19,6 +23,7 @@ pub(super) struct Batch<'a> {
     pub(super) changes: Vec<NewChange<'a>>,
     pub(super) entities: Vec<NewEntity<'a>>,
     pub(super) lifecycles: Vec<NewLifecycle<'a>>,
+    pub(super) settings: Vec<NewSetting>,
 }
 
 pub(super) struct NewCommit<'a> {
@@ -46,6 +51,8 @@ pub(super) struct NewChange<'a> {
     /// The digest of the entity's document, where this batch knows it.
     pub(super) digest: Option<String>,
     pub(super) reason: Option<&'a str>,
+    /// Everything else that the action says, as a JSON object.
+    pub(super) detail: Option<String>,
 }
 
 pub(super) struct NewEntity<'a> {
@@ -62,11 +69,20 @@ pub(super) struct NewLifecycle<'a> {
     pub(super) state: NewState<'a>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct NewState<'a> {
     pub(super) lifecycle: &'static str,
     pub(super) revision: i64,
     pub(super) reason: Option<&'a str>,
+    /// Everything else that was said, as a JSON object.
+    pub(super) notice: Option<String>,
+}
+
+pub(super) struct NewSetting {
+    pub(super) revision: i64,
+    pub(super) ordinal: i32,
+    pub(super) selector: String,
+    pub(super) setting: String,
 }
 
 impl<'a> NewKey<'a> {
@@ -80,10 +96,11 @@ impl<'a> NewState<'a> {
     fn after(action: &'a Action, revision: i64) -> Self {
         let state = match action {
             Action::Register { .. } | Action::Restore => LifecycleState::Active,
-            Action::Deprecate { .. } => LifecycleState::Deprecated,
-            Action::Retire { .. } => LifecycleState::Retired,
+            Action::Deprecate(_) => LifecycleState::Deprecated,
+            Action::Retire(_) => LifecycleState::Retired,
         };
-        Self { lifecycle: state.as_str(), revision, reason: action.message() }
+        let (reason, notice) = action.notice().map_or((None, None), said);
+        Self { lifecycle: state.as_str(), revision, reason, notice }
     }
 }
 
@@ -96,9 +113,10 @@ impl<'a> Batch<'a> {
     ) -> Result<Option<Self>, String> {
         let Some(last) = commits.last() else { return Ok(None) };
         check_order(expected, commits)?;
-        let (mut changes, mut states) = (Vec::new(), States::default());
+        let (mut changes, mut settings, mut states) = (Vec::new(), Vec::new(), States::default());
         for sealed in commits {
             let revision = stored(sealed.revision());
+            settings.extend(new_settings(sealed));
             let mut documents = sealed.documents().iter();
             for (change, ordinal) in sealed.commit().changes.iter().zip(0_i32..) {
                 // `SealedCommit` proves that each registration comes with its document.
@@ -106,7 +124,7 @@ impl<'a> Batch<'a> {
                     Action::Register { .. } => documents.next(),
                     _ => None,
                 };
-                states.change(revision, change, document.map(|d| (&**d, &*sealed.commit().author)));
+                states.change(revision, change, document.map(|d| (&**d, owner(sealed, change))));
                 changes.push(new_change(revision, ordinal, change, states.digest(&change.key)));
             }
         }
@@ -117,6 +135,7 @@ impl<'a> Batch<'a> {
             changes,
             entities: states.entities,
             lifecycles: states.lifecycles,
+            settings,
         }))
     }
 }
@@ -161,8 +180,42 @@ fn new_change(
     Change { key, action }: &Change,
     digest: Option<String>,
 ) -> NewChange<'_> {
-    let (key, reason) = (NewKey::new(key), action.message());
-    NewChange { revision, ordinal, action: action.as_str(), key, digest, reason }
+    let (reason, detail) = match action {
+        Action::Register { owner: Some(owner), .. } => {
+            (None, Some(json(&Owned { owner: owner.clone() })))
+        }
+        action => action.notice().map_or((None, None), said),
+    };
+    let key = NewKey::new(key);
+    NewChange { revision, ordinal, action: action.as_str(), key, digest, reason, detail }
+}
+
+fn new_settings(sealed: &SealedCommit) -> impl Iterator<Item = NewSetting> {
+    let revision = stored(sealed.revision());
+    sealed.commit().settings.iter().zip(0_i32..).map(move |(change, ordinal)| NewSetting {
+        revision,
+        ordinal,
+        selector: change.on.to_string(),
+        setting: json(&change.setting),
+    })
+}
+
+fn owner<'a>(sealed: &'a SealedCommit, change: &'a Change) -> &'a str {
+    match &change.action {
+        Action::Register { owner: Some(owner), .. } => owner,
+        _ => &sealed.commit().author,
+    }
+}
+
+/// The reason, and everything else that a lifecycle change says.
+fn said(notice: &Notice) -> (Option<&str>, Option<String>) {
+    let rest = Notice { message: None, ..notice.clone() };
+    (notice.message.as_deref(), (!rest.is_empty()).then(|| json(&rest)))
+}
+
+fn json(value: &impl Serialize) -> String {
+    // Only plain values of texts come here, all of which serialize.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// The states that entities end up in, each once.

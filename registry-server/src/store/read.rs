@@ -12,9 +12,10 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::{
     CommitQuery, EntityEvent, Error, HistoryQuery, Order, StoredCommit, StoredCommitHeader,
     backend::{Backend, Snapshot, run},
+    past,
     row::{
-        DocumentRow, EntityRow, EventRow, HeadRow, HeaderRow, SealRow, chain, corrupt, revision,
-        stored,
+        DocumentRow, EntityRow, EventRow, HeadRow, HeaderRow, SealRow, SettingRow, chain, corrupt,
+        revision, stored,
     },
     sql,
 };
@@ -39,8 +40,14 @@ pub(super) async fn load(backend: &Backend, registry: &RegistryId) -> Result<Cat
         let detail = format!("the log registers {registrations}, there are {}", records.len());
         return Err(corrupt("the table entities", detail));
     }
+    let settings: Vec<SettingRow> =
+        run!(Snapshot(&mut snapshot), SettingRow, sql::SETTINGS, [stored(revision)], fetch_all)
+            .map_err(|e| backend.explain(&e))?;
+    let settings = past::fold(settings)?;
     let registry = registry.clone();
-    finished(spawn_blocking(move || Ok(Catalog::restore(registry, revision, chain, records)))).await
+    let restore =
+        move || Ok(Catalog::restore(registry, revision, chain, records).with_settings(settings));
+    finished(spawn_blocking(restore)).await
 }
 
 async fn registrations(backend: &Backend, snapshot: &mut Snapshot) -> Result<i64, Error> {

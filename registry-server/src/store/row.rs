@@ -6,8 +6,10 @@
 use std::{fmt::Display, str::FromStr, sync::Arc};
 
 use registry_core::{
-    Action, ChainHash, Digest, Document, Key, Kind, Lifecycle, LifecycleState, Record, Revision,
+    Action, ChainHash, Digest, Document, Key, Kind, Lifecycle, LifecycleState, Notice, Record,
+    Revision, Selector, Setting, SettingChange,
 };
+use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{EntityEvent, Error, StoredCommitHeader, at::At};
@@ -74,8 +76,14 @@ row!(
         lifecycle: String,
         lifecycle_revision: i64,
         lifecycle_reason: Option<String>,
+        lifecycle_notice: Option<String>,
+        lifecycle_at: At,
         document: Vec<u8>,
     }
+);
+row!(
+    /// A setting.
+    SettingRow { revision: i64, selector: String, setting: String }
 );
 row!(
     /// A change with what its commit says.
@@ -88,6 +96,7 @@ row!(
         version: String,
         digest: String,
         reason: Option<String>,
+        detail: Option<String>,
         author: String,
         committed_at: At,
         message: String,
@@ -130,6 +139,30 @@ fn key(kind: &str, name: &str, version: &str) -> Result<Key, Error> {
     Key::parse(kind, name, version).map_err(|e| corrupt(what(), e))
 }
 
+/// What a lifecycle change says: the reason has a column of its own.
+fn notice(
+    what: &impl Display,
+    reason: Option<String>,
+    detail: Option<&str>,
+) -> Result<Notice, Error> {
+    let Some(detail) = detail else { return Ok(Notice::saying(reason.as_deref())) };
+    let notice: Notice = serde_json::from_str(detail).map_err(|e| corrupt(what, e))?;
+    Ok(Notice { message: reason, ..notice })
+}
+
+/// Who owns what was registered, where that is not the author.
+fn owner(what: &impl Display, detail: Option<&str>) -> Result<Option<String>, Error> {
+    let Some(detail) = detail else { return Ok(None) };
+    let Owned { owner } = serde_json::from_str(detail).map_err(|e| corrupt(what, e))?;
+    Ok(Some(owner))
+}
+
+/// The `detail` of a registration.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Owned {
+    pub(super) owner: String,
+}
+
 impl DocumentRow {
     pub(super) fn key(&self) -> Result<Key, Error> {
         key(&self.kind, &self.name, &self.version)
@@ -155,12 +188,23 @@ impl TryFrom<EntityRow> for Record {
             owner: row.owner.into(),
             registered: revision(row.registered_revision)?,
             registered_at: row.registered_at.0,
-            lifecycle: Lifecycle {
+            lifecycle: Lifecycle::new(
                 state,
-                message: row.lifecycle_reason,
-                revision: revision(row.lifecycle_revision)?,
-            },
+                notice(&key, row.lifecycle_reason, row.lifecycle_notice.as_deref())?,
+                (revision(row.lifecycle_revision)?, row.lifecycle_at.0),
+            ),
         })
+    }
+}
+
+impl TryFrom<SettingRow> for (Revision, SettingChange) {
+    type Error = Error;
+
+    fn try_from(row: SettingRow) -> Result<Self, Error> {
+        let what = format!("a setting of revision {}", row.revision);
+        let on = Selector::from_str(&row.selector).map_err(|e| corrupt(&what, e))?;
+        let setting: Setting = serde_json::from_str(&row.setting).map_err(|e| corrupt(&what, e))?;
+        Ok((revision(row.revision)?, SettingChange { on, setting }))
     }
 }
 
@@ -190,10 +234,10 @@ impl TryFrom<EventRow> for EntityEvent {
         let action = match row.action.as_str() {
             "register" => {
                 let digest = Digest::parse(&row.digest).map_err(|e| corrupt(&what, e))?;
-                Action::Register { digest }
+                Action::Register { digest, owner: owner(&what, row.detail.as_deref())? }
             }
-            "deprecate" => Action::Deprecate { message: row.reason },
-            "retire" => Action::Retire { message: row.reason },
+            "deprecate" => Action::Deprecate(notice(&what, row.reason, row.detail.as_deref())?),
+            "retire" => Action::Retire(notice(&what, row.reason, row.detail.as_deref())?),
             "restore" => Action::Restore,
             action => return Err(corrupt(&what, format!("`{action}` is no action"))),
         };

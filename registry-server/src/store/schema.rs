@@ -20,11 +20,14 @@ pub(super) struct Schema {
 }
 
 /// The newest migration that this program knows.
-pub(super) const KNOWN: i64 = 1;
+pub(super) const KNOWN: i64 = 2;
 
 pub(super) static SQLITE: Schema = Schema {
     migrator: LazyLock::new(|| {
-        migrator([("log", include_str!("../../../migrations/sqlite/0001_log.sql"))])
+        migrator([
+            ("log", include_str!("../../../migrations/sqlite/0001_log.sql")),
+            ("governance", include_str!("../../../migrations/sqlite/0002_governance.sql")),
+        ])
     }),
     tables: "SELECT name FROM sqlite_schema
              WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
@@ -32,7 +35,10 @@ pub(super) static SQLITE: Schema = Schema {
 
 pub(super) static POSTGRES: Schema = Schema {
     migrator: LazyLock::new(|| {
-        migrator([("log", include_str!("../../../migrations/postgres/0001_log.sql"))])
+        migrator([
+            ("log", include_str!("../../../migrations/postgres/0001_log.sql")),
+            ("governance", include_str!("../../../migrations/postgres/0002_governance.sql")),
+        ])
     }),
     tables: "SELECT tablename::text FROM pg_tables
              WHERE schemaname = current_schema() ORDER BY tablename",

@@ -15,8 +15,9 @@ pub(super) const REGISTRATIONS: &str = "SELECT count(*) FROM changes WHERE actio
 pub(super) const ENTITIES: &str = "
     SELECT e.kind, e.name, e.version, e.digest, e.owner, e.registered_revision,
            c.committed_at AS registered_at, e.lifecycle, e.lifecycle_revision, e.lifecycle_reason,
-           e.document
+           e.lifecycle_notice, l.committed_at AS lifecycle_at, e.document
     FROM entities e JOIN commits c ON c.revision = e.registered_revision
+        JOIN commits l ON l.revision = e.lifecycle_revision
     WHERE (e.kind, e.name, e.version) > ($1, $2, $3)
     ORDER BY e.kind, e.name, e.version
     LIMIT $4";
@@ -66,12 +67,35 @@ pub(super) const REQUEST: &str = "
 /// the change before, $6 limit.
 pub(super) const HISTORY: &str = "
     SELECT ch.revision, ch.ordinal, ch.action, ch.kind, ch.name, ch.version, ch.digest, ch.reason,
-           c.author, c.committed_at, c.message
+           ch.detail, c.author, c.committed_at, c.message
     FROM changes ch JOIN commits c ON c.revision = ch.revision
     WHERE ch.kind = $1 AND ch.name = $2 AND (CAST($3 AS text) IS NULL OR ch.version = $3)
       AND (ch.revision, ch.ordinal) > ($4, $5)
     ORDER BY ch.revision, ch.ordinal
     LIMIT $6";
+
+/// All lifecycle changes up to a revision, in order: $1 revision.
+pub(super) const LIFECYCLES: &str = "
+    SELECT ch.revision, ch.ordinal, ch.action, ch.kind, ch.name, ch.version, ch.digest, ch.reason,
+           ch.detail, c.author, c.committed_at, c.message
+    FROM changes ch JOIN commits c ON c.revision = ch.revision
+    WHERE ch.action <> 'register' AND ch.revision <= $1
+    ORDER BY ch.revision, ch.ordinal";
+
+/// Everything that was set up to a revision, in order: $1 revision.
+pub(super) const SETTINGS: &str = "
+    SELECT revision, selector, setting FROM setting_changes
+    WHERE revision <= $1
+    ORDER BY revision, ordinal";
+
+/// One setting of a commit: $1 revision, $2 ordinal, $3 selector, $4 setting.
+pub(super) const INSERT_SETTING: &str =
+    "INSERT INTO setting_changes (revision, ordinal, selector, setting) VALUES ($1, $2, $3, $4)";
+
+/// The last revision at a time or before it: $1 time.
+pub(super) const REVISION_AT: &str = "
+    SELECT revision, chain FROM commits WHERE committed_at <= $1
+    ORDER BY committed_at DESC, revision DESC LIMIT 1";
 
 /// What says which registry this is.
 pub(super) const IDENTITY: &str = "SELECT id FROM registry";

@@ -21,7 +21,11 @@ async fn what_is_applied_can_be_read_and_followed() {
     assert_eq!((applied.revision, applied.committed), (1, true));
     assert_eq!(applied.plan[0].effect(), Effect::Register);
 
-    let get = v1::GetRequest { key: Some(key(Kind::Schema, "A", "1.0.0")), include_document: true };
+    let get = v1::GetRequest {
+        key: Some(key(Kind::Schema, "A", "1.0.0")),
+        include_document: true,
+        at: None,
+    };
     let got = client.get(get).await.unwrap().into_inner();
     let record = got.record.unwrap();
     assert_eq!((got.revision, record.registered_revision, &*record.owner), (1, 1, "ann"));
@@ -153,7 +157,7 @@ async fn lifecycles_change_without_touching_documents() {
         let answer = client.apply(batch([set_lifecycle(a(), state, why)])).await.unwrap();
         let answer = answer.into_inner();
         assert_eq!((answer.revision, answer.plan[0].effect()), (revision, effect));
-        let get = v1::GetRequest { key: Some(a()), include_document: false };
+        let get = v1::GetRequest { key: Some(a()), include_document: false, at: None };
         let record = client.get(get).await.unwrap().into_inner().record.unwrap();
         let lifecycle = record.lifecycle.unwrap();
         assert_eq!((lifecycle.state(), lifecycle.revision), (state, revision));

@@ -139,7 +139,8 @@ pub(crate) fn set_lifecycle(
     why: &str,
 ) -> v1::Change {
     let message = Some(why.to_owned()).filter(|why| !why.is_empty());
-    let change = v1::SetLifecycle { key: Some(key), state: state.into(), message };
+    let change =
+        v1::SetLifecycle { key: Some(key), state: state.into(), message, ..Default::default() };
     v1::Change { change: Some(v1::change::Change::SetLifecycle(change)) }
 }
 

@@ -106,8 +106,11 @@ async fn a_lost_database_costs_only_writes_and_comes_back_by_itself() {
     .await;
     let refused = client.apply(new_schema("B")).await.unwrap_err();
     assert_eq!((refused.code(), &*reason(&refused)), (Code::Unavailable, "DATABASE_UNAVAILABLE"));
-    let get_a =
-        v1::GetRequest { key: Some(key(Kind::Schema, "A", "1.0.0")), include_document: false };
+    let get_a = v1::GetRequest {
+        key: Some(key(Kind::Schema, "A", "1.0.0")),
+        include_document: false,
+        at: None,
+    };
     client.get(get_a).await.unwrap();
     Follower::new(&registry).await.reach(1).await;
     Follower::resume(&registry, follower.catalog.clone()).await.unwrap();

@@ -111,7 +111,7 @@ async fn page_tokens_are_checked() {
 async fn what_is_not_there_is_not_found_and_what_is_no_key_is_refused() {
     let registry = library().await;
     let mut client = registry.registry().await;
-    let get = |key| v1::GetRequest { key, include_document: false };
+    let get = |key| v1::GetRequest { key, include_document: false, at: None };
     let absent = client.get(get(Some(key(Kind::Tool, "alpha", "1.0.0")))).await.unwrap_err();
     assert_eq!((absent.code(), &*reason(&absent)), (Code::NotFound, "NOT_FOUND"));
     for bad in [None, Some(key(Kind::Unspecified, "a", "1.0.0")), Some(key(Kind::Tool, "a", "1.x"))]

@@ -61,8 +61,11 @@ async fn a_lifecycle_change_is_not_made_twice() {
     let again = client.apply(deprecate).await.unwrap().into_inner();
     assert_eq!((again.revision, again.committed), (2, true));
     assert_eq!(again.plan[0].effect(), Effect::Deprecate);
-    let get =
-        v1::GetRequest { key: Some(key(Kind::Schema, "A", "1.0.0")), include_document: false };
+    let get = v1::GetRequest {
+        key: Some(key(Kind::Schema, "A", "1.0.0")),
+        include_document: false,
+        at: None,
+    };
     let record = client.get(get).await.unwrap().into_inner().record.unwrap();
     assert_eq!(record.lifecycle.unwrap().state(), LifecycleState::Active);
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Action, Catalog, Change, Commit, Document, Key, Kind, SealedCommit, Timestamp,
+    Action, Catalog, Change, Commit, Document, Key, Kind, Notice, SealedCommit, Timestamp,
 };
 use registry_server::store::Store;
 use serde_json::json;
@@ -52,6 +52,7 @@ impl Log {
             message: draft.message,
             request_id: draft.request_id,
             changes,
+            ..Commit::default()
         };
         let documents = documents.into_iter().flatten().collect();
         SealedCommit::seal(&self.catalog.chain(), commit, documents).unwrap()
@@ -88,17 +89,17 @@ impl Draft {
 
     pub(crate) fn register(mut self, name: &str, version: &str) -> Self {
         let document = schema(name, version);
-        let action = Action::Register { digest: document.digest() };
+        let action = Action::Register { digest: document.digest(), owner: None };
         self.changes.push((Change { key: key(name, version), action }, Some(document)));
         self
     }
 
     pub(crate) fn deprecate(self, name: &str, version: &str, reason: &str) -> Self {
-        self.change(name, version, Action::Deprecate { message: Some(reason.to_owned()) })
+        self.change(name, version, Action::Deprecate(Notice::saying(Some(reason))))
     }
 
     pub(crate) fn retire(self, name: &str, version: &str) -> Self {
-        self.change(name, version, Action::Retire { message: None })
+        self.change(name, version, Action::Retire(Notice::default()))
     }
 
     pub(crate) fn restore(self, name: &str, version: &str) -> Self {

@@ -49,7 +49,7 @@ pub(crate) async fn a_database_that_needs_a_newer_program_is_refused(fixture: &F
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 2, .. }), "{error}");
     assert!(error.to_string().contains("run a newer registry-server"), "{error}");
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn an_expanded_database_is_still_opened(fixture: &Fixture) {
     fixture
         .execute(
             "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
-             SELECT 2, 'later', success, checksum, 1 FROM _sqlx_migrations WHERE version = 1;
+             SELECT 99, 'later', success, checksum, 1 FROM _sqlx_migrations WHERE version = 1;
              ALTER TABLE entities ADD COLUMN later text;
              CREATE TABLE later (id bigint)",
         )

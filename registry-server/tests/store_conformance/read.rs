@@ -1,6 +1,6 @@
 //! Pages, filters and orders of what is read from the log.
 
-use registry_core::{Action, ChainHash, Kind, Name, Revision, SealedCommit, Version};
+use registry_core::{Action, ChainHash, Kind, Name, Notice, Revision, SealedCommit, Version};
 use registry_server::store::{CommitQuery, Error, HistoryQuery, Order, Store};
 
 use crate::{
@@ -134,7 +134,7 @@ pub(crate) async fn the_history_of_a_name_is_complete_and_paged(fixture: &Fixtur
         assert_eq!((&event.author, event.committed_at), (&commit.author, commit.committed_at));
         assert_eq!(event.message, commit.message);
     }
-    assert_eq!(events[2].action, Action::Deprecate { message: Some("use 2".to_owned()) });
+    assert_eq!(events[2].action, Action::Deprecate(Notice::saying(Some("use 2"))));
     let mut paged = Vec::new();
     let mut page = HistoryQuery { limit: 2, ..query.clone() };
     loop {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use registry_core::Version;
 
-use super::{CommitArgs, live::LiveArgs};
+use super::{ApplyHow, CommitArgs, live::LiveArgs};
 
 const AFTER: &str = "\
 What is imported is printed as a registry-v2 file, or written with --out, for a person to review;
@@ -92,18 +92,4 @@ pub(crate) struct ImportResultArgs {
     pub(crate) how: ApplyHow,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
-}
-
-/// How a batch is applied.
-#[derive(Debug, Args)]
-pub(crate) struct ApplyHow {
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// Only show what would happen
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Why, for the log
-    #[arg(long, short, default_value = "")]
-    pub(crate) message: String,
 }

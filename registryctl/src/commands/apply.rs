@@ -2,15 +2,18 @@
 //!
 //! Deliberately absent: offline checks beyond the reading of the files; `validate` has those.
 
+mod prepare;
+
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use prepare::Settled;
 use registry_proto::v1;
 use serde::Serialize;
 
 use super::{Session, commit, refused};
 use crate::{
     batch::Batch,
-    cli::{ApplyArgs, ApplyHow, CommitArgs, Format},
+    cli::{ApplyArgs, ApplyHow, CommitArgs, Format, PruneArgs},
     client::{Client, request},
     failure::Failure,
     plan::Plan,
@@ -43,44 +46,52 @@ struct Outcome<'a> {
     dry_run: bool,
     plan: &'a Plan,
     diagnostics: &'a [Finding],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    conflicts: &'a [Settled],
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
-    let ApplyArgs { files, how, commit } = args;
-    batch(session, &Batch::read(&files)?, how, commit).await
+    let ApplyArgs { files, prune, how, commit } = args;
+    batch(session, Batch::read(&files)?, (how, prune), commit).await
 }
 
 /// Applies a batch, after showing the registry's plan.
 pub(super) async fn batch(
     session: &Session,
-    batch: &Batch,
-    how: ApplyHow,
-    author: CommitArgs,
+    batch: Batch,
+    (how, prune): (ApplyHow, PruneArgs),
+    mut author: CommitArgs,
 ) -> Result<(), Failure> {
-    let ApplyHow { yes, dry_run, message } = how;
     let screen = session.screen;
     let read = batch.report(Vec::new());
     if read.has_errors() {
         return Err(refused(screen, &read));
     }
     let client = session.connect().await?;
+    let (batch, settled) = prepare::prepare(&client, batch, (&how, &prune), &mut author).await?;
+    let batch = &batch;
     let changes = batch.proposals().iter().map(v1::Change::from).collect();
-    let wanted = commit::request_of(changes, message, author);
+    let wanted = commit::request_of(changes, how.message, author);
     let planned = plan(&client, &wanted, batch, screen).await?;
     if screen.format == Format::Table {
+        for line in &settled {
+            screen.line(&line.to_string())?;
+        }
         show_plan(screen, &planned)?;
     }
+    let would_change = planned.plan.effective() > 0;
     let ending = match planned.plan.effective() {
-        _ if dry_run => Ending::DryRun,
+        _ if how.dry_run => Ending::DryRun,
         0 => Ending::Unchanged,
         changes => {
-            if !yes {
+            if !how.yes {
                 confirm(changes)?;
             }
             Ending::Applied(apply(&client, &wanted, batch, screen).await?)
         }
     };
-    show_ending(screen, &planned, &ending)
+    show_ending(screen, &planned, &ending, &settled)?;
+    if how.exit_code && would_change { Err(Failure::WouldChange) } else { Ok(()) }
 }
 
 /// Asks the registry what it would do.
@@ -95,7 +106,7 @@ async fn plan(
     let answer = client.answer(client.registry().apply(request(dry))).await;
     drop(progress);
     let response = located(answer, batch, screen)?;
-    let v1::ApplyResponse { revision, committed: _, plan, diagnostics } = response;
+    let v1::ApplyResponse { revision, committed: _, plan, diagnostics, settings: _ } = response;
     let report = batch.report(diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
         return Err(refused(screen, &report));
@@ -133,7 +144,12 @@ fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {
     screen.line(&format!("plan: {}", planned.plan.counts()))
 }
 
-fn show_ending(screen: Screen, planned: &Planned, ending: &Ending) -> Result<(), Failure> {
+fn show_ending(
+    screen: Screen,
+    planned: &Planned,
+    ending: &Ending,
+    settled: &[Settled],
+) -> Result<(), Failure> {
     let (revision, committed) = match ending {
         Ending::Applied(response) => (response.revision, response.committed),
         Ending::DryRun | Ending::Unchanged => (planned.revision, false),
@@ -146,6 +162,7 @@ fn show_ending(screen: Screen, planned: &Planned, ending: &Ending) -> Result<(),
             dry_run: matches!(ending, Ending::DryRun),
             plan: &planned.plan,
             diagnostics: planned.report.findings(),
+            conflicts: settled,
         });
     }
     screen.line(&match ending {

@@ -9,10 +9,13 @@ use registry_proto::v1;
 use tokio::time::sleep;
 use uuid::Uuid;
 
+use super::refused;
 use crate::{
     cli::CommitArgs,
     client::{Client, request},
     failure::Failure,
+    report::{Finding, Report},
+    screen::Screen,
 };
 
 /// How often a call is tried, and how long to wait after the first time; then twice as long.
@@ -34,6 +37,7 @@ pub(super) fn request_of(
         request_id: Some(request_id),
         base_revision,
         dry_run: false,
+        settings: Vec::new(),
     }
 }
 
@@ -52,6 +56,20 @@ pub(super) async fn apply(
         wait *= 2;
     }
     say_how_to_ask(wanted, attempt(client, wanted).await)
+}
+
+/// Applies a batch; where it is refused, shows why.
+pub(super) async fn apply_or_show(
+    screen: Screen,
+    client: &Client,
+    wanted: &v1::ApplyRequest,
+) -> Result<v1::ApplyResponse, Failure> {
+    apply(client, wanted).await.map_err(|failure| match failure {
+        Failure::Invalid(found) => {
+            refused(screen, &Report::new(found.iter().map(Finding::from).collect()))
+        }
+        other => other,
+    })
 }
 
 fn say_how_to_ask(

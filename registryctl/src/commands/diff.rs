@@ -17,8 +17,8 @@ use crate::{
 pub(super) async fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
     let (old, new) = args.versions.keys()?;
     let client = session.connect().await?;
-    let old = get::content(&get::fetch(&client, &old).await?)?;
-    let new = get::content(&get::fetch(&client, &new).await?)?;
+    let old = get::content(&get::fetch(&client, &old, None).await?)?;
+    let new = get::content(&get::fetch(&client, &new, None).await?)?;
     show(session, &diff(&old, &new))
 }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use registry_core::{Digest, Key};
+use registry_core::{At, Digest, Key};
 use registry_proto::v1;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use crate::{
 pub(super) async fn run(session: &Session, args: &GetArgs) -> Result<(), Failure> {
     let key = args.entity.key()?;
     let client = session.connect().await?;
-    let record = fetch(&client, &key).await?;
+    let record = fetch(&client, &key, args.at.at).await?;
     let screen = session.screen;
     if args.document {
         return screen.bytes(&document(&record)?);
@@ -35,8 +35,13 @@ pub(super) async fn run(session: &Session, args: &GetArgs) -> Result<(), Failure
 }
 
 /// Reads an entity with its canonical document.
-pub(super) async fn fetch(client: &Client, key: &Key) -> Result<v1::EntityRecord, Failure> {
-    let message = v1::GetRequest { key: Some(key.into()), include_document: true };
+pub(super) async fn fetch(
+    client: &Client,
+    key: &Key,
+    at: Option<At>,
+) -> Result<v1::EntityRecord, Failure> {
+    let (key, at) = (Some(key.into()), at.map(Into::into));
+    let message = v1::GetRequest { key, include_document: true, at };
     let response = client.answer(client.registry().get(request(message))).await?;
     response.record.ok_or_else(|| Failure::answer("there is no record in it"))
 }
@@ -78,6 +83,16 @@ fn text(record: &RecordView, content: &Value, style: Style) -> String {
         "lifecycle",
         &format!("{} since revision {}{reason}", lifecycle.state, lifecycle.revision),
     );
+    let notice = [
+        ("use", &lifecycle.replacement),
+        ("until", &lifecycle.sunset),
+        ("forced", &lifecycle.forced),
+    ];
+    for (name, value) in notice {
+        if let Some(value) = value {
+            field(name, value);
+        }
+    }
     let content = serde_json::to_string_pretty(content).unwrap_or_default();
     text.push('\n');
     for line in content.lines() {

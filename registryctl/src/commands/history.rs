@@ -42,8 +42,9 @@ fn show(session: &Session, events: &[EventView]) -> Result<(), Failure> {
     }
     let mut table = TextTable::new(&["REVISION", "TIME", "AUTHOR", "ACTION", "VERSION", "MESSAGE"]);
     for EventView { revision, committed_at, author, message, change } in events {
-        let ChangeView { action, key, digest: _, reason } = change;
-        let message = reason.as_deref().filter(|reason| !reason.is_empty()).unwrap_or(message);
+        let ChangeView { action, key, .. } = change;
+        let said = change.said();
+        let message = if said.is_empty() { message } else { &said };
         let time = committed_at.as_deref().unwrap_or_default();
         table.row([&revision.to_string(), time, author, action, &key.version, message]);
     }

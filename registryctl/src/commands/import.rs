@@ -24,7 +24,7 @@ use serde_json::Value;
 use super::{Session, apply, export::replace};
 use crate::{
     batch::Batch,
-    cli::{Format, ImportArgs, ImportFrom, ImportResultArgs},
+    cli::{Format, ImportArgs, ImportFrom, ImportResultArgs, PruneArgs},
     failure::Failure,
     input::Source,
     screen::Screen,
@@ -94,7 +94,8 @@ async fn finish(
     let name = written.first().filter(|_| written.len() == 1);
     let name = name.map_or("<import>".to_owned(), |path| path.display().to_string());
     let text = String::from_utf8(text).map_err(Failure::usage)?;
-    apply::batch(session, &Batch::of(Source::made(&name, text)), how, commit).await
+    let batch = Batch::of(Source::made(&name, text));
+    apply::batch(session, batch, (how, PruneArgs::default()), commit).await
 }
 
 /// Writes one file, or a file for each kind of which there is something.

@@ -2,35 +2,48 @@
 //!
 //! Deliberately absent: a question before it; the change is named in full and can be taken back.
 
-use registry_core::{LifecycleState, rules::Proposed};
+use registry_core::{LifecycleState, Notice, rules::Proposed};
 use registry_proto::v1;
 use serde_json::json;
 
-use super::{Session, commit, refused};
+use super::{Session, commit};
 use crate::{
-    cli::{Format, LifecycleArgs},
+    cli::{Format, LifecycleArgs, NoticeArgs, RetireArgs},
     failure::Failure,
     plan::Plan,
     report::{Finding, Report},
 };
 
-pub(super) async fn run(
+pub(super) async fn deprecate(session: &Session, args: NoticeArgs) -> Result<(), Failure> {
+    let NoticeArgs { change, replacement, sunset } = args;
+    let message = change.message.clone();
+    let notice = Notice { message, replacement, sunset, forced: None };
+    run(session, change, (LifecycleState::Deprecated, notice)).await
+}
+
+pub(super) async fn retire(session: &Session, args: RetireArgs) -> Result<(), Failure> {
+    let RetireArgs { notice: NoticeArgs { change, replacement, sunset }, force } = args;
+    let message = change.message.clone();
+    let notice = Notice { message, replacement, sunset, forced: force };
+    run(session, change, (LifecycleState::Retired, notice)).await
+}
+
+pub(super) async fn restore(session: &Session, change: LifecycleArgs) -> Result<(), Failure> {
+    run(session, change, (LifecycleState::Active, Notice::default())).await
+}
+
+async fn run(
     session: &Session,
     args: LifecycleArgs,
-    state: LifecycleState,
+    (state, notice): (LifecycleState, Notice),
 ) -> Result<(), Failure> {
     let LifecycleArgs { key, message, commit: author } = args;
     let client = session.connect().await?;
-    let why = message.clone().unwrap_or_default();
-    let proposed = Proposed::SetLifecycle { key: key.clone(), state, message };
+    let why = message.unwrap_or_default();
+    let proposed = Proposed::SetLifecycle { key: key.clone(), state, notice };
     let wanted = commit::request_of(vec![(&proposed).into()], why, author);
-    let response = commit::apply(&client, &wanted).await.map_err(|failure| match failure {
-        Failure::Invalid(found) => {
-            refused(session.screen, &Report::new(found.iter().map(Finding::from).collect()))
-        }
-        other => other,
-    })?;
-    let v1::ApplyResponse { revision, committed, plan, diagnostics } = response;
+    let response = commit::apply_or_show(session.screen, &client, &wanted).await?;
+    let v1::ApplyResponse { revision, committed, plan, diagnostics, settings: _ } = response;
     let report = Report::new(diagnostics.iter().map(Finding::from).collect());
     if session.screen.format == Format::Json {
         return session.screen.json(&json!({

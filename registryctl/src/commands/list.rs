@@ -34,7 +34,7 @@ pub(super) async fn run(session: &Session, args: ListArgs) -> Result<(), Failure
 }
 
 fn filter(args: ListArgs) -> v1::ListRequest {
-    let ListArgs { kind, name, prefix, lifecycle, owner } = args;
+    let ListArgs { kind, name, prefix, lifecycle, owner, at } = args;
     v1::ListRequest {
         kind: kind.map_or(v1::Kind::Unspecified, Into::into).into(),
         name: name.unwrap_or_default(),
@@ -44,6 +44,7 @@ fn filter(args: ListArgs) -> v1::ListRequest {
         page_size: PAGE_SIZE,
         page_token: String::new(),
         include_document: false,
+        at: at.message(),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
     screen::TextTable,
     style::{Paint, printable},
-    view::{ChangeView, CommitView, short_digest},
+    view::{ChangeView, CommitView, OriginView, short_digest},
 };
 
 pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure> {
@@ -65,12 +65,13 @@ pub(super) async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failu
     if screen.format == Format::Json {
         return screen.json(&commit);
     }
-    let CommitView { revision, author, committed_at, message, request_id, chain, changes } =
-        &commit;
+    let CommitView { revision, author, committed_at, message, request_id, chain, .. } = &commit;
+    let origin = commit.origin.as_ref().map(OriginView::text).unwrap_or_default();
     let fields = [
         ("revision", revision.to_string()),
         ("time", committed_at.clone().unwrap_or_default()),
         ("author", author.clone()),
+        ("origin", origin),
         ("message", message.clone()),
         ("request id", request_id.clone().unwrap_or_default()),
         ("chain", chain.clone()),
@@ -79,11 +80,18 @@ pub(super) async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failu
         let name = screen.style.paint(Paint::Strong, format!("{name:<11}"));
         screen.line(format!("{name}{}", printable(&value)).trim_end())?;
     }
+    for setting in &commit.settings {
+        let name = screen.style.paint(Paint::Strong, format!("{:<11}", "set"));
+        screen.line(&format!("{name}{}", printable(setting)))?;
+    }
+    if commit.changes.is_empty() {
+        return Ok(());
+    }
     let mut table = TextTable::new(&["ACTION", "KIND", "NAME", "VERSION", "DIGEST", "REASON"]);
-    for ChangeView { action, key, digest, reason } in changes {
+    for change in &commit.changes {
+        let ChangeView { action, key, digest, .. } = change;
         let digest = short_digest(digest.as_deref().unwrap_or_default());
-        let reason = reason.as_deref().unwrap_or_default();
-        table.row([action, &*key.kind, &key.name, &key.version, digest, reason]);
+        table.row([action, &*key.kind, &key.name, &key.version, digest, &change.said()]);
     }
     screen.line("")?;
     screen.table(&table)

@@ -86,9 +86,8 @@ fn catalog_of_file(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
         revision: catalog.revision().next(),
         author: "offline".to_owned(),
         committed_at: Timestamp::default(),
-        message: String::new(),
-        request_id: None,
         changes: planned.changes().cloned().collect(),
+        ..Commit::default()
     };
     let documents = batch.proposals().iter().zip(&planned.effects).filter_map(registered);
     SealedCommit::seal(&catalog.chain(), commit, documents.collect())

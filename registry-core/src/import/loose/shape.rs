@@ -12,8 +12,17 @@ use crate::{
 };
 
 /// The fields of all kinds, and of each.
-const COMMON: [&str; 7] =
-    ["name", "version", "description", "metadata", "deprecated", "retired", "deprecationMessage"];
+const COMMON: [&str; 9] = [
+    "name",
+    "version",
+    "description",
+    "metadata",
+    "deprecated",
+    "retired",
+    "deprecationMessage",
+    "replacement",
+    "sunset",
+];
 
 fn fields(kind: Kind) -> &'static [&'static str] {
     match kind {

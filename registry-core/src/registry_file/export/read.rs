@@ -10,11 +10,13 @@ use serde_json::value::RawValue;
 
 use super::record::WrittenRecord;
 use crate::{
-    catalog::{Catalog, InvalidLifecycleState, Record},
+    catalog::{Catalog, Record},
     commit::{ChainHash, RegistryId, Revision},
     document::{Digest, Document, InvalidDocument},
+    lifecycle::InvalidLifecycleState,
     parallel,
     reference::{InvalidKey, Key, Kind},
+    setting::{Selector, Set, Settings},
 };
 
 /// Why bytes are not a whole and unchanged copy of a registry.
@@ -99,6 +101,16 @@ struct File<'a> {
     agents: Vec<&'a RawValue>,
     #[serde(borrow)]
     records: Vec<WrittenRecord<'a>>,
+    /// Absent: nothing was ever set.
+    #[serde(default)]
+    settings: Vec<WrittenSet>,
+}
+
+#[derive(Deserialize)]
+struct WrittenSet {
+    on: Selector,
+    #[serde(flatten)]
+    set: Set,
 }
 
 /// Rebuilds the catalog of an export and proves every document and the whole.
@@ -119,7 +131,9 @@ pub fn read_export(bytes: &[u8]) -> Result<Catalog, InvalidExport> {
         return Err(InvalidExport::Incomplete { documents, records });
     }
     let records = prove_all(documents, &file.records)?;
-    let catalog = Catalog::restore(file.registry, file.revision, file.chain, records);
+    let settings = Settings::restore(file.settings.into_iter().map(|s| (s.on, s.set)));
+    let catalog =
+        Catalog::restore(file.registry, file.revision, file.chain, records).with_settings(settings);
     proved(catalog, file.digest, file.records.len())
 }
 

@@ -7,9 +7,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    catalog::{InvalidLifecycleState, Lifecycle, LifecycleState, Record},
+    catalog::Record,
     commit::Revision,
     document::Digest,
+    lifecycle::{InvalidLifecycleState, Lifecycle, LifecycleState, Notice},
     timestamp::Timestamp,
 };
 
@@ -29,13 +30,14 @@ pub(super) struct WrittenRecord<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WrittenLifecycle<'a> {
     #[serde(borrow)]
     state: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
-    message: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    notice: Option<Cow<'a, Notice>>,
     revision: Revision,
+    changed_at: Timestamp,
 }
 
 impl<'a> WrittenRecord<'a> {
@@ -43,7 +45,7 @@ impl<'a> WrittenRecord<'a> {
         let Record { document, owner, registered, registered_at, lifecycle } = record;
         let untouched = lifecycle.state == LifecycleState::Active
             && lifecycle.revision == *registered
-            && lifecycle.message.is_none();
+            && lifecycle.notice.is_none();
         Self {
             key: document.key().to_string().into(),
             digest: document.digest(),
@@ -52,18 +54,19 @@ impl<'a> WrittenRecord<'a> {
             registered_at: *registered_at,
             lifecycle: (!untouched).then(|| WrittenLifecycle {
                 state: lifecycle.state.as_str().into(),
-                message: lifecycle.message.as_deref().map(Cow::Borrowed),
+                notice: lifecycle.notice.as_deref().map(Cow::Borrowed),
                 revision: lifecycle.revision,
+                changed_at: lifecycle.changed_at,
             }),
         }
     }
 
     pub(super) fn lifecycle(&self) -> Result<Lifecycle, InvalidLifecycleState> {
-        let Some(WrittenLifecycle { state, message, revision }) = &self.lifecycle else {
-            let (state, revision) = (LifecycleState::Active, self.registered);
-            return Ok(Lifecycle { state, message: None, revision });
+        let Some(written) = &self.lifecycle else {
+            return Ok(Lifecycle::active((self.registered, self.registered_at)));
         };
-        let message = message.as_deref().map(str::to_owned);
-        Ok(Lifecycle { state: state.parse()?, message, revision: *revision })
+        let WrittenLifecycle { state, notice, revision, changed_at } = written;
+        let notice = notice.as_deref().cloned().unwrap_or_default();
+        Ok(Lifecycle::new(state.parse()?, notice, (*revision, *changed_at)))
     }
 }

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use proptest::{collection::vec, option, prelude::*};
-use registry_core::{Document, Kind, Lifecycle, LifecycleState, Record, Revision, Timestamp};
+use registry_core::{
+    Document, Kind, Lifecycle, LifecycleState, Notice, Record, Revision, Timestamp,
+};
 use serde_json::{Map, Value, json};
 
 fn name() -> impl Strategy<Value = String> {
@@ -185,9 +187,26 @@ pub(super) fn record() -> BoxedStrategy<Record> {
             owner: owner.into(),
             registered: Revision(registered),
             registered_at: Timestamp::from_millis(i64::from(seconds) * 1000 + 17),
-            lifecycle: Lifecycle { state, message, revision: Revision(revision) },
+            lifecycle: Lifecycle::new(
+                state,
+                notice(message),
+                (Revision(revision), Timestamp::from_millis(i64::from(seconds))),
+            ),
         })
         .boxed()
+}
+
+/// A notice that says everything, or nothing.
+fn notice(message: Option<String>) -> Notice {
+    match message {
+        Some(message) => Notice {
+            forced: Some(message.clone()),
+            message: Some(message),
+            replacement: Some("agent/acme/b@1.2.3".parse().unwrap()),
+            sunset: Some("2026-12-31".parse().unwrap()),
+        },
+        None => Notice::default(),
+    }
 }
 
 /// The document as it is read back from its canonical bytes, where 1.0 has become 1.

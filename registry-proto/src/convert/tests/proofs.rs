@@ -30,15 +30,15 @@ fn sealed() -> SealedCommit {
     let documents = documents();
     let change = |document: &Arc<Document>| Change {
         key: document.key().clone(),
-        action: Action::Register { digest: document.digest() },
+        action: Action::Register { digest: document.digest(), owner: None },
     };
     let commit = Commit {
         revision: Revision(1),
         author: "team-docs".to_owned(),
         committed_at: Timestamp::from_millis(1_795_300_000_123),
         message: "first".to_owned(),
-        request_id: None,
         changes: documents.iter().map(change).collect(),
+        ..Commit::default()
     };
     SealedCommit::seal(&genesis(), commit, documents).unwrap()
 }

@@ -12,7 +12,7 @@ use sqlx::{
 use super::PostgresStore;
 use crate::store::{
     backend::{Appended, Refusal},
-    batch::{Batch, NewChange, NewCommit, NewEntity, NewLifecycle},
+    batch::{Batch, NewChange, NewCommit, NewEntity, NewLifecycle, NewSetting},
     row::{HeadRow, corrupt, revision, stored},
     sql,
 };
@@ -46,6 +46,7 @@ impl PostgresStore {
         let append = bind_entities(append, &batch.entities);
         let append = bind_changes(append, &batch.changes);
         let append = bind_lifecycles(append, &batch.lifecycles);
+        let append = bind_settings(append, &batch.settings);
         let is_appended = match hold {
             None => append.execute(&self.pool).await.map_err(refused)?.rows_affected() == 1,
             Some(HeldHead(mut transaction)) => {
@@ -100,6 +101,7 @@ fn bind_entities<'q>(append: Append<'q>, entities: &'q [NewEntity<'_>]) -> Appen
         .bind(entities.iter().map(|e| e.state.lifecycle).bind_iter())
         .bind(entities.iter().map(|e| e.state.revision).bind_iter())
         .bind(entities.iter().map(|e| e.state.reason).bind_iter())
+        .bind(entities.iter().map(|e| e.state.notice.as_deref()).bind_iter())
         .bind(entities.iter().map(|e| e.document).bind_iter())
 }
 
@@ -113,6 +115,7 @@ fn bind_changes<'q>(append: Append<'q>, changes: &'q [NewChange<'_>]) -> Append<
         .bind(changes.iter().map(|c| c.key.version.as_str()).bind_iter())
         .bind(changes.iter().map(|c| c.digest.as_deref()).bind_iter())
         .bind(changes.iter().map(|c| c.reason).bind_iter())
+        .bind(changes.iter().map(|c| c.detail.as_deref()).bind_iter())
 }
 
 fn bind_lifecycles<'q>(append: Append<'q>, lifecycles: &'q [NewLifecycle<'_>]) -> Append<'q> {
@@ -123,4 +126,13 @@ fn bind_lifecycles<'q>(append: Append<'q>, lifecycles: &'q [NewLifecycle<'_>]) -
         .bind(lifecycles.iter().map(|l| l.state.lifecycle).bind_iter())
         .bind(lifecycles.iter().map(|l| l.state.revision).bind_iter())
         .bind(lifecycles.iter().map(|l| l.state.reason).bind_iter())
+        .bind(lifecycles.iter().map(|l| l.state.notice.as_deref()).bind_iter())
+}
+
+fn bind_settings<'q>(append: Append<'q>, settings: &'q [NewSetting]) -> Append<'q> {
+    append
+        .bind(settings.iter().map(|s| s.revision).bind_iter())
+        .bind(settings.iter().map(|s| s.ordinal).bind_iter())
+        .bind(settings.iter().map(|s| s.selector.as_str()).bind_iter())
+        .bind(settings.iter().map(|s| s.setting.as_str()).bind_iter())
 }

@@ -18,29 +18,33 @@ WITH moved AS (
 ), new_entities AS (
     INSERT INTO entities
         (kind, name, version, digest, owner, registered_revision, lifecycle, lifecycle_revision,
-         lifecycle_reason, document)
+         lifecycle_reason, lifecycle_notice, document)
     SELECT new.* FROM moved, unnest(
         $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[],
-        $20::text[], $21::bigint[], $22::text[], $23::bytea[]
+        $20::text[], $21::bigint[], $22::text[], $23::text[], $24::bytea[]
     ) AS new
 ), new_changes AS (
-    INSERT INTO changes (revision, ordinal, action, kind, name, version, digest, reason)
+    INSERT INTO changes (revision, ordinal, action, kind, name, version, digest, reason, detail)
     SELECT new.revision, new.ordinal, new.action, new.kind, new.name, new.version,
         coalesce(new.digest, (
             SELECT digest FROM entities
             WHERE kind = new.kind AND name = new.name AND version = new.version
         )),
-        new.reason
+        new.reason, new.detail
     FROM moved, unnest(
-        $24::bigint[], $25::integer[], $26::text[], $27::text[], $28::text[], $29::text[],
-        $30::text[], $31::text[]
-    ) AS new (revision, ordinal, action, kind, name, version, digest, reason)
+        $25::bigint[], $26::integer[], $27::text[], $28::text[], $29::text[], $30::text[],
+        $31::text[], $32::text[], $33::text[]
+    ) AS new (revision, ordinal, action, kind, name, version, digest, reason, detail)
 ), new_lifecycles AS (
     UPDATE entities
-    SET lifecycle = new.lifecycle, lifecycle_revision = new.revision, lifecycle_reason = new.reason
+    SET lifecycle = new.lifecycle, lifecycle_revision = new.revision,
+        lifecycle_reason = new.reason, lifecycle_notice = new.notice
     FROM moved, unnest(
-        $32::text[], $33::text[], $34::text[], $35::text[], $36::bigint[], $37::text[]
-    ) AS new (kind, name, version, lifecycle, revision, reason)
+        $34::text[], $35::text[], $36::text[], $37::text[], $38::bigint[], $39::text[], $40::text[]
+    ) AS new (kind, name, version, lifecycle, revision, reason, notice)
     WHERE entities.kind = new.kind AND entities.name = new.name AND entities.version = new.version
+), new_settings AS (
+    INSERT INTO setting_changes (revision, ordinal, selector, setting)
+    SELECT new.* FROM moved, unnest($41::bigint[], $42::integer[], $43::text[], $44::text[]) AS new
 )
 SELECT pg_notify('registry_commits', revision::text) FROM moved

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, QueryBuilder, Sqlite, SqliteConnection};
 use super::SqliteStore;
 use crate::store::{
     backend::{Appended, Refusal},
-    batch::{Batch, NewKey},
+    batch::{Batch, NewKey, NewSetting},
     row::{HeadRow, chain, corrupt, revision, stored},
     sql,
 };
@@ -78,17 +78,28 @@ async fn write(connection: &mut SqliteConnection, batch: &Batch<'_>) -> Result<(
     for lifecycle in &batch.lifecycles {
         let NewKey { kind, name, version } = &lifecycle.key;
         sqlx::query(
-            "UPDATE entities SET lifecycle = $1, lifecycle_revision = $2, lifecycle_reason = $3
-             WHERE kind = $4 AND name = $5 AND version = $6",
+            "UPDATE entities SET lifecycle = $1, lifecycle_revision = $2, lifecycle_reason = $3,
+             lifecycle_notice = $4
+             WHERE kind = $5 AND name = $6 AND version = $7",
         )
         .bind(lifecycle.state.lifecycle)
         .bind(lifecycle.state.revision)
         .bind(lifecycle.state.reason)
+        .bind(lifecycle.state.notice.as_deref())
         .bind(*kind)
         .bind(*name)
         .bind(version.as_str())
         .execute(&mut *connection)
         .await?;
+    }
+    for NewSetting { revision, ordinal, selector, setting } in &batch.settings {
+        sqlx::query(sql::INSERT_SETTING)
+            .bind(revision)
+            .bind(ordinal)
+            .bind(selector)
+            .bind(setting)
+            .execute(&mut *connection)
+            .await?;
     }
     Ok(())
 }
@@ -126,7 +137,7 @@ async fn insert_entities(
     for chunk in batch.entities.chunks(ROWS) {
         QueryBuilder::<Sqlite>::new(
             "INSERT INTO entities (kind, name, version, digest, owner, registered_revision,
-             lifecycle, lifecycle_revision, lifecycle_reason, document) ",
+             lifecycle, lifecycle_revision, lifecycle_reason, lifecycle_notice, document) ",
         )
         .push_values(chunk, |mut row, entity| {
             row.push_bind(entity.key.kind)
@@ -138,6 +149,7 @@ async fn insert_entities(
                 .push_bind(entity.state.lifecycle)
                 .push_bind(entity.state.revision)
                 .push_bind(entity.state.reason)
+                .push_bind(entity.state.notice.as_deref())
                 .push_bind(entity.document);
         })
         .build()
@@ -153,11 +165,12 @@ async fn insert_changes(
 ) -> Result<(), sqlx::Error> {
     for chunk in batch.changes.chunks(ROWS) {
         QueryBuilder::<Sqlite>::new(
-            "INSERT INTO changes (revision, ordinal, action, kind, name, version, digest, reason)
+            "INSERT INTO changes
+                 (revision, ordinal, action, kind, name, version, digest, reason, detail)
              SELECT column1, column2, column3, column4, column5, column6,
                     coalesce(column7, (SELECT digest FROM entities
                         WHERE kind = column4 AND name = column5 AND version = column6)),
-                    column8
+                    column8, column9
              FROM (",
         )
         .push_values(chunk, |mut row, change| {
@@ -168,7 +181,8 @@ async fn insert_changes(
                 .push_bind(change.key.name)
                 .push_bind(change.key.version.as_str())
                 .push_bind(change.digest.as_deref())
-                .push_bind(change.reason);
+                .push_bind(change.reason)
+                .push_bind(change.detail.as_deref());
         })
         .push(")")
         .build()

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{InvalidExport, read_export};
 use crate::{
     Catalog, RegistryFile,
-    catalog::LifecycleState::{Deprecated, Retired},
+    lifecycle::LifecycleState::{Deprecated, Retired},
     registry_file::write_export,
     rules::testing::{agent, catalog, schema, server, set, source_tool},
 };

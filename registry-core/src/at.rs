@@ -1,0 +1,69 @@
+//! A point in the history of a registry, as people and requests name it.
+//!
+//! Deliberately absent: which catalog there was; the store knows that.
+
+use std::{fmt, str::FromStr};
+
+use crate::{
+    commit::Revision,
+    timestamp::{Date, InvalidTimestamp, Timestamp},
+};
+
+/// When.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// After this revision.
+    Revision(Revision),
+    /// After the last commit at this time or before it.
+    Time(Timestamp),
+}
+
+/// A text that names no point in history.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is neither a revision like 42, nor a day like 2026-01-31 or a time like 2026-01-31T12:00:00Z"
+)]
+pub struct InvalidAt(String);
+
+impl FromStr for At {
+    type Err = InvalidAt;
+
+    /// A day stands for its end, in UTC.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(revision) = text.parse() {
+            return Ok(Self::Revision(Revision(revision)));
+        }
+        let time =
+            |text: &str| -> Result<_, InvalidTimestamp> { Timestamp::parse(text).map(Self::Time) };
+        if text.parse::<Date>().is_ok() {
+            // The last millisecond of a day that exists.
+            return time(&format!("{text}T23:59:59.999Z")).map_err(|_| InvalidAt(text.to_owned()));
+        }
+        time(text).map_err(|_| InvalidAt(text.chars().take(64).collect()))
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Revision(revision) => write!(f, "revision {revision}"),
+            Self::Time(time) => time.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_a_day_or_a_time() {
+        let read = |text: &str| text.parse::<At>().unwrap().to_string();
+        assert_eq!(read("42"), "revision 42");
+        assert_eq!(read("2026-01-31"), "2026-01-31T23:59:59.999Z");
+        assert_eq!(read("2026-01-31T12:00:00+01:00"), "2026-01-31T11:00:00.000Z");
+        for bad in ["", "-1", "yesterday", "2026-02-30", "2026-01-31 12:00"] {
+            assert!(bad.parse::<At>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `setting-invalid`: what a commit sets about names.
+//!
+//! Deliberately absent: who may set what.
+
+use crate::{
+    catalog::Catalog,
+    diagnostic::{Code, Diagnostic},
+    limits,
+    setting::{Selector, Setting, SettingChange},
+};
+
+/// The wanted settings that would change something, in order, and what is wrong with the others.
+pub(super) fn plan_settings(
+    catalog: &Catalog,
+    wanted: &[SettingChange],
+) -> (Vec<SettingChange>, Vec<Diagnostic>) {
+    let found: Vec<_> = wanted.iter().filter_map(|change| problem(catalog, change)).collect();
+    let mut settings = catalog.settings().clone();
+    let mut changes = Vec::new();
+    for change in wanted {
+        if settings.would_change(change) {
+            settings.apply(change, catalog.revision());
+            changes.push(change.clone());
+        }
+    }
+    (changes, found)
+}
+
+fn problem(catalog: &Catalog, SettingChange { on, setting }: &SettingChange) -> Option<Diagnostic> {
+    let (message, help) = match (setting, on) {
+        (Setting::Archived(_), Selector::Name(kind, name)) => {
+            catalog.versions(*kind, name).next().is_none().then(|| {
+                let help = "check the kind and the name; only what is registered can be archived";
+                (format!("{on} has no versions"), help)
+            })?
+        }
+        (Setting::Archived(_), _) => {
+            (format!("`{on}` is not one name"), "archive each name by itself, like tool/fetch")
+        }
+        (Setting::Owner(_), Selector::Everything) => {
+            let help = "give away a name or a namespace, like team/*";
+            ("nobody can own everything".to_owned(), help)
+        }
+        (Setting::Owner(owner), _) if !fits(owner) => {
+            let most = limits::AUTHOR_BYTES;
+            let help = "name a team or a person";
+            (format!("an owner has 1 to {most} bytes and no control characters"), help)
+        }
+        (Setting::Owner(_) | Setting::Compatibility(_), _) => return None,
+    };
+    let place = format!("setting of {on}: {message}");
+    Some(Diagnostic::error(Code::SettingInvalid, "", place).with_help(help))
+}
+
+fn fits(owner: &str) -> bool {
+    !owner.is_empty() && owner.len() <= limits::AUTHOR_BYTES && !owner.contains(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{catalog, server};
+
+    fn plan(wanted: &[(&str, Setting)]) -> (String, String) {
+        let wanted: Vec<_> = wanted
+            .iter()
+            .map(|(on, setting)| SettingChange {
+                on: on.parse().unwrap(),
+                setting: setting.clone(),
+            })
+            .collect();
+        let (changes, found) = plan_settings(&catalog(&[server("s", &[])]), &wanted);
+        let lines = |texts: Vec<String>| texts.join("\n");
+        (
+            lines(changes.iter().map(ToString::to_string).collect()),
+            lines(found.iter().map(|found| found.message.clone()).collect()),
+        )
+    }
+
+    #[test]
+    fn only_what_changes_something_is_kept() {
+        let twice = Setting::Archived(true);
+        let wanted = [
+            ("server/s", Setting::Archived(false)),
+            ("server/s", twice.clone()),
+            ("server/s", twice),
+            ("acme/*", Setting::Owner("acme".into())),
+            ("*", Setting::Compatibility(None)),
+        ];
+        let (changes, found) = plan(&wanted);
+        assert_eq!((&*changes, &*found), ("archive server/s\nowner of acme/*: acme", ""));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let wanted = [
+            ("server/t", Setting::Archived(true)),
+            ("acme/*", Setting::Archived(true)),
+            ("*", Setting::Owner("me".into())),
+            ("acme/*", Setting::Owner(String::new())),
+        ];
+        assert_eq!(
+            plan(&wanted).1,
+            "setting of server/t: server/t has no versions\n\
+             setting of acme/*: `acme/*` is not one name\n\
+             setting of *: nobody can own everything\n\
+             setting of acme/*: an owner has 1 to 256 bytes and no control characters"
+        );
+    }
+}

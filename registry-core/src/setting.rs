@@ -1,0 +1,230 @@
+//! Settings: what the log says about names instead of entities. Whether a name is archived, who
+//! owns a name or a namespace, and how compatible new versions have to be.
+//!
+//! A setting is made by a commit like any other change, so it has an author, a reason and a place
+//! in the chain. The most specific one holds: of the name, of the longest namespace, of everything.
+//! Deliberately absent: who may change a setting, and what a mode of compatibility means.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use imbl::OrdMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use crate::{
+    commit::Revision,
+    compatibility::Mode,
+    name::{InvalidName, Name},
+    reference::{InvalidKind, Kind},
+};
+
+/// What a setting is about. Ordered from the widest to the narrowest.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Selector {
+    /// Every name: `*`.
+    Everything,
+    /// Every name that begins so, its last character (`/` or `.`) included: `team/*`,
+    /// `com.example.*`.
+    Namespace(Arc<str>),
+    /// One name of one kind: `tool/fetch`.
+    Name(Kind, Name),
+}
+
+/// Why a text is not a selector.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSelector {
+    /// Neither `*`, nor a namespace, nor `kind/name`.
+    #[error("`{0}` is not a selector; write *, team/*, com.example.* or kind/name like tool/fetch")]
+    Form(String),
+    /// The kind part.
+    #[error(transparent)]
+    Kind(#[from] InvalidKind),
+    /// The name part.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+}
+
+impl Selector {
+    /// Whether it is about this name.
+    pub fn covers(&self, kind: Kind, name: &Name) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Namespace(prefix) => name.as_str().starts_with(&**prefix),
+            Self::Name(of_kind, exact) => *of_kind == kind && exact == name,
+        }
+    }
+}
+
+impl FromStr for Selector {
+    type Err = InvalidSelector;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let form = || InvalidSelector::Form(text.chars().take(160).collect());
+        if text == "*" {
+            return Ok(Self::Everything);
+        }
+        if let Some(prefix) = text.strip_suffix('*') {
+            let namespace = prefix.strip_suffix(['/', '.']).ok_or_else(form)?;
+            // The part before the star is a name of its own, without a namespace.
+            Name::parse(Kind::Schema, namespace).map_err(|_| form())?;
+            return Ok(Self::Namespace(prefix.into()));
+        }
+        let (kind, name) = text.split_once('/').ok_or_else(form)?;
+        let kind = kind.parse()?;
+        Ok(Self::Name(kind, Name::parse(kind, name)?))
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everything => f.write_str("*"),
+            Self::Namespace(prefix) => write!(f, "{prefix}*"),
+            Self::Name(kind, name) => write!(f, "{kind}/{name}"),
+        }
+    }
+}
+
+impl Serialize for Selector {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Selector {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// What is set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Setting {
+    /// Whether the name takes no new versions. Of names only.
+    Archived(bool),
+    /// Who owns the name, or every new name of the namespace.
+    Owner(String),
+    /// How compatible new versions have to be; `None`: as the next wider setting says.
+    Compatibility(Option<Mode>),
+}
+
+/// One setting of a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingChange {
+    /// What it is about.
+    pub on: Selector,
+    /// What is set.
+    #[serde(flatten)]
+    pub setting: Setting,
+}
+
+impl fmt::Display for SettingChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { on, setting } = self;
+        match setting {
+            Setting::Archived(true) => write!(f, "archive {on}"),
+            Setting::Archived(false) => write!(f, "unarchive {on}"),
+            Setting::Owner(owner) => write!(f, "owner of {on}: {owner}"),
+            Setting::Compatibility(Some(mode)) => write!(f, "compatibility of {on}: {mode}"),
+            Setting::Compatibility(None) => write!(f, "compatibility of {on}: inherited"),
+        }
+    }
+}
+
+/// All that is set about one selector.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Set {
+    /// Whether the name takes no new versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
+    /// Who owns it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// How compatible new versions have to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compatibility: Option<Mode>,
+    /// The revision of the last change.
+    pub revision: Revision,
+}
+
+/// The settings after a revision. Cloning shares structure.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings(OrdMap<Selector, Set>);
+
+impl Settings {
+    /// Settings from a snapshot.
+    pub fn restore(sets: impl IntoIterator<Item = (Selector, Set)>) -> Self {
+        Self(sets.into_iter().collect())
+    }
+
+    /// Applies one change of a commit.
+    pub fn apply(&mut self, SettingChange { on, setting }: &SettingChange, at: Revision) {
+        let mut set = self.0.get(on).cloned().unwrap_or_default();
+        match setting.clone() {
+            Setting::Archived(archived) => set.archived = archived,
+            Setting::Owner(owner) => set.owner = Some(owner),
+            Setting::Compatibility(mode) => set.compatibility = mode,
+        }
+        set.revision = at;
+        self.0.insert(on.clone(), set);
+    }
+
+    /// Whether a change would change something.
+    pub fn would_change(&self, SettingChange { on, setting }: &SettingChange) -> bool {
+        let set = self.0.get(on);
+        match setting {
+            Setting::Archived(archived) => set.is_some_and(|set| set.archived) != *archived,
+            Setting::Owner(owner) => set.and_then(|set| set.owner.as_ref()) != Some(owner),
+            Setting::Compatibility(mode) => set.and_then(|set| set.compatibility) != *mode,
+        }
+    }
+
+    /// Whether a name takes no new versions.
+    pub fn is_archived(&self, kind: Kind, name: &Name) -> bool {
+        self.0.get(&Selector::Name(kind, name.clone())).is_some_and(|set| set.archived)
+    }
+
+    /// How compatible new versions of a name have to be.
+    pub fn compatibility(&self, kind: Kind, name: &Name) -> Mode {
+        self.most_specific(kind, name, |set| set.compatibility).unwrap_or_default()
+    }
+
+    /// Who was made the owner of a name or of its namespace. `None`: nobody; then whoever
+    /// registered the name first owns it.
+    pub fn owner(&self, kind: Kind, name: &Name) -> Option<&str> {
+        self.most_specific(kind, name, |set| set.owner.as_deref())
+    }
+
+    /// What is set, by selector.
+    pub fn iter(&self) -> impl Iterator<Item = (&Selector, &Set)> {
+        self.0.iter()
+    }
+
+    /// Whether nothing was ever set.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The name's own value, the one of its longest namespace, or the one of everything.
+    fn most_specific<'a, T>(
+        &'a self,
+        kind: Kind,
+        name: &Name,
+        value: impl Fn(&'a Set) -> Option<T>,
+    ) -> Option<T> {
+        let value = |on: &Selector| self.0.get(on).and_then(&value);
+        if self.0.is_empty() {
+            return None;
+        }
+        let text = name.as_str();
+        let ends = text.char_indices().rev().filter(|(_, c)| matches!(c, '/' | '.'));
+        let mut namespaces = ends.map(|(end, _)| Selector::Namespace(text[..=end].into()));
+        value(&Selector::Name(kind, name.clone()))
+            .or_else(|| namespaces.find_map(|namespace| value(&namespace)))
+            .or_else(|| value(&Selector::Everything))
+    }
+}
+
+#[cfg(test)]
+mod tests;

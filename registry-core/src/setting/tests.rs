@@ -1,0 +1,91 @@
+//! Selectors and what holds for a name.
+
+use super::*;
+
+fn change(on: &str, setting: Setting) -> SettingChange {
+    SettingChange { on: on.parse().unwrap(), setting }
+}
+
+fn name(kind: Kind, text: &str) -> Name {
+    Name::parse(kind, text).unwrap()
+}
+
+#[test]
+fn selectors_read_back_as_they_print() {
+    for text in ["*", "team/*", "com.example.*", "tool/fetch", "server/acme/docs"] {
+        assert_eq!(text.parse::<Selector>().unwrap().to_string(), text);
+    }
+    for bad in ["", "**", "tea*", "/*", "a/b/*", "fetch", "gadget/x", "tool/a/b", "tool/", "ü/*"] {
+        assert!(bad.parse::<Selector>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn selectors_cover_names() {
+    let covers = |text: &str, kind, of: &str| {
+        text.parse::<Selector>().unwrap().covers(kind, &name(kind, of))
+    };
+    assert!(covers("*", Kind::Tool, "fetch"));
+    assert!(covers("acme/*", Kind::Server, "acme/docs"));
+    assert!(!covers("acme/*", Kind::Server, "acmes/docs"));
+    assert!(covers("com.acme.*", Kind::Tool, "com.acme.fetch"));
+    assert!(!covers("com.acme.*", Kind::Tool, "com.acmefetch"));
+    assert!(covers("tool/fetch", Kind::Tool, "fetch"));
+    assert!(!covers("tool/fetch", Kind::Schema, "fetch"));
+}
+
+#[test]
+fn the_most_specific_setting_holds() {
+    let mut settings = Settings::default();
+    let mode = |text: &str| Setting::Compatibility(Some(text.parse().unwrap()));
+    for (on, text) in [("*", "none"), ("com.*", "forward"), ("com.acme.*", "full")] {
+        settings.apply(&change(on, mode(text)), Revision(1));
+    }
+    let of = |settings: &Settings, text: &str| {
+        settings.compatibility(Kind::Tool, &name(Kind::Tool, text)).to_string()
+    };
+    assert_eq!(of(&settings, "fetch"), "none");
+    assert_eq!(of(&settings, "com.fetch"), "forward");
+    assert_eq!(of(&settings, "com.acme.fetch"), "full");
+    settings.apply(&change("tool/com.acme.fetch", mode("backward")), Revision(2));
+    assert_eq!(of(&settings, "com.acme.fetch"), "backward");
+    settings.apply(&change("tool/com.acme.fetch", Setting::Compatibility(None)), Revision(3));
+    assert_eq!(of(&settings, "com.acme.fetch"), "full");
+    assert_eq!(of(&Settings::default(), "fetch"), "backward");
+}
+
+#[test]
+fn owners_and_archives() {
+    let mut settings = Settings::default();
+    let (fetch, docs) = (name(Kind::Tool, "fetch"), name(Kind::Server, "acme/docs"));
+    let archive = change("tool/fetch", Setting::Archived(true));
+    assert!(settings.would_change(&archive));
+    settings.apply(&archive, Revision(1));
+    assert!(!settings.would_change(&archive));
+    assert!(
+        settings.is_archived(Kind::Tool, &fetch) && !settings.is_archived(Kind::Schema, &fetch)
+    );
+    settings.apply(&change("acme/*", Setting::Owner("acme".into())), Revision(2));
+    assert_eq!(settings.owner(Kind::Server, &docs), Some("acme"));
+    assert_eq!(settings.owner(Kind::Tool, &fetch), None);
+    settings.apply(&change("tool/fetch", Setting::Owner("web".into())), Revision(3));
+    assert_eq!(settings.owner(Kind::Tool, &fetch), Some("web"));
+    assert!(settings.is_archived(Kind::Tool, &fetch), "other settings stay");
+}
+
+#[test]
+fn a_change_is_one_flat_object() {
+    for (text, json) in [
+        ("archive tool/fetch", r#"{"on":"tool/fetch","archived":true}"#),
+        ("owner of acme/*: web", r#"{"on":"acme/*","owner":"web"}"#),
+        ("compatibility of *: full", r#"{"on":"*","compatibility":"full"}"#),
+        ("compatibility of *: inherited", r#"{"on":"*","compatibility":null}"#),
+    ] {
+        let change: SettingChange = serde_json::from_str(json).unwrap();
+        assert_eq!(change.to_string(), text);
+        assert_eq!(serde_json::to_string(&change).unwrap(), json);
+    }
+    for bad in [r#"{"on":"*"}"#, r#"{"on":"?","archived":true}"#, r#"{"on":"*","mode":"x"}"#] {
+        assert!(serde_json::from_str::<SettingChange>(bad).is_err(), "{bad}");
+    }
+}

@@ -1,0 +1,75 @@
+//! The catalog as it was after an earlier revision or at an earlier time.
+//!
+//! Made from the present one, by taking away what came later; a few are kept, because who asks
+//! once asks again. Deliberately absent: documents that were removed; nothing ever is.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use registry_core::{At, Catalog, Revision};
+use tokio::sync::Mutex;
+
+use super::App;
+use crate::store;
+
+/// How many catalogs of the past are kept.
+const KEPT: usize = 4;
+
+/// Catalogs of the past, the last that was asked for first.
+#[derive(Debug, Default)]
+pub struct Archive(Mutex<VecDeque<Arc<Catalog>>>);
+
+/// Why the past cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no past.
+    #[error("the registry is at revision {head}; there is no revision {wanted} yet")]
+    Ahead {
+        /// What was asked for.
+        wanted: Revision,
+        /// The last revision.
+        head: Revision,
+    },
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// A bug here.
+    #[error("the past could not be put together: {0}")]
+    Internal(String),
+}
+
+impl App {
+    /// The catalog of a point in history; without one, the present.
+    pub async fn catalog_at(&self, at: Option<At>) -> Result<Arc<Catalog>, Error> {
+        let now = self.catalog();
+        let wanted = match at {
+            None => return Ok(now),
+            Some(At::Revision(revision)) => revision,
+            Some(At::Time(time)) => self.store.revision_at(time).await?.min(now.revision()),
+        };
+        if wanted > now.revision() {
+            return Err(Error::Ahead { wanted, head: now.revision() });
+        }
+        if wanted == now.revision() {
+            return Ok(now);
+        }
+        // One at a time: each costs in proportion to the whole catalog.
+        let mut kept = self.archive.0.lock().await;
+        let found = kept.iter().position(|catalog| catalog.revision() == wanted);
+        let catalog = match found.and_then(|at| kept.remove(at)) {
+            Some(catalog) => catalog,
+            None => self.rewound(now, wanted).await?,
+        };
+        kept.truncate(KEPT - 1);
+        kept.push_front(catalog.clone());
+        Ok(catalog)
+    }
+
+    async fn rewound(&self, now: Arc<Catalog>, wanted: Revision) -> Result<Arc<Catalog>, Error> {
+        let head = now.revision();
+        let past = self.store.past(wanted).await?.ok_or(Error::Ahead { wanted, head })?;
+        let rewinding = tokio::task::spawn_blocking(move || {
+            Arc::new(now.rewound(past.position, &past.changed, past.settings))
+        });
+        rewinding.await.map_err(|e| Error::Internal(e.to_string()))
+    }
+}

@@ -1,0 +1,51 @@
+//! List what is set about names, namespaces and everything.
+//!
+//! Deliberately absent: changing it; a commit does that, see `apply.rs`.
+
+use std::sync::Arc;
+
+use registry_core::{At, Catalog, Selector, setting::Set};
+
+use super::{
+    App, at,
+    page::{self, InvalidPage},
+};
+
+/// Why settings cannot be listed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The page cannot be.
+    #[error(transparent)]
+    Page(#[from] InvalidPage),
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
+}
+
+/// A page of settings.
+#[derive(Debug)]
+pub struct Listed {
+    /// In the order of their selectors.
+    pub settings: Vec<(Selector, Set)>,
+    /// Where to go on; empty at the end.
+    pub next_page_token: String,
+    /// What was read.
+    pub catalog: Arc<Catalog>,
+}
+
+/// Lists settings.
+pub async fn list(app: &App, at: Option<At>, size: usize, token: &str) -> Result<Listed, Error> {
+    let mark = format!("settings {at:?}");
+    let after = page::cursor(&mark, token)?
+        .map(|cursor| cursor.parse::<Selector>().map_err(|_| InvalidPage::Token))
+        .transpose()?;
+    let catalog = app.catalog_at(at).await?;
+    let beyond = |on: &Selector| after.as_ref().is_none_or(|after| on > after);
+    let mut rest = catalog.settings().iter().filter(|(on, _)| beyond(on));
+    let settings: Vec<_> =
+        rest.by_ref().take(size).map(|(on, set)| (on.clone(), set.clone())).collect();
+    let last = settings.last().filter(|_| rest.next().is_some());
+    let next_page_token = last.map(|(on, _)| page::token(&mark, &on.to_string()));
+    let next_page_token = next_page_token.unwrap_or_default();
+    Ok(Listed { settings, next_page_token, catalog: catalog.clone() })
+}

@@ -1,0 +1,105 @@
+//! The arguments of what changes lifecycles and settings.
+//!
+//! Deliberately absent: who may change what; the registry decides.
+
+use std::str::FromStr;
+
+use clap::Args;
+use registry_core::{
+    Date, Key, Selector,
+    compatibility::{InvalidMode, Mode},
+};
+
+use super::{AtArgs, CommitArgs};
+
+#[derive(Debug, Args)]
+pub(crate) struct LifecycleArgs {
+    /// Which entity
+    #[arg(value_name = "KIND/NAME@VERSION")]
+    pub(crate) key: Key,
+    /// Why
+    #[arg(long, short)]
+    pub(crate) message: Option<String>,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NoticeArgs {
+    #[command(flatten)]
+    pub(crate) change: LifecycleArgs,
+    /// What to use instead: something registered
+    #[arg(long, value_name = "KIND/NAME@VERSION")]
+    pub(crate) replacement: Option<Key>,
+    /// The day from which nobody should count on it
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) sunset: Option<Date>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RetireArgs {
+    #[command(flatten)]
+    pub(crate) notice: NoticeArgs,
+    /// Retire it although something active depends on it, for this reason, which the log keeps
+    #[arg(long, value_name = "REASON")]
+    pub(crate) force: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SettingsArgs {
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveArgs {
+    /// Which name, of all its versions
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) on: Selector,
+    #[command(flatten)]
+    pub(crate) why: WhyArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TransferArgs {
+    /// Which name, or which namespace: tool/fetch, team/*, com.example.*
+    #[arg(value_name = "KIND/NAME|NAMESPACE")]
+    pub(crate) on: Selector,
+    /// Who is to own it
+    pub(crate) owner: String,
+    #[command(flatten)]
+    pub(crate) why: WhyArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompatibilityArgs {
+    /// Of which name, of which namespace, or `*` for everything
+    #[arg(value_name = "KIND/NAME|NAMESPACE|*")]
+    pub(crate) on: Selector,
+    /// none, backward, forward, full, each of the last three also with _transitive; or inherit
+    pub(crate) mode: WantedMode,
+    #[command(flatten)]
+    pub(crate) why: WhyArgs,
+}
+
+/// A mode of compatibility, or none of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WantedMode(pub(crate) Option<Mode>);
+
+impl FromStr for WantedMode {
+    type Err = InvalidMode;
+
+    fn from_str(text: &str) -> Result<Self, InvalidMode> {
+        if text == "inherit" { Ok(Self(None)) } else { text.parse().map(|mode| Self(Some(mode))) }
+    }
+}
+
+/// Why something is set, and by whom.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// Why, for the log
+    #[arg(long, short, default_value = "")]
+    pub(crate) message: String,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
+}
