@@ -20,6 +20,7 @@ pub mod json_schema;
 pub(crate) mod json_text;
 pub mod lifecycle;
 pub mod limits;
+pub mod live;
 pub mod name;
 pub mod parallel;
 pub mod prune;

@@ -9,6 +9,7 @@ mod governance;
 mod import;
 pub(crate) mod live;
 mod selector;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,7 @@ pub(crate) use import::{
     ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs, ImportResultArgs,
 };
 pub(crate) use selector::{Entity, Name, VersionPair};
+pub(crate) use verify::{LiveTarget, VerifyArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -87,6 +89,8 @@ pub(crate) enum Command {
     /// Register what files hold, as one commit, after showing the plan
     Apply(ApplyArgs),
     Import(Box<ImportArgs>),
+    /// Compare live servers with what is registered, for CI
+    Verify(Box<VerifyArgs>),
     /// Check files without a registry, with the code that the registry itself uses
     Validate(ValidateArgs),
     /// Show one entity

@@ -16,6 +16,7 @@ mod list;
 mod log;
 mod settings;
 mod validate;
+mod verify;
 mod watch;
 
 use std::io::{self, Write as _};
@@ -50,6 +51,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     match command {
         Command::Apply(args) => apply::run(session, args).await,
         Command::Import(args) => import::run(session, *args).await,
+        Command::Verify(args) => verify::run(session, *args).await,
         Command::Validate(args) => validate::run(session, &args),
         Command::Get(args) => get::run(session, &args).await,
         Command::List(args) => list::run(session, args).await,

@@ -128,7 +128,8 @@ fn conflicts_are_refused_left_out_or_get_new_versions() {
     assert!(apply(&registry, dir.path(), &[]).success());
     let mut changed = tool("a", SOURCE);
     changed["description"] = json!("says more now");
-    let file = json!({ "schemaVersion": "2.0", "tools": [changed], "servers": [server("a", SOURCE)] });
+    let file =
+        json!({ "schemaVersion": "2.0", "tools": [changed], "servers": [server("a", SOURCE)] });
     fs::write(dir.path().join("a.json"), file.to_string()).expect("written");
     let refused = apply(&registry, dir.path(), &[]);
     assert!(refused.code == 1 && refused.stderr.contains("already-registered"), "{refused:?}");

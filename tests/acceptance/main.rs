@@ -18,4 +18,5 @@ mod offline;
 mod registration;
 mod sdk;
 mod several_servers;
+mod verify_live;
 mod world;
