@@ -28,6 +28,14 @@ pub fn inlined(schema: &Value, resolve: Resolve<'_>) -> Option<Value> {
     Inliner { resolve, left: VALUES, open: Vec::new() }.resource(schema)
 }
 
+/// What a reference becomes.
+enum Reference {
+    /// What it stands for.
+    Is(Value),
+    /// It stays: a circle, or nothing that is known here.
+    Stays,
+}
+
 struct Inliner<'a> {
     resolve: Resolve<'a>,
     left: usize,
@@ -62,9 +70,9 @@ impl Inliner<'_> {
     fn object(&mut self, map: &Map<String, Value>, root: &Value) -> Option<Value> {
         let target = match map.get("$ref") {
             Some(Value::String(reference)) => self.target(reference, root)?,
-            _ => None,
+            _ => Reference::Stays,
         };
-        if let Some(target) = &target
+        if let Reference::Is(target) = &target
             && map.len() == 1
         {
             return Some(target.clone());
@@ -72,7 +80,7 @@ impl Inliner<'_> {
         let mut form = Map::new();
         for (name, value) in map {
             let value = match (holds(name), value, &target) {
-                (_, _, Some(target)) if name == "$ref" => target.clone(),
+                (_, _, Reference::Is(target)) if name == "$ref" => target.clone(),
                 (Holds::Data, ..) => value.clone(),
                 (Holds::Named, Value::Object(named), _) => self.named(named, root)?,
                 _ => self.schema(value, root)?,
@@ -88,17 +96,17 @@ impl Inliner<'_> {
         named.iter().map(member).collect::<Option<Map<_, _>>>().map(Value::Object)
     }
 
-    /// What a reference stands for. The outer `None`: it cannot be known. The inner: it stays.
-    fn target(&mut self, reference: &str, root: &Value) -> Option<Option<Value>> {
+    /// What a reference stands for; `None`: it cannot be known.
+    fn target(&mut self, reference: &str, root: &Value) -> Option<Reference> {
         if let Some(registered) = SchemaRef::parse(reference) {
             let key = registered.ok()?;
             let schema = (self.resolve)(key.key())?;
             return self.within(schema, "", |inliner| inliner.resource(schema));
         }
         let Some(pointer) = reference.strip_prefix('#').and_then(pointer_of) else {
-            return Some(None);
+            return Some(Reference::Stays);
         };
-        let Some(target) = root.pointer(&pointer) else { return Some(None) };
+        let Some(target) = root.pointer(&pointer) else { return Some(Reference::Stays) };
         self.within(root, &pointer, |inliner| inliner.schema(target, root))
     }
 
@@ -107,10 +115,10 @@ impl Inliner<'_> {
         schema: &Value,
         pointer: &str,
         inline: impl FnOnce(&mut Self) -> Option<Value>,
-    ) -> Option<Option<Value>> {
+    ) -> Option<Reference> {
         let place = (std::ptr::from_ref(schema), pointer.to_owned());
         if self.open.contains(&place) {
-            return Some(None);
+            return Some(Reference::Stays);
         }
         if self.open.len() >= DEPTH {
             return None;
@@ -118,7 +126,7 @@ impl Inliner<'_> {
         self.open.push(place);
         let form = inline(self);
         self.open.pop();
-        form.map(Some)
+        form.map(Reference::Is)
     }
 }
 

@@ -60,7 +60,7 @@ async fn serve(stream: TcpStream, script: Script, log: Arc<Mutex<String>>) -> Op
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap_or(0))];
     reading.read_exact(&mut body).await.ok()?;
     let body = String::from_utf8_lossy(&body).into_owned();
-    log.lock().expect("not poisoned").push_str(&format!("{head}{body}\n"));
+    log.lock().expect("not poisoned").extend([head.as_str(), &body, "\n"]);
     match script(&head, &body) {
         Some(answer) => writing.write_all(answer.as_bytes()).await.ok(),
         None => std::future::pending().await,

@@ -79,21 +79,17 @@ fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {
     }
     let said = info.get("version").and_then(Value::as_str).unwrap_or_default();
     let pointer = "/serverInfo/version";
-    match names::version_of(said) {
-        Some(version) => {
-            if version.to_string() != said {
-                let what = format!("{} is not an exact version", quoted(said));
-                repairs.made(pointer, what, format!("{version} is used"));
-            }
-            version
+    if let Some(version) = names::version_of(said) {
+        if version.to_string() != said {
+            let what = format!("{} is not an exact version", quoted(said));
+            repairs.made(pointer, what, format!("{version} is used"));
         }
-        None => {
-            let what = format!("{} is not a semantic version", quoted(said));
-            let how = format!("{FIRST_VERSION} is used; --version says another");
-            repairs.made(pointer, what, how);
-            names::version_of(FIRST_VERSION).expect("a constant that is a version")
-        }
+        return version;
     }
+    let what = format!("{} is not a semantic version", quoted(said));
+    let how = format!("{FIRST_VERSION} is used; --version says another");
+    repairs.made(pointer, what, how);
+    names::version_of(FIRST_VERSION).expect("a constant that is a version")
 }
 
 fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {

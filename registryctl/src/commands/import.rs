@@ -120,7 +120,7 @@ fn write(out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
 
 /// Shows what a person must do, and then what was done.
 fn show_repairs(screen: Screen, repairs: &[Repair]) {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for Repair { pointer, what, how, by } in repairs.iter().take(SHOWN) {
         let (word, paint) = match by {
             By::Person => ("look", Paint::Careful),
@@ -128,16 +128,16 @@ fn show_repairs(screen: Screen, repairs: &[Repair]) {
         };
         let head = screen.errors.paint(paint, word);
         let (pointer, what, how) = (printable(pointer), printable(what), printable(how));
-        text += &format!("{head}: {what}\n   at {pointer}: {how}\n");
+        lines.push(format!("{head}: {what}\n   at {pointer}: {how}"));
     }
     let count = |by| repairs.iter().filter(|repair| repair.by == by).count();
     if repairs.len() > SHOWN {
-        text += &format!("and {} more; --output json has all\n", repairs.len() - SHOWN);
+        lines.push(format!("and {} more; --output json has all", repairs.len() - SHOWN));
     }
     if !repairs.is_empty() {
         let (look, made) = (count(By::Person), count(By::Import));
-        text += &format!("{made} repaired, {look} to look at\n");
+        lines.push(format!("{made} repaired, {look} to look at\n"));
     }
     // When standard error is gone, the documents still say what was made.
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(lines.join("\n").as_bytes());
 }

@@ -14,13 +14,12 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, String> {
                 let next = rest.next().ok_or("the command ends with a backslash")?;
                 word.get_or_insert_default().push(next);
             }
-            (other, Some(_)) => word.get_or_insert_default().push(other),
             ('\'' | '"', None) => {
                 quote = Some(character);
                 word.get_or_insert_default();
             }
             (blank, None) if blank.is_whitespace() => words.extend(word.take()),
-            (other, None) => word.get_or_insert_default().push(other),
+            (other, _) => word.get_or_insert_default().push(other),
         }
     }
     if let Some(open) = quote {

@@ -38,7 +38,7 @@ pub(super) fn take_out(holders: &mut [Holder], names: &mut Names) {
 
 /// The definitions that stand on their own and are in at least two tools.
 fn equal_definitions(holders: &[Holder]) -> Vec<(Value, Vec<Place>)> {
-    let mut groups: BTreeMap<(Option<&str>, Vec<u8>), (Value, Vec<Place>)> = BTreeMap::new();
+    let mut groups: BTreeMap<_, (Value, Vec<Place>)> = BTreeMap::new();
     for (i, holder) in holders.iter().enumerate() {
         let targets = holder.targets();
         for keyword in ["$defs", "definitions"] {
