@@ -2,10 +2,12 @@
 
 use std::{env, fs, path::PathBuf};
 
-const FILES: [&str; 4] = [
+const FILES: &[&str] = &[
     "registry/v1/entity.proto",
     "registry/v1/registry.proto",
+    "registry/v1/audit.proto",
     "registry/v1/history.proto",
+    "registry/v1/graph.proto",
     "registry/v1/sync.proto",
 ];
 

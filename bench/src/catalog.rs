@@ -1,6 +1,6 @@
 //! 100,000 entities: how long a full resync takes, and validating the same.
 //!
-//! Deliberately absent: search and impact at that size.
+//! Deliberately absent: questions about the graph at that size; `graph` has those.
 
 use std::time::Instant;
 

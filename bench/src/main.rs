@@ -7,6 +7,7 @@ mod bulk;
 mod calls;
 mod catalog;
 mod follow;
+mod graph;
 mod load;
 mod memory;
 mod nginx;
@@ -40,6 +41,8 @@ enum Section {
     Bulk,
     /// Exact gets a second.
     Reads,
+    /// Questions about the graph at 100,000 entities.
+    Graph,
     /// Commit to applied, at 1, 100 and 1,000 streams.
     Follow,
     /// 100,000 entities: snapshot, validation.
@@ -61,6 +64,7 @@ async fn main() {
             Section::Writes => writes::measure(&mut report, cli.seconds).await,
             Section::Bulk => bulk::measure(&mut report, cli.seconds).await,
             Section::Reads => reads::measure(&mut report, cli.seconds).await,
+            Section::Graph => graph::measure(&mut report, cli.seconds).await,
             Section::Follow => follow::measure(&mut report).await,
             Section::Catalog => catalog::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 const TOOLS: usize = 10_000;
-const CLIENTS: usize = 64;
+pub(crate) const CLIENTS: usize = 64;
 
 /// Measures exact gets beside the same calls that find nothing (the cost of gRPC itself).
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
@@ -29,7 +29,8 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     });
 }
 
-async fn gets(registry: &Registry, seconds: u64, version: &'static str) -> load::Load {
+/// Gets of 10,000 tools, one after the other.
+pub(crate) async fn gets(registry: &Registry, seconds: u64, version: &'static str) -> load::Load {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         clients.push(registry.client().await);

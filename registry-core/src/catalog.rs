@@ -195,6 +195,17 @@ impl Catalog {
         self.records.insert(key, Arc::new(record));
     }
 
+    /// The same without these entities, for a look at what would be; no revision is ever so.
+    pub(crate) fn without<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Self {
+        let mut rest = self.clone();
+        for key in keys {
+            if let Some(record) = self.records.get(key) {
+                rest.remove(key, record);
+            }
+        }
+        rest
+    }
+
     /// Which registry.
     pub fn registry(&self) -> &RegistryId {
         &self.registry

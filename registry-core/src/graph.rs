@@ -1,57 +1,36 @@
-//! Questions about who needs whom: closure, dependents, cycles.
+//! Questions about who needs whom: closure, dependents, paths, impact, cycles.
 //!
 //! An agent needs the tools and agents that it declares; a tool its source server, what it
 //! declares, and its schemas; a schema the schemas that it refers to. A server needs nothing: that
 //! it provides a tool says what it can do, so closures do not spread through `provides`.
-//! Deliberately absent: what to do about a missing or circular dependency; the rules say that.
+//! All of it costs in proportion to what is reached, and reads no document but those that impact
+//! moves: entities keep their edges. Deliberately absent: what to do about a missing or circular
+//! dependency; the rules say that.
 
 mod cycles;
+mod impact;
+mod paths;
+mod reach;
+mod scratch;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 pub use cycles::cycles;
+pub use impact::{Affected, Effect, Impact, Planned, impact};
+pub use paths::{Paths, paths};
+pub use reach::{Direction, Reach, Reached};
 
-use crate::{
-    catalog::Catalog,
-    reference::{Key, Kind},
-    rules::{Relation, references},
-};
+use crate::{catalog::Catalog, reference::Key};
 
 /// Everything that the roots need, themselves included, as far as it is registered.
 pub fn closure<'a>(catalog: &Catalog, roots: impl IntoIterator<Item = &'a Key>) -> BTreeSet<Key> {
-    let roots = roots.into_iter().filter(|key| catalog.find(key).is_some());
-    spread(roots.cloned(), |key| match catalog.find(key) {
-        Some(record) => references(record.document.entity())
-            .into_iter()
-            .filter(|r| r.relation != Relation::Provides && catalog.find(&r.key).is_some())
-            .map(|r| r.key)
-            .collect(),
-        None => Vec::new(),
-    })
+    Reach::of(catalog, roots, Direction::Dependencies, None).into_keys().collect()
 }
 
 /// Everything that needs this key, directly or through others: what breaks when it goes. The key
 /// itself is not in it.
 pub fn dependents(catalog: &Catalog, key: &Key) -> BTreeSet<Key> {
-    let mut found = spread([key.clone()], |key| {
-        // Servers refer to tools only by providing them.
-        catalog.dependents(key).filter(|k| k.kind != Kind::Server).cloned().collect()
-    });
-    found.remove(key);
-    found
-}
-
-fn spread(roots: impl IntoIterator<Item = Key>, next: impl Fn(&Key) -> Vec<Key>) -> BTreeSet<Key> {
-    let mut waiting: VecDeque<Key> = roots.into_iter().collect();
-    let mut seen: BTreeSet<Key> = waiting.iter().cloned().collect();
-    while let Some(key) = waiting.pop_front() {
-        for key in next(&key) {
-            if seen.insert(key.clone()) {
-                waiting.push_back(key);
-            }
-        }
-    }
-    seen
+    Reach::of(catalog, [key], Direction::Dependents, None).into_keys().skip(1).collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 pub mod at;
 pub mod catalog;
+pub mod checkpoint;
 pub mod commit;
 pub mod compatibility;
 pub mod conflict;
@@ -21,11 +22,14 @@ pub(crate) mod json_text;
 pub mod lifecycle;
 pub mod limits;
 pub mod live;
+pub mod merkle;
 pub mod name;
 pub mod parallel;
+pub mod proof;
 pub mod prune;
 pub mod reference;
 pub mod registry_file;
+pub mod resolve;
 pub mod rules;
 pub mod schema_compile;
 pub mod schema_inline;
@@ -37,6 +41,7 @@ pub mod version;
 
 pub use at::At;
 pub use catalog::{Catalog, Record};
+pub use checkpoint::Checkpoint;
 pub use commit::{Action, ChainHash, Change, Commit, Origin, RegistryId, Revision, SealedCommit};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{Digest, Document};

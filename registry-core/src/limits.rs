@@ -44,6 +44,8 @@ pub const BATCH_PATTERNS: usize = 10_000;
 pub const PATHS: usize = 100;
 /// Most settings in one commit.
 pub const BATCH_SETTINGS: usize = 1_000;
+/// Longest signed checkpoint, in bytes.
+pub const CHECKPOINT_BYTES: usize = 4 * 1024;
 /// Most violations that are reported for one value.
 pub const VIOLATIONS: usize = 32;
 /// Longest JSONPath, in bytes.
@@ -60,3 +62,19 @@ pub const SPEC_MILLIS: u64 = 24 * 60 * 60 * 1000;
 pub const SPEC_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// Most calls at once, items or failures that a composition may ask for.
 pub const SPEC_COUNT: u64 = 100_000;
+/// Most entities that a question about the graph begins with.
+pub const GRAPH_ROOTS: usize = 1_000;
+/// Most entities in an answer about the graph.
+pub const GRAPH_NODES: usize = 10_000;
+/// Most edges in an answer about the graph.
+pub const GRAPH_EDGES: usize = 50_000;
+/// Most paths in an answer why one entity needs another.
+pub const GRAPH_PATHS: usize = 100;
+/// Most dependents that are validated anew to see what a change breaks; nearest first.
+pub const IMPACT_DOCUMENTS: usize = 1_000;
+/// Most requirements in one question for exact versions.
+pub const REQUIREMENTS: usize = 1_000;
+/// Longest version constraint, in bytes.
+pub const CONSTRAINT_BYTES: usize = 256;
+/// Most versions that an answer names to say why none of them fits.
+pub const CANDIDATES: usize = 20;

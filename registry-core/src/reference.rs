@@ -173,6 +173,11 @@ impl SchemaRef {
         Self::uri_of(&self.0)
     }
 
+    /// A reference to this schema as it is written.
+    pub(crate) fn text_of(key: &Key) -> String {
+        format!("#{}:{}", key.name, key.version)
+    }
+
     pub(crate) fn uri_of(key: &Key) -> String {
         format!("registry:/{}/{}", key.name, key.version)
     }
@@ -180,7 +185,7 @@ impl SchemaRef {
 
 impl fmt::Display for SchemaRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}:{}", self.0.name, self.0.version)
+        f.write_str(&Self::text_of(&self.0))
     }
 }
 

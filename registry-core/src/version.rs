@@ -60,6 +60,16 @@ impl Version {
         })
     }
 
+    /// For constraints, which are read by the same library.
+    pub(crate) fn semver(&self) -> &semver::Version {
+        &self.0
+    }
+
+    /// The release that a pre-release leads to; of a release, itself.
+    pub(crate) fn release(&self) -> Self {
+        Self(semver::Version::new(self.0.major, self.0.minor, self.0.patch))
+    }
+
     /// Whether this is a pre-release such as `1.0.0-beta`.
     pub fn is_prerelease(&self) -> bool {
         !self.0.pre.is_empty()

@@ -4,11 +4,14 @@
 
 pub mod apply;
 pub mod at;
+pub mod audit;
 pub mod export;
 pub mod gateways;
+pub mod graph;
 pub mod history;
 pub mod list;
 pub mod page;
+pub mod resolve;
 pub mod settings;
 
 use std::sync::Arc;
@@ -32,6 +35,8 @@ pub struct App {
     pub store: Store,
     /// Followers.
     pub feed: Arc<Feed>,
+    /// Signs checkpoints.
+    pub signer: audit::Signer,
     /// Catalogs of the past.
     pub archive: at::Archive,
     /// The exported catalog.

@@ -41,6 +41,11 @@ pub struct Config {
     #[arg(long, env = "REGISTRY_DATA_DIR", default_value = "./data", value_name = "DIR")]
     pub data_dir: PathBuf,
 
+    /// The key that signs checkpoints (Ed25519, PKCS #8 PEM), made at the first start. Servers of one
+    /// database share it. Default: checkpoint.key in the data directory.
+    #[arg(long, env = "REGISTRY_CHECKPOINT_KEY", value_name = "FILE")]
+    pub checkpoint_key: Option<PathBuf>,
+
     /// How log lines are written, on standard error.
     #[arg(long, env = "REGISTRY_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -95,7 +100,7 @@ pub enum InvalidConfig {
     #[error("{0}")]
     Database(#[from] InvalidDatabaseUrl),
     /// The default database has no path that can be a URL.
-    #[error("the data directory {path:?} cannot hold the database: {reason}")]
+    #[error("the data directory {path:?} cannot be used: {reason}")]
     DataDir {
         /// The directory.
         path: PathBuf,
@@ -123,12 +128,27 @@ impl Config {
         if let Some(url) = &self.database {
             return Ok(url.expose().parse()?);
         }
-        let refused =
-            |reason: String| InvalidConfig::DataDir { path: self.data_dir.clone(), reason };
-        std::fs::create_dir_all(&self.data_dir).map_err(|e| refused(e.to_string()))?;
-        let path = self.data_dir.join("registry.db");
+        let path = self.in_data_dir("registry.db")?;
         let url = format!("sqlite:{}", path.display());
-        url.parse::<DatabaseUrl>().map_err(|e| refused(e.to_string()))
+        url.parse::<DatabaseUrl>().map_err(|e| self.unusable_data_dir(&e))
+    }
+
+    /// The file of the key that signs checkpoints.
+    pub fn checkpoint_key(&self) -> Result<PathBuf, InvalidConfig> {
+        match &self.checkpoint_key {
+            Some(path) => Ok(path.clone()),
+            None => self.in_data_dir("checkpoint.key"),
+        }
+    }
+
+    /// A file in the data directory, which is made where it is missing.
+    fn in_data_dir(&self, file: &str) -> Result<PathBuf, InvalidConfig> {
+        std::fs::create_dir_all(&self.data_dir).map_err(|e| self.unusable_data_dir(&e))?;
+        Ok(self.data_dir.join(file))
+    }
+
+    fn unusable_data_dir(&self, reason: &dyn ToString) -> InvalidConfig {
+        InvalidConfig::DataDir { path: self.data_dir.clone(), reason: reason.to_string() }
     }
 }
 

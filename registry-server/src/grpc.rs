@@ -3,8 +3,10 @@
 //! Generated types and `tonic::Status` stay in here. Deliberately absent: authentication, which
 //! will be a layer before the services, and decisions.
 
+mod audit;
 mod deadline;
 mod findings;
+mod graph;
 mod guard;
 mod history;
 mod intake;
@@ -21,6 +23,7 @@ use registry_core::limits;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
+        audit_service_server::AuditServiceServer, graph_service_server::GraphServiceServer,
         history_service_server::HistoryServiceServer,
         registry_service_server::RegistryServiceServer, sync_service_server::SyncServiceServer,
     },
@@ -40,8 +43,25 @@ const DELTA_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
 const SYNC_REQUEST_BYTES: usize = 256 << 10;
 
 /// The names under which health is asked for; the empty one is the whole server.
-const SERVICES: [&str; 4] =
-    ["", "registry.v1.RegistryService", "registry.v1.HistoryService", "registry.v1.SyncService"];
+const SERVICES: &[&str] = &[
+    "",
+    "registry.v1.RegistryService",
+    "registry.v1.HistoryService",
+    "registry.v1.AuditService",
+    "registry.v1.GraphService",
+    "registry.v1.SyncService",
+];
+
+/// A service whose messages are bounded both ways and compressed for who asks for it.
+macro_rules! bounded {
+    ($limit:expr, $service:expr) => {
+        $service
+            .max_decoding_message_size($limit)
+            .max_encoding_message_size($limit)
+            .accept_compressed(Gzip)
+            .send_compressed(Gzip)
+    };
+}
 
 /// The routes of all services.
 pub async fn router(
@@ -49,16 +69,10 @@ pub async fn router(
     config: &ServeConfig,
 ) -> Result<(Router, Health), tonic_reflection::server::Error> {
     let limit = config.max_message_bytes;
-    let registry = RegistryServiceServer::new(registry::Service::new(app.clone()))
-        .max_decoding_message_size(limit)
-        .max_encoding_message_size(limit)
-        .accept_compressed(Gzip)
-        .send_compressed(Gzip);
-    let history = HistoryServiceServer::new(history::Service::new(app.clone()))
-        .max_decoding_message_size(limit)
-        .max_encoding_message_size(limit)
-        .accept_compressed(Gzip)
-        .send_compressed(Gzip);
+    let registry = bounded!(limit, RegistryServiceServer::new(registry::Service::new(app.clone())));
+    let history = bounded!(limit, HistoryServiceServer::new(history::Service::new(app.clone())));
+    let audit = bounded!(limit, AuditServiceServer::new(audit::Service::new(app.clone())));
+    let graph = bounded!(limit, GraphServiceServer::new(graph::Service::new(app.clone())));
     let sync = SyncServiceServer::new(sync::Service::new(app.clone()))
         .max_decoding_message_size(SYNC_REQUEST_BYTES)
         .max_encoding_message_size(DELTA_BYTES)
@@ -68,6 +82,8 @@ pub async fn router(
     health_of.set(ServingStatus::Serving).await;
     let routes = Routes::new(registry)
         .add_service(history)
+        .add_service(audit)
+        .add_service(graph)
         .add_service(sync)
         .add_service(health)
         .add_service(reflection().build_v1()?)
@@ -98,13 +114,13 @@ impl Health {
     /// Ends the streams of those who watch, which would keep their connections open.
     pub async fn close(&self) {
         let mut reporter = self.reporter.clone();
-        for service in SERVICES {
+        for service in SERVICES.iter().copied() {
             reporter.clear_service_status(service).await;
         }
     }
 
     async fn set(&self, status: ServingStatus) {
-        for service in SERVICES {
+        for service in SERVICES.iter().copied() {
             self.reporter.set_service_status(service, status).await;
         }
     }

@@ -5,6 +5,7 @@
 //! documents, which are `registry-core`'s.
 
 pub mod app;
+pub mod checkpoint_key;
 pub mod clock;
 pub mod config;
 pub mod feed;

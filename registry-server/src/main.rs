@@ -105,7 +105,7 @@ fn stop_signals() -> std::io::Result<(impl Future<Output = ()>, impl Future<Outp
 
 fn code(error: &Error) -> u8 {
     match error {
-        Error::Config(_) => USAGE,
+        Error::Config(_) | Error::CheckpointKey(_) => USAGE,
         Error::Store(_) => DATABASE,
         Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => FAILED,
     }

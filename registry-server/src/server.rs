@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
-    app::{App, at::Archive, export::Export},
+    app::{App, at::Archive, audit::Signer, export::Export},
+    checkpoint_key,
     clock::Clock,
     config::{Config, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
@@ -34,6 +35,9 @@ pub enum Error {
     /// The settings.
     #[error(transparent)]
     Config(#[from] InvalidConfig),
+    /// The key that signs checkpoints.
+    #[error(transparent)]
+    CheckpointKey(#[from] checkpoint_key::Error),
     /// The database, before anything is served.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -59,6 +63,7 @@ impl Server {
     /// Opens the database and reads the catalog.
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
+        let key = checkpoint_key::open(&config.checkpoint_key()?)?;
         let store = Store::open(&config.database()?).await?;
         let catalog = store.load().await?;
         let hub = Arc::new(Hub::new(catalog, &config.feed));
@@ -74,13 +79,14 @@ impl Server {
             feed: Arc::new(Feed::new(
                 hub.clone(),
                 (store.clone(), registrar.clone()),
-                clock,
+                clock.clone(),
                 config.feed,
                 draining.clone(),
             )),
             registrar,
             hub,
             store,
+            signer: Signer::new(key, clock.clone()),
             archive: Archive::default(),
             export: Export::default(),
             draining,

@@ -7,6 +7,7 @@
 //! feed do that.
 
 mod at;
+mod audit;
 mod backend;
 mod batch;
 mod error;
@@ -25,12 +26,14 @@ use std::time::Duration;
 
 use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Timestamp};
 
+pub use audit::{Finding, Progress};
 use backend::Backend;
 pub use backend::Hold;
 pub use error::{AppendError, Error};
 pub use listener::Listener;
 pub use model::{CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader};
 pub use past::Past;
+use tokio::sync::mpsc;
 pub use url::{DatabaseUrl, InvalidDatabaseUrl};
 
 /// How long an operation may take before the database counts as unavailable: longer than the
@@ -134,6 +137,20 @@ impl Store {
     /// The last revision at a time or before it; 0 before the first.
     pub async fn revision_at(&self, time: Timestamp) -> Result<Revision, Error> {
         self.within(PATIENCE, past::revision_at(&self.backend, time)).await
+    }
+
+    /// Proves everything that the database holds, and lists what does not fit. `told` hears how far
+    /// it is, and ends it by going away.
+    pub async fn verify(
+        &self,
+        told: mpsc::Sender<Progress>,
+    ) -> Result<(Progress, Vec<Finding>), Error> {
+        audit::verify(&self.backend, &self.registry, told).await
+    }
+
+    /// The chain hashes after a revision, a page of them; none at the end.
+    pub async fn chains_after(&self, revision: Revision) -> Result<Vec<ChainHash>, Error> {
+        self.within(PATIENCE, audit::chains_after(&self.backend, revision)).await
     }
 
     /// What wakes whoever follows the log. It holds a connection of its own.

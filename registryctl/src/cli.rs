@@ -5,7 +5,9 @@
 mod address;
 mod apply;
 mod at;
+mod audit;
 mod governance;
+mod graph;
 mod import;
 pub(crate) mod live;
 mod selector;
@@ -17,11 +19,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
 use registry_core::{Kind, LifecycleState};
 
 pub(crate) use address::Address;
-pub(crate) use apply::{ApplyArgs, ApplyHow, PruneArgs};
+pub(crate) use apply::{ApplyArgs, ApplyGuards, ApplyHow, PruneArgs};
 pub(crate) use at::AtArgs;
+pub(crate) use audit::{AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
 pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
+};
+pub(crate) use graph::{
+    ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
 };
 pub(crate) use import::{
     ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs, ImportResultArgs,
@@ -67,21 +73,43 @@ pub(crate) struct Globals {
     /// How long to wait for a connection
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 5)]
     pub(crate) connect_timeout: u16,
-    /// Tables for people, or JSON for scripts
+    /// Tables for people, JSON for scripts; `tree`, `why` and `impact` also draw their graph
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
-    pub(crate) output: Format,
+    pub(crate) output: Output,
     /// No colours; they are also off where the output is not a terminal
     #[arg(long, global = true, env = "NO_COLOR", value_parser = FalseyValueParser::new())]
     pub(crate) no_color: bool,
 }
 
-/// How results are written.
+/// What the user may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum Output {
     /// For people.
     Table,
     /// For scripts; the field names are stable.
     Json,
+    /// A graph for Graphviz.
+    Dot,
+    /// A graph for Mermaid, as in Markdown.
+    Mermaid,
+    /// A graph as a picture.
+    Svg,
+}
+
+/// How results that are no pictures are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For scripts.
+    Json,
+}
+
+impl Command {
+    /// Whether its result is a graph, which can be drawn.
+    pub(crate) fn draws(&self) -> bool {
+        matches!(self, Self::Tree(_) | Self::Why(_) | Self::Impact(_))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -105,8 +133,24 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Show the differences between two versions
     Diff(DiffArgs),
+    /// Show what an entity needs, or what needs it, as a tree
+    Tree(TreeArgs),
+    /// Show the paths by which one entity needs another
+    Why(PathsArgs),
+    /// Show what would break if an entity were retired, deprecated or replaced; changes nothing
+    Impact(ImpactArgs),
+    /// Show the exact versions that constraints mean
+    Resolve(ResolveArgs),
+    /// Write a lock file: exact versions and digests of what a project requires, and of all that
+    /// this needs
+    Lock(LockArgs),
+    /// Show which locked requirements have newer versions, and what an upgrade would change and break
+    Outdated(OutdatedArgs),
     /// Write the whole registry as one registry-v2 file
     Export(ExportArgs),
+    /// Prove the log, keep checkpoints of it, and export it
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Follow the registry and print each commit as it is made
     Watch(WatchArgs),
     /// List the gateways that follow the registry, and how far each of them is

@@ -6,8 +6,9 @@ use std::{future::Future, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
-    self, history_service_client::HistoryServiceClient,
-    registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
+    self, audit_service_client::AuditServiceClient, graph_service_client::GraphServiceClient,
+    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
+    sync_service_client::SyncServiceClient,
 };
 use tonic::{
     Request, Response, Status,
@@ -56,8 +57,16 @@ impl Client {
         RegistryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
+    pub(crate) fn graph(&self) -> GraphServiceClient<Channel> {
+        GraphServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
     pub(crate) fn history(&self) -> HistoryServiceClient<Channel> {
         HistoryServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn audit(&self) -> AuditServiceClient<Channel> {
+        AuditServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn sync(&self) -> SyncServiceClient<Channel> {

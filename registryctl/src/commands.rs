@@ -3,6 +3,7 @@
 //! Deliberately absent: arguments (`cli`) and the forms of output (`view`, `report`, `screen`).
 
 mod apply;
+mod audit;
 mod commit;
 mod completions;
 mod diff;
@@ -10,23 +11,31 @@ mod export;
 mod gateways;
 mod get;
 mod history;
+mod impact;
 mod import;
 mod lifecycle;
 mod list;
+mod lock;
+mod locked;
 mod log;
+mod outdated;
+mod resolve;
 mod settings;
+mod tree;
 mod validate;
 mod verify;
 mod watch;
+mod why;
 
 use std::io::{self, Write as _};
 
 use serde_json::json;
 
 use crate::{
-    cli::{Arguments, Command, Format, Globals},
+    cli::{Arguments, Command, Format, Globals, Output},
     client::Client,
     failure::Failure,
+    picture::Picture,
     report::Report,
     screen::Screen,
 };
@@ -48,6 +57,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { globals, command } = arguments;
     let session = Session { screen: Screen::new(&globals), globals };
     let session = &session;
+    let drawn = !matches!(session.globals.output, Output::Table | Output::Json);
+    if drawn && !command.draws() {
+        let message = "only tree, why and impact draw a graph; use --output table or json";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     match command {
         Command::Apply(args) => apply::run(session, args).await,
         Command::Import(args) => import::run(session, *args).await,
@@ -59,7 +73,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Log(args) => log::run(session, &args).await,
         Command::Show(args) => log::show(session, &args).await,
         Command::Diff(args) => diff::run(session, &args).await,
+        Command::Tree(args) => tree::run(session, &args).await,
+        Command::Why(args) => why::run(session, &args).await,
+        Command::Impact(args) => impact::run(session, &args).await,
+        Command::Resolve(args) => resolve::run(session, &args).await,
+        Command::Lock(args) => lock::run(session, &args).await,
+        Command::Outdated(args) => outdated::run(session, &args).await,
         Command::Export(args) => export::run(session, &args).await,
+        Command::Audit(command) => audit::run(session, command).await,
         Command::Watch(args) => watch::run(session, &args).await,
         Command::Gateways => gateways::run(session).await,
         Command::Deprecate(args) => lifecycle::deprecate(session, args).await,
@@ -72,6 +93,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Settings(args) => settings::list(session, &args).await,
         Command::Completions { shell } => completions::run(session, shell),
     }
+}
+
+/// Writes a picture in the form that the user asked for.
+fn draw(session: &Session, picture: &Picture) -> Result<(), Failure> {
+    session.screen.bytes(picture.write(session.globals.output).as_bytes())
 }
 
 /// Shows findings to people; scripts get them as part of a result.

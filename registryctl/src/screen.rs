@@ -8,7 +8,7 @@ use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 use serde::Serialize;
 
 use crate::{
-    cli::{Format, Globals},
+    cli::{Format, Globals, Output},
     failure::Failure,
     style::{Paint, Style, printable},
 };
@@ -25,7 +25,8 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new(globals: &Globals) -> Self {
         let (style, errors) = (Style::for_stdout(globals), Style::for_stderr(globals));
-        Self { format: globals.output, style, errors }
+        let format = if globals.output == Output::Json { Format::Json } else { Format::Table };
+        Self { format, style, errors }
     }
 
     /// Writes one line.

@@ -3,6 +3,8 @@
 //!
 //! Deliberately absent: proof; what must be proven (`export`, `watch`) goes through `follow`.
 
+use std::fmt;
+
 use registry_core::{Kind, SettingChange};
 use registry_proto::{convert, v1};
 use serde::Serialize;
@@ -14,6 +16,12 @@ pub(crate) struct KeyView {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) version: String,
+}
+
+impl fmt::Display for KeyView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}@{}", self.kind, self.name, self.version)
+    }
 }
 
 impl From<v1::EntityKey> for KeyView {
@@ -39,7 +47,7 @@ pub(crate) struct RecordView {
     pub(crate) document: Option<Box<RawValue>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LifecycleView {
     pub(crate) state: &'static str,
@@ -303,8 +311,7 @@ impl From<v1::GatewayStatus> for GatewayView {
 
 /// A key as one text: `tool/fetch@1.0.0`.
 fn key_text(key: v1::EntityKey) -> String {
-    let KeyView { kind, name, version } = key.into();
-    format!("{kind}/{name}@{version}")
+    KeyView::from(key).to_string()
 }
 
 /// A setting as a sentence; what this version does not know is named by what it is about.

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: anything below the programs' own interfaces; crates test their insides.
 
+mod audit;
 mod command_line;
 mod demo;
 mod enforcement;
@@ -9,11 +10,14 @@ mod export;
 mod faults;
 mod following;
 mod gitops;
+mod governance;
+mod graph;
 mod identity;
 mod import_a2a;
 mod import_mcp;
 mod import_registry;
 mod liar;
+mod locking;
 mod offline;
 mod registration;
 mod sdk;

@@ -3,6 +3,7 @@
 //!
 //! Deliberately absent: fakes of anything that this workspace builds.
 
+pub mod database;
 pub mod gateway;
 pub mod mcp;
 pub mod postgres;
@@ -10,6 +11,7 @@ pub mod process;
 pub mod proxy;
 pub mod registry;
 
+pub use database::Database;
 pub use gateway::{Backend, Gateway, GatewayOptions};
 pub use mcp::ModernClient;
 pub use process::{Process, binary, root};

@@ -8,7 +8,7 @@ use std::{
 };
 
 use registry_proto::v1::{
-    self, history_service_client::HistoryServiceClient,
+    self, graph_service_client::GraphServiceClient, history_service_client::HistoryServiceClient,
     registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
 };
 use tempfile::TempDir;
@@ -80,6 +80,11 @@ impl Registry {
     /// A client of the history service.
     pub async fn history(&self) -> HistoryServiceClient<Channel> {
         HistoryServiceClient::new(self.channel().await)
+    }
+
+    /// A client of the graph service.
+    pub async fn graph(&self) -> GraphServiceClient<Channel> {
+        GraphServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
     }
 
     /// A client of the sync service.

@@ -24,6 +24,29 @@ pub enum Relation {
     Schema,
 }
 
+impl Relation {
+    /// How an entity of one kind refers to one of another: the kinds tell, so that nobody need
+    /// read the document for it.
+    pub fn between(from: Kind, to: Kind) -> Self {
+        match (from, to) {
+            (Kind::Server, _) => Self::Provides,
+            (_, Kind::Server) => Self::Source,
+            (_, Kind::Schema) => Self::Schema,
+            (_, Kind::Tool | Kind::Agent) => Self::Depends,
+        }
+    }
+
+    /// The relation as one word: `source`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Provides => "provides",
+            Self::Source => "source",
+            Self::Depends => "depends",
+            Self::Schema => "schema",
+        }
+    }
+}
+
 /// One edge of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {

@@ -10,4 +10,6 @@ mod graph;
 mod history;
 mod import;
 mod never_panics;
+mod paths;
+mod resolve;
 mod world;

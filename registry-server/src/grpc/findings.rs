@@ -7,7 +7,7 @@ use registry_core::{Code, Diagnostic};
 use registry_proto::v1;
 
 /// Most bytes of findings beside a plan: stock clients take messages of 4 MiB.
-const ANSWER_BYTES: usize = 1 << 20;
+pub(super) const ANSWER_BYTES: usize = 1 << 20;
 
 /// Keeps the first findings, as many as take so many bytes in a message.
 pub(super) fn cut(findings: &mut Vec<v1::Diagnostic>, most_bytes: usize) {

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
-    app::{at, history, list, page::InvalidPage, settings},
+    app::{at, audit, graph, history, list, page::InvalidPage, resolve, settings},
     feed, registrar, store,
 };
 
@@ -105,11 +105,63 @@ impl From<list::Error> for Status {
     }
 }
 
+/// A verification of the log runs already.
+pub(super) fn verification_running() -> Status {
+    let message = "the log is being verified for somebody else; ask again when that is done";
+    Refusal::new(Code::ResourceExhausted, "VERIFICATION_RUNNING", message.to_owned())
+        .retry_after(Duration::from_secs(5))
+        .into()
+}
+
+/// What a caller hears of the database.
+pub(super) fn of_store(error: &store::Error) -> Status {
+    store_refusal(error).into()
+}
+
+impl From<audit::Error> for Status {
+    fn from(error: audit::Error) -> Self {
+        match error {
+            audit::Error::NoCommit { head, .. } => {
+                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
+                refusal.with("current_revision", &head).into()
+            }
+            audit::Error::Store(error) => store_refusal(&error).into(),
+            audit::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
 impl From<settings::Error> for Status {
     fn from(error: settings::Error) -> Self {
         match error {
             settings::Error::Page(error) => error.into(),
             settings::Error::Past(error) => error.into(),
+        }
+    }
+}
+
+impl From<graph::Error> for Status {
+    fn from(error: graph::Error) -> Self {
+        match error {
+            graph::Error::NotRegistered(key) => not_found(&key),
+            graph::Error::OtherName { .. } => {
+                Refusal::new(Code::InvalidArgument, "INVALID_REQUEST", error.to_string()).into()
+            }
+            graph::Error::Past(error) => error.into(),
+            graph::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+        }
+    }
+}
+
+impl From<resolve::Error> for Status {
+    fn from(error: resolve::Error) -> Self {
+        match error {
+            resolve::Error::Past(error) => error.into(),
+            resolve::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+            resolve::Error::Unresolved { failed, .. } => {
+                let refusal = Refusal::new(Code::NotFound, "UNRESOLVED", error.to_string());
+                refusal.with("unresolved", &failed).into()
+            }
         }
     }
 }

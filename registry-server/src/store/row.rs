@@ -33,7 +33,7 @@ macro_rules! row {
 }
 
 row!(
-    /// Where the log is.
+    /// A revision and the chain hash after it.
     HeadRow { revision: i64, chain: String }
 );
 row!(
@@ -50,6 +50,19 @@ row!(
         request_id: Option<String>,
         changes: i32,
         chain: String,
+    }
+);
+row!(
+    /// A whole commit.
+    CommitRow {
+        revision: i64,
+        author: String,
+        committed_at: At,
+        message: String,
+        request_id: Option<String>,
+        changes: i32,
+        chain: String,
+        canonical: Vec<u8>,
     }
 );
 row!(

@@ -82,6 +82,29 @@ pub(super) const LIFECYCLES: &str = "
     WHERE ch.action <> 'register' AND ch.revision <= $1
     ORDER BY ch.revision, ch.ordinal";
 
+/// A page of whole commits: $1 after, $2 limit.
+pub(super) const COMMITS: &str = "
+    SELECT revision, author, committed_at, message, request_id, changes, chain, canonical
+    FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2";
+
+/// A page of chain hashes: $1 after, $2 limit.
+pub(super) const CHAINS: &str =
+    "SELECT revision, chain FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2";
+
+/// All changes of some commits: $1 after, $2 up to.
+pub(super) const EVENTS: &str = "
+    SELECT ch.revision, ch.ordinal, ch.action, ch.kind, ch.name, ch.version, ch.digest, ch.reason,
+           ch.detail, c.author, c.committed_at, c.message
+    FROM changes ch JOIN commits c ON c.revision = ch.revision
+    WHERE ch.revision > $1 AND ch.revision <= $2
+    ORDER BY ch.revision, ch.ordinal";
+
+/// Everything that some commits set: $1 after, $2 up to.
+pub(super) const SETTINGS_OF: &str = "
+    SELECT revision, selector, setting FROM setting_changes
+    WHERE revision > $1 AND revision <= $2
+    ORDER BY revision, ordinal";
+
 /// Everything that was set up to a revision, in order: $1 revision.
 pub(super) const SETTINGS: &str = "
     SELECT revision, selector, setting FROM setting_changes

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use registry_core::conflict;
 
-use super::CommitArgs;
+use super::{CommitArgs, graph::LOCK_FILE};
 
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
@@ -15,11 +15,24 @@ pub(crate) struct ApplyArgs {
     #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) prune: PruneArgs,
+    pub(crate) guards: ApplyGuards,
     #[command(flatten)]
     pub(crate) how: ApplyHow,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
+}
+
+/// What else has to be so, and what else is done.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ApplyGuards {
+    #[command(flatten)]
+    pub(crate) prune: PruneArgs,
+    /// Refuse unless all that the files refer to beside themselves is locked, and registered as locked
+    #[arg(long)]
+    pub(crate) locked: bool,
+    /// The lock file for --locked
+    #[arg(long, value_name = "FILE", default_value = LOCK_FILE)]
+    pub(crate) lock_file: PathBuf,
 }
 
 /// What is retired because the files no longer have it.

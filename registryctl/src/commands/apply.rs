@@ -10,10 +10,10 @@ use prepare::Settled;
 use registry_proto::v1;
 use serde::Serialize;
 
-use super::{Session, commit, refused};
+use super::{Session, commit, locked, refused};
 use crate::{
     batch::Batch,
-    cli::{ApplyArgs, ApplyHow, CommitArgs, Format, PruneArgs},
+    cli::{ApplyArgs, ApplyGuards, ApplyHow, CommitArgs, Format},
     client::{Client, request},
     failure::Failure,
     plan::Plan,
@@ -51,15 +51,15 @@ struct Outcome<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
-    let ApplyArgs { files, prune, how, commit } = args;
-    batch(session, Batch::read(&files)?, (how, prune), commit).await
+    let ApplyArgs { files, guards, how, commit } = args;
+    batch(session, Batch::read(&files)?, (how, guards), commit).await
 }
 
 /// Applies a batch, after showing the registry's plan.
 pub(super) async fn batch(
     session: &Session,
     batch: Batch,
-    (how, prune): (ApplyHow, PruneArgs),
+    (how, guards): (ApplyHow, ApplyGuards),
     mut author: CommitArgs,
 ) -> Result<(), Failure> {
     let screen = session.screen;
@@ -68,8 +68,15 @@ pub(super) async fn batch(
         return Err(refused(screen, &read));
     }
     let client = session.connect().await?;
-    let (batch, settled) = prepare::prepare(&client, batch, (&how, &prune), &mut author).await?;
+    let (batch, settled) =
+        prepare::prepare(&client, batch, (&how, &guards.prune), &mut author).await?;
     let batch = &batch;
+    if guards.locked {
+        let drift = batch.report(locked::drift(&client, batch, &guards.lock_file).await?);
+        if drift.has_errors() {
+            return Err(refused(screen, &drift));
+        }
+    }
     let changes = batch.proposals().iter().map(v1::Change::from).collect();
     let wanted = commit::request_of(changes, how.message, author);
     let planned = plan(&client, &wanted, batch, screen).await?;

@@ -18,18 +18,21 @@ pub(super) async fn run(session: &Session, args: &ExportArgs) -> Result<(), Fail
     let head = client.head().await?;
     let catalog = Follower::open(&client, None).await?.catalog(head).await?;
     let bytes = if args.plain { write(&catalog) } else { write_export(&catalog) };
-    let Some(path) = &args.out else { return session.screen.bytes(&bytes) };
-    replace(path, &bytes)
+    save(session, args.out.as_deref(), &bytes)
+}
+
+/// Writes to the file or, where there is none, to standard output.
+pub(super) fn save(session: &Session, path: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
+    let Some(path) = path else { return session.screen.bytes(bytes) };
+    replace(path, bytes).map_err(|e| Failure::File {
+        action: "write",
+        path: path.to_path_buf(),
+        reason: e.to_string(),
+    })
 }
 
 /// Writes beside the file and renames, so that a reader never sees a part of it.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let reason = |e: io::Error| e.to_string();
-    let failed = |reason| Failure::File { action: "write", path: path.to_owned(), reason };
-    replaced(path, bytes).map_err(reason).map_err(failed)
-}
-
-fn replaced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = PathBuf::from(name);

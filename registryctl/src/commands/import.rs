@@ -21,10 +21,10 @@ use registry_core::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Session, apply, export::replace};
+use super::{Session, apply, export::save};
 use crate::{
     batch::Batch,
-    cli::{Format, ImportArgs, ImportFrom, ImportResultArgs, PruneArgs},
+    cli::{ApplyGuards, Format, ImportArgs, ImportFrom, ImportResultArgs},
     failure::Failure,
     input::Source,
     screen::Screen,
@@ -73,7 +73,8 @@ async fn finish(
         return Err(Failure::Rejected(summary));
     }
     let text = draft.write();
-    let written = out.as_deref().map(|out| write(out, &draft)).transpose()?.unwrap_or_default();
+    let written =
+        out.as_deref().map(|out| write(session, out, &draft)).transpose()?.unwrap_or_default();
     let is_printed = out.is_none() && !is_applied;
     match screen.format {
         Format::Json if !is_applied => {
@@ -95,13 +96,13 @@ async fn finish(
     let name = name.map_or("<import>".to_owned(), |path| path.display().to_string());
     let text = String::from_utf8(text).map_err(Failure::usage)?;
     let batch = Batch::of(Source::made(&name, text));
-    apply::batch(session, batch, (how, PruneArgs::default()), commit).await
+    apply::batch(session, batch, (how, ApplyGuards::default()), commit).await
 }
 
 /// Writes one file, or a file for each kind of which there is something.
-fn write(out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
+fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
     if out.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-        replace(out, &draft.write())?;
+        save(session, Some(out), &draft.write())?;
         return Ok(vec![out.to_owned()]);
     }
     fs::create_dir_all(out).map_err(|e| Failure::File {
@@ -112,7 +113,7 @@ fn write(out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
     let mut written = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|kind| !draft.of(*kind).is_empty()) {
         let path = out.join(format!("{kind}s.json"));
-        replace(&path, &draft.only(kind).write())?;
+        save(session, Some(&path), &draft.only(kind).write())?;
         written.push(path);
     }
     Ok(written)

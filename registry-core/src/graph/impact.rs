@@ -1,0 +1,184 @@
+//! What a change would do to those who depend on what is changed, without making it.
+//!
+//! Deliberately absent: judgement of its own. What breaks is what the rules would say: about the
+//! change itself, and about each dependent if it moved along.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{
+    paths::ways,
+    reach::{Direction, Reach},
+    scratch,
+};
+use crate::{
+    catalog::{Catalog, Record},
+    diagnostic::{Code, Diagnostic},
+    document::Document,
+    lifecycle::{LifecycleState, Notice},
+    limits,
+    reference::Key,
+    rules::{Proposed, plan},
+};
+
+/// What somebody thinks of doing to an entity.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Planned {
+    /// Retire it.
+    Retire,
+    /// Deprecate it.
+    Deprecate,
+    /// Replace it by this other version of it, registered or not.
+    Change(Arc<Document>),
+}
+
+/// What happens to a dependent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// It loses what it needs, or cannot move to the new version.
+    Breaks,
+    /// It depends on what is changed, and goes on working.
+    Affected,
+    /// It is retired itself.
+    Retired,
+    /// There were too many to validate this one.
+    Unchecked,
+}
+
+/// A dependent of what is changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Affected {
+    /// What it is, and its lifecycle.
+    pub record: Arc<Record>,
+    /// A shortest path, from the dependent to what is changed.
+    pub path: Vec<Key>,
+    /// By how many paths it depends on it; `u64::MAX` stands for that many or more.
+    pub paths: u64,
+    /// What happens to it.
+    pub effect: Effect,
+    /// What the rules would say about it if it moved to the new version.
+    pub findings: Vec<Diagnostic>,
+}
+
+/// What a change would do.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Impact {
+    /// What the rules say about the change itself.
+    pub findings: Vec<Diagnostic>,
+    /// The dependents, what breaks first, then the nearest; at most as many as asked for.
+    pub affected: Vec<Affected>,
+    /// How many dependents there are.
+    pub total: usize,
+    /// How many of them break.
+    pub breaking: usize,
+    /// How many of them were not validated because there are too many.
+    pub unchecked: usize,
+}
+
+impl Impact {
+    /// Whether the change can be made, and nothing breaks.
+    pub fn is_harmless(&self) -> bool {
+        self.breaking == 0 && !self.findings.iter().any(Diagnostic::is_error)
+    }
+}
+
+/// What a change of a registered entity would do; shows at most so many dependents.
+pub fn impact(catalog: &Catalog, key: &Key, planned: &Planned, most: usize) -> Impact {
+    let reach = Reach::of(catalog, [key], Direction::LiveDependents, None);
+    let records: Vec<Arc<Record>> =
+        reach.nodes()[1..].iter().filter_map(|node| catalog.find(&node.key).cloned()).collect();
+    let (findings, mut effects) = match planned {
+        Planned::Retire => (lifecycle(catalog, key, LifecycleState::Retired), retire(&records)),
+        Planned::Deprecate => {
+            let effects = records.iter().map(|record| (idle(record), Vec::new())).collect();
+            (lifecycle(catalog, key, LifecycleState::Deprecated), effects)
+        }
+        Planned::Change(document) => change(catalog, key, document, &records),
+    };
+    let count = |wanted| effects.iter().filter(|(effect, _)| *effect == wanted).count();
+    let (breaking, unchecked) = (count(Effect::Breaks), count(Effect::Unchecked));
+    let mut order: Vec<usize> = (0..records.len()).collect();
+    order.sort_by_key(|at| effects[*at].0);
+    order.truncate(most);
+    let mut steps = 0;
+    order.retain(|at| {
+        steps += reach.nodes()[at + 1].depth;
+        steps <= limits::GRAPH_EDGES
+    });
+    let ways = ways(&reach.steps(catalog, usize::MAX), [0]);
+    let affected = order.into_iter().map(|at| {
+        let (effect, findings) =
+            std::mem::replace(&mut effects[at], (Effect::Affected, Vec::new()));
+        let path = reach.path(at + 1).into_iter().rev();
+        Affected {
+            record: records[at].clone(),
+            path: path.map(|at| reach.nodes()[at].key.clone()).collect(),
+            paths: ways[at + 1],
+            effect,
+            findings,
+        }
+    });
+    Impact { findings, affected: affected.collect(), total: records.len(), breaking, unchecked }
+}
+
+/// For each dependent, in order, what happens to it and what is found about it.
+type Effects = Vec<(Effect, Vec<Diagnostic>)>;
+
+fn lifecycle(catalog: &Catalog, key: &Key, state: LifecycleState) -> Vec<Diagnostic> {
+    let proposed = Proposed::SetLifecycle { key: key.clone(), state, notice: Notice::default() };
+    let mut found = plan(catalog, &[proposed]).diagnostics;
+    // The dependents say it, all of them and with their paths.
+    found.retain(|found| found.code != Code::StillNeeded);
+    found
+}
+
+/// What is active needs what it depends on; what is deprecated or retired is on its way out itself.
+fn retire(dependents: &[Arc<Record>]) -> Effects {
+    let effect = |record: &Arc<Record>| {
+        if record.is_active() { Effect::Breaks } else { idle(record) }
+    };
+    dependents.iter().map(|record| (effect(record), Vec::new())).collect()
+}
+
+fn idle(record: &Record) -> Effect {
+    match record.lifecycle.state {
+        LifecycleState::Retired => Effect::Retired,
+        LifecycleState::Active | LifecycleState::Deprecated => Effect::Affected,
+    }
+}
+
+fn change(
+    catalog: &Catalog,
+    key: &Key,
+    document: &Arc<Document>,
+    dependents: &[Arc<Record>],
+) -> (Vec<Diagnostic>, Effects) {
+    let moving: Vec<Arc<Document>> = dependents
+        .iter()
+        .filter(|record| idle(record) == Effect::Affected)
+        .take(limits::IMPACT_DOCUMENTS)
+        .map(|record| record.document.clone())
+        .collect();
+    let mut about_new = plan(catalog, &[Proposed::Register(document.clone())]).diagnostics;
+    // What moves to it uses it.
+    about_new.retain(|found| found.code != Code::SchemaUnused || moving.is_empty());
+    let mut found: HashMap<Key, Vec<Diagnostic>> = HashMap::new();
+    for diagnostic in scratch::moved(catalog, key, document, &moving) {
+        if let Some(entity) = diagnostic.entity.clone() {
+            found.entry(entity).or_default().push(diagnostic);
+        }
+    }
+    let mut room = limits::IMPACT_DOCUMENTS;
+    let effects = dependents.iter().map(|record| {
+        if idle(record) == Effect::Retired {
+            return (Effect::Retired, Vec::new());
+        }
+        if room == 0 {
+            return (Effect::Unchecked, Vec::new());
+        }
+        room -= 1;
+        let findings = found.remove(record.document.key()).unwrap_or_default();
+        let breaks = findings.iter().any(Diagnostic::is_error);
+        (if breaks { Effect::Breaks } else { Effect::Affected }, findings)
+    });
+    (about_new, effects.collect())
+}

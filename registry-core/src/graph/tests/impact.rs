@@ -1,0 +1,208 @@
+//! What would break, over agent → tool → tool → schema.
+//!
+//! Deliberately absent: the wording of findings, which the rules' own tests pin down.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::{
+    Catalog, Code, Document, Key, Kind,
+    graph::{Affected, Effect, Impact, Planned, impact},
+    lifecycle::LifecycleState::{Deprecated, Retired},
+    limits,
+    rules::{
+        Proposed, plan,
+        testing::{agent, catalog, schema, server, set, source_tool, tool, versioned, with},
+    },
+};
+
+fn on(kind: &str, name: &str) -> Value {
+    let skill = if kind == "agent" { json!("work") } else { Value::Null };
+    json!({ "type": kind, "name": name, "version": "1.0.0", "skill": skill })
+}
+
+/// A composition that uses `copy`.
+fn step() -> Value {
+    json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "tool": "copy" } }] } })
+}
+
+/// worker → copy → read → In; boss → worker; old → read, deprecated; gone → read, retired.
+fn registry() -> Vec<Proposed> {
+    vec![
+        schema("In", &json!({ "type": "object" })),
+        server("files", &["read"]),
+        with(&source_tool("read", "files"), json!({ "inputSchema": { "$ref": "#In:1.0.0" } })),
+        tool("copy", json!({ "spec": {}, "depends": [on("tool", "read")] })),
+        agent("worker", &json!([on("tool", "copy")])),
+        agent("boss", &json!([on("agent", "worker")])),
+        tool("old", json!({ "spec": {}, "depends": [on("tool", "read")] })),
+        tool("gone", json!({ "spec": {}, "depends": [on("tool", "read")] })),
+        set("tool/old@1.0.0", Deprecated, None),
+        set("tool/gone@1.0.0", Retired, None),
+    ]
+}
+
+fn of(catalog: &Catalog, key: &str, planned: &Planned) -> Impact {
+    impact(catalog, &key.parse().unwrap(), planned, usize::MAX)
+}
+
+fn replacement(proposed: &Proposed) -> Planned {
+    let Proposed::Register(document) = proposed else { panic!("not a registration") };
+    Planned::Change(document.clone())
+}
+
+/// One line for each dependent: effect, path and the codes of its findings.
+fn lines(impact: &Impact) -> Vec<String> {
+    let line = |affected: &Affected| {
+        let Affected { path, effect, findings, .. } = affected;
+        let names: Vec<_> = path.iter().map(|key| key.name.as_str()).collect();
+        let codes: Vec<_> = findings.iter().map(|found| found.code.as_str()).collect();
+        format!("{effect:?} {} {}", names.join(" → "), codes.join(" ")).trim_end().to_owned()
+    };
+    impact.affected.iter().map(line).collect()
+}
+
+#[test]
+fn retiring_breaks_every_active_dependent_and_names_a_path_of_each() {
+    let catalog = catalog(&registry());
+    let found = of(&catalog, "schema/In@1.0.0", &Planned::Retire);
+    assert_eq!(
+        lines(&found),
+        [
+            "Breaks read → In",
+            "Breaks copy → read → In",
+            "Breaks worker → copy → read → In",
+            "Breaks boss → worker → copy → read → In",
+            "Affected old → read → In",
+            "Retired gone → read → In",
+        ]
+    );
+    assert_eq!((found.total, found.breaking), (6, 4));
+    assert!(!found.is_harmless());
+    let nobody = of(&catalog, "agent/boss@1.0.0", &Planned::Retire);
+    assert!(nobody.is_harmless() && nobody.affected.is_empty());
+}
+
+#[test]
+fn what_needs_it_only_by_way_of_what_is_retired_is_left_alone() {
+    let mut batch = registry();
+    batch.push(agent("ghost", &json!([on("tool", "gone")])));
+    let catalog = catalog(&batch);
+    let found = of(&catalog, "tool/read@1.0.0", &Planned::Retire);
+    assert!(!lines(&found).iter().any(|line| line.contains("ghost")), "{found:?}");
+    // As the rule has it.
+    let refused = plan(&catalog, &[set("tool/read@1.0.0", Retired, None)]).diagnostics;
+    assert_eq!(refused.len(), found.breaking);
+    let gone = of(&catalog, "tool/gone@1.0.0", &Planned::Retire);
+    assert_eq!(
+        lines(&gone),
+        ["Breaks ghost → gone"],
+        "the one that is asked about is not left out"
+    );
+}
+
+#[test]
+fn deprecating_breaks_nothing() {
+    let found = of(&catalog(&registry()), "tool/read@1.0.0", &Planned::Deprecate);
+    assert_eq!((found.total, found.breaking), (5, 0));
+    assert!(found.is_harmless());
+}
+
+#[test]
+fn what_is_shown_is_bounded_and_the_rest_is_counted() {
+    let catalog = catalog(&registry());
+    let key: Key = "schema/In@1.0.0".parse().unwrap();
+    let found = impact(&catalog, &key, &Planned::Retire, 2);
+    assert_eq!((found.affected.len(), found.total, found.breaking), (2, 6, 4));
+}
+
+#[test]
+fn several_paths_are_counted() {
+    let mut batch = registry();
+    batch.push(agent("both", &json!([on("tool", "copy"), on("tool", "read")])));
+    let found = of(&catalog(&batch), "tool/read@1.0.0", &Planned::Retire);
+    let both = found.affected.iter().find(|a| a.record.document.key().name.as_str() == "both");
+    let both = both.unwrap();
+    assert_eq!((both.paths, both.path.len()), (2, 2));
+}
+
+#[test]
+fn an_agent_that_loses_a_skill_breaks_those_who_use_it() {
+    let catalog = catalog(&registry());
+    let skill = json!([{ "id": "rest", "name": "Rest", "description": "rests", "tags": [] }]);
+    let worker = agent("worker", &json!([on("tool", "copy")]));
+    let new = versioned(&with(&worker, json!({ "skills": skill })), "2.0.0");
+    let found = of(&catalog, "agent/worker@1.0.0", &replacement(&new));
+    assert_eq!(lines(&found), ["Breaks boss → worker dependency-skill-unknown"]);
+    let message = &found.affected[0].findings[0].message;
+    assert_eq!(message, "agent/worker@2.0.0 has no skill `work`");
+    let same = versioned(&worker, "1.0.1");
+    assert!(of(&catalog, "agent/worker@1.0.0", &replacement(&same)).is_harmless());
+}
+
+#[test]
+fn a_server_that_no_longer_provides_a_tool_breaks_it() {
+    let new = versioned(&server("files", &[]), "2.0.0");
+    let found = of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
+    assert_eq!(lines(&found)[0], "Breaks read → files source-not-provided");
+    assert_eq!(found.breaking, 1, "what is above it keeps the tool that it has: {found:?}");
+}
+
+#[test]
+fn a_schema_that_is_no_object_breaks_tools_that_take_it_as_arguments() {
+    let new = versioned(&schema("In", &json!({ "type": "array" })), "2.0.0");
+    let found = of(&catalog(&registry()), "schema/In@1.0.0", &replacement(&new));
+    assert_eq!(lines(&found)[0], "Breaks read → In schema-invalid");
+}
+
+#[test]
+fn a_replacement_that_is_refused_itself_is_not_harmless() {
+    let on_nothing = json!({ "depends": [on("tool", "nothing")] });
+    let new = versioned(&tool("copy", json!({ "spec": {} })), "2.0.0");
+    let found = of(&catalog(&registry()), "tool/copy@1.0.0", &replacement(&with(&new, on_nothing)));
+    assert_eq!(found.findings[0].code, Code::DependencyUnknown);
+    assert!(!found.is_harmless() && found.breaking == 0);
+}
+
+#[test]
+fn other_content_under_the_same_version_is_said_and_tried() {
+    let new = server("files", &[]);
+    let found = of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
+    assert_eq!(found.findings[0].code, Code::AlreadyRegistered);
+    assert_eq!(lines(&found)[0], "Breaks read → files source-not-provided");
+}
+
+#[test]
+fn a_new_version_may_need_an_old_dependent() {
+    let value = json!({ "source": null, "spec": step(), "depends": [on("tool", "copy")] });
+    let new = versioned(&with(&source_tool("read", "files"), value), "2.0.0");
+    let found = of(&catalog(&registry()), "tool/read@1.0.0", &replacement(&new));
+    assert!(found.is_harmless(), "{found:?}");
+}
+
+#[test]
+fn what_was_found_before_is_not_told_again() {
+    // The composition's grammar was broken when it was registered; the move does not make it worse.
+    let mut batch = registry();
+    batch[3] = tool("copy", json!({ "spec": { "x": 1 }, "depends": [on("tool", "read")] }));
+    let new = versioned(&source_tool("read", "files"), "1.0.1");
+    let found = of(&catalog(&batch), "tool/read@1.0.0", &replacement(&new));
+    assert!(found.is_harmless(), "{found:?}");
+}
+
+#[test]
+fn a_replacement_is_tried_on_a_bounded_number_of_dependents() {
+    let extra = 3;
+    let mut batch = vec![server("files", &["read"])];
+    for i in 0..limits::IMPACT_DOCUMENTS + extra {
+        let source = json!({ "server": "files", "serverVersion": "1.0.0", "tool": "read" });
+        let value = json!({ "name": format!("t{i:05}"), "version": "1.0.0", "source": source });
+        let document = Document::parse(Kind::Tool, &value).unwrap();
+        batch.push(Proposed::Register(Arc::new(document)));
+    }
+    let new = versioned(&server("files", &[]), "2.0.0");
+    let found = of(&catalog(&batch), "server/files@1.0.0", &replacement(&new));
+    assert_eq!((found.breaking, found.unchecked), (limits::IMPACT_DOCUMENTS, extra));
+    assert_eq!(found.affected.last().unwrap().effect, Effect::Unchecked);
+}

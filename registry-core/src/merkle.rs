@@ -1,0 +1,218 @@
+//! The Merkle tree over the log, by which a short proof shows that a commit is in it, or that a
+//! later log continues an earlier one.
+//!
+//! As RFC 9162 section 2.1: leaf `n` is the chain hash after revision `n + 1`. Deliberately absent:
+//! storing the tree; it is computed from the chain hashes, which the log has.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::commit::ChainHash;
+
+/// A node of the tree.
+pub type Node = [u8; 32];
+
+/// The hash of the leaf that stands for a commit.
+pub fn leaf(chain: &ChainHash) -> Node {
+    Sha256::new().chain_update([0]).chain_update(chain.as_bytes()).finalize().into()
+}
+
+fn parent(left: &Node, right: &Node) -> Node {
+    Sha256::new().chain_update([1]).chain_update(left).chain_update(right).finalize().into()
+}
+
+/// The root over leaves; of none, the hash of nothing.
+pub fn root(leaves: &[Node]) -> Node {
+    match leaves {
+        [] => Sha256::digest(b"").into(),
+        [leaf] => *leaf,
+        leaves => {
+            let (left, right) = leaves.split_at(split(leaves.len()));
+            parent(&root(left), &root(right))
+        }
+    }
+}
+
+/// The largest power of two below a number of leaves; at least two leaves.
+fn split(leaves: usize) -> usize {
+    leaves.next_power_of_two() / 2
+}
+
+/// The nodes that lead from a leaf to the root. Nothing for a leaf that is not there.
+pub fn inclusion(leaves: &[Node], index: usize) -> Vec<Node> {
+    if leaves.len() <= 1 || index >= leaves.len() {
+        return Vec::new();
+    }
+    let at = split(leaves.len());
+    let (left, right) = leaves.split_at(at);
+    let (mut path, sibling) = if index < at {
+        (inclusion(left, index), root(right))
+    } else {
+        (inclusion(right, index - at), root(left))
+    };
+    path.push(sibling);
+    path
+}
+
+/// The nodes that show that the first `old` leaves are what an older root was over.
+pub fn consistency(leaves: &[Node], old: usize) -> Vec<Node> {
+    if old == 0 || old >= leaves.len() {
+        return Vec::new();
+    }
+    subproof(leaves, old, Whole::Yes)
+}
+
+/// Whether the leaves so far are all of the older tree.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    Yes,
+    No,
+}
+
+fn subproof(leaves: &[Node], old: usize, whole: Whole) -> Vec<Node> {
+    if old == leaves.len() {
+        return if whole == Whole::Yes { Vec::new() } else { vec![root(leaves)] };
+    }
+    let at = split(leaves.len());
+    let (left, right) = leaves.split_at(at);
+    let (mut path, sibling) = if old <= at {
+        (subproof(left, old, whole), root(right))
+    } else {
+        (subproof(right, old - at, Whole::No), root(left))
+    };
+    path.push(sibling);
+    path
+}
+
+/// The root that a leaf and its path lead to; `None`: the path does not fit the tree.
+pub fn root_of_inclusion(leaf: Node, index: u64, size: u64, path: &[Node]) -> Option<Node> {
+    if index >= size {
+        return None;
+    }
+    let (mut at, mut last, mut node) = (index, size - 1, leaf);
+    for sibling in path {
+        if last == 0 {
+            return None;
+        }
+        if at % 2 == 1 || at == last {
+            node = parent(sibling, &node);
+            while at.is_multiple_of(2) && at != 0 {
+                at /= 2;
+                last /= 2;
+            }
+        } else {
+            node = parent(&node, sibling);
+        }
+        at /= 2;
+        last /= 2;
+    }
+    (last == 0).then_some(node)
+}
+
+/// The older and the newer root that a path leads to; `None`: it does not fit the trees.
+pub fn roots_of_consistency(
+    old_root: Node,
+    old: u64,
+    new: u64,
+    path: &[Node],
+) -> Option<(Node, Node)> {
+    if old == 0 || old >= new {
+        return None;
+    }
+    let mut path = path.iter();
+    let first = if old.is_power_of_two() { old_root } else { *path.next()? };
+    let (mut at, mut last) = (old - 1, new - 1);
+    while at % 2 == 1 {
+        at /= 2;
+        last /= 2;
+    }
+    let (mut older, mut newer) = (first, first);
+    for sibling in path {
+        if last == 0 {
+            return None;
+        }
+        if at % 2 == 1 || at == last {
+            older = parent(sibling, &older);
+            newer = parent(sibling, &newer);
+            while at.is_multiple_of(2) && at != 0 {
+                at /= 2;
+                last /= 2;
+            }
+        } else {
+            newer = parent(&newer, sibling);
+        }
+        at /= 2;
+        last /= 2;
+    }
+    (last == 0).then_some((older, newer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Digest;
+
+    fn leaves(count: usize) -> Vec<Node> {
+        (0..count).map(|i| *Digest::of(&i.to_be_bytes()).as_bytes()).collect()
+    }
+
+    /// RFC 9162 defines the root by recursion; for perfect trees it is this simple.
+    #[test]
+    fn the_root_of_a_perfect_tree_is_built_level_by_level() {
+        let mut level = leaves(8);
+        let expected = root(&level);
+        while level.len() > 1 {
+            level = level.chunks(2).map(|pair| parent(&pair[0], &pair[1])).collect();
+        }
+        assert_eq!(level[0], expected);
+        assert_eq!(
+            Digest::from_bytes(root(&[])).to_string(),
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+    }
+
+    #[test]
+    fn every_leaf_of_every_tree_has_its_proof_and_no_other() {
+        for size in 1..40_usize {
+            let leaves = leaves(size);
+            let root = root(&leaves);
+            for (index, leaf) in leaves.iter().enumerate() {
+                let path = inclusion(&leaves, index);
+                let lead = |index: usize, size: usize, path: &[Node]| {
+                    root_of_inclusion(*leaf, index as u64, size as u64, path)
+                };
+                assert_eq!(lead(index, size, &path), Some(root), "{index} of {size}");
+                assert_ne!(lead((index + 1) % (size + 1), size, &path), Some(root));
+                let longer = [&path[..], &[*leaf]].concat();
+                assert_ne!(lead(index, size, &longer), Some(root));
+                for i in 0..path.len() {
+                    let mut other = path.clone();
+                    other[i][0] ^= 1;
+                    assert_ne!(lead(index, size, &other), Some(root));
+                    assert_ne!(lead(index, size, &path[..i]), Some(root));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_tree_continues_every_smaller_one_and_no_other() {
+        let all = leaves(40);
+        for new in 1..all.len() {
+            for old in 1..new {
+                let (older, newer) = (root(&all[..old]), root(&all[..new]));
+                let path = consistency(&all[..new], old);
+                let lead =
+                    |path: &[Node]| roots_of_consistency(older, old as u64, new as u64, path);
+                assert_eq!(lead(&path), Some((older, newer)), "{old} of {new}");
+                for i in 0..path.len() {
+                    let mut other = path.clone();
+                    other[i][0] ^= 1;
+                    assert_ne!(lead(&other), Some((older, newer)));
+                    assert_ne!(lead(&path[..i]), Some((older, newer)));
+                }
+            }
+        }
+        assert_eq!(roots_of_consistency(root(&all), 0, 3, &[]), None);
+        assert_eq!(roots_of_consistency(root(&all), 3, 3, &[]), None);
+    }
+}

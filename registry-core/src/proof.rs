@@ -1,0 +1,215 @@
+//! A proof that a commit is in the log, and that the log continues an earlier checkpoint. Checked
+//! without the registry.
+//!
+//! Deliberately absent: making one, which needs the whole chain; the server does that.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    checkpoint::{Checkpoint, InvalidCheckpoint, VerifierKey},
+    commit::{ChainHash, Commit, InvalidCommit, Revision, SealedCommit},
+    document::Digest,
+    merkle::{self, Node},
+};
+
+/// What shows that a commit is in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Proof {
+    /// The signed checkpoint that it leads to.
+    pub checkpoint: String,
+    /// The chain hash before the commit.
+    pub previous_chain: ChainHash,
+    /// The canonical commit.
+    pub commit: String,
+    /// The nodes from the commit's leaf to the checkpoint's root.
+    pub inclusion: Vec<Digest>,
+    /// The nodes that show that the log continues an earlier checkpoint. Empty: not asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consistency: Vec<Digest>,
+}
+
+/// What a sound proof shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proven {
+    /// The commit that is in the log.
+    pub commit: Commit,
+    /// The registry's word.
+    pub checkpoint: Checkpoint,
+    /// The earlier checkpoint that the log continues.
+    pub since: Option<Checkpoint>,
+}
+
+/// Why a proof shows nothing.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Unproven {
+    /// The checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] InvalidCheckpoint),
+    /// The commit.
+    #[error(transparent)]
+    Commit(#[from] InvalidCommit),
+    /// The path leads elsewhere.
+    #[error("revision {revision} is not in the log of the checkpoint at revision {head}")]
+    NotIncluded {
+        /// Of the commit.
+        revision: Revision,
+        /// Of the checkpoint.
+        head: Revision,
+    },
+    /// The earlier checkpoint is another registry's, or later.
+    #[error(
+        "the earlier checkpoint is of registry {registry} at revision {revision}, which this one cannot continue"
+    )]
+    OtherLog {
+        /// Which registry.
+        registry: String,
+        /// At which revision.
+        revision: Revision,
+    },
+    /// The log was rewritten.
+    #[error(
+        "the log at revision {head} does not continue the checkpoint at revision {since}: it was rewritten, or the proof was made for another one"
+    )]
+    NotContinued {
+        /// Of the earlier checkpoint.
+        since: Revision,
+        /// Of the later one.
+        head: Revision,
+    },
+}
+
+impl Proof {
+    /// Checks the proof with the registry's key and, if there is one, an earlier checkpoint.
+    pub fn check(&self, key: &VerifierKey, since: Option<&str>) -> Result<Proven, Unproven> {
+        let checkpoint = Checkpoint::verify(&self.checkpoint, key)?;
+        let commit = SealedCommit::parse(self.commit.as_bytes())?;
+        let (revision, head) = (commit.revision, checkpoint.revision);
+        let leaf = merkle::leaf(&self.previous_chain.then(self.commit.as_bytes()));
+        let index = revision.0.checked_sub(1);
+        let path = nodes(&self.inclusion);
+        let root = index.and_then(|at| merkle::root_of_inclusion(leaf, at, head.0, &path));
+        if root != Some(checkpoint.root) {
+            return Err(Unproven::NotIncluded { revision, head });
+        }
+        let since = since.map(|note| self.continued(&checkpoint, note, key)).transpose()?;
+        Ok(Proven { commit, checkpoint, since })
+    }
+
+    fn continued(
+        &self,
+        checkpoint: &Checkpoint,
+        note: &str,
+        key: &VerifierKey,
+    ) -> Result<Checkpoint, Unproven> {
+        let since = Checkpoint::verify(note, key)?;
+        let (old, new) = (since.revision, checkpoint.revision);
+        if since.registry != checkpoint.registry || old > new {
+            let registry = since.registry.to_string();
+            return Err(Unproven::OtherLog { registry, revision: old });
+        }
+        let is_same = old == new && since.root == checkpoint.root;
+        let path = nodes(&self.consistency);
+        let roots = merkle::roots_of_consistency(since.root, old.0, new.0, &path);
+        // Every log continues the empty one.
+        if old != Revision(0) && !is_same && roots != Some((since.root, checkpoint.root)) {
+            return Err(Unproven::NotContinued { since: old, head: new });
+        }
+        Ok(since)
+    }
+}
+
+fn nodes(digests: &[Digest]) -> Vec<Node> {
+    digests.iter().map(|digest| *digest.as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::Ed25519KeyPair;
+
+    use super::*;
+    use crate::{RegistryId, Timestamp};
+
+    struct Log {
+        chains: Vec<ChainHash>,
+        commits: Vec<String>,
+        pair: Ed25519KeyPair,
+    }
+
+    impl Log {
+        fn of(length: u64, message: &str) -> Self {
+            let mut chains = vec![ChainHash::genesis(&RegistryId::new("r"))];
+            let mut commits = Vec::new();
+            for n in 1..=length {
+                let message = format!("{message} {n}");
+                let commit = Commit { revision: Revision(n), message, ..Commit::default() };
+                let sealed = SealedCommit::seal(&chains[chains.len() - 1], commit, Vec::new());
+                let sealed = sealed.unwrap();
+                chains.push(sealed.chain());
+                commits.push(String::from_utf8(sealed.bytes().to_vec()).unwrap());
+            }
+            Self { chains, commits, pair: Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap() }
+        }
+
+        fn leaves(&self, length: usize) -> Vec<Node> {
+            self.chains[1..=length].iter().map(merkle::leaf).collect()
+        }
+
+        fn checkpoint(&self, length: usize) -> String {
+            let checkpoint = Checkpoint {
+                registry: RegistryId::new("r"),
+                revision: Revision(length as u64),
+                root: merkle::root(&self.leaves(length)),
+                chain: self.chains[length],
+                time: Timestamp::EPOCH,
+            };
+            checkpoint.sign(&self.pair)
+        }
+
+        fn key(&self) -> VerifierKey {
+            Checkpoint::verifier_key(&RegistryId::new("r"), &self.pair)
+        }
+
+        fn prove(&self, revision: usize, since: usize) -> Proof {
+            let leaves = self.leaves(self.commits.len());
+            let digests = |nodes: Vec<Node>| nodes.into_iter().map(Digest::from_bytes).collect();
+            Proof {
+                checkpoint: self.checkpoint(self.commits.len()),
+                previous_chain: self.chains[revision - 1],
+                commit: self.commits[revision - 1].clone(),
+                inclusion: digests(merkle::inclusion(&leaves, revision - 1)),
+                consistency: digests(merkle::consistency(&leaves, since)),
+            }
+        }
+    }
+
+    #[test]
+    fn every_commit_is_proven_and_a_changed_one_is_not() {
+        let log = Log::of(11, "n");
+        for revision in 1..=11 {
+            let proof = log.prove(revision, 0);
+            let proven = proof.check(&log.key(), None).unwrap();
+            assert_eq!(proven.commit.revision.0, revision as u64);
+            let commit = proof.commit.replace("n ", "m ");
+            let forged = Proof { commit, ..proof };
+            assert!(matches!(forged.check(&log.key(), None), Err(Unproven::NotIncluded { .. })));
+        }
+    }
+
+    #[test]
+    fn a_rewritten_log_does_not_continue_what_was_signed() {
+        let (log, other) = (Log::of(9, "n"), Log::of(9, "rewritten"));
+        for since in 0..=9 {
+            let note = log.checkpoint(since);
+            let proven = log.prove(3, since).check(&log.key(), Some(&note)).unwrap();
+            assert_eq!(proven.since.unwrap().revision.0, since as u64);
+            if since > 0 {
+                let rewritten = other.prove(3, since).check(&log.key(), Some(&note));
+                assert!(matches!(rewritten, Err(Unproven::NotContinued { .. })), "{since}");
+            }
+        }
+        let ahead = Log::of(12, "n").checkpoint(12);
+        let found = log.prove(3, 0).check(&log.key(), Some(&ahead));
+        assert!(matches!(found, Err(Unproven::OtherLog { .. })));
+    }
+}

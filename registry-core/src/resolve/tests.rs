@@ -1,0 +1,110 @@
+//! What constraints mean, on one name with versions in every state.
+//!
+//! Deliberately absent: random versions, which are property tests.
+
+use super::{Constraint, Requirement, resolve};
+use crate::{
+    Catalog,
+    lifecycle::LifecycleState::{Deprecated, Retired},
+    limits,
+    rules::testing::{catalog, server, set, versioned},
+};
+
+fn registry() -> Catalog {
+    let at = |version: &str| versioned(&server("s", &[]), version);
+    catalog(&[
+        at("0.9.0"),
+        at("1.0.0"),
+        at("1.1.0"),
+        at("1.2.0-rc.1"),
+        at("1.2.0"),
+        at("1.3.0"),
+        at("2.0.0-beta.1"),
+        at("2.0.0-beta.2"),
+        set("server/s@0.9.0", Deprecated, None),
+        set("server/s@1.2.0", Deprecated, None),
+        set("server/s@1.3.0", Retired, None),
+    ])
+}
+
+fn meant(constraint: &str) -> Result<String, String> {
+    let registry = registry();
+    let required: Requirement = format!("server/s@{constraint}").parse().unwrap();
+    match resolve(&registry, &required) {
+        Ok(record) => Ok(format!("{} {}", record.document.key().version, record.lifecycle.state)),
+        Err(unresolved) => Err(unresolved.to_string()),
+    }
+}
+
+#[test]
+fn the_newest_active_version_is_meant() {
+    for constraint in ["latest", "*", "^1", "1.x", ">=1, <2", "1", "~1.1", ">0.1, <9"] {
+        assert_eq!(meant(constraint).unwrap(), "1.1.0 active", "{constraint}");
+    }
+    assert_eq!(meant("~1.0.0").unwrap(), "1.0.0 active");
+}
+
+#[test]
+fn a_deprecated_version_is_meant_only_where_no_active_one_fits() {
+    assert_eq!(meant("^1.2").unwrap(), "1.2.0 deprecated");
+    assert_eq!(meant("<1").unwrap(), "0.9.0 deprecated");
+}
+
+#[test]
+fn a_retired_version_is_meant_only_exactly() {
+    assert_eq!(meant("1.3.0").unwrap(), "1.3.0 retired");
+    assert_eq!(meant("=1.3.0").unwrap(), "1.3.0 retired");
+    let why = meant("^1.3").unwrap_err();
+    assert!(why.contains("1.3.0 is retired, and only meant by its exact version"), "{why}");
+    assert!(meant("=1.3").is_err(), "it is a range");
+}
+
+#[test]
+fn a_prerelease_is_meant_only_where_one_of_its_release_is_named() {
+    assert_eq!(meant("2.0.0-beta.1").unwrap(), "2.0.0-beta.1 active");
+    assert_eq!(meant("^2.0.0-alpha").unwrap(), "2.0.0-beta.2 active");
+    assert_eq!(meant("^1.2.0-rc.0, <1.3").unwrap(), "1.2.0-rc.1 active");
+    assert_eq!(
+        meant("^2").unwrap_err(),
+        "no version of server/s matches `^2`: \
+         2.0.0-beta.2 is a pre-release, which only a constraint that names one means, \
+         2.0.0-beta.1 is a pre-release, which only a constraint that names one means, \
+         1.3.0 does not match, 1.2.0 does not match, 1.2.0-rc.1 does not match, \
+         1.1.0 does not match, 1.0.0 does not match, 0.9.0 does not match"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let required: Requirement = "tool/s".parse().unwrap();
+    assert_eq!(required.constraint, Constraint::latest());
+    let why = resolve(&registry(), &required).unwrap_err();
+    assert_eq!(why.to_string(), "no version of tool/s is registered");
+    assert_eq!(why.total, 0);
+}
+
+#[test]
+fn of_very_many_versions_the_newest_are_named() {
+    let count = limits::CANDIDATES + 5;
+    let all: Vec<_> =
+        (0..count).map(|i| versioned(&server("s", &[]), &format!("1.{i}.0"))).collect();
+    let registry = catalog(&all);
+    let why = resolve(&registry, &"server/s@2".parse().unwrap()).unwrap_err();
+    assert_eq!((why.candidates.len(), why.total), (limits::CANDIDATES, count));
+    assert_eq!(why.candidates[0].version.to_string(), "1.24.0");
+    assert!(why.to_string().ends_with("1.5.0 does not match, and 5 older"), "{why}");
+}
+
+#[test]
+fn what_is_no_constraint_is_refused_with_the_forms_that_are() {
+    let long = "1".repeat(limits::CONSTRAINT_BYTES + 1);
+    for bad in ["", " ", "^", "one", ">=1 <2", "1 || 2", "v1.2.3", "^1.2.3.4", "latest!", &long] {
+        let refused = bad.parse::<Constraint>().unwrap_err().to_string();
+        assert!(refused.contains("is no version constraint"), "{refused}");
+        assert!(refused.contains("a range like `^1.2`"), "{refused}");
+    }
+    for bad in ["tool", "tool/x@", "gadget/x@1", "tool/a b@1", "tool/x@^"] {
+        assert!(bad.parse::<Requirement>().is_err(), "{bad}");
+    }
+    assert_eq!("agent/team/x@~1".parse::<Requirement>().unwrap().to_string(), "agent/team/x@~1");
+}

@@ -1,0 +1,98 @@
+//! Why nothing fits: what there is of the name, and why each of it was left out.
+//!
+//! Deliberately absent: guesses at other names.
+
+use std::{fmt, sync::Arc};
+
+use super::{Constraint, Requirement};
+use crate::{catalog::Record, lifecycle::LifecycleState, limits, reference::Key, version::Version};
+
+/// Why a version is not the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// The constraint does not mean it.
+    Outside,
+    /// It is a pre-release, and the constraint names none of its release.
+    Prerelease,
+    /// It is retired, and not named exactly.
+    Retired,
+}
+
+impl LeftOut {
+    fn of(constraint: &Constraint, version: &Version) -> Self {
+        if constraint.admits(version) {
+            return Self::Retired;
+        }
+        if version.is_prerelease() && constraint.admits(&version.release()) {
+            return Self::Prerelease;
+        }
+        Self::Outside
+    }
+
+    /// The reason in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Outside => "does not match",
+            Self::Prerelease => "is a pre-release, which only a constraint that names one means",
+            Self::Retired => "is retired, and only meant by its exact version",
+        }
+    }
+}
+
+/// A version that is not the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The version.
+    pub version: Version,
+    /// Its lifecycle.
+    pub state: LifecycleState,
+    /// Why it was left out.
+    pub left_out: LeftOut,
+}
+
+/// A requirement that nothing meets.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Unresolved {
+    /// The requirement.
+    pub required: Requirement,
+    /// What there is of the name, newest first; at most 20.
+    pub candidates: Vec<Candidate>,
+    /// How many versions there are.
+    pub total: usize,
+}
+
+impl Unresolved {
+    /// `versions` are all of the name, lowest first; none is the answer.
+    pub(super) fn new<'a>(
+        required: &Requirement,
+        versions: impl Iterator<Item = (&'a Key, &'a Arc<Record>)>,
+    ) -> Self {
+        let candidate = |(key, record): &(&Key, &Arc<Record>)| {
+            let version = key.version.clone();
+            let left_out = LeftOut::of(&required.constraint, &version);
+            Candidate { version, state: record.lifecycle.state, left_out }
+        };
+        let versions: Vec<_> = versions.collect();
+        let newest = versions.iter().rev().take(limits::CANDIDATES);
+        let candidates = newest.map(candidate).collect();
+        Self { required: required.clone(), candidates, total: versions.len() }
+    }
+}
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { required: Requirement { kind, name, constraint }, candidates, total } = self;
+        if candidates.is_empty() {
+            return write!(f, "no version of {kind}/{name} is registered");
+        }
+        write!(f, "no version of {kind}/{name} matches `{constraint}`: ")?;
+        for (i, Candidate { version, left_out, .. }) in candidates.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{version} {}", left_out.as_str())?;
+        }
+        match total - candidates.len() {
+            0 => Ok(()),
+            more => write!(f, ", and {more} older"),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Walks, paths and impact against brute force, on graphs with and without circles.
+//!
+//! Deliberately absent: which sets are reached; the graph's own properties have that.
+
+use std::collections::BTreeSet;
+
+use proptest::{collection::vec, prelude::*};
+use registry_core::{
+    Catalog, Code, Key, Kind, LifecycleState, Notice,
+    graph::{Direction, Effect, Planned, Reach, impact, paths},
+    rules::{Proposed, Relation, plan, references},
+};
+
+use crate::world::{catalog, registration, wish};
+
+fn needs(catalog: &Catalog, from: &Key) -> BTreeSet<Key> {
+    let Some(record) = catalog.find(from) else { return BTreeSet::new() };
+    references(record.document.entity())
+        .into_iter()
+        .filter(|r| r.relation != Relation::Provides && catalog.find(&r.key).is_some())
+        .map(|r| r.key)
+        .collect()
+}
+
+/// Every path without repetition, by trying everything.
+fn simple_paths(catalog: &Catalog, path: &mut Vec<Key>, to: &Key, found: &mut Vec<Vec<Key>>) {
+    let Some(last) = path.last().cloned() else { return };
+    if last == *to {
+        found.push(path.clone());
+        return;
+    }
+    for next in needs(catalog, &last) {
+        if !path.contains(&next) {
+            path.push(next);
+            simple_paths(catalog, path, to, found);
+            path.pop();
+        }
+    }
+}
+
+fn is_circular(catalog: &Catalog) -> bool {
+    catalog.iter().any(|(key, _)| {
+        let needed = needs(catalog, key);
+        needed.iter().any(|next| registry_core::graph::closure(catalog, [next]).contains(key))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn paths_are_the_shortest_of_all_simple_ones(batch in vec(registration(), 0..20)) {
+        let catalog = catalog(&batch);
+        let keys: Vec<Key> = catalog.iter().map(|(key, _)| key.clone()).collect();
+        let circular = is_circular(&catalog);
+        for from in &keys {
+            for to in &keys {
+                let mut all = Vec::new();
+                simple_paths(&catalog, &mut vec![from.clone()], to, &mut all);
+                let mut lengths: Vec<usize> = all.iter().map(Vec::len).collect();
+                lengths.sort_unstable();
+                for most in [1, 3, 100] {
+                    let found = paths(&catalog, from, to, most);
+                    let shown: Vec<usize> = found.shown.iter().map(Vec::len).collect();
+                    prop_assert_eq!(&shown, &lengths[..most.min(lengths.len())]);
+                    let different: BTreeSet<_> = found.shown.iter().collect();
+                    prop_assert_eq!(different.len(), found.shown.len());
+                    prop_assert!(found.shown.iter().all(|path| all.contains(path)));
+                    if !circular {
+                        prop_assert_eq!(found.total, all.len() as u64);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_walk_knows_how_far_everything_is(batch in vec(registration(), 0..24), deepest in 0..4_usize) {
+        let catalog = catalog(&batch);
+        for (root, _) in catalog.iter() {
+            let reach = Reach::of(&catalog, [root], Direction::Dependencies, None);
+            for (i, node) in reach.nodes().iter().enumerate() {
+                let shortest = paths(&catalog, root, &node.key, 1).shown;
+                prop_assert_eq!(shortest[0].len(), node.depth + 1);
+                let path = reach.path(i);
+                prop_assert_eq!(path.len(), node.depth + 1);
+                for step in path.windows(2) {
+                    let (from, to) = (&reach.nodes()[step[0]].key, &reach.nodes()[step[1]].key);
+                    prop_assert!(needs(&catalog, from).contains(to));
+                }
+            }
+            let near = Reach::of(&catalog, [root], Direction::Dependencies, Some(deepest));
+            let expected = reach.nodes().iter().filter(|node| node.depth <= deepest).count();
+            prop_assert_eq!(near.nodes(), &reach.nodes()[..expected]);
+        }
+    }
+
+    #[test]
+    fn kinds_tell_the_relation(batch in vec(registration(), 0..24)) {
+        for (key, record) in catalog(&batch).iter() {
+            for reference in references(record.document.entity()) {
+                let told = Relation::between(key.kind, reference.key.kind);
+                prop_assert_eq!(told, reference.relation);
+            }
+        }
+    }
+
+    #[test]
+    fn what_breaks_by_a_retirement_is_what_the_rules_refuse_it_for(batch in vec(wish(), 0..32)) {
+        let catalog = catalog(&batch);
+        for (key, record) in catalog.iter() {
+            if record.lifecycle.state == LifecycleState::Retired {
+                continue;
+            }
+            let told = impact(&catalog, key, &Planned::Retire, usize::MAX);
+            let change = Proposed::SetLifecycle {
+                key: key.clone(),
+                state: LifecycleState::Retired,
+                notice: Notice::default(),
+            };
+            let found = plan(&catalog, &[change]).diagnostics;
+            let refused: BTreeSet<String> = found
+                .iter()
+                .filter(|found| found.code == Code::StillNeeded)
+                .map(|found| found.message.clone())
+                .collect();
+            prop_assert_eq!(told.breaking, refused.len());
+            for affected in told.affected.iter().filter(|a| a.effect == Effect::Breaks) {
+                let user = &affected.path[0];
+                let named = format!("{user} is active and needs it: ");
+                let line = refused.iter().find(|line| line.starts_with(&named));
+                let length = line.map(|line| line.matches(" -> ").count() + 1);
+                prop_assert_eq!(length, Some(affected.path.len()), "{}", user);
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_to_the_same_breaks_nobody(batch in vec(registration(), 0..24)) {
+        let catalog = catalog(&batch);
+        for (key, record) in catalog.iter().filter(|(key, _)| key.kind != Kind::Server) {
+            let told = impact(&catalog, key, &Planned::Change(record.document.clone()), usize::MAX);
+            prop_assert_eq!(told.breaking, 0, "{:?}", told);
+        }
+    }
+}

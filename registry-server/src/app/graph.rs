@@ -1,0 +1,181 @@
+//! Say who needs whom, why, and what a change would break.
+//!
+//! Deliberately absent: the walking itself, which is the domain's. It happens beside the runtime:
+//! much may be reached.
+
+use std::sync::Arc;
+
+use registry_core::{
+    At, Catalog, Document, Key, Kind, Name, Record, Version,
+    graph::{self, Direction, Impact, Planned, Reach},
+    limits,
+};
+
+use super::{App, at};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What the question is about is not there.
+    #[error("{0} is not registered")]
+    NotRegistered(Key),
+    /// An entity cannot be replaced by that one.
+    #[error("{new} is no version of {kind}/{name}, which it would replace")]
+    OtherName {
+        /// The replacement.
+        new: Key,
+        /// The kind of what would be replaced.
+        kind: Kind,
+        /// Its name.
+        name: Name,
+    },
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
+    /// A bug here.
+    #[error("walking the graph failed: {0}")]
+    Internal(String),
+}
+
+/// From where to walk, and how far.
+#[derive(Debug)]
+pub struct Walk {
+    /// From which entities.
+    pub keys: Vec<Key>,
+    /// Which way.
+    pub direction: Direction,
+    /// Most steps away.
+    pub deepest: Option<usize>,
+    /// Most entities in the answer.
+    pub most: usize,
+    /// When; `None`: now.
+    pub at: Option<At>,
+}
+
+/// What a walk reached.
+#[derive(Debug)]
+pub struct Walked {
+    /// The first entities that were reached, with how many steps away they are.
+    pub nodes: Vec<(Arc<Record>, usize)>,
+    /// The dependencies between them, as positions: the first needs the second.
+    pub edges: Vec<(usize, usize)>,
+    /// How many entities were reached.
+    pub total: usize,
+    /// Whether nodes or edges were left out.
+    pub truncated: bool,
+    /// What was read.
+    pub catalog: Arc<Catalog>,
+}
+
+/// Walks the graph.
+pub async fn walk(app: &App, walk: Walk) -> Result<Walked, Error> {
+    let catalog = app.catalog_at(walk.at).await?;
+    for key in &walk.keys {
+        registered(&catalog, key)?;
+    }
+    beside(move || walk.on(catalog)).await
+}
+
+impl Walk {
+    fn on(&self, catalog: Arc<Catalog>) -> Walked {
+        let Self { keys, direction, deepest, most, at: _ } = self;
+        let reach = Reach::of(&catalog, keys, *direction, *deepest);
+        let steps = reach.steps(&catalog, *most);
+        let mut edges = Vec::new();
+        for (at, nexts) in steps.iter().enumerate() {
+            edges.extend(nexts.iter().map(|&next| match direction {
+                Direction::Dependencies => (at, next),
+                Direction::Dependents | Direction::LiveDependents => (next, at),
+            }));
+        }
+        let total = reach.nodes().len();
+        let truncated = total > *most || edges.len() > limits::GRAPH_EDGES;
+        edges.truncate(limits::GRAPH_EDGES);
+        let node = |node: &graph::Reached| Some((catalog.find(&node.key)?.clone(), node.depth));
+        let nodes = reach.nodes().iter().take(*most).filter_map(node).collect();
+        Walked { nodes, edges, total, truncated, catalog }
+    }
+}
+
+/// Why one entity needs another.
+#[derive(Debug)]
+pub struct Reasons {
+    /// The shortest paths, shortest first.
+    pub paths: Vec<Vec<Arc<Record>>>,
+    /// How many paths there are.
+    pub total: u64,
+    /// What was read.
+    pub catalog: Arc<Catalog>,
+}
+
+/// Finds the shortest paths by which one entity needs another.
+pub async fn why(
+    app: &App,
+    (from, to): (Key, Key),
+    most: usize,
+    at: Option<At>,
+) -> Result<Reasons, Error> {
+    let catalog = app.catalog_at(at).await?;
+    registered(&catalog, &from)?;
+    registered(&catalog, &to)?;
+    beside(move || {
+        let graph::Paths { shown, total } = graph::paths(&catalog, &from, &to, most);
+        let records =
+            |path: &Vec<Key>| path.iter().filter_map(|key| catalog.find(key).cloned()).collect();
+        let paths = shown.iter().map(records).collect();
+        Reasons { paths, total, catalog }
+    })
+    .await
+}
+
+/// What is planned for an entity.
+#[derive(Debug)]
+pub enum Plan {
+    /// Retire it.
+    Retire,
+    /// Deprecate it.
+    Deprecate,
+    /// Replace it by this document.
+    Document(Box<Document>),
+    /// Replace it by this registered version.
+    Version(Version),
+}
+
+/// Says what a change would do, and what was read for it.
+pub async fn impact(
+    app: &App,
+    key: Key,
+    plan: Plan,
+    most: usize,
+    at: Option<At>,
+) -> Result<(Impact, Arc<Catalog>), Error> {
+    let catalog = app.catalog_at(at).await?;
+    registered(&catalog, &key)?;
+    let planned = match plan {
+        Plan::Retire => Planned::Retire,
+        Plan::Deprecate => Planned::Deprecate,
+        Plan::Document(document) => Planned::Change(replacing(&key, Arc::from(document))?),
+        Plan::Version(version) => {
+            let new = Key { version, ..key.clone() };
+            Planned::Change(registered(&catalog, &new)?.document.clone())
+        }
+    };
+    beside(move || (graph::impact(&catalog, &key, &planned, most), catalog)).await
+}
+
+fn replacing(old: &Key, document: Arc<Document>) -> Result<Arc<Document>, Error> {
+    let new = document.key();
+    if (new.kind, &new.name) == (old.kind, &old.name) {
+        return Ok(document);
+    }
+    let (kind, name) = (old.kind, old.name.clone());
+    Err(Error::OtherName { new: new.clone(), kind, name })
+}
+
+fn registered<'a>(catalog: &'a Catalog, key: &Key) -> Result<&'a Arc<Record>, Error> {
+    catalog.find(key).ok_or_else(|| Error::NotRegistered(key.clone()))
+}
+
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|panic| Error::Internal(panic.to_string()))
+}

@@ -1,0 +1,73 @@
+//! Say which exact versions constraints mean, all at one revision.
+//!
+//! Deliberately absent: what a constraint means; the domain knows that.
+
+use std::sync::Arc;
+
+use registry_core::{
+    At, Record, Revision,
+    resolve::{Requirement, Unresolved, resolve},
+};
+
+use super::{App, at};
+
+/// Whether requirements that nothing meets are part of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Every requirement must be met.
+    All,
+    /// Each is answered by itself.
+    Each,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
+    /// A bug here.
+    #[error("resolving failed: {0}")]
+    Internal(String),
+    /// Nothing meets some of the requirements.
+    #[error("{first}{}", more(*.failed))]
+    Unresolved {
+        /// The first of them.
+        first: Box<Unresolved>,
+        /// How many.
+        failed: usize,
+    },
+}
+
+fn more(failed: usize) -> String {
+    match failed {
+        0 | 1 => String::new(),
+        more => format!("; {} more requirements are not met either", more - 1),
+    }
+}
+
+/// For each requirement, the version that it means or why there is none.
+pub type Resolutions = Vec<Result<Arc<Record>, Box<Unresolved>>>;
+
+/// Resolves requirements, all at one revision.
+pub async fn all(
+    app: &App,
+    requirements: Vec<Requirement>,
+    mode: Mode,
+    at: Option<At>,
+) -> Result<(Resolutions, Revision), Error> {
+    let catalog = app.catalog_at(at).await?;
+    let revision = catalog.revision();
+    // A name may have very many versions, and a request many names.
+    let resolving = tokio::task::spawn_blocking(move || {
+        requirements.iter().map(|one| resolve(&catalog, one).cloned()).collect::<Resolutions>()
+    });
+    let resolutions = resolving.await.map_err(|e| Error::Internal(e.to_string()))?;
+    let failed = resolutions.iter().filter(|resolution| resolution.is_err()).count();
+    if mode == Mode::All
+        && let Some(first) = resolutions.iter().find_map(|resolution| resolution.clone().err())
+    {
+        return Err(Error::Unresolved { first, failed });
+    }
+    Ok((resolutions, revision))
+}

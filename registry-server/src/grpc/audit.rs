@@ -1,0 +1,107 @@
+//! `AuditService`: checkpoints, proofs, and the verification of the log.
+//!
+//! Deliberately absent: anything but decoding, one call and encoding.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{
+    StreamExt as _,
+    stream::{self, BoxStream},
+};
+use registry_core::{Digest, Revision, proof::Proof};
+use registry_proto::{v1, v1::audit_service_server::AuditService};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use super::status;
+use crate::{
+    app::App,
+    registrar,
+    store::{Finding, Progress},
+};
+
+/// So many verifications run at once: each reads everything.
+const VERIFICATIONS: usize = 1;
+
+/// The service.
+pub(super) struct Service {
+    app: Arc<App>,
+    verifications: Arc<Semaphore>,
+}
+
+impl Service {
+    pub(super) fn new(app: Arc<App>) -> Self {
+        Self { app, verifications: Arc::new(Semaphore::new(VERIFICATIONS)) }
+    }
+}
+
+#[tonic::async_trait]
+impl AuditService for Service {
+    type VerifyLogStream = BoxStream<'static, Result<v1::VerifyLogResponse, Status>>;
+
+    async fn get_checkpoint(
+        &self,
+        _request: Request<v1::GetCheckpointRequest>,
+    ) -> Result<Response<v1::GetCheckpointResponse>, Status> {
+        let checkpoint = self.app.checkpoint().await?;
+        let verifier_key = self.app.verifier_key().to_string();
+        Ok(Response::new(v1::GetCheckpointResponse { checkpoint, verifier_key }))
+    }
+
+    async fn prove(
+        &self,
+        request: Request<v1::ProveRequest>,
+    ) -> Result<Response<v1::ProveResponse>, Status> {
+        let v1::ProveRequest { revision, since_revision } = request.into_inner();
+        // Revision 0 is the empty log, which has no commit.
+        let revision = Revision(revision);
+        let proof = self.app.prove(revision, Revision(since_revision)).await?;
+        let Proof { checkpoint, previous_chain, commit, inclusion, consistency } = proof;
+        Ok(Response::new(v1::ProveResponse {
+            checkpoint,
+            previous_chain: Bytes::copy_from_slice(previous_chain.as_bytes()),
+            commit: commit.into(),
+            inclusion: inclusion.iter().map(bytes).collect(),
+            consistency: consistency.iter().map(bytes).collect(),
+        }))
+    }
+
+    async fn verify_log(
+        &self,
+        _request: Request<v1::VerifyLogRequest>,
+    ) -> Result<Response<Self::VerifyLogStream>, Status> {
+        let permit = self.verifications.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| status::verification_running())?;
+        let (told, heard) = mpsc::channel(4);
+        let app = self.app.clone();
+        let verification = tokio::spawn(async move {
+            let _permit = permit;
+            app.store.verify(told).await
+        });
+        let last = async move {
+            match verification.await {
+                Ok(Ok((progress, findings))) => Ok(response(progress, Some(findings))),
+                Ok(Err(error)) => Err(status::of_store(&error)),
+                Err(panic) => Err(registrar::Error::Internal(panic.to_string()).into()),
+            }
+        };
+        let steps = ReceiverStream::new(heard).map(|progress| Ok(response(progress, None)));
+        Ok(Response::new(steps.chain(stream::once(last)).boxed()))
+    }
+}
+
+fn response(
+    Progress { revision, head }: Progress,
+    findings: Option<Vec<Finding>>,
+) -> v1::VerifyLogResponse {
+    let done = findings.is_some();
+    let write = |Finding { place, problem }| v1::LogFinding { place, problem };
+    let findings = findings.into_iter().flatten().map(write).collect();
+    v1::VerifyLogResponse { revision: revision.0, head: head.0, findings, done }
+}
+
+fn bytes(digest: &Digest) -> Bytes {
+    Bytes::copy_from_slice(digest.as_bytes())
+}

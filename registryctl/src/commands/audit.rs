@@ -1,0 +1,193 @@
+//! `audit`: prove the log, keep checkpoints of it, and export it.
+//!
+//! Deliberately absent: what ran; gateways write that.
+
+use std::{fs, path::Path};
+
+use indicatif::HumanCount;
+use registry_core::{
+    Checkpoint, Digest,
+    checkpoint::VerifierKey,
+    proof::{Proof, Proven},
+};
+use registry_proto::v1;
+use serde_json::json;
+
+use super::{Session, export::save};
+use crate::{
+    cli::{AuditCommand, CheckArgs, ExportTrailArgs, Format, ProveArgs},
+    client::{PAGE_SIZE, request},
+    failure::Failure,
+    progress::Progress,
+    style::{Paint, printable},
+    view::CommitView,
+};
+
+pub(super) async fn run(session: &Session, command: AuditCommand) -> Result<(), Failure> {
+    match command {
+        AuditCommand::Verify => verify(session).await,
+        AuditCommand::Checkpoint => {
+            let checkpoint = checkpoint(session).await?.checkpoint;
+            session.screen.bytes(checkpoint.as_bytes())
+        }
+        AuditCommand::Key => session.screen.line(&checkpoint(session).await?.verifier_key),
+        AuditCommand::Prove(args) => prove(session, &args).await,
+        AuditCommand::Check(args) => check(session, &args),
+        AuditCommand::Export(args) => trail(session, &args).await,
+    }
+}
+
+async fn checkpoint(session: &Session) -> Result<v1::GetCheckpointResponse, Failure> {
+    let client = session.connect().await?;
+    client.answer(client.audit().get_checkpoint(request(v1::GetCheckpointRequest {}))).await
+}
+
+async fn verify(session: &Session) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    // It takes as long as it takes, so it has no deadline.
+    let call = client.audit();
+    let mut stream = client.answer({ call }.verify_log(v1::VerifyLogRequest {})).await?;
+    let (mut progress, mut reached) = (None, 0);
+    loop {
+        let message = stream.message().await.map_err(|status| client.failure(&status))?;
+        let message = message.ok_or_else(|| Failure::answer("the verification ended early"))?;
+        let v1::VerifyLogResponse { revision, head, findings, done } = message;
+        let bar = progress.get_or_insert_with(|| Progress::bar("verifying", head));
+        bar.advance(revision.saturating_sub(reached));
+        reached = revision;
+        if done {
+            drop(progress);
+            return verified(session, revision, &findings);
+        }
+    }
+}
+
+fn verified(session: &Session, revision: u64, findings: &[v1::LogFinding]) -> Result<(), Failure> {
+    let screen = session.screen;
+    if screen.format == Format::Json {
+        let view = |v1::LogFinding { place, problem }: &v1::LogFinding| json!({ "place": place, "problem": problem });
+        let findings: Vec<_> = findings.iter().map(view).collect();
+        screen.json(&json!({ "revision": revision, "findings": findings }))?;
+    } else {
+        for v1::LogFinding { place, problem } in findings {
+            let place = screen.style.paint(Paint::Bad, printable(place));
+            screen.line(&format!("{place}: {}", printable(problem)))?;
+        }
+    }
+    if findings.is_empty() {
+        if screen.format == Format::Table {
+            let count = HumanCount(revision);
+            screen
+                .line(&format!("sound: {count} commits, their chain, documents and the state"))?;
+        }
+        return Ok(());
+    }
+    let count = findings.len();
+    Err(Failure::Rejected(format!("the database is not what was stored: {count} findings")))
+}
+
+async fn prove(session: &Session, args: &ProveArgs) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let wanted = v1::ProveRequest {
+        revision: args.revision,
+        since_revision: args.since.unwrap_or_default(),
+    };
+    let answer = client.answer(client.audit().prove(request(wanted))).await?;
+    let proof = read_proof(answer)?;
+    // A proof holds texts only.
+    let mut text = serde_json::to_string_pretty(&proof).unwrap_or_default();
+    text.push('\n');
+    save(session, args.out.as_deref(), text.as_bytes())
+}
+
+fn read_proof(answer: v1::ProveResponse) -> Result<Proof, Failure> {
+    let v1::ProveResponse { checkpoint, previous_chain, commit, inclusion, consistency } = answer;
+    let digest = |bytes: &bytes::Bytes| {
+        let node = <[u8; 32]>::try_from(&**bytes);
+        node.map(Digest::from_bytes).map_err(|_| Failure::answer("a hash has not 32 bytes"))
+    };
+    Ok(Proof {
+        checkpoint,
+        previous_chain: registry_proto::convert::chain_hash(&previous_chain)
+            .map_err(Failure::answer)?,
+        commit: String::from_utf8(commit.to_vec()).map_err(Failure::answer)?,
+        inclusion: inclusion.iter().map(digest).collect::<Result<_, _>>()?,
+        consistency: consistency.iter().map(digest).collect::<Result<_, _>>()?,
+    })
+}
+
+/// Needs no registry: only the proof, the key and perhaps an earlier checkpoint.
+fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
+    let proof: Proof = serde_json::from_str(&read(&args.proof)?)
+        .map_err(|e| Failure::Usage(format!("{} is not a proof: {e}", args.proof.display())))?;
+    let since = args.since.as_deref().map(read).transpose()?;
+    let proven = proof.check(&key(&args.key)?, since.as_deref());
+    let Proven { commit, checkpoint, since } =
+        proven.map_err(|e| Failure::Rejected(format!("not proven: {e}")))?;
+    let Checkpoint { registry, revision, time, .. } = checkpoint;
+    if session.screen.format == Format::Json {
+        let since = since.map(|since| since.revision);
+        return session.screen.json(&json!({
+            "registry": registry, "checkpoint": revision, "signedAt": time, "since": since,
+            "commit": commit,
+        }));
+    }
+    let author = printable(&commit.author);
+    session.screen.line(&format!(
+        "proven: revision {} by {author} at {} is in registry {registry} as signed at revision \
+         {revision} on {time}",
+        commit.revision, commit.committed_at,
+    ))?;
+    match since {
+        Some(since) => session.screen.line(&format!(
+            "proven: that log continues the checkpoint of revision {} signed on {}",
+            since.revision, since.time
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The key itself, or a file that holds it.
+fn key(text: &str) -> Result<VerifierKey, Failure> {
+    let path = Path::new(text);
+    let text = if path.is_file() { read(path)? } else { text.to_owned() };
+    text.parse().map_err(Failure::usage)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|e| Failure::File {
+        action: "read",
+        path: path.to_owned(),
+        reason: e.to_string(),
+    })
+}
+
+async fn trail(session: &Session, args: &ExportTrailArgs) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let mut wanted = v1::ListCommitsRequest {
+        page_size: PAGE_SIZE,
+        after_revision: args.after,
+        ..Default::default()
+    };
+    let (progress, mut out) = (Progress::spinner("exporting"), Vec::new());
+    loop {
+        let page = client.answer(client.history().list_commits(request(wanted.clone()))).await?;
+        for commit in page.commits {
+            // A commit holds texts and numbers only.
+            out.extend(serde_json::to_vec(&CommitView::from(commit)).unwrap_or_default());
+            out.push(b'\n');
+        }
+        // What goes to standard output need not be kept.
+        if args.out.is_none() {
+            session.screen.bytes(&std::mem::take(&mut out))?;
+        }
+        if page.next_page_token.is_empty() {
+            drop(progress);
+            return match &args.out {
+                Some(path) => save(session, Some(path), &out),
+                None => Ok(()),
+            };
+        }
+        wanted.page_token = page.next_page_token;
+    }
+}

@@ -1,0 +1,210 @@
+//! `outdated`: which locked requirements have newer versions, what is on its way out, and what an
+//! upgrade would change and break.
+//!
+//! Deliberately absent: the upgrade; `lock --update` makes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use registry_core::{At, Key, Revision, Version, resolve::Requirement};
+use registry_proto::v1::{self, impact_request::Plan};
+use serde::Serialize;
+
+use super::{
+    Session, get,
+    lock::{at, closure, exactly, same_registry},
+    resolve::{Answers, ask},
+};
+use crate::{
+    cli::{Format, OutdatedArgs},
+    client::{Client, request},
+    diff::{Difference, diff},
+    failure::Failure,
+    graph::Resolved,
+    lock::Lock,
+    screen::{Screen, TextTable},
+    style::Paint,
+    view::{KeyView, LifecycleView},
+};
+
+/// Requirements that are asked for at once; each takes three of the registry's thousand.
+const AT_ONCE: usize = 300;
+
+/// A locked requirement and what there is of it now.
+#[derive(Debug, Serialize)]
+struct Row {
+    requirement: String,
+    constraint: String,
+    current: String,
+    /// Of the current version; none if it is not registered.
+    lifecycle: Option<LifecycleView>,
+    /// The newest version within the constraint.
+    wanted: Option<String>,
+    /// The newest version of all.
+    latest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upgrade: Option<Upgrade>,
+}
+
+/// What moving from the current version to another one would do.
+#[derive(Debug, Serialize)]
+struct Upgrade {
+    to: String,
+    /// Where the documents differ, as JSON pointers.
+    changed: Vec<String>,
+    /// What would be needed that is not needed now, and the other way round.
+    added: Vec<String>,
+    removed: Vec<String>,
+    /// Which dependents could not move along, of how many.
+    breaks: Vec<String>,
+    dependents: u64,
+}
+
+pub(super) async fn run(session: &Session, args: &OutdatedArgs) -> Result<(), Failure> {
+    let lock = Lock::read(&args.lock_file)?;
+    let client = session.connect().await?;
+    let mut rows = Vec::new();
+    let required = read(&lock)?;
+    for some in required.chunks(AT_ONCE) {
+        let (compared, revision) = compare(&client, &lock, some).await?;
+        for mut row in compared.into_iter().filter(Row::is_worth_telling) {
+            row.upgrade = upgrade(&client, &row, revision).await?;
+            rows.push(row);
+        }
+    }
+    show(session.screen, &rows, required.len())
+}
+
+/// The locked requirements with their versions.
+fn read(lock: &Lock) -> Result<Vec<(Requirement, Version)>, Failure> {
+    let one = |(name, locked): (&String, &crate::lock::Locked)| {
+        let requirement: Requirement =
+            format!("{name}@{}", locked.constraint).parse().map_err(Failure::usage)?;
+        Ok((requirement, Version::parse(&locked.version).map_err(Failure::usage)?))
+    };
+    lock.requirements.iter().map(one).collect()
+}
+
+async fn compare(
+    client: &Client,
+    lock: &Lock,
+    required: &[(Requirement, Version)],
+) -> Result<(Vec<Row>, u64), Failure> {
+    let mut wanted = Vec::with_capacity(3 * required.len());
+    for (requirement, version) in required {
+        let Requirement { kind, name, .. } = requirement;
+        let latest = Requirement::parse(*kind, name.as_str(), "latest").map_err(Failure::usage)?;
+        wanted.extend([exactly(*kind, name, version)?, requirement.clone(), latest]);
+    }
+    let Answers { outcomes, registry, revision } = ask(client, &wanted, None).await?;
+    same_registry(lock, &registry)?;
+    let row = |((requirement, version), outcomes): (&(Requirement, Version), &[_])| {
+        let found = |outcome: &Result<Resolved, String>| outcome.as_ref().ok().cloned();
+        let [current, wanted, latest] = [0, 1, 2].map(|i| outcomes.get(i).and_then(found));
+        Row {
+            requirement: crate::lock::name_of(requirement),
+            constraint: requirement.constraint.to_string(),
+            current: version.to_string(),
+            lifecycle: current.map(|current| current.lifecycle),
+            wanted: wanted.map(|wanted| wanted.key.version),
+            latest: latest.map(|latest| latest.key.version),
+            upgrade: None,
+        }
+    };
+    Ok((required.iter().zip(outcomes.chunks(3)).map(row).collect(), revision))
+}
+
+impl Row {
+    fn is_worth_telling(&self) -> bool {
+        self.state() != "active" || self.target().is_some()
+    }
+
+    fn state(&self) -> &'static str {
+        self.lifecycle.as_ref().map_or("unknown", |lifecycle| lifecycle.state)
+    }
+
+    /// What those who use it are told.
+    fn notice(&self) -> String {
+        let Some(lifecycle) = &self.lifecycle else { return String::new() };
+        let replacement = lifecycle.replacement.as_ref().map(|key| format!("use {key}"));
+        let sunset = lifecycle.sunset.as_ref().map(|day| format!("until {day}"));
+        let parts = [lifecycle.message.clone(), replacement, sunset];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
+    /// The version to move to: within the constraint if there is another one, else the latest.
+    fn target(&self) -> Option<&str> {
+        [&self.wanted, &self.latest]
+            .into_iter()
+            .flatten()
+            .find(|version| **version != self.current)
+            .map(String::as_str)
+    }
+}
+
+async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upgrade>, Failure> {
+    // What the registry does not have cannot be compared.
+    let Some(to) = row.target().filter(|_| row.lifecycle.is_some()) else { return Ok(None) };
+    let key = |version: &str| format!("{}@{version}", row.requirement).parse::<Key>();
+    let (old, new) = (key(&row.current), key(to));
+    let (old, new) = (old.map_err(Failure::answer)?, new.map_err(Failure::answer)?);
+    let needs = async |key: &Key| {
+        let key = KeyView::from(v1::EntityKey::from(key));
+        let closure: BTreeMap<String, String> =
+            closure(client, [&key].into_iter(), revision).await?;
+        Ok::<BTreeSet<String>, Failure>(
+            closure.into_keys().filter(|k| *k != key.to_string()).collect(),
+        )
+    };
+    let (before, after) = (needs(&old).await?, needs(&new).await?);
+    let at_lock = Some(At::Revision(Revision(revision)));
+    let document = async |key: &Key| get::content(&get::fetch(client, key, at_lock).await?);
+    let changed = diff(&document(&old).await?, &document(&new).await?);
+    let changed = changed.into_iter().map(|Difference { pointer, .. }| pointer);
+    let plan = Some(Plan::Version(to.to_owned()));
+    let wanted =
+        v1::ImpactRequest { key: Some((&old).into()), plan, limit: 0, at: Some(at(revision)) };
+    let impact = client.answer(client.graph().impact(request(wanted))).await?;
+    let breaks = impact.affected.into_iter().filter_map(|affected| {
+        let breaks = affected.effect == i32::from(v1::ImpactEffect::Breaks);
+        let key = affected.entity.and_then(|entity| entity.key).filter(|_| breaks)?;
+        Some(KeyView::from(key).to_string())
+    });
+    Ok(Some(Upgrade {
+        to: to.to_owned(),
+        changed: changed.filter(|pointer| pointer != "/version").collect(),
+        added: after.difference(&before).cloned().collect(),
+        removed: before.difference(&after).cloned().collect(),
+        breaks: breaks.collect(),
+        dependents: impact.total,
+    }))
+}
+
+fn show(screen: Screen, rows: &[Row], all: usize) -> Result<(), Failure> {
+    if screen.format == Format::Json {
+        return screen.json(&rows);
+    }
+    if rows.is_empty() {
+        return screen.line(&format!("all {all} requirements are up to date"));
+    }
+    let heading =
+        ["REQUIREMENT", "CURRENT", "WANTED", "LATEST", "LIFECYCLE", "CHANGES", "BREAKS", "NOTICE"];
+    let mut table = TextTable::new(&heading);
+    for row in rows {
+        let Row { requirement, current, wanted, latest, upgrade, .. } = row;
+        let text = |version: &Option<String>| version.clone().unwrap_or_else(|| "-".to_owned());
+        let (changes, breaks) = upgrade.as_ref().map_or_else(Default::default, |upgrade| {
+            let Upgrade { to: _, changed, added, removed, breaks, dependents } = upgrade;
+            let changes = format!("{} places, +{} -{}", changed.len(), added.len(), removed.len());
+            (changes, format!("{} of {dependents}", breaks.len()))
+        });
+        let (wanted, latest, notice) = (text(wanted), text(latest), row.notice());
+        let cells =
+            [requirement, current, &*wanted, &latest, row.state(), &changes, &breaks, &notice];
+        match row.state() {
+            "active" => table.row(cells),
+            "retired" => table.painted(Paint::Bad, cells),
+            _ => table.painted(Paint::Careful, cells),
+        }
+    }
+    screen.table(&table)
+}

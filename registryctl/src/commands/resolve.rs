@@ -1,0 +1,99 @@
+//! `resolve`: the exact versions that constraints mean.
+//!
+//! Deliberately absent: keeping the answers; `lock` does that.
+
+use registry_core::resolve::Requirement;
+use registry_proto::v1::{self, resolution::Outcome};
+use serde::Serialize;
+
+use super::Session;
+use crate::{
+    cli::{Format, ResolveArgs},
+    client::{Client, request},
+    failure::Failure,
+    graph::Resolved,
+    screen::TextTable,
+    style::Paint,
+    view::short_digest,
+};
+
+/// What became of one requirement.
+#[derive(Debug, Serialize)]
+struct ResolutionView {
+    requirement: String,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    resolved: Option<Resolved>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unresolved: Option<String>,
+}
+
+/// The result for scripts.
+#[derive(Serialize)]
+struct ResolveView {
+    revision: u64,
+    resolutions: Vec<ResolutionView>,
+}
+
+pub(super) async fn run(session: &Session, args: &ResolveArgs) -> Result<(), Failure> {
+    let client = session.connect().await?;
+    let Answers { outcomes, revision, registry: _ } =
+        ask(&client, &args.requirements, args.at.message()).await?;
+    let views = args.requirements.iter().zip(outcomes).map(|(requirement, outcome)| {
+        let (resolved, unresolved) = match outcome {
+            Ok(resolved) => (Some(resolved), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        ResolutionView { requirement: requirement.to_string(), resolved, unresolved }
+    });
+    let view = ResolveView { revision, resolutions: views.collect() };
+    let screen = session.screen;
+    if screen.format == Format::Json {
+        screen.json(&view)?;
+    } else {
+        let mut table = TextTable::new(&["REQUIREMENT", "VERSION", "LIFECYCLE", "DIGEST"]);
+        for ResolutionView { requirement, resolved, .. } in &view.resolutions {
+            let Some(Resolved { key, digest, lifecycle }) = resolved else { continue };
+            let cells = [&**requirement, &key.version, lifecycle.state, short_digest(digest)];
+            match lifecycle.state {
+                "active" => table.row(cells),
+                _ => table.painted(Paint::Careful, cells),
+            }
+        }
+        if view.resolutions.iter().any(|resolution| resolution.resolved.is_some()) {
+            screen.table(&table)?;
+        }
+    }
+    let missing: Vec<_> = view.resolutions.iter().filter_map(|r| r.unresolved.clone()).collect();
+    if missing.is_empty() { Ok(()) } else { Err(Failure::Rejected(missing.join("; "))) }
+}
+
+/// What became of some requirements.
+pub(super) struct Answers {
+    /// For each requirement, in order, what it means, or why nothing meets it.
+    pub(super) outcomes: Vec<Result<Resolved, String>>,
+    pub(super) revision: u64,
+    pub(super) registry: String,
+}
+
+/// Asks which versions these requirements mean, each by itself.
+pub(super) async fn ask(
+    client: &Client,
+    requirements: &[Requirement],
+    at: Option<v1::At>,
+) -> Result<Answers, Failure> {
+    let requirements: Vec<_> = requirements.iter().map(v1::Requirement::from).collect();
+    let expected = requirements.len();
+    let wanted = v1::ResolveRequest { requirements, partial: true, at };
+    let answer = client.answer(client.graph().resolve(request(wanted))).await?;
+    let v1::ResolveResponse { resolutions, revision, registry_id } = answer;
+    let outcome = |resolution: v1::Resolution| match resolution.outcome {
+        Some(Outcome::Resolved(resolved)) => Ok(Ok(Resolved::from(resolved))),
+        Some(Outcome::Unresolved(unresolved)) => Ok(Err(unresolved.message)),
+        None => Err(Failure::answer("a requirement has no outcome")),
+    };
+    let outcomes = resolutions.into_iter().map(outcome).collect::<Result<Vec<_>, _>>()?;
+    if outcomes.len() != expected {
+        return Err(Failure::answer("it does not answer each requirement"));
+    }
+    Ok(Answers { outcomes, revision, registry: registry_id })
+}

@@ -1,0 +1,62 @@
+//! `why`: the paths by which one entity needs another.
+//!
+//! Deliberately absent: all of them where there are very many; the count says how many.
+
+use registry_proto::v1;
+use serde::Serialize;
+
+use super::{Session, draw, tree::label};
+use crate::{
+    cli::{Format, Output, PathsArgs},
+    client::request,
+    failure::Failure,
+    graph::Node,
+    picture::Picture,
+};
+
+/// The result for scripts.
+#[derive(Serialize)]
+struct WhyView<'a> {
+    revision: u64,
+    total: u64,
+    truncated: bool,
+    paths: &'a [Vec<Node>],
+}
+
+pub(super) async fn run(session: &Session, args: &PathsArgs) -> Result<(), Failure> {
+    let PathsArgs { from, to, limit, at } = args;
+    let client = session.connect().await?;
+    let wanted = v1::WhyRequest {
+        from: Some(from.into()),
+        to: Some(to.into()),
+        limit: *limit,
+        at: at.message(),
+    };
+    let answer = client.answer(client.graph().why(request(wanted))).await?;
+    let v1::WhyResponse { paths, total, truncated, revision } = answer;
+    let nodes = |path: v1::GraphPath| path.nodes.into_iter().map(Node::from).collect();
+    let paths: Vec<Vec<Node>> = paths.into_iter().map(nodes).collect();
+    let screen = session.screen;
+    if !matches!(session.globals.output, Output::Table | Output::Json) {
+        draw(session, &Picture::of_paths(format!("why {from} needs {to}"), &paths))?;
+    } else if screen.format == Format::Json {
+        screen.json(&WhyView { revision, total, truncated, paths: &paths })?;
+    } else {
+        for path in &paths {
+            let path: Vec<_> = path.iter().map(|node| label(node, screen.style)).collect();
+            screen.line(&path.join(" → "))?;
+        }
+    }
+    if paths.is_empty() {
+        return Err(Failure::Rejected(format!("{from} does not need {to}")));
+    }
+    if truncated {
+        eprintln!("note: {} of {} paths are shown; --limit chooses", paths.len(), count(total));
+    }
+    Ok(())
+}
+
+/// A count of paths as text.
+pub(super) fn count(paths: u64) -> String {
+    if paths == u64::MAX { "more than 10^19".to_owned() } else { paths.to_string() }
+}

@@ -1,0 +1,99 @@
+//! Answers about the graph, as the commands show them.
+//!
+//! Deliberately absent: how they are drawn; `picture` does that.
+
+use registry_core::LifecycleState;
+use registry_proto::{convert, v1};
+use serde::Serialize;
+
+use crate::view::{KeyView, LifecycleView};
+
+/// An entity of the graph.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Node {
+    #[serde(flatten)]
+    pub(crate) key: KeyView,
+    pub(crate) digest: String,
+    pub(crate) lifecycle: &'static str,
+    pub(crate) owner: String,
+}
+
+impl Node {
+    /// `tool/fetch@1.0.0`, and its lifecycle if it is not active.
+    pub(crate) fn label(&self) -> String {
+        match self.lifecycle {
+            "active" => self.key.to_string(),
+            state => format!("{} ({state})", self.key),
+        }
+    }
+}
+
+impl From<v1::GraphNode> for Node {
+    fn from(node: v1::GraphNode) -> Self {
+        let v1::GraphNode { key, digest, lifecycle, owner } = node;
+        let lifecycle = convert::state(lifecycle).map_or("unknown", LifecycleState::as_str);
+        Self { key: key.unwrap_or_default().into(), digest, lifecycle, owner }
+    }
+}
+
+/// A part of the graph.
+#[derive(Debug, Clone)]
+pub(crate) struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    /// For each node, how many steps it is from where the walk began.
+    pub(crate) depths: Vec<u32>,
+    pub(crate) edges: Vec<Edge>,
+    pub(crate) total: u64,
+    pub(crate) truncated: bool,
+}
+
+/// A direct dependency, between positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Edge {
+    /// What needs the other.
+    pub(crate) from: usize,
+    /// What is needed.
+    pub(crate) to: usize,
+    pub(crate) relation: &'static str,
+}
+
+impl From<v1::Graph> for Graph {
+    fn from(graph: v1::Graph) -> Self {
+        let v1::Graph { nodes, depths, edges, total, truncated } = graph;
+        let position =
+            |number: u32| usize::try_from(number).ok().filter(|position| *position < nodes.len());
+        let edge = |v1::GraphEdge { from, to, relation }| {
+            let (from, to) = (position(from)?, position(to)?);
+            Some(Edge { from, to, relation: relation_text(relation) })
+        };
+        let edges = edges.into_iter().filter_map(edge).collect();
+        let nodes = nodes.into_iter().map(Node::from).collect();
+        Self { nodes, depths, edges, total, truncated }
+    }
+}
+
+fn relation_text(number: i32) -> &'static str {
+    match v1::Relation::try_from(number) {
+        Ok(v1::Relation::Source) => "source",
+        Ok(v1::Relation::Depends) => "depends",
+        Ok(v1::Relation::Schema) => "schema",
+        Ok(v1::Relation::Unspecified) | Err(_) => "unknown",
+    }
+}
+
+/// The version that a requirement means.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Resolved {
+    #[serde(flatten)]
+    pub(crate) key: KeyView,
+    pub(crate) digest: String,
+    pub(crate) lifecycle: LifecycleView,
+}
+
+impl From<v1::ResolvedEntity> for Resolved {
+    fn from(resolved: v1::ResolvedEntity) -> Self {
+        let v1::ResolvedEntity { key, digest, lifecycle } = resolved;
+        let lifecycle = lifecycle.unwrap_or_default().into();
+        Self { key: key.unwrap_or_default().into(), digest, lifecycle }
+    }
+}

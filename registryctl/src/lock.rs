@@ -1,0 +1,215 @@
+//! What a project requires, and the lock file that keeps what this meant: exact versions and digests
+//! of all that is needed.
+//!
+//! Constraints stay in these two files; what goes into the registry is exact. Deliberately absent:
+//! choosing versions; the registry does that.
+
+use std::{collections::BTreeMap, fs, io, path::Path};
+
+use registry_core::{Kind, Version, resolve::Requirement};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    failure::Failure,
+    input::{Source, SyntaxError},
+};
+
+/// The form of the lock file that this version reads and writes.
+const FORM: u32 = 1;
+
+/// A lock file. Everything in it is sorted, so that the same lock is the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Lock {
+    #[serde(rename = "lockVersion")]
+    form: u32,
+    /// The id of the registry.
+    pub(crate) registry: String,
+    /// The revision at which the versions were chosen.
+    pub(crate) revision: u64,
+    /// `tool/fetch` → what was required, and what it meant.
+    pub(crate) requirements: BTreeMap<String, Locked>,
+    /// `tool/fetch@1.2.3` → digest: what is required and all that it needs.
+    pub(crate) entities: BTreeMap<String, String>,
+}
+
+/// A requirement and what it meant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Locked {
+    pub(crate) constraint: String,
+    pub(crate) version: String,
+}
+
+impl Lock {
+    pub(crate) fn new(
+        registry: String,
+        revision: u64,
+        requirements: BTreeMap<String, Locked>,
+        entities: BTreeMap<String, String>,
+    ) -> Self {
+        Self { form: FORM, registry, revision, requirements, entities }
+    }
+
+    /// Reads a lock file that must be there.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        Self::find(path)?.ok_or_else(|| {
+            unreadable(path, "it is not there; `registryctl lock` writes it".to_owned())
+        })
+    }
+
+    /// Reads a lock file, if it is there.
+    pub(crate) fn find(path: &Path) -> Result<Option<Self>, Failure> {
+        match fs::metadata(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            _ => {}
+        }
+        let source = Source::read(path)?;
+        let lock: Self = serde_json::from_str(source.text()).map_err(|e| {
+            unreadable(path, format!("{e}; restore it, or delete it and lock again"))
+        })?;
+        if lock.form != FORM {
+            let found = lock.form;
+            return Err(unreadable(
+                path,
+                format!("it has the form {found}, and this version reads {FORM}"),
+            ));
+        }
+        Ok(Some(lock))
+    }
+
+    /// The file's bytes.
+    pub(crate) fn write(&self) -> Vec<u8> {
+        // A lock is texts and numbers, all of which serialize.
+        let mut bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Whether both lock the same, whenever they were made.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Self { revision: other.revision, ..self.clone() } == *other
+    }
+
+    /// The version that is locked for a requirement, if it still meets it.
+    pub(crate) fn keeps(&self, required: &Requirement) -> Option<Version> {
+        let locked = self.requirements.get(&name_of(required))?;
+        let version = Version::parse(&locked.version).ok()?;
+        required.constraint.admits(&version).then_some(version)
+    }
+}
+
+/// `tool/fetch`.
+pub(crate) fn name_of(required: &Requirement) -> String {
+    format!("{}/{}", required.kind, required.name)
+}
+
+/// Reads what a project requires: for each kind, names and constraints.
+pub(crate) fn read_requirements(path: &Path) -> Result<Vec<Requirement>, Failure> {
+    let source = Source::read(path)?;
+    let value = source.value().map_err(|SyntaxError { position, message }| {
+        let place = position.map(|p| format!(" at line {}", p.line)).unwrap_or_default();
+        unreadable(path, format!("{message}{place}"))
+    })?;
+    let at = |pointer: &str| {
+        let position = source.locate(&[pointer]).into_iter().flatten().next();
+        position.map(|p| format!(" at line {}, column {}", p.line, p.column)).unwrap_or_default()
+    };
+    let wrong = |pointer: &str, problem: String| unreadable(path, problem + &at(pointer));
+    let form = "it is no object of schemas, servers, tools and agents";
+    let Value::Object(kinds) = &value else { return Err(wrong("", form.to_owned())) };
+    let mut required = Vec::new();
+    for (section, names) in kinds.iter().filter(|(section, _)| *section != "$comment") {
+        let pointer = format!("/{}", escape(section));
+        let kind = section.strip_suffix('s').and_then(|kind| kind.parse::<Kind>().ok());
+        let (Some(kind), Value::Object(names)) = (kind, names) else {
+            let problem = format!(
+                "`{section}` must be schemas, servers, tools or agents, with an object of names \
+                 and constraints"
+            );
+            return Err(wrong(&pointer, problem));
+        };
+        for (name, constraint) in names {
+            let pointer = format!("{pointer}/{}", escape(name));
+            let Value::String(constraint) = constraint else {
+                return Err(wrong(&pointer, format!("the constraint of `{name}` is no string")));
+            };
+            let requirement = Requirement::parse(kind, name, constraint);
+            required.push(requirement.map_err(|e| wrong(&pointer, e.to_string()))?);
+        }
+    }
+    if required.is_empty() {
+        return Err(wrong("", "it requires nothing".to_owned()));
+    }
+    Ok(required)
+}
+
+fn escape(member: &str) -> String {
+    member.replace('~', "~0").replace('/', "~1")
+}
+
+fn unreadable(path: &Path, reason: String) -> Failure {
+    Failure::File { action: "use", path: path.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirements(name: &str, text: &str) -> Result<Vec<String>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        let read = read_requirements(&path).map_err(|e| e.to_string())?;
+        Ok(read.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn requirements_are_names_and_constraints_by_kind() {
+        let json = r#"{ "tools": { "fetch": "^1.2" }, "agents": { "team/x": "latest" } }"#;
+        let mut read = requirements("r.json", json).unwrap();
+        read.sort();
+        assert_eq!(read, ["agent/team/x@latest", "tool/fetch@^1.2"]);
+        let yaml = "schemas:\n  A: '>=1, <2'\n";
+        assert_eq!(requirements("r.yaml", yaml).unwrap(), ["schema/A@>=1, <2"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let wrong = |text| requirements("r.json", text).unwrap_err();
+        let bad = wrong("{\n \"tools\": {\n  \"a\": \"newest\" } }");
+        assert!(bad.contains("`newest` is no version constraint"), "{bad}");
+        assert!(bad.contains("at line 3"), "{bad}");
+        assert!(wrong(r#"{ "gadgets": {} }"#).contains("`gadgets` must be"));
+        assert!(wrong(r#"{ "tools": { "a": 1 } }"#).contains("`a` is no string"));
+        assert!(wrong("[]").contains("no object"));
+        assert!(wrong("{}").contains("requires nothing"));
+        assert!(wrong("{").contains("not valid JSON"));
+    }
+
+    #[test]
+    fn a_lock_reads_back_as_it_was_written_and_strangers_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("registry.lock");
+        assert!(Lock::find(&path).unwrap().is_none());
+        let locked = Locked { constraint: "^1".to_owned(), version: "1.2.0".to_owned() };
+        let lock = Lock::new(
+            "id".to_owned(),
+            7,
+            BTreeMap::from([("tool/a".to_owned(), locked)]),
+            BTreeMap::from([("tool/a@1.2.0".to_owned(), "sha256:…".to_owned())]),
+        );
+        fs::write(&path, lock.write()).unwrap();
+        assert_eq!(Lock::read(&path).unwrap(), lock);
+        assert!(lock.is_same(&Lock { revision: 9, ..lock.clone() }));
+        let keeps = |text: &str| lock.keeps(&text.parse().unwrap()).is_some();
+        assert!(keeps("tool/a@~1.2") && !keeps("tool/a@^2") && !keeps("tool/b@*"));
+        for bad in ["", "{}", "{\"lockVersion\": 1, \"x\": 2}"] {
+            fs::write(&path, bad).unwrap();
+            assert!(Lock::read(&path).is_err(), "{bad}");
+        }
+        fs::write(&path, Lock { form: 2, ..lock }.write()).unwrap();
+        assert!(Lock::read(&path).unwrap_err().to_string().contains("it has the form 2"));
+    }
+}

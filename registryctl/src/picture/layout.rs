@@ -1,0 +1,176 @@
+//! Where everything in a picture is: layers from left to right, so that each entity is to the
+//! right of what needs it.
+//!
+//! Longest-path layering; within each layer, sweeps that put each entity near the mean of its
+//! neighbours, to have few crossings; lines that pass a layer get a row of their own in it, so that
+//! they do not run through boxes. All in whole numbers, so that the same graph is drawn the same
+//! everywhere. Deliberately absent: the fewest possible crossings, which is NP-hard to find.
+
+use std::collections::BTreeSet;
+
+const SWEEPS: usize = 12;
+/// Most places where lines pass a layer; past it, lines go straight from box to box.
+const BENDS: usize = 20_000;
+
+/// The height of a box, and the space that things in a layer take.
+const BOX: i64 = 28;
+const BOX_ROW: i64 = 44;
+const BEND_ROW: i64 = 14;
+/// The space between layers, and around everything.
+const GAP: i64 = 72;
+const MARGIN: i64 = 24;
+
+/// A box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) x: i64,
+    pub(super) y: i64,
+    pub(super) width: i64,
+    pub(super) height: i64,
+}
+
+/// Where everything is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) boxes: Vec<Place>,
+    /// The corners of each line.
+    pub(super) lines: Vec<Vec<(i64, i64)>>,
+    pub(super) width: i64,
+    pub(super) height: i64,
+}
+
+/// Boxes of these widths and the places where lines pass a layer, in layers.
+struct Grid {
+    /// The layer of each cell; the boxes come first.
+    layer: Vec<usize>,
+    boxes: usize,
+    /// Each line as the cells that it goes through.
+    chains: Vec<Vec<usize>>,
+    /// The cells of each layer, from above.
+    layers: Vec<Vec<usize>>,
+}
+
+/// Lays out boxes of these widths; each line leads from a box to one that it needs.
+pub(super) fn layout(widths: &[i64], lines: &BTreeSet<(usize, usize)>) -> Layout {
+    let mut grid = Grid::new(widths.len(), lines);
+    for sweep in 0..SWEEPS {
+        grid.sweep(sweep % 2 == 0);
+    }
+    grid.place(widths)
+}
+
+/// The length of the longest way to each node.
+fn depths(count: usize, lines: &BTreeSet<(usize, usize)>) -> Vec<usize> {
+    let (mut missing, mut nexts) = (vec![0_usize; count], vec![Vec::new(); count]);
+    for &(from, to) in lines {
+        missing[to] += 1;
+        nexts[from].push(to);
+    }
+    let mut depths = vec![0; count];
+    let mut ready: Vec<usize> = (0..count).filter(|node| missing[*node] == 0).collect();
+    while let Some(node) = ready.pop() {
+        for &next in &nexts[node] {
+            depths[next] = depths[next].max(depths[node] + 1);
+            missing[next] -= 1;
+            if missing[next] == 0 {
+                ready.push(next);
+            }
+        }
+    }
+    depths
+}
+
+impl Grid {
+    fn new(boxes: usize, lines: &BTreeSet<(usize, usize)>) -> Self {
+        let mut layer = depths(boxes, lines);
+        let mut chains = Vec::with_capacity(lines.len());
+        for &(from, to) in lines {
+            let passed = layer[from] + 1..layer[to];
+            let mut chain = vec![from];
+            if layer.len() + passed.len() <= boxes + BENDS {
+                for between in passed {
+                    chain.push(layer.len());
+                    layer.push(between);
+                }
+            }
+            chain.push(to);
+            chains.push(chain);
+        }
+        let mut layers = vec![Vec::new(); layer.iter().max().map_or(0, |last| last + 1)];
+        for (cell, layer) in layer.iter().enumerate() {
+            layers[*layer].push(cell);
+        }
+        Self { layer, boxes, chains, layers }
+    }
+
+    /// Orders each layer by the mean place of the neighbours in the layer before, or behind it.
+    fn sweep(&mut self, rightwards: bool) {
+        let mut neighbours = vec![Vec::new(); self.layer.len()];
+        for step in self.chains.iter().flat_map(|chain| chain.windows(2)) {
+            let (from, to) = (step[0], step[1]);
+            if rightwards { neighbours[to].push(from) } else { neighbours[from].push(to) }
+        }
+        let mut rank = vec![0_u64; self.layer.len()];
+        let mut order: Vec<usize> = (0..self.layers.len()).collect();
+        if !rightwards {
+            order.reverse();
+        }
+        for layer in order {
+            for (place, cell) in (0..).zip(&self.layers[layer]) {
+                rank[*cell] = place;
+            }
+            // A mean as a fraction; who has no neighbours stays where it is.
+            let mean = |cell: &usize| match neighbours[*cell].as_slice() {
+                [] => (rank[*cell], 1),
+                near => (near.iter().map(|n| rank[*n]).sum(), near.len() as u64),
+            };
+            let means: Vec<(u64, u64)> = self.layers[layer].iter().map(mean).collect();
+            let mut places: Vec<usize> = (0..means.len()).collect();
+            places.sort_by(|a, b| (means[*a].0 * means[*b].1).cmp(&(means[*b].0 * means[*a].1)));
+            self.layers[layer] = places.iter().map(|place| self.layers[layer][*place]).collect();
+            for (place, cell) in (0..).zip(&self.layers[layer]) {
+                rank[*cell] = place;
+            }
+        }
+    }
+
+    fn place(&self, widths: &[i64]) -> Layout {
+        let row = |cell: &usize| if *cell < self.boxes { BOX_ROW } else { BEND_ROW };
+        let heights: Vec<i64> =
+            self.layers.iter().map(|layer| layer.iter().map(row).sum()).collect();
+        let tallest = heights.iter().copied().max().unwrap_or_default();
+        let nowhere = Place { x: 0, y: 0, width: 0, height: 0 };
+        let mut places = vec![nowhere; self.layer.len()];
+        let mut x = MARGIN;
+        for (layer, height) in self.layers.iter().zip(heights) {
+            let width =
+                layer.iter().filter_map(|cell| widths.get(*cell)).copied().max().unwrap_or(0);
+            let mut y = MARGIN + (tallest - height) / 2;
+            for cell in layer {
+                let high = if *cell < self.boxes { BOX } else { 0 };
+                places[*cell] = Place { x, y: y + (row(cell) - high) / 2, width, height: high };
+                y += row(cell);
+            }
+            x += width + GAP;
+        }
+        let lines = self.chains.iter().map(|chain| corners(chain, &places)).collect();
+        let (width, height) = ((x - GAP + MARGIN).max(2 * MARGIN), tallest + 2 * MARGIN);
+        places.truncate(self.boxes);
+        Layout { boxes: places, lines, width, height }
+    }
+}
+
+/// From the right side of the first box, level through each layer on the way, to the left side of
+/// the last.
+fn corners(chain: &[usize], places: &[Place]) -> Vec<(i64, i64)> {
+    let left = |cell: usize| (places[cell].x, places[cell].y + places[cell].height / 2);
+    let right = |cell: usize| (places[cell].x + places[cell].width, left(cell).1);
+    let mut corners = Vec::with_capacity(2 * chain.len());
+    for step in chain.windows(2) {
+        corners.extend([right(step[0]), left(step[1])]);
+    }
+    corners
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! Dependencies, impact and exact versions at the front door, on SQLite and on Postgres.
+//!
+//! Deliberately absent: lock files, which have a module of their own.
+
+use acceptance::{Registry, postgres, root};
+use registry_proto::v1::{self, impact_request::Plan, resolution::Outcome};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+const QUERY: &str = "schema/SearchQuery@1.0.0";
+const BOSS: &str = "agent/orchestrator-agent@1.0.0";
+
+fn key(text: &str) -> v1::EntityKey {
+    let key: registry_core::Key = text.parse().expect("a key");
+    (&key).into()
+}
+
+fn texts(nodes: &[v1::GraphNode]) -> Vec<String> {
+    let text = |node: &v1::GraphNode| {
+        let key = node.key.clone().expect("a key");
+        registry_core::Key::try_from(key).expect("a key").to_string()
+    };
+    nodes.iter().map(text).collect()
+}
+
+/// The same questions for both databases.
+async fn answers(registry: &Registry) {
+    registry.apply_example();
+    registry.apply_file(&root().join("examples/new-version.json"));
+    let mut client = registry.graph().await;
+    let request = v1::GetDependentsRequest { keys: vec![key(QUERY)], ..Default::default() };
+    let answer = client.get_dependents(request).await.expect("an answer").into_inner();
+    let graph = answer.graph.expect("a graph");
+    assert_eq!((graph.total, graph.truncated, answer.revision), (8, false, 2));
+    assert_eq!(texts(&graph.nodes)[0], QUERY);
+    assert_eq!(graph.depths, [0, 1, 1, 2, 2, 2, 3, 3]);
+    let why = v1::WhyRequest { from: Some(key(BOSS)), to: Some(key(QUERY)), limit: 1, at: None };
+    let why = client.why(why).await.expect("an answer").into_inner();
+    assert_eq!((why.total, why.truncated, why.paths.len()), (2, true, 1));
+    assert_eq!(
+        texts(&why.paths[0].nodes),
+        [BOSS, "agent/research-agent@2.1.0", "tool/search_documents@1.0.0", QUERY]
+    );
+    let retired = Plan::Lifecycle(v1::LifecycleState::Retired.into());
+    let impact =
+        v1::ImpactRequest { key: Some(key(QUERY)), plan: Some(retired), limit: 2, at: None };
+    let impact = client.impact(impact).await.expect("an answer").into_inner();
+    assert_eq!((impact.total, impact.breaking, impact.truncated), (7, 7, true));
+    assert_eq!(impact.affected.len(), 2);
+    assert_eq!(registry.revision().await, 2, "nothing was changed");
+}
+
+#[tokio::test]
+async fn the_graph_is_the_same_on_sqlite() {
+    answers(&Registry::start()).await;
+}
+
+#[tokio::test]
+async fn the_graph_is_the_same_on_postgres() {
+    let database = postgres::database().await;
+    answers(&Registry::start_on(database.url())).await;
+}
+
+#[tokio::test]
+async fn constraints_are_resolved_at_one_revision() {
+    let registry = Registry::start();
+    registry.apply_example();
+    registry.apply_file(&root().join("examples/new-version.json"));
+    assert!(registry.ctl(&["deprecate", "schema/SearchQuery@1.1.0"]).success());
+    let mut client = registry.graph().await;
+    let ask = |constraint: &str, name: &str| v1::Requirement {
+        kind: v1::Kind::Schema.into(),
+        name: name.to_owned(),
+        constraint: constraint.to_owned(),
+    };
+    let requirements = vec![
+        ask("^1", "SearchQuery"),
+        ask("~1.1", "SearchQuery"),
+        ask("^2", "SearchQuery"),
+        ask("", "Nobody"),
+    ];
+    let request = v1::ResolveRequest { requirements, partial: true, at: None };
+    let answer = client.resolve(request.clone()).await.expect("an answer").into_inner();
+    assert_eq!(answer.revision, 3);
+    let outcomes: Vec<_> = answer.resolutions.into_iter().filter_map(|r| r.outcome).collect();
+    let [Outcome::Resolved(active), Outcome::Resolved(old), none, nobody] = outcomes.as_slice()
+    else {
+        panic!("{outcomes:?}")
+    };
+    assert_eq!(active.key, Some(key("schema/SearchQuery@1.0.0")));
+    assert_eq!(old.key, Some(key("schema/SearchQuery@1.1.0")));
+    let state = old.lifecycle.as_ref().map(|lifecycle| lifecycle.state);
+    assert_eq!(state, Some(v1::LifecycleState::Deprecated.into()));
+    let Outcome::Unresolved(none) = none else { panic!("{none:?}") };
+    assert_eq!(none.candidates.len(), 2);
+    assert!(none.message.contains("1.0.0 does not match"), "{none:?}");
+    assert!(matches!(nobody, Outcome::Unresolved(nobody) if nobody.total == 0));
+    let refused = client.resolve(v1::ResolveRequest { partial: false, ..request }).await;
+    let refused = refused.expect_err("two are not met");
+    assert_eq!(refused.code(), Code::NotFound);
+    let info = refused.get_details_error_info().expect("details");
+    assert_eq!((info.reason.as_str(), info.metadata["unresolved"].as_str()), ("UNRESOLVED", "2"));
+}
+
+#[tokio::test]
+async fn bad_questions_are_refused_by_name() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let mut client = registry.graph().await;
+    let dependencies = |keys: Vec<v1::EntityKey>, limit| {
+        let mut client = client.clone();
+        async move {
+            let request = v1::GetDependenciesRequest { keys, depth: None, limit, at: None };
+            client.get_dependencies(request).await.expect_err("it is bad")
+        }
+    };
+    let refused = dependencies(Vec::new(), 0).await;
+    assert!(refused.message().contains("keys is missing"), "{refused:?}");
+    let refused = dependencies(vec![key(BOSS)], 10_001).await;
+    assert!(refused.message().contains("at most 10000"), "{refused:?}");
+    let refused = dependencies(vec![key(BOSS); 1_001], 0).await;
+    assert!(refused.message().contains("keys has 1001 entries"), "{refused:?}");
+    let refused = dependencies(vec![key("tool/nobody@1.0.0")], 0).await;
+    assert_eq!(refused.code(), Code::NotFound);
+    let requirement = v1::Requirement {
+        kind: v1::Kind::Tool.into(),
+        name: "fetch".to_owned(),
+        constraint: "newest".to_owned(),
+    };
+    let request = v1::ResolveRequest { requirements: vec![requirement], partial: true, at: None };
+    let refused = client.resolve(request).await.expect_err("no constraint");
+    assert!(refused.message().contains("`newest` is no version constraint"), "{refused:?}");
+    let plan = Plan::Lifecycle(v1::LifecycleState::Active.into());
+    let request = v1::ImpactRequest { key: Some(key(BOSS)), plan: Some(plan), limit: 0, at: None };
+    let refused = client.impact(request).await.expect_err("no plan");
+    assert!(refused.message().contains("plan to deprecate or to retire"), "{refused:?}");
+    let plan = Plan::Document(v1::Entity { kind: None });
+    let request = v1::ImpactRequest { key: Some(key(BOSS)), plan: Some(plan), limit: 0, at: None };
+    assert_eq!(client.impact(request).await.expect_err("empty").code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn ten_thousand_dependents_are_a_bounded_answer() {
+    const MANY: usize = 10_000;
+    let registry = Registry::start();
+    let mut client = registry.client().await;
+    let register = |kind| v1::Change {
+        change: Some(v1::change::Change::Register(v1::Entity { kind: Some(kind) })),
+    };
+    let schema = register(v1::entity::Kind::Schema(v1::Schema {
+        name: "Shared".to_owned(),
+        version: "1.0.0".to_owned(),
+        schema: r#"{"type":"object"}"#.to_owned(),
+        ..Default::default()
+    }));
+    let user = |i: usize| {
+        register(v1::entity::Kind::Schema(v1::Schema {
+            name: format!("User{i}"),
+            version: "1.0.0".to_owned(),
+            schema: r##"{"items":{"$ref":"#Shared:1.0.0"}}"##.to_owned(),
+            ..Default::default()
+        }))
+    };
+    let mut changes = vec![schema];
+    for i in 0..MANY {
+        changes.push(user(i));
+        if changes.len() == 5_000 || i + 1 == MANY {
+            let changes = std::mem::take(&mut changes);
+            let request = v1::ApplyRequest { changes, ..Default::default() };
+            client.apply(request).await.expect("accepted");
+        }
+    }
+    let shared = "schema/Shared@1.0.0";
+    let mut graph = registry.graph().await;
+    let request = v1::GetDependentsRequest { keys: vec![key(shared)], ..Default::default() };
+    let answer = graph.get_dependents(request).await.expect("an answer").into_inner();
+    let found = answer.graph.expect("a graph");
+    assert_eq!((found.nodes.len(), found.total, found.truncated), (1_000, 10_001, true));
+    assert_eq!(found.edges.len(), 999);
+    let impact = registry.ctl(&["impact", shared, "--limit", "5", "--output", "json"]);
+    assert_eq!(impact.code, 1, "{impact:?}");
+    let impact: serde_json::Value = serde_json::from_str(&impact.stdout).expect("JSON");
+    assert_eq!((&impact["total"], &impact["truncated"]), (&MANY.into(), &true.into()));
+    assert_eq!(impact["affected"].as_array().map(Vec::len), Some(5));
+}
+
+fn shown(registry: &Registry, arguments: &[&str], code: i32) -> String {
+    let output = registry.ctl(arguments);
+    assert_eq!(output.code, code, "{arguments:?}: {output:?}");
+    output.stdout
+}
+
+#[test]
+fn people_get_trees_paths_and_tables() {
+    let registry = Registry::start();
+    registry.apply_example();
+    assert!(registry.ctl(&["deprecate", "agent/research-agent@2.1.0"]).success());
+    insta::assert_snapshot!("tree", shown(&registry, &["tree", BOSS], 0));
+    let dependents = ["tree", QUERY, "--dependents", "--depth", "2"];
+    insta::assert_snapshot!("tree-dependents", shown(&registry, &dependents, 0));
+    assert_eq!(shown(&registry, &["tree", BOSS, "--depth", "0"], 0), format!("{BOSS}\n"));
+    insta::assert_snapshot!("why", shown(&registry, &["why", BOSS, QUERY], 0));
+    assert_eq!(shown(&registry, &["why", QUERY, BOSS], 1), "");
+    insta::assert_snapshot!("impact", shown(&registry, &["impact", QUERY], 1));
+    assert!(shown(&registry, &["impact", QUERY, "--deprecate"], 0).contains("0 of 7"));
+    let missing = registry.ctl(&["tree", "tool/nobody@1.0.0"]);
+    assert_eq!(missing.code, 1, "{missing:?}");
+}
+
+#[test]
+fn graphs_are_drawn_in_three_forms() {
+    let registry = Registry::start();
+    registry.apply_example();
+    for output in ["dot", "mermaid", "svg"] {
+        let drawn = shown(&registry, &["why", BOSS, QUERY, "--output", output], 0);
+        insta::assert_snapshot!(format!("why-{output}"), drawn);
+        let again = shown(&registry, &["why", BOSS, QUERY, "--output", output], 0);
+        assert_eq!(drawn, again, "the same graph is drawn the same");
+        shown(&registry, &["tree", BOSS, "--output", output], 0);
+        shown(&registry, &["impact", QUERY, "--output", output], 1);
+        shown(&registry, &["list", "--output", output], 2);
+    }
+}
+
+#[test]
+fn a_new_version_is_tried_on_its_dependents() {
+    let registry = Registry::start();
+    registry.apply_example();
+    registry.apply_file(&root().join("examples/new-version.json"));
+    let tried = shown(&registry, &["impact", QUERY, "--to", "1.1.0"], 0);
+    assert!(tried.ends_with("0 of 7 dependents break\n"), "{tried}");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("server.yaml");
+    let text = "schemaVersion: '2.0'\nservers:\n  - { name: document-service, version: 2.0.0, provides: [] }\n";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let server = "server/document-service@1.2.0";
+    let broken = registry.ctl(&["impact", server, "--change", file]);
+    assert_eq!(broken.code, 1, "{broken:?}");
+    assert!(broken.stderr.contains("error[source-not-provided]"), "{broken:?}");
+    assert!(broken.stderr.contains("would break"), "{broken:?}");
+    let other = registry.ctl(&["impact", "server/fetch-server@1.0.0", "--change", file]);
+    assert_eq!(other.code, 2, "the file has no such server: {other:?}");
+    let resolved = shown(&registry, &["resolve", "schema/SearchQuery@^1", "tool/fetch"], 0);
+    assert!(resolved.contains("1.1.0") && resolved.contains("1.2.3"), "{resolved}");
+    assert_eq!(registry.ctl(&["resolve", "tool/fetch@^9"]).code, 1);
+    assert_eq!(registry.ctl(&["resolve", "tool/fetch@^"]).code, 2);
+}

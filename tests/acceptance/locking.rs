@@ -1,0 +1,205 @@
+//! Lock files at the front door: `lock`, `apply --locked` and `outdated`.
+//!
+//! Deliberately absent: what constraints mean, which the graph's tests have.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use acceptance::{CtlOutput, Registry, postgres, root};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A project: a directory with requirements, and a registry to lock against.
+struct Project {
+    registry: Registry,
+    dir: TempDir,
+}
+
+impl Project {
+    fn new(registry: Registry, requirements: &str) -> Self {
+        registry.apply_example();
+        let project = Self { registry, dir: tempfile::tempdir().expect("a directory") };
+        project.require(requirements);
+        project
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn require(&self, requirements: &str) {
+        fs::write(self.path("registry-requirements.json"), requirements).expect("written");
+    }
+
+    fn run(&self, command: &[&str], more: &[&str]) -> CtlOutput {
+        let file = self.path("registry.lock");
+        let lock_file = ["--lock-file", text(&file)];
+        self.registry.ctl(&[command, &lock_file[..], more].concat())
+    }
+
+    fn lock(&self, more: &[&str]) -> CtlOutput {
+        let file = self.path("registry-requirements.json");
+        self.run(&["lock", "-f", text(&file)], more)
+    }
+
+    fn locked(&self) -> Value {
+        let bytes = fs::read(self.path("registry.lock")).expect("a lock file");
+        serde_json::from_slice(&bytes).expect("JSON")
+    }
+
+    fn new_version(&self) {
+        self.registry.apply_file(&root().join("examples/new-version.json"));
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
+}
+
+const QUERY: &str = r#"{ "schemas": { "SearchQuery": "^1" }, "tools": { "fetch": "latest" } }"#;
+
+fn a_lock_is_kept_until_it_is_updated(registry: Registry) {
+    let project = Project::new(registry, QUERY);
+    let locked = project.lock(&[]);
+    assert!(locked.success(), "{locked:?}");
+    let first = project.locked();
+    assert_eq!(first["requirements"]["schema/SearchQuery"]["version"], "1.0.0");
+    assert_eq!(first["requirements"]["tool/fetch"]["version"], "1.2.3");
+    assert_eq!(first["revision"], 1);
+    let entities = first["entities"].as_object().expect("entities");
+    for needed in ["schema/SearchFilters@1.0.0", "server/fetch-server@1.2.3"] {
+        assert!(
+            entities.get(needed).is_some_and(|d| d.to_string().contains("sha256:")),
+            "{needed}"
+        );
+    }
+    project.new_version();
+    let again = project.lock(&[]);
+    assert!(again.stdout.contains("is as it was"), "{again:?}");
+    assert_eq!(project.locked(), first, "what is locked stays");
+    assert!(project.lock(&["--update"]).success());
+    let updated = project.locked();
+    assert_eq!(updated["requirements"]["schema/SearchQuery"]["version"], "1.1.0");
+    assert_eq!(updated["revision"], 2);
+    project.require(r#"{ "schemas": { "SearchQuery": "~1.0" } }"#);
+    assert!(project.lock(&[]).success());
+    let narrowed = project.locked();
+    assert_eq!(narrowed["requirements"]["schema/SearchQuery"]["version"], "1.0.0");
+    assert!(narrowed["entities"].get("tool/fetch@1.2.3").is_none(), "it is not required any more");
+}
+
+#[test]
+fn a_lock_is_kept_until_it_is_updated_on_sqlite() {
+    a_lock_is_kept_until_it_is_updated(Registry::start());
+}
+
+#[tokio::test]
+async fn a_lock_is_kept_until_it_is_updated_on_postgres() {
+    let database = postgres::database().await;
+    a_lock_is_kept_until_it_is_updated(Registry::start_on(database.url()));
+}
+
+#[test]
+fn what_cannot_be_locked_is_said() {
+    let project = Project::new(Registry::start(), r#"{ "tools": { "fetch": "^9" } }"#);
+    let refused = project.lock(&[]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("1.2.3 does not match"), "{refused:?}");
+    assert!(!project.path("registry.lock").exists());
+    project.require(r#"{ "tools": { "fetch": "newest" } }"#);
+    assert_eq!(project.lock(&[]).code, 2);
+    project.require(QUERY);
+    assert!(project.lock(&[]).success());
+    let other = Registry::start();
+    other.apply_example();
+    let (file, lock) = (project.path("registry-requirements.json"), project.path("registry.lock"));
+    let elsewhere = ["lock", "-f", text(&file), "--lock-file", text(&lock)];
+    let refused = other.ctl(&elsewhere);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("the lock file is of the registry"), "{refused:?}");
+    assert!(other.ctl(&[&elsewhere[..], &["--update"]].concat()).success());
+}
+
+/// A tool that refers to one registered schema, and to one of its own file.
+const TOOL: &str = r##"{ "schemaVersion": "2.0",
+  "schemas": [{ "name": "Mine", "version": "1.0.0", "schema": { "$ref": "#SearchQuery:1.0.0" } }],
+  "agents": [],
+  "servers": [{ "name": "mine", "version": "1.0.0",
+    "provides": [{ "tool": "mine", "version": "1.0.0" }] }],
+  "tools": [{ "name": "mine", "version": "1.0.0",
+    "source": { "server": "mine", "serverVersion": "1.0.0", "tool": "mine" },
+    "inputSchema": { "$ref": "#SearchQuery:1.0.0" },
+    "outputSchema": { "$ref": "#Mine:1.0.0" } }] }"##;
+
+#[tokio::test]
+async fn apply_locked_refuses_drift_at_its_place() {
+    let project = Project::new(Registry::start(), r#"{ "tools": { "fetch": "^1" } }"#);
+    let file = project.path("mine.json");
+    fs::write(&file, TOOL).expect("written");
+    let apply = ["apply", "-f", text(&file), "--yes", "--locked"];
+    let missing = project.run(&apply, &[]);
+    assert_eq!(missing.code, 2, "there is no lock file: {missing:?}");
+    assert!(project.lock(&[]).success());
+    let refused = project.run(&apply, &[]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert_eq!(refused.stderr.matches("error[lock-missing]").count(), 2, "{refused:?}");
+    assert!(refused.stderr.contains("mine.json:2:"), "{refused:?}");
+    assert!(refused.stderr.contains("mine.json:8:"), "{refused:?}");
+    project.require(r#"{ "schemas": { "SearchQuery": "~1.0" } }"#);
+    assert!(project.lock(&[]).success());
+    let lock = fs::read_to_string(project.path("registry.lock")).expect("a lock file");
+    let digest = project.locked()["entities"]["schema/SearchQuery@1.0.0"].clone();
+    let other = format!("sha256:{}", "0".repeat(64));
+    let forged = lock.replace(digest.as_str().expect("a digest"), &other);
+    fs::write(project.path("registry.lock"), forged).expect("written");
+    let refused = project.run(&apply, &[]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("error[lock-drift]"), "{refused:?}");
+    assert!(project.lock(&[]).stderr.contains("another digest"), "neither may a lock drift");
+    fs::write(project.path("registry.lock"), lock).expect("written");
+    assert_eq!(project.registry.revision().await, 1, "nothing was changed");
+    let applied = project.run(&apply, &[]);
+    assert!(applied.success(), "{applied:?}");
+    assert_eq!(project.registry.revision().await, 2);
+}
+
+#[test]
+fn outdated_shows_what_an_upgrade_changes_and_breaks() {
+    let project = Project::new(Registry::start(), QUERY);
+    assert!(project.lock(&[]).success());
+    let fresh = project.run(&["outdated"], &[]);
+    assert_eq!(fresh.stdout, "all 2 requirements are up to date\n", "{fresh:?}");
+    project.new_version();
+    let fetch = ["deprecate", "tool/fetch@1.2.3", "--replacement", "tool/get_webpage@1.0.0"];
+    assert!(project.registry.ctl(&fetch).success());
+    let outdated = project.run(&["outdated"], &[]);
+    assert!(outdated.success(), "{outdated:?}");
+    insta::assert_snapshot!("outdated", outdated.stdout);
+    let json = project.run(&["outdated", "--output", "json"], &[]);
+    let rows: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let query = &rows[0];
+    assert_eq!((&query["current"], &query["wanted"]), (&"1.0.0".into(), &"1.1.0".into()));
+    assert_eq!(query["upgrade"]["dependents"], 7);
+    assert_eq!(rows[1]["lifecycle"]["replacement"], "tool/get_webpage@1.0.0");
+}
+
+#[test]
+fn the_past_can_be_asked_too() {
+    let project = Project::new(Registry::start(), QUERY);
+    project.new_version();
+    let ctl = |arguments: &[&str]| {
+        let output = project.registry.ctl(arguments);
+        assert!(output.success(), "{arguments:?}: {output:?}");
+        output.stdout
+    };
+    assert!(ctl(&["resolve", "schema/SearchQuery"]).contains("1.1.0"));
+    assert!(ctl(&["resolve", "schema/SearchQuery", "--at", "1"]).contains("1.0.0"));
+    let dependents = ["tree", "schema/SearchFilters@1.0.0", "--dependents"];
+    assert!(ctl(&dependents).contains("1.1.0"));
+    assert!(!ctl(&[&dependents[..], &["--at", "1"]].concat()).contains("1.1.0"));
+    let early = project.registry.ctl(&["tree", "schema/SearchQuery@1.1.0", "--at", "1"]);
+    assert_eq!(early.code, 1, "{early:?}");
+    assert_eq!(project.registry.ctl(&["resolve", "tool/fetch", "--at", "99"]).code, 1);
+}
