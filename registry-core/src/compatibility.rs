@@ -1,79 +1,198 @@
-//! How compatible new versions have to be with earlier ones.
+//! Whether a new version may take the place of an older one: what its JSON Schemas accept is
+//! compared, not how they are written.
 //!
-//! Deliberately absent: the comparison of schemas.
+//! Sound in both directions: "compatible" is a proof over every value, and "breaking" comes with a
+//! value that real validators of the two versions disagree about. Where neither is found, the
+//! answer is "undecided". Everything is a pure function with a counted budget. Deliberately absent:
+//! which versions are compared and what follows from it (the rule `breaking-change`).
 
-use std::{fmt, str::FromStr};
+mod arena;
+mod arrays;
+mod cases;
+mod circle;
+mod decide;
+mod empty;
+mod entity;
+mod eval;
+mod given;
+mod logic;
+mod lower;
+mod mode;
+mod names;
+mod objects;
+mod prover;
+mod regex;
+mod rules;
+mod same;
+mod sample;
+mod scalars;
+mod unevaluated;
 
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// What a new version must be compatible with, in which direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Nothing.
-    None,
-    /// Whoever used the version before may use the new one.
-    #[default]
-    Backward,
-    /// Whoever uses the new version may use the one before.
-    Forward,
-    /// Both.
-    Full,
-    /// As `backward`, with every earlier version.
-    BackwardTransitive,
-    /// As `forward`, with every earlier version.
-    ForwardTransitive,
-    /// As `full`, with every earlier version.
-    FullTransitive,
+pub use decide::covers;
+pub use entity::compare;
+pub use mode::{Direction, InvalidMode, Mode};
+
+use crate::{entity::Entity, limits, reference::Key, version::Version};
+
+/// Longest example that a message shows, in characters.
+const EXAMPLE: usize = 200;
+
+/// Gives registered schemas by their keys.
+pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Entity>;
+
+/// The steps that comparisons may still take together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget(usize);
+
+impl Budget {
+    /// What one comparison may take.
+    pub fn of_one() -> Self {
+        Self(limits::COMPARISON_STEPS)
+    }
+
+    /// What all comparisons of one commit may take.
+    pub fn of_batch() -> Self {
+        Self(limits::BATCH_COMPARISON_STEPS)
+    }
+
+    /// Whether nothing is left.
+    pub fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+
+    fn share(&self) -> usize {
+        self.0.min(limits::COMPARISON_STEPS)
+    }
+
+    fn spend(&mut self, steps: usize) {
+        self.0 = self.0.saturating_sub(steps.max(1));
+    }
 }
 
-impl Mode {
-    /// All modes.
-    pub const ALL: [Self; 7] = [
-        Self::None,
-        Self::Backward,
-        Self::Forward,
-        Self::Full,
-        Self::BackwardTransitive,
-        Self::ForwardTransitive,
-        Self::FullTransitive,
-    ];
+/// Whether one JSON Schema accepts everything that another accepts.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It does, for every value.
+    Yes,
+    /// It does not, and here is a value.
+    No(Difference),
+    /// Neither was found.
+    Undecided(Doubt),
+}
 
-    /// The mode as it is written: `backward_transitive`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Backward => "backward",
-            Self::Forward => "forward",
-            Self::Full => "full",
-            Self::BackwardTransitive => "backward_transitive",
-            Self::ForwardTransitive => "forward_transitive",
-            Self::FullTransitive => "full_transitive",
+/// Where and how two versions differ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// The keyword that refuses the value, or the member that is missing.
+    pub keyword: String,
+    /// JSON pointer into the new document; to the `$ref` where it leads out of the document.
+    pub pointer: String,
+    /// Where the keyword itself is, when that is elsewhere: `in schema/A@1.0.0 at /schema/type`, or
+    /// `at /outputSchema/type` of the old version.
+    pub elsewhere: Option<String>,
+    /// A value that the one accepts and the other refuses; absent where no value is concerned.
+    pub instance: Option<Value>,
+    /// Whether it is the new version that refuses the value, or the old one.
+    pub refused_by: Side,
+}
+
+impl Difference {
+    /// What it means, in words for people.
+    pub fn explain(&self, old: &Version, new: &Version) -> String {
+        let Self { keyword, elsewhere, instance, refused_by, .. } = self;
+        let place = elsewhere.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+        match (instance.as_ref().map(shortened), refused_by) {
+            (Some(value), Side::New) => {
+                format!("`{keyword}`{place} refuses what {old} allows: {value}")
+            }
+            (Some(value), Side::Old) => {
+                format!("`{keyword}` of {old}{place} refuses what {new} allows: {value}")
+            }
+            (None, Side::New) => format!("the {keyword} of {old} is gone"),
+            (None, Side::Old) => format!("the {keyword} is not in {old}"),
         }
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+/// A value on one line, cut where it is long.
+fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(EXAMPLE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 
-/// A text that is not a mode.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not a mode of compatibility; the modes are none, backward, forward, full, \
-     backward_transitive, forward_transitive and full_transitive"
-)]
-pub struct InvalidMode(String);
+/// Where and why two versions could not be compared to the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// JSON pointer into the new document.
+    pub pointer: String,
+    /// Why.
+    pub reason: String,
+}
 
-impl FromStr for Mode {
-    type Err = InvalidMode;
+/// One of the two versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The earlier one.
+    Old,
+    /// The later one.
+    New,
+}
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|mode| mode.as_str() == text)
-            .ok_or_else(|| InvalidMode(text.chars().take(40).collect()))
+/// The result of a comparison, as one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The schemas are the same.
+    Identical,
+    /// Different, and nothing that is promised breaks.
+    Compatible,
+    /// Neither compatibility nor a break was found.
+    Undecided,
+    /// Something that is promised breaks.
+    Breaking,
+}
+
+impl Outcome {
+    /// The word: `compatible`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Identical => "identical",
+            Self::Compatible => "compatible",
+            Self::Undecided => "undecided",
+            Self::Breaking => "breaking",
+        }
     }
 }
+
+/// What comparing two versions of one entity found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Whether all schemas are the same, word for word.
+    pub is_identical: bool,
+    /// What breaks.
+    pub differences: Vec<Difference>,
+    /// What could not be decided.
+    pub doubts: Vec<Doubt>,
+}
+
+impl Comparison {
+    /// The result as one word.
+    pub fn outcome(&self) -> Outcome {
+        if !self.differences.is_empty() {
+            Outcome::Breaking
+        } else if !self.doubts.is_empty() {
+            Outcome::Undecided
+        } else if self.is_identical {
+            Outcome::Identical
+        } else {
+            Outcome::Compatible
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

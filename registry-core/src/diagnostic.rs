@@ -91,6 +91,10 @@ codes! {
     NameArchived = "name-archived",
     /// A setting that cannot be.
     SettingInvalid = "setting-invalid",
+    /// A version that breaks what an earlier one of its compatibility line promises.
+    BreakingChange = "breaking-change",
+    /// A version of which it could not be decided whether it breaks an earlier one.
+    CompatibilityUndecided = "compatibility-undecided",
     /// A schema that nothing refers to.
     SchemaUnused = "schema-unused",
 }

@@ -31,6 +31,9 @@ pub const SPEC_STEPS: usize = 256;
 pub const SAFE_INTEGER: i64 = 1 << 53;
 /// Most registered schemas that one schema may lead to, directly and through others.
 pub const SCHEMA_REFERENCES: usize = 1_000;
+/// Most ways in which one schema may be applied to one place of a value, references followed: what
+/// `allOf` of twice the same doubles with every level.
+pub const SCHEMA_PATHS: u64 = 10_000;
 /// Largest compiled regular expression of a schema, in bytes.
 pub const PATTERN_BYTES: usize = 1 << 20;
 /// Most regular expressions in one schema.
@@ -78,3 +81,9 @@ pub const REQUIREMENTS: usize = 1_000;
 pub const CONSTRAINT_BYTES: usize = 256;
 /// Most versions that an answer names to say why none of them fits.
 pub const CANDIDATES: usize = 20;
+/// Most steps that comparing two schemas may take; a step is about a microsecond.
+pub const COMPARISON_STEPS: usize = 50_000;
+/// Most steps that all comparisons of one commit may take together.
+pub const BATCH_COMPARISON_STEPS: usize = 2_000_000;
+/// Deepest nesting of a comparison, references followed.
+pub const COMPARISON_DEPTH: usize = 128;

@@ -7,6 +7,7 @@
 
 mod ambiguity;
 mod archived;
+mod breaking;
 mod composition;
 mod cycle;
 mod dependency;
@@ -115,7 +116,7 @@ impl Plan {
 pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
     match too_big(batch) {
         Some(found) => Plan { effects: Vec::new(), settings: Vec::new(), diagnostics: vec![found] },
-        None => validate(catalog, batch),
+        None => checked(catalog, batch, breaking::check),
     }
 }
 
@@ -146,8 +147,17 @@ pub fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
     Some(found.with_help("apply it in several batches, dependencies first"))
 }
 
-/// As [`plan`], for a batch of any size: a whole file at start-up, not a request.
+/// As [`plan`], for a batch of any size: a whole file at start-up, not a request. Its versions are
+/// not compared with each other: what they promised was decided when they were registered.
 pub fn validate(catalog: &Catalog, batch: &[Proposed]) -> Plan {
+    checked(catalog, batch, |_, _| {})
+}
+
+fn checked(
+    catalog: &Catalog,
+    batch: &[Proposed],
+    compare: impl Fn(&Proposal<'_>, &mut Vec<Diagnostic>),
+) -> Plan {
     let mut diagnostics = Vec::new();
     let effects = effect::effects(catalog, batch, &mut diagnostics);
     let proposal = Proposal::new(catalog, batch);
@@ -165,6 +175,7 @@ pub fn validate(catalog: &Catalog, batch: &[Proposed]) -> Plan {
     schema::check(&proposal, &schemas, &mut diagnostics);
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
+    compare(&proposal, &mut diagnostics);
     diagnostics.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
     Plan { effects, settings: Vec::new(), diagnostics }
 }

@@ -6,6 +6,7 @@
 
 mod identity;
 mod problem;
+mod weight;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use identity::{absolute_ids, same_id};
 pub use problem::InvalidSchema;
+pub(crate) use weight::{Weight, weigh};
 
 use crate::{
     catalog::Catalog,

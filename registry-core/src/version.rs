@@ -70,6 +70,25 @@ impl Version {
         Self(semver::Version::new(self.0.major, self.0.minor, self.0.patch))
     }
 
+    /// Releases with the same line promise to be compatible (semver 2.0.0): one major version, below
+    /// 1.0.0 one minor version, below 0.1.0 one version.
+    pub fn line(&self) -> (u64, u64, u64) {
+        match (self.0.major, self.0.minor, self.0.patch) {
+            (0, 0, patch) => (0, 0, patch),
+            (0, minor, _) => (0, minor, 0),
+            (major, _, _) => (major, 0, 0),
+        }
+    }
+
+    /// The first version of the next line.
+    pub fn next_breaking(&self) -> Self {
+        Self(match self.line() {
+            (0, 0, patch) => semver::Version::new(0, 0, patch.saturating_add(1)),
+            (0, minor, _) => semver::Version::new(0, minor.saturating_add(1), 0),
+            (major, _, _) => semver::Version::new(major.saturating_add(1), 0, 0),
+        })
+    }
+
     /// Whether this is a pre-release such as `1.0.0-beta`.
     pub fn is_prerelease(&self) -> bool {
         !self.0.pre.is_empty()
@@ -118,6 +137,17 @@ mod tests {
         assert_eq!(next("1.2.3", Change::Breaking), "2.0.0");
         assert_eq!(next("0.2.3", Change::Compatible), "0.2.4");
         assert_eq!(next("0.2.3", Change::Breaking), "0.3.0");
+    }
+
+    #[test]
+    fn compatibility_lines_are_those_of_semver() {
+        let version = |text: &str| Version::parse(text).unwrap();
+        assert_eq!(version("1.2.3").line(), version("1.0.0").line());
+        assert_eq!(version("0.2.3").line(), version("0.2.0").line());
+        assert_ne!(version("0.2.3").line(), version("0.3.0").line());
+        assert_ne!(version("0.0.3").line(), version("0.0.4").line());
+        let next = ["1.2.3", "0.2.3", "0.0.3"].map(|v| version(v).next_breaking().to_string());
+        assert_eq!(next, ["2.0.0", "0.3.0", "0.0.4"]);
     }
 
     #[test]

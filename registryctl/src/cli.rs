@@ -146,6 +146,8 @@ pub(crate) enum Command {
     Lock(LockArgs),
     /// Show which locked requirements have newer versions, and what an upgrade would change and break
     Outdated(OutdatedArgs),
+    /// Say whether a version can take the place of another: compatible, breaking, or undecided
+    Compat(CompatArgs),
     /// Write the whole registry as one registry-v2 file
     Export(ExportArgs),
     /// Prove the log, keep checkpoints of it, and export it
@@ -259,6 +261,30 @@ pub(crate) struct ShowArgs {
 pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) versions: VersionPair,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompatArgs {
+    #[command(flatten)]
+    pub(crate) versions: VersionPair,
+    /// Whom the change must not break: users of the old version (backward), of the new one who
+    /// meet the old (forward), or both (full)
+    #[arg(long, value_enum, default_value = "backward")]
+    pub(crate) direction: Direction,
+    /// Look into this file, or these, before asking the registry; may be given several times
+    #[arg(long = "file", short, value_name = "FILE|DIR")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// In which direction versions are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Direction {
+    /// What worked with the old version works with the new one.
+    Backward,
+    /// What works with the new version worked with the old one.
+    Forward,
+    /// Both.
+    Full,
 }
 
 #[derive(Debug, Args)]

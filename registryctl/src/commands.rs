@@ -5,6 +5,7 @@
 mod apply;
 mod audit;
 mod commit;
+mod compat;
 mod completions;
 mod diff;
 mod export;
@@ -79,6 +80,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Resolve(args) => resolve::run(session, &args).await,
         Command::Lock(args) => lock::run(session, &args).await,
         Command::Outdated(args) => outdated::run(session, &args).await,
+        Command::Compat(args) => compat::run(session, &args).await,
         Command::Export(args) => export::run(session, &args).await,
         Command::Audit(command) => audit::run(session, command).await,
         Command::Watch(args) => watch::run(session, &args).await,

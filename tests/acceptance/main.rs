@@ -4,6 +4,7 @@
 
 mod audit;
 mod command_line;
+mod compatibility;
 mod demo;
 mod enforcement;
 mod export;

@@ -41,8 +41,9 @@ fn registered() -> Vec<Proposed> {
 fn differences(before: &Catalog, live: &LiveServer) -> Vec<String> {
     let key = "server/users@1.0.0".parse().unwrap();
     let found = compare(before, &key, live).unwrap();
-    let line = |d: &super::Difference| format!("{:?} {}{}: {}", d.class, d.tool, d.pointer, d.what);
-    found.iter().map(line).collect()
+    let shown =
+        |d: &super::Difference| format!("{:?} {}{}: {}", d.class, d.tool, d.pointer, d.what);
+    found.iter().map(shown).collect()
 }
 
 /// The differences after one change.

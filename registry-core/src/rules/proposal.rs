@@ -44,6 +44,11 @@ impl<'a> New<'a> {
         self.document.entity()
     }
 
+    /// The index of its change in the batch.
+    pub(super) fn change(&self) -> usize {
+        self.change
+    }
+
     /// Reports something about this entity.
     pub(super) fn report(&self, found: &mut Vec<Diagnostic>, diagnostic: Diagnostic) {
         found.push(diagnostic.about(self.change, self.key()));
@@ -139,11 +144,23 @@ impl<'a> Proposal<'a> {
         format!("register {key} in the same batch, or refer to a registered version: {versions}")
     }
 
+    pub(super) fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
+    /// All versions of a name, those of the catalog first.
+    pub(super) fn versions<'n>(
+        &'n self,
+        kind: Kind,
+        name: &'n Name,
+    ) -> impl Iterator<Item = &'n Version> {
+        let in_batch = self.by_name.get(&(kind, name)).into_iter().flatten().copied();
+        self.catalog.versions(kind, name).map(|(key, _)| &key.version).chain(in_batch)
+    }
+
     /// At most five versions of a name, the newest last.
     fn known_versions(&self, kind: Kind, name: &Name) -> Vec<String> {
-        let in_batch = self.by_name.get(&(kind, name)).into_iter().flatten().copied();
-        let in_catalog = self.catalog.versions(kind, name).map(|(key, _)| &key.version);
-        let mut versions: Vec<_> = in_catalog.chain(in_batch).collect();
+        let mut versions: Vec<_> = self.versions(kind, name).collect();
         versions.sort();
         versions.dedup();
         let from = versions.len().saturating_sub(5);

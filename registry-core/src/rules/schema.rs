@@ -29,9 +29,11 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
         |new| schemas(New::entity(new)).into_iter().map(move |(at, schema)| (new, at, schema));
     let all: Vec<(&New<'_>, String, &Value)> = proposal.new.iter().flat_map(each).collect();
     let problems = Problems::of(all.iter().map(|(_, _, schema)| *schema));
+    let weights = graph.weights();
     for (i, (new, place, schema)) in all.iter().enumerate() {
         unresolved(proposal, new, (place, schema), found);
-        for problem in problems.of_nth(i).iter().chain(&graph.same_id(schema)) {
+        let whole = graph.same_id(schema).or_else(|| graph.too_heavy(schema, &weights));
+        for problem in problems.of_nth(i).iter().chain(&whole) {
             let pointer = format!("{place}{}", problem.pointer());
             let invalid = Diagnostic::error(Code::SchemaInvalid, pointer, problem.to_string());
             new.report(found, invalid.with_help(problem.help()));
@@ -279,6 +281,29 @@ mod tests {
         assert!(findings(most).iter().all(|found| found.code == Code::SchemaUnused));
         let found = findings(most + 1);
         assert!(found[0].message.contains("10200 patterns in its schemas, 10000 are allowed"));
+    }
+
+    #[test]
+    fn schemas_that_double_each_other_are_refused() {
+        let twice = |i: usize| {
+            let before = json!({ "$ref": format!("#S{i}:1.0.0") });
+            schema(&format!("S{}", i + 1), &json!({ "allOf": [before, before] }))
+        };
+        let chain: Vec<_> = (0..40).map(twice).collect();
+        let registered = [schema("S0", &json!({ "type": "object" }))];
+        let found = found_of(Code::SchemaInvalid, &registered, &chain[..11]);
+        assert_eq!(found, "");
+        let found = found_of(Code::SchemaInvalid, &registered, &chain);
+        assert!(
+            found.starts_with(
+                "error[schema-invalid] schema/S12@1.0.0 at \"/schema\": it leads to one place of a \
+                 value in more than 10000 ways"
+            ),
+            "{found}"
+        );
+        // However it is registered: also one by one.
+        let registered: Vec<_> = registered.into_iter().chain(chain[..11].to_vec()).collect();
+        assert!(!found_of(Code::SchemaInvalid, &registered, &chain[11..12]).is_empty());
     }
 
     #[test]

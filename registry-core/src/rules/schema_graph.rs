@@ -10,10 +10,13 @@ use super::{Relation, proposal::Proposal};
 use crate::{
     decode::At,
     entity::Entity,
-    json_schema::each_reference,
+    json_schema::{each_object, each_reference, pure_reference},
     reference::{Key, Kind},
-    schema_compile::{InvalidSchema, absolute_ids, same_id},
+    schema_compile::{InvalidSchema, Weight, absolute_ids, same_id, weigh},
 };
+
+/// The keywords that lead elsewhere.
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 pub(super) struct SchemaGraph<'a> {
     nodes: HashMap<Key, usize>,
@@ -63,6 +66,49 @@ impl<'a> SchemaGraph<'a> {
             }
         }
         same_id(seen.into_iter().map(|node| self.schemas[node]).chain([schema]))
+    }
+
+    /// How heavy each of the schemas is, those that it refers to first.
+    pub(super) fn weights(&self) -> Vec<Weight> {
+        let mut weights = vec![None; self.schemas.len()];
+        let mut path: Vec<usize> = (0..self.schemas.len()).collect();
+        let mut is_open = vec![false; self.schemas.len()];
+        while let Some(&node) = path.last() {
+            let first_visit = !std::mem::replace(&mut is_open[node], true);
+            let is_needed = |next: &&usize| weights[**next].is_none() && !is_open[**next];
+            let needed: Vec<usize> =
+                self.successors[node].iter().filter(is_needed).copied().collect();
+            if weights[node].is_some() || (needed.is_empty() || !first_visit) {
+                path.pop();
+                if weights[node].is_none() {
+                    let weight = weigh(self.schemas[node], &mut |key| self.known(key, &weights));
+                    weights[node] = Some(weight.unwrap_or(Weight::HEAVY));
+                }
+            } else {
+                path.extend(needed);
+            }
+        }
+        weights.into_iter().map(|weight| weight.unwrap_or(Weight::ONE)).collect()
+    }
+
+    /// A circle of schemas is reported as such; here it leads nowhere.
+    fn known(&self, key: &Key, weights: &[Option<Weight>]) -> Weight {
+        let node = self.nodes.get(key).copied();
+        node.and_then(|node| weights[node]).unwrap_or(Weight::ONE)
+    }
+
+    /// Whether a value would be checked too often. A schema without references is as heavy as it
+    /// is long.
+    pub(super) fn too_heavy(&self, schema: &Value, weights: &[Weight]) -> Option<InvalidSchema> {
+        let mut has_references = false;
+        each_object(schema, &mut |map| {
+            has_references |= REFERENCES.iter().any(|name| map.contains_key(*name));
+        });
+        if !has_references || pure_reference(schema).is_some() {
+            return None;
+        }
+        let known = |key: &Key| self.nodes.get(key).map_or(Weight::ONE, |&node| weights[node]);
+        weigh(schema, &mut |key| known(key)).err()
     }
 
     /// Whether these keys lead to more than so many schemas, themselves included.

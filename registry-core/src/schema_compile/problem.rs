@@ -57,6 +57,18 @@ pub enum InvalidSchema {
         /// How many.
         patterns: usize,
     },
+    /// One place of a value would be checked too often.
+    #[error("it leads to one place of a value in more than {} ways", crate::limits::SCHEMA_PATHS)]
+    TooManyPaths {
+        /// The schema object that does.
+        pointer: String,
+    },
+    /// It leads back to itself about the same value in several ways.
+    #[error("it leads back to itself, about the same value, in more than one way")]
+    LeadsBack {
+        /// The schema object that does.
+        pointer: String,
+    },
     /// Anything else that its dialect does not allow.
     #[error("{message}")]
     Invalid {
@@ -80,6 +92,8 @@ impl InvalidSchema {
             | Self::Unresolved { pointer, .. }
             | Self::Remote { pointer, .. }
             | Self::Reserved { pointer, .. }
+            | Self::TooManyPaths { pointer }
+            | Self::LeadsBack { pointer }
             | Self::Invalid { pointer, .. } => pointer,
         }
     }
@@ -97,6 +111,10 @@ impl InvalidSchema {
             Self::Reserved { .. } => "refer to a registered schema as `#Name:1.0.0`",
             Self::TooManyPatterns { .. } => "join patterns, or split the schema",
             Self::TooManyReferences => "put what belongs together into one schema with `$defs`",
+            Self::TooManyPaths { .. } => {
+                "say each thing once: `allOf`, `anyOf` and `$ref` multiply when they are nested"
+            }
+            Self::LeadsBack { .. } => "refer back from a property or an item, and only once",
             Self::SameId { .. } => "give each schema an `$id` of its own, or none",
             Self::Invalid { .. } => "see https://json-schema.org for what the keyword allows",
         }

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod canonical;
+mod compatibility;
 mod documents;
 mod graph;
 mod history;
@@ -12,4 +13,5 @@ mod import;
 mod never_panics;
 mod paths;
 mod resolve;
+mod schemas;
 mod world;

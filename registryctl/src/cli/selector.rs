@@ -26,8 +26,8 @@ pub(crate) struct Name {
 /// Two versions of one name.
 #[derive(Debug, Args)]
 pub(crate) struct VersionPair {
-    /// KIND NAME OLD NEW, or KIND/NAME OLD NEW
-    #[arg(value_name = "VERSIONS", num_args = 3..=4, required = true)]
+    /// KIND NAME OLD NEW, KIND/NAME OLD NEW, or KIND/NAME@OLD KIND/NAME@NEW
+    #[arg(value_name = "VERSIONS", num_args = 2..=4, required = true)]
     versions: Vec<String>,
 }
 
@@ -75,8 +75,12 @@ impl Name {
 impl VersionPair {
     /// The keys of both versions, in the order that the user gave.
     pub(crate) fn keys(&self) -> Result<(Key, Key), Failure> {
-        let form = "KIND NAME OLD NEW or KIND/NAME OLD NEW";
+        let form = "KIND NAME OLD NEW, KIND/NAME OLD NEW or KIND/NAME@OLD KIND/NAME@NEW";
         let (kind, name, old, new) = match self.versions.as_slice() {
+            [old, new] => {
+                let key = |text: &String| text.parse().map_err(Failure::usage);
+                return Ok((key(old)?, key(new)?));
+            }
             [kind, name, old, new] => (kind.as_str(), name.as_str(), old, new),
             [both, old, new] => {
                 let parts = both.split_once('/').ok_or_else(|| wrong(&self.versions, form))?;

@@ -92,10 +92,10 @@ fn wishes_come_first_and_without_a_name_there_is_nothing() {
         name: crate::import::name_of(crate::Kind::Server, "team/x"),
         version: crate::import::version_of("2.0.0"),
     };
-    let wished = server(&live, &wishes);
-    accepted(&wished);
-    assert_eq!(wished.draft.tools[0]["source"]["server"], "team/x");
-    assert_eq!(wished.draft.tools[0]["version"], "2.0.0");
+    let renamed = server(&live, &wishes);
+    accepted(&renamed);
+    assert_eq!(renamed.draft.tools[0]["source"]["server"], "team/x");
+    assert_eq!(renamed.draft.tools[0]["version"], "2.0.0");
 }
 
 #[test]

@@ -1,0 +1,247 @@
+//! The schemas of a comparison as nodes: read when they are first looked at, each once.
+//!
+//! A node is known by the address of its JSON, so a registered schema that both sides refer to is
+//! one node. Deliberately absent: what keywords mean (`lower.rs`).
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    rc::Rc,
+};
+
+use serde_json::Value;
+
+use super::{
+    lower::{self, Source},
+    rules::Rules,
+};
+use crate::{
+    decode::At,
+    entity::Entity,
+    json_schema::each_object_at,
+    reference::{Key, SchemaRef},
+};
+
+/// A node's number.
+pub(super) type Id = usize;
+
+/// Gives the registered schemas.
+pub(super) type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Entity>;
+
+/// The version of JSON Schema that a document follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Draft7,
+    Draft201909,
+    Draft202012,
+    /// Draft 4 or 6: not compared.
+    Older,
+}
+
+impl Dialect {
+    fn of(schema: &Value) -> Self {
+        schema.get("$schema").and_then(Value::as_str).map_or(Self::Draft202012, Self::named)
+    }
+
+    fn named(declared: &str) -> Self {
+        match declared {
+            text if text.contains("/2020-12/") => Self::Draft202012,
+            text if text.contains("/2019-09/") => Self::Draft201909,
+            text if text.contains("/draft-07/") => Self::Draft7,
+            _ => Self::Older,
+        }
+    }
+}
+
+/// One JSON Schema with its own references: a part of an entity.
+pub(super) struct Document<'a> {
+    /// The registered schema that it is; `None` for the two that are compared.
+    pub(super) key: Option<Key>,
+    pub(super) dialect: Dialect,
+    root: &'a Value,
+    /// JSON pointer of the root in its entity.
+    at: String,
+    anchors: BTreeMap<&'a str, (&'a Value, String)>,
+    /// Whether parts have an `$id` or `$schema` of their own: their references are not followed.
+    has_resources: bool,
+}
+
+struct Slot<'a> {
+    document: usize,
+    /// JSON pointer in its entity.
+    pointer: String,
+    value: Option<&'a Value>,
+    rules: Option<Rc<Rules>>,
+}
+
+pub(super) struct Arena<'a> {
+    resolve: Resolve<'a>,
+    documents: Vec<Document<'a>>,
+    by_key: HashMap<Key, usize>,
+    slots: Vec<Slot<'a>>,
+    by_address: HashMap<(usize, usize), Id>,
+}
+
+/// Where a reference leads.
+pub(super) enum Target {
+    Node(Id),
+    /// Outside of what is compared; equal texts lead to the same schema.
+    Outside(String),
+    /// Not followed.
+    Unknown,
+}
+
+impl<'a> Arena<'a> {
+    pub(super) fn new(resolve: Resolve<'a>) -> Self {
+        let (documents, slots) = (Vec::new(), Vec::new());
+        Self { resolve, documents, by_key: HashMap::new(), slots, by_address: HashMap::new() }
+    }
+
+    /// Adds a schema that is compared; its root node.
+    pub(super) fn add(&mut self, schema: &'a Value, at: &str) -> Id {
+        let document = self.add_document(schema, at, None);
+        self.node_of(document, schema, at.to_owned())
+    }
+
+    fn add_document(&mut self, root: &'a Value, at: &str, key: Option<Key>) -> usize {
+        let (mut anchors, mut has_resources) = (BTreeMap::new(), false);
+        let (dialect, mut places) = (Dialect::of(root), Vec::new());
+        each_object_at(root, At::ROOT, &mut |map, place| {
+            let inner = !std::ptr::eq(map, root.as_object().unwrap_or(map));
+            let declared = map.get("$schema").and_then(Value::as_str);
+            let is_other = declared.is_some_and(|text| Dialect::named(text) != dialect);
+            has_resources |= inner && (map.contains_key("$id") || is_other);
+            if ["$anchor", "$dynamicAnchor"].iter().any(|k| map.contains_key(*k)) {
+                places.push(place.to_string());
+            }
+        });
+        for place in places {
+            let Some(value) = root.pointer(&place) else { continue };
+            for keyword in ["$anchor", "$dynamicAnchor"] {
+                if let Some(name) = value.get(keyword).and_then(Value::as_str) {
+                    anchors.insert(name, (value, place.clone()));
+                }
+            }
+        }
+        let at = at.to_owned();
+        self.documents.push(Document { key, dialect, root, at, anchors, has_resources });
+        self.documents.len() - 1
+    }
+
+    fn node_of(&mut self, document: usize, value: &'a Value, pointer: String) -> Id {
+        let address = (document, std::ptr::from_ref(value).addr());
+        *self.by_address.entry(address).or_insert_with(|| {
+            self.slots.push(Slot { document, pointer, value: Some(value), rules: None });
+            self.slots.len() - 1
+        })
+    }
+
+    /// A node that no document has, beside one that it was derived from.
+    pub(super) fn synthetic(&mut self, beside: Id, rules: Rules) -> Id {
+        let Slot { document, pointer, .. } = &self.slots[beside];
+        let (document, pointer) = (*document, pointer.clone());
+        self.slots.push(Slot { document, pointer, value: None, rules: Some(Rc::new(rules)) });
+        self.slots.len() - 1
+    }
+
+    /// What a node demands.
+    pub(super) fn rules(&mut self, id: Id) -> Rc<Rules> {
+        if let Some(rules) = &self.slots[id].rules {
+            return rules.clone();
+        }
+        let rules = Rc::new(match self.slots[id].value {
+            Some(value) => lower::rules(value, &mut Source { arena: self, node: id }),
+            None => Rules::default(),
+        });
+        self.slots[id].rules = Some(rules.clone());
+        rules
+    }
+
+    /// A part of a node's JSON, as a node of its own.
+    pub(super) fn part(&mut self, of: Id, value: &'a Value, steps: &[&str]) -> Id {
+        let Slot { document, pointer, .. } = &self.slots[of];
+        let (document, mut pointer) = (*document, pointer.clone());
+        for step in steps {
+            pointer = crate::document::pointer_join(&pointer, step);
+        }
+        self.node_of(document, value, pointer)
+    }
+
+    /// Where the reference of a node leads.
+    pub(super) fn follow(&mut self, from: Id, reference: &str) -> Target {
+        if let Some(registered) = SchemaRef::parse(reference) {
+            return match registered {
+                Ok(registered) => self.registered(registered.key()),
+                Err(_) => Target::Unknown,
+            };
+        }
+        let number = self.slots[from].document;
+        let document = &self.documents[number];
+        if document.has_resources || reference.contains('%') {
+            return Target::Unknown;
+        }
+        let own = document.root.get("$id").and_then(Value::as_str).unwrap_or_default();
+        let fragment = match reference.split_once('#') {
+            Some((uri, fragment)) if uri.is_empty() || uri == own => fragment,
+            None if !own.is_empty() && reference == own => "",
+            _ if reference.contains("://") => return Target::Outside(reference.to_owned()),
+            _ => return Target::Unknown,
+        };
+        let found = match document.anchors.get(fragment) {
+            Some((value, place)) => Some((*value, place.clone())),
+            None => document.root.pointer(fragment).map(|value| (value, fragment.to_owned())),
+        };
+        let at = document.at.clone();
+        match found {
+            Some((value, place)) => {
+                Target::Node(self.node_of(number, value, format!("{at}{place}")))
+            }
+            None => Target::Unknown,
+        }
+    }
+
+    fn registered(&mut self, key: &Key) -> Target {
+        let Some(Entity::Schema(schema)) = (self.resolve)(key) else { return Target::Unknown };
+        let document = if let Some(known) = self.by_key.get(key) {
+            *known
+        } else {
+            let added = self.add_document(&schema.schema, "/schema", Some(key.clone()));
+            self.by_key.insert(key.clone(), added);
+            added
+        };
+        Target::Node(self.node_of(document, &schema.schema, "/schema".to_owned()))
+    }
+
+    pub(super) fn dialect(&self, id: Id) -> Dialect {
+        self.documents[self.slots[id].document].dialect
+    }
+
+    /// JSON pointer of a node in its entity.
+    pub(super) fn pointer(&self, id: Id) -> &str {
+        &self.slots[id].pointer
+    }
+
+    /// The registered schema that a node is part of; `None` for the two that are compared.
+    pub(super) fn key_of(&self, id: Id) -> Option<&Key> {
+        self.documents[self.slots[id].document].key.as_ref()
+    }
+
+    /// The document of a node, as a number.
+    pub(super) fn document_of(&self, id: Id) -> usize {
+        self.slots[id].document
+    }
+
+    /// The keyword whose meaning a synthetic node is.
+    pub(super) fn stands_for(&self, id: Id) -> Option<&'static str> {
+        self.slots[id].rules.as_ref().and_then(|rules| rules.stands_for)
+    }
+
+    /// The JSON of a node, unless it is synthetic.
+    pub(super) fn json(&self, id: Id) -> Option<&'a Value> {
+        self.slots[id].value
+    }
+
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+}

@@ -1,0 +1,82 @@
+//! Schemas that apply themselves to the same value: `{"not": {"$ref": "#"}}` has no meaning that a
+//! proof could use, so what has such a circle is not compared.
+//!
+//! Deliberately absent: recursion over parts of a value, which is what schemas refer to themselves
+//! for.
+
+use std::collections::HashMap;
+
+use super::{
+    arena::Id,
+    prover::{Prover, Stop},
+    rules::Rules,
+};
+
+impl Prover<'_> {
+    /// A node that a circle leads back to, among all that these lead to.
+    pub(super) fn circle(&mut self, roots: [Id; 2]) -> Result<Option<Id>, Stop> {
+        let mut in_place: HashMap<Id, Vec<Id>> = HashMap::new();
+        let mut waiting = roots.to_vec();
+        while let Some(node) = waiting.pop() {
+            if in_place.contains_key(&node) {
+                continue;
+            }
+            self.step(1)?;
+            let rules = self.arena.rules(node);
+            let same = about_the_same(&rules);
+            waiting.extend(same.iter().copied().chain(about_parts(&rules)));
+            in_place.insert(node, same);
+        }
+        Ok(circle_in(&in_place))
+    }
+}
+
+/// The schemas about the value itself.
+fn about_the_same(rules: &Rules) -> Vec<Id> {
+    let mut found: Vec<Id> = rules.all.iter().map(|(_, id)| *id).collect();
+    found.extend(rules.any.iter().chain(&rules.one).chain(&rules.not));
+    found.extend(rules.dependent.values());
+    if let Some(conditional) = rules.conditional {
+        found.push(conditional.condition);
+        found.extend(conditional.then.into_iter().chain(conditional.otherwise));
+    }
+    found
+}
+
+/// The schemas about its members and items.
+fn about_parts(rules: &Rules) -> Vec<Id> {
+    let mut found: Vec<Id> = rules.properties.values().copied().collect();
+    found.extend(rules.patterns.iter().map(|(_, id)| *id));
+    found.extend(&rules.prefix);
+    found.extend(rules.contains.map(|contains| contains.schema));
+    let single = [rules.additional, rules.names, rules.items];
+    let unevaluated = [rules.unevaluated_properties, rules.unevaluated_items];
+    found.extend(single.into_iter().chain(unevaluated).flatten());
+    found
+}
+
+/// Takes away what leads nowhere until only circles, and what leads to them, are left.
+fn circle_in(edges: &HashMap<Id, Vec<Id>>) -> Option<Id> {
+    let mut sources: HashMap<Id, Vec<Id>> = HashMap::new();
+    let mut open: HashMap<Id, usize> = HashMap::new();
+    for (from, targets) in edges {
+        open.insert(*from, targets.len());
+        for target in targets {
+            sources.entry(*target).or_default().push(*from);
+        }
+    }
+    let mut done: Vec<Id> =
+        open.iter().filter(|(_, left)| **left == 0).map(|(id, _)| *id).collect();
+    while let Some(node) = done.pop() {
+        open.remove(&node);
+        for source in sources.remove(&node).unwrap_or_default() {
+            if let Some(left) = open.get_mut(&source) {
+                *left -= 1;
+                if *left == 0 {
+                    done.push(source);
+                }
+            }
+        }
+    }
+    open.into_keys().min()
+}

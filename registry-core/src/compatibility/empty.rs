@@ -1,0 +1,99 @@
+//! Whether there is no value at all that some schemas accept together.
+//!
+//! "Not empty" only means that nothing shows it. Deliberately absent: recursion; a schema whose
+//! values would have to be infinite is not found out.
+
+use super::{
+    given::{Facts, Given},
+    prover::{Prover, Stop},
+    rules::Types,
+};
+
+/// How deep in a value a contradiction is looked for.
+const DEPTH: usize = 4;
+
+impl Prover<'_> {
+    /// Whether it is known that no value is accepted.
+    pub(super) fn is_empty(&mut self, given: &Given, level: usize) -> Result<bool, Stop> {
+        self.is_empty_within(given, level, DEPTH)
+    }
+
+    fn is_empty_within(&mut self, given: &Given, level: usize, depth: usize) -> Result<bool, Stop> {
+        self.step(1)?;
+        let facts = self.facts(given)?;
+        if facts.types.is_empty() || facts.values.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(true);
+        }
+        if depth == 0 {
+            return Ok(false);
+        }
+        self.deeper(|prover| {
+            if prover.is_refused(given, level)? || prover.has_contradiction(&facts, level, depth)? {
+                return Ok(true);
+            }
+            let only_types = |cases: &Vec<Given>| cases.iter().all(|case| case.done == given.done);
+            let Some(cases) = prover.cases(given, &facts)? else { return Ok(false) };
+            if only_types(&cases) {
+                return prover.are_empty(&cases, level, 1);
+            }
+            prover.are_empty(&cases, level, depth - 1)
+        })
+    }
+
+    fn are_empty(&mut self, cases: &[Given], level: usize, depth: usize) -> Result<bool, Stop> {
+        for case in cases {
+            if !self.is_empty_within(case, level, depth)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a schema that must refuse the values accepts them all.
+    fn is_refused(&mut self, given: &Given, level: usize) -> Result<bool, Stop> {
+        for not in given.nots.clone() {
+            let mut rest = given.clone();
+            rest.nots.remove(&not);
+            if self.holds(&rest, not, level)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether each type that is left has a part that must be there and cannot.
+    fn has_contradiction(
+        &mut self,
+        facts: &Facts,
+        level: usize,
+        depth: usize,
+    ) -> Result<bool, Stop> {
+        if !facts.types.within(Types::ARRAY.or(Types::OBJECT)) {
+            return Ok(false);
+        }
+        let objects = !facts.types.has(Types::OBJECT) || self.no_object(facts, level, depth)?;
+        Ok(objects && (!facts.types.has(Types::ARRAY) || self.no_array(facts, level, depth)?))
+    }
+
+    fn no_object(&mut self, facts: &Facts, level: usize, depth: usize) -> Result<bool, Stop> {
+        for name in &facts.required {
+            let schemas = facts.of_property(self, name)?;
+            let part = self.given(schemas)?;
+            if self.is_empty_within(&part, level + 1, depth - 1)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn no_array(&mut self, facts: &Facts, level: usize, depth: usize) -> Result<bool, Stop> {
+        let needed = usize::try_from(facts.count.min).unwrap_or(usize::MAX);
+        for position in 0..needed.min(facts.prefix() + 1) {
+            let part = self.given(facts.of_item(position))?;
+            if self.is_empty_within(&part, level + 1, depth - 1)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

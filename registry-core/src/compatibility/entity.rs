@@ -1,0 +1,216 @@
+//! Comparing two versions of an entity: part by part, each in the direction in which values flow.
+//!
+//! What goes in may only be accepted more widely, what comes out only be given more narrowly; for a
+//! schema by itself, what it accepts goes in. Deliberately absent: a server, which promises no
+//! schema, and what an agent depends on, which its callers do not see.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use super::{Budget, Comparison, Difference, Direction, Doubt, Resolve, Side, Verdict, covers};
+use crate::entity::{Entity, Implementation, Skill, Tool};
+
+/// Whether values go to the entity or come from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    In,
+    Out,
+}
+
+/// One schema of an entity.
+struct Part<'a> {
+    /// The member that has it, in the object at `holder`.
+    name: &'static str,
+    /// What holds it, by a name that stays the same in every version.
+    id: &'a str,
+    /// JSON pointer of the object that has the member.
+    holder: String,
+    flow: Flow,
+    promise: Promise<'a>,
+}
+
+/// What is promised where a schema may be.
+#[derive(Clone, Copy, PartialEq)]
+enum Promise<'a> {
+    Schema(&'a Value),
+    /// No schema: every value that may be there at all.
+    Anything(&'static Value),
+    /// No schema: whatever the server behind the tool takes.
+    Upstream,
+}
+
+static ANYTHING: Value = Value::Bool(true);
+static ANY_OBJECT: LazyLock<Value> = LazyLock::new(|| json!({ "type": "object" }));
+
+/// Compares two versions of one name.
+pub fn compare<'a>(
+    old: &'a Entity,
+    new: &'a Entity,
+    direction: Direction,
+    resolve: Resolve<'a>,
+    budget: &mut Budget,
+) -> Comparison {
+    let mut found = Comparison { is_identical: true, differences: Vec::new(), doubts: Vec::new() };
+    let (olds, news) = (parts(old), parts(new));
+    let directions: &[Direction] = match direction {
+        Direction::Full => &[Direction::Backward, Direction::Forward],
+        Direction::Backward => &[Direction::Backward],
+        Direction::Forward => &[Direction::Forward],
+    };
+    skills(old, new, directions, &mut found);
+    hidden(old, new, &mut found);
+    for part in news {
+        let same = |other: &&Part<'a>| (other.id, other.name) == (part.id, part.name);
+        let Some(before) = olds.iter().find(same) else { continue };
+        if before.promise == part.promise {
+            continue;
+        }
+        found.is_identical = false;
+        for direction in directions {
+            part.compare(before, *direction, (resolve, &mut *budget), &mut found);
+        }
+    }
+    found
+}
+
+impl<'a> Part<'a> {
+    fn compare(
+        &self,
+        old: &Self,
+        direction: Direction,
+        (resolve, budget): (Resolve<'a>, &mut Budget),
+        found: &mut Comparison,
+    ) {
+        let (Some(before), Some(after)) = (old.schema(), self.schema()) else {
+            let reason = format!(
+                "one of the versions has no `{}`: what it takes is the server's affair",
+                self.name
+            );
+            found.doubts.push(Doubt { pointer: self.pointer(), reason });
+            return;
+        };
+        let (at_old, at_new) = (old.pointer(), self.pointer());
+        let (before, after) = ((before, at_old.as_str()), (after, at_new.as_str()));
+        let is_new_wider = (self.flow == Flow::In) == (direction == Direction::Backward);
+        let verdict = if is_new_wider {
+            covers(before, after, Side::New, resolve, budget)
+        } else {
+            covers(after, before, Side::Old, resolve, budget)
+        };
+        match verdict {
+            Verdict::Yes => {}
+            Verdict::No(difference) => found.differences.push(difference),
+            Verdict::Undecided(doubt) => found.doubts.push(doubt),
+        }
+    }
+
+    fn schema(&self) -> Option<&'a Value> {
+        match self.promise {
+            Promise::Schema(schema) | Promise::Anything(schema) => Some(schema),
+            Promise::Upstream => None,
+        }
+    }
+
+    /// Where the schema is, or would be.
+    fn pointer(&self) -> String {
+        match self.promise {
+            Promise::Schema(_) => format!("{}/{}", self.holder, self.name),
+            Promise::Anything(_) | Promise::Upstream => self.holder.clone(),
+        }
+    }
+}
+
+fn parts(entity: &Entity) -> Vec<Part<'_>> {
+    match entity {
+        Entity::Schema(schema) => vec![Part {
+            name: "schema",
+            id: "",
+            holder: String::new(),
+            flow: Flow::In,
+            promise: Promise::Schema(&schema.schema),
+        }],
+        Entity::Server(_) => Vec::new(),
+        Entity::Tool(tool) => of_tool(tool),
+        Entity::Agent(agent) => {
+            agent.skills.iter().enumerate().flat_map(|(i, skill)| of_skill(i, skill)).collect()
+        }
+    }
+}
+
+fn of_tool(tool: &Tool) -> Vec<Part<'_>> {
+    let no_input = match tool.implementation {
+        Implementation::Source(_) => Promise::Upstream,
+        Implementation::Spec(_) => Promise::Anything(&ANY_OBJECT),
+    };
+    let input = tool.input_schema.as_ref().map_or(no_input, Promise::Schema);
+    let output = tool.output_schema.as_ref().map_or(Promise::Anything(&ANYTHING), Promise::Schema);
+    [("inputSchema", Flow::In, input), ("outputSchema", Flow::Out, output)]
+        .map(|(name, flow, promise)| Part { name, id: "", holder: String::new(), flow, promise })
+        .into()
+}
+
+fn of_skill<'a>(index: usize, skill: &'a Skill) -> Vec<Part<'a>> {
+    let promise = |schema: &'a Option<Value>| {
+        schema.as_ref().map_or(Promise::Anything(&ANYTHING), Promise::Schema)
+    };
+    let (input, output) = (promise(&skill.input_schema), promise(&skill.output_schema));
+    let holder = format!("/skills/{index}");
+    [("inputSchema", Flow::In, input), ("outputSchema", Flow::Out, output)]
+        .map(|(name, flow, promise)| Part {
+            name,
+            id: &skill.id,
+            holder: holder.clone(),
+            flow,
+            promise,
+        })
+        .into()
+}
+
+/// Skills that only one of the versions has.
+fn skills(old: &Entity, new: &Entity, directions: &[Direction], found: &mut Comparison) {
+    let (Entity::Agent(old), Entity::Agent(new)) = (old, new) else { return };
+    for direction in directions {
+        let (given, wanted, refused_by) = match direction {
+            Direction::Forward => (new, old, Side::Old),
+            Direction::Backward | Direction::Full => (old, new, Side::New),
+        };
+        for skill in &given.skills {
+            if wanted.skill(&skill.id).is_none() {
+                let index = given.skills.iter().position(|other| other.id == skill.id);
+                let index = index.filter(|_| refused_by == Side::Old);
+                let pointer = index.map_or("/skills".to_owned(), |i| format!("/skills/{i}"));
+                found.differences.push(Difference {
+                    keyword: format!("skill `{}`", skill.id),
+                    pointer,
+                    elsewhere: None,
+                    instance: None,
+                    refused_by,
+                });
+            }
+        }
+    }
+    let ids = |skills: &[Skill]| skills.iter().map(|skill| skill.id.clone()).collect::<Vec<_>>();
+    found.is_identical &= ids(&old.skills) == ids(&new.skills);
+}
+
+/// Arguments that callers may send in one version only.
+fn hidden(old: &Entity, new: &Entity, found: &mut Comparison) {
+    let hidden = |entity: &Entity| match entity {
+        Entity::Tool(tool) => {
+            let mut fields =
+                tool.source().map(|source| source.hide_fields.clone()).unwrap_or_default();
+            fields.sort();
+            fields
+        }
+        _ => Vec::new(),
+    };
+    if hidden(old) != hidden(new) {
+        found.is_identical = false;
+        found.doubts.push(Doubt {
+            pointer: "/source".to_owned(),
+            reason: "`hideFields` differ: which arguments callers may send is not in the schemas"
+                .to_owned(),
+        });
+    }
+}

@@ -1,0 +1,313 @@
+//! The keywords of objects.
+//!
+//! Names that either side writes down are looked at one by one; all others in classes: those that
+//! a pattern of the given schemas matches, and those that none does. Deliberately absent: how
+//! patterns overlap.
+
+use std::{collections::BTreeSet, rc::Rc};
+
+use serde_json::{Map, Value};
+
+use super::{
+    arena::Id,
+    given::{Facts, Given},
+    prover::{Failure, Goal, Prover, Stop},
+    rules::{Rules, Types},
+};
+
+impl Prover<'_> {
+    pub(super) fn objects(
+        &mut self,
+        goal: &Goal,
+        facts: &Facts,
+        failures: &mut Vec<Failure>,
+    ) -> Result<(), Stop> {
+        let rules = self.arena.rules(goal.wanted);
+        let object = goal.given.clone().of_types(Types::OBJECT);
+        let goal = &Goal { given: object, ..goal.clone() };
+        self.presence(goal, facts, &rules, failures)?;
+        self.named(goal, facts, &rules, failures)?;
+        for (pattern, schema) in &rules.patterns {
+            self.matching(goal, facts, (pattern, *schema), failures)?;
+        }
+        if let Some(additional) = rules.additional {
+            self.additional(goal, facts, (&rules, additional), failures)?;
+        }
+        if let Some(names) = rules.names {
+            self.names(goal, facts, names, failures)?;
+        }
+        for (name, schema) in &rules.dependent {
+            let present = Rules {
+                types: Types::OBJECT,
+                required: BTreeSet::from([name.clone()]),
+                ..Rules::default()
+            };
+            let present = self.arena.synthetic(goal.wanted, present);
+            let given = self.with(&goal.given, present)?;
+            let goal = self.beside(goal, given, *schema);
+            failures.extend(self.prove(&goal)?);
+        }
+        Ok(())
+    }
+
+    /// `required`, `minProperties`, `maxProperties`, `dependentRequired`.
+    fn presence(
+        &mut self,
+        goal: &Goal,
+        facts: &Facts,
+        rules: &Rules,
+        failures: &mut Vec<Failure>,
+    ) -> Result<(), Stop> {
+        for name in rules.required.difference(&facts.required) {
+            let without = |sample: Value| without(sample, name);
+            let samples = self.samples(&goal.given)?.into_iter().filter_map(without).collect();
+            failures.push(self.failure(goal, "required", samples));
+        }
+        if facts.size.min < rules.size.min {
+            let samples = self.samples(&goal.given)?;
+            failures.push(self.failure(goal, "minProperties", samples));
+        }
+        let written = self.closed_names(facts)?.map_or(u64::MAX, |names| names.len() as u64);
+        if facts.size.max.min(written) > rules.size.max {
+            let mut samples = self.samples(&goal.given)?;
+            samples.extend(self.fullest(&goal.given, facts, rules.size.max)?);
+            failures.push(self.failure(goal, "maxProperties", samples));
+        }
+        for (name, needed) in &rules.dependent_required {
+            let is_given = |list: &Vec<String>| {
+                needed.iter().all(|n| list.contains(n) || facts.required.contains(n))
+            };
+            let always = needed.iter().all(|name| facts.required.contains(name));
+            let mut lists = facts.rules.iter().filter_map(|(_, r)| r.dependent_required.get(name));
+            if always || lists.any(is_given) || self.is_absent(goal, facts, name)? {
+                continue;
+            }
+            let with = self.with_property(&goal.given, facts, name)?;
+            let lacking = |s: Value| needed.iter().find_map(|name| without(s.clone(), name));
+            let samples = with.into_iter().filter_map(lacking).collect();
+            failures.push(self.failure(goal, "dependentRequired", samples));
+        }
+        Ok(())
+    }
+
+    fn is_absent(&mut self, goal: &Goal, facts: &Facts, name: &str) -> Result<bool, Stop> {
+        if facts.absent.contains(name) {
+            return Ok(true);
+        }
+        let schemas = facts.of_property(self, name)?;
+        let given = self.given(schemas)?;
+        self.is_empty(&given, goal.level + 1)
+    }
+
+    /// Every name that one of the sides writes down.
+    fn named(
+        &mut self,
+        goal: &Goal,
+        facts: &Facts,
+        rules: &Rules,
+        failures: &mut Vec<Failure>,
+    ) -> Result<(), Stop> {
+        let mut names: BTreeSet<String> = rules.properties.keys().cloned().collect();
+        if !rules.patterns.is_empty() || rules.additional.is_some() {
+            names.extend(facts.rules.iter().flat_map(|(_, r)| r.properties.keys().cloned()));
+            names.extend(facts.required.iter().cloned());
+        }
+        for name in names {
+            let wanted = self.property_of(rules, &name)?;
+            if facts.absent.contains(&name) {
+                continue;
+            }
+            let parts = facts.of_property(self, &name)?;
+            for schema in wanted {
+                let below = self.below(goal, &parts, schema)?;
+                for mut failure in self.prove(&below)? {
+                    if Some(schema) == rules.additional && !self.takes_any(schema) {
+                        failure = self.closed(goal, failure, schema);
+                    }
+                    failures.push(self.as_member(goal, &name, &failure)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A failure of `additionalProperties: false` is one of that keyword.
+    fn closed(&mut self, goal: &Goal, failure: Failure, additional: Id) -> Failure {
+        if failure.wanted == additional && self.arena.rules(additional).types.is_empty() {
+            let Failure { candidates, .. } = failure;
+            return self.failure(goal, "additionalProperties", candidates);
+        }
+        failure
+    }
+
+    fn takes_any(&mut self, schema: Id) -> bool {
+        *self.arena.rules(schema) == Rules::default()
+    }
+
+    /// Names that match a pattern of the wanted schema and that nobody wrote down.
+    fn matching(
+        &mut self,
+        goal: &Goal,
+        facts: &Facts,
+        (pattern, schema): (&str, Id),
+        failures: &mut Vec<Failure>,
+    ) -> Result<(), Stop> {
+        if self.takes_any(schema) {
+            return Ok(());
+        }
+        let own = |rules: &Rc<Rules>| {
+            let same = rules.patterns.iter().find(|(given, _)| given == pattern);
+            match same {
+                Some((_, schema)) => Some(*schema),
+                None if rules.patterns.is_empty() => rules.additional,
+                None => None,
+            }
+        };
+        let parts: Vec<Id> = facts.rules.iter().filter_map(|(_, rules)| own(rules)).collect();
+        let below = self.below(goal, &parts, schema)?;
+        let found = self.prove(&below)?;
+        // Whichever of its patterns a name matches, the same may follow.
+        if !found.is_empty() && self.whatever_matches(goal, facts, schema)? {
+            return Ok(());
+        }
+        for failure in found {
+            let name =
+                self.fresh_name(goal, facts, |prover, name| prover.matches(pattern, name))?;
+            let failure = match name {
+                Some(name) => self.as_member(goal, &name, &failure)?,
+                None => failure.with(Vec::new()),
+            };
+            failures.push(failure);
+        }
+        Ok(())
+    }
+
+    /// Whether one given schema object has only schemas for unwritten names that suffice.
+    fn whatever_matches(&mut self, goal: &Goal, facts: &Facts, schema: Id) -> Result<bool, Stop> {
+        for (_, rules) in &facts.rules {
+            let Some(additional) = rules.additional else { continue };
+            let mut suffices = true;
+            for part in rules.patterns.iter().map(|(_, id)| *id).chain([additional]) {
+                let given = self.given([part])?;
+                suffices = suffices && self.holds(&given, schema, goal.level + 1)?;
+            }
+            if suffices {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Names that nobody wrote down and that no pattern of the wanted schema matches.
+    fn additional(
+        &mut self,
+        goal: &Goal,
+        facts: &Facts,
+        (rules, additional): (&Rules, Id),
+        failures: &mut Vec<Failure>,
+    ) -> Result<(), Stop> {
+        if self.takes_any(additional) {
+            return Ok(());
+        }
+        let is_wanted = |pattern: &String| rules.patterns.iter().any(|(p, _)| p == pattern);
+        let all = facts.rules.iter().flat_map(|(_, rules)| rules.patterns.iter());
+        let classes: BTreeSet<&String> = all.map(|(p, _)| p).filter(|p| !is_wanted(p)).collect();
+        for class in classes.into_iter().map(Some).chain([None]) {
+            let part = |given: &Rc<Rules>| match class {
+                Some(class) => match given.patterns.iter().find(|(p, _)| p == class) {
+                    Some((_, schema)) => Some(*schema),
+                    None if given.patterns.iter().all(|(p, _)| is_wanted(p)) => given.additional,
+                    None => None,
+                },
+                None => given.additional,
+            };
+            let parts: Vec<Id> = facts.rules.iter().filter_map(|(_, rules)| part(rules)).collect();
+            let below = self.below(goal, &parts, additional)?;
+            for failure in self.prove(&below)? {
+                let failure = self.closed(goal, failure, additional);
+                let name = self.fresh_name(goal, facts, |prover, name| {
+                    let own = prover.property_of(rules, name)?;
+                    let fits = class.map_or(Ok(true), |class| prover.matches(class, name))?;
+                    Ok(fits && own == [additional])
+                })?;
+                failures.push(match name {
+                    Some(name) => self.as_member(goal, &name, &failure)?,
+                    None => failure.with(Vec::new()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The failure of a property as one of its object.
+    fn as_member(&mut self, goal: &Goal, name: &str, failure: &Failure) -> Result<Failure, Stop> {
+        let mut candidates = Vec::new();
+        if !failure.candidates.is_empty() {
+            let bases = self.samples(&goal.given)?;
+            let mut bases: Vec<Map<String, Value>> =
+                bases.into_iter().filter_map(|base| base.as_object().cloned()).take(3).collect();
+            if bases.is_empty() {
+                bases.push(Map::new());
+            }
+            for base in &bases {
+                for candidate in failure.candidates.iter().take(4) {
+                    let mut object = base.clone();
+                    object.insert(name.to_owned(), candidate.clone());
+                    candidates.push(Value::Object(object));
+                }
+            }
+        }
+        Ok(failure.with(candidates))
+    }
+
+    /// Objects that have this property.
+    pub(super) fn with_property(
+        &mut self,
+        given: &Given,
+        facts: &Facts,
+        name: &str,
+    ) -> Result<Vec<Value>, Stop> {
+        let schemas = facts.of_property(self, name)?;
+        let part = self.given(schemas)?;
+        let values = self.samples(&part)?;
+        let bases = self.samples(given)?;
+        let mut found = Vec::new();
+        for base in bases.iter().filter_map(Value::as_object).take(2) {
+            for value in values.iter().take(2) {
+                let mut object = base.clone();
+                object.insert(name.to_owned(), value.clone());
+                found.push(Value::Object(object));
+            }
+        }
+        Ok(found)
+    }
+
+    /// An object with more properties than this, where few are enough.
+    fn fullest(&mut self, given: &Given, facts: &Facts, most: u64) -> Result<Vec<Value>, Stop> {
+        let mut names: BTreeSet<String> = facts.required.clone();
+        names.extend(facts.rules.iter().flat_map(|(_, rules)| rules.properties.keys().cloned()));
+        names.extend((0..=most.min(20)).map(|i| format!("p{i}")));
+        let mut objects = Vec::new();
+        if let Some(mut base) = self.samples(given)?.into_iter().find(Value::is_object) {
+            for name in names {
+                let schemas = facts.of_property(self, &name)?;
+                let part = self.given(schemas)?;
+                let value = self.samples(&part)?.into_iter().next();
+                if let (Some(map), Some(value)) = (base.as_object_mut(), value)
+                    && map.len() as u64 <= most
+                {
+                    map.entry(name).or_insert(value);
+                }
+            }
+            objects.push(base);
+        }
+        Ok(objects)
+    }
+}
+
+/// An object without a property that it has.
+fn without(sample: Value, name: &str) -> Option<Value> {
+    let Value::Object(mut map) = sample else { return None };
+    map.remove(name);
+    Some(Value::Object(map))
+}

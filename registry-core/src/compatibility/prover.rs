@@ -1,0 +1,298 @@
+//! Proves that every value that some schemas accept is accepted by another.
+//!
+//! Whatever the other schema demands must follow from what is given. Where it does not follow at
+//! once, the given values are split into the cases of a disjunction. Recursion is by induction over
+//! the value: a goal that comes back on a part of the value may be taken for granted. Proofs cost
+//! counted steps, no clock. Deliberately absent: the single keywords (`scalars`, `objects`,
+//! `arrays`, `logic`), and what the answer means for a registry.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{
+    arena::{Arena, Id},
+    given::{Facts, Given},
+    rules::Types,
+};
+use crate::{limits, schema_compile::Validator};
+
+/// The steps are used up, or it is nested too deep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stop;
+
+/// What is to be proved.
+#[derive(Debug, Clone)]
+pub(super) struct Goal {
+    pub(super) given: Given,
+    pub(super) wanted: Id,
+    /// The last node on the way that is in the new document itself.
+    pub(super) anchor: Id,
+    /// How deep in the value.
+    pub(super) level: usize,
+}
+
+/// A demand that could not be shown to hold.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    pub(super) keyword: &'static str,
+    /// The node that demands it.
+    pub(super) wanted: Id,
+    pub(super) anchor: Id,
+    /// Values that may be accepted by the one and refused by the other.
+    pub(super) candidates: Vec<Value>,
+    /// Whether the first candidate is known to be so.
+    pub(super) is_definite: bool,
+}
+
+impl Failure {
+    /// The same with candidates that nobody has looked at.
+    pub(super) fn with(&self, candidates: Vec<Value>) -> Self {
+        let Self { keyword, wanted, anchor, .. } = *self;
+        Self { keyword, wanted, anchor, candidates, is_definite: false }
+    }
+}
+
+/// Most candidates that one failure carries, and most failures that one goal reports.
+pub(super) const CANDIDATES: usize = 12;
+pub(super) const FAILURES: usize = 8;
+
+#[derive(Clone)]
+enum State {
+    /// Being proved, at this level of the value.
+    Open(usize),
+    Proved,
+    Failed(Vec<Failure>),
+}
+
+/// Which side of the comparison is the new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum New {
+    Given,
+    Wanted,
+}
+
+pub(super) struct Prover<'a> {
+    pub(super) arena: Arena<'a>,
+    pub(super) new: New,
+    /// The number of the new document.
+    own: usize,
+    steps: usize,
+    /// How deep the calls are.
+    depth: usize,
+    states: HashMap<(Given, Id), State>,
+    /// The order in which goals were opened, to forget what hung on a goal that failed.
+    trail: Vec<(Given, Id)>,
+    /// Pairs of nodes that are known to look alike, or not to.
+    pub(super) same: HashMap<(Id, Id), bool>,
+    pub(super) patterns: HashMap<String, Option<Validator>>,
+    pub(super) samples: HashMap<Given, Vec<Value>>,
+    /// How deep samples are being built.
+    pub(super) sampling: usize,
+    pub(super) evaluated: HashMap<(Id, bool, bool), Option<Id>>,
+}
+
+impl<'a> Prover<'a> {
+    pub(super) fn new(arena: Arena<'a>, new: New, own: Id, steps: usize) -> Self {
+        let own = arena.document_of(own);
+        let (states, patterns) = (HashMap::new(), HashMap::new());
+        let (trail, evaluated, samples) = (Vec::new(), HashMap::new(), HashMap::new());
+        let (depth, sampling, same) = (0, 0, HashMap::new());
+        Self {
+            arena,
+            new,
+            own,
+            steps,
+            depth,
+            states,
+            trail,
+            same,
+            patterns,
+            samples,
+            sampling,
+            evaluated,
+        }
+    }
+
+    /// What is left of the steps.
+    pub(super) fn left(&self) -> usize {
+        self.steps
+    }
+
+    /// Adds steps after the proof has ended.
+    pub(super) fn refill(&mut self, steps: usize) {
+        (self.steps, self.depth, self.sampling) = (self.steps.max(steps), 0, 0);
+    }
+
+    pub(super) fn step(&mut self, steps: usize) -> Result<(), Stop> {
+        self.steps = self.steps.checked_sub(steps).ok_or(Stop)?;
+        Ok(())
+    }
+
+    /// Runs something one call deeper.
+    pub(super) fn deeper<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        if self.depth == limits::COMPARISON_DEPTH {
+            return Err(Stop);
+        }
+        self.depth += 1;
+        let result = work(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Nothing if it is proved, else what is in the way.
+    pub(super) fn prove(&mut self, goal: &Goal) -> Result<Vec<Failure>, Stop> {
+        self.step(1 + goal.given.nodes.len() / 4)?;
+        for &given in &goal.given.nodes {
+            if self.is_same(given, goal.wanted)? {
+                return Ok(Vec::new());
+            }
+        }
+        let key = (goal.given.clone(), goal.wanted);
+        match self.states.get(&key) {
+            Some(State::Proved) => return Ok(Vec::new()),
+            Some(State::Open(level)) if *level < goal.level => return Ok(Vec::new()),
+            Some(State::Open(_)) => return Ok(vec![self.failure(goal, "$ref", Vec::new())]),
+            Some(State::Failed(failures)) => return Ok(failures.clone()),
+            None => {}
+        }
+        let mark = self.trail.len();
+        self.trail.push(key.clone());
+        self.states.insert(key.clone(), State::Open(goal.level));
+        let mut failures = self.deeper(|prover| prover.check(goal))?;
+        failures.truncate(FAILURES);
+        if failures.is_empty() {
+            self.states.insert(key, State::Proved);
+        } else {
+            for forgotten in self.trail.split_off(mark) {
+                if !matches!(self.states.get(&forgotten), Some(State::Failed(_))) {
+                    self.states.remove(&forgotten);
+                }
+            }
+            self.states.insert(key, State::Failed(failures.clone()));
+        }
+        Ok(failures)
+    }
+
+    /// Whether it is proved; for attempts that may fail.
+    pub(super) fn holds(&mut self, given: &Given, wanted: Id, level: usize) -> Result<bool, Stop> {
+        let goal = Goal { given: given.clone(), wanted, anchor: wanted, level };
+        Ok(self.prove(&goal)?.is_empty())
+    }
+
+    fn check(&mut self, goal: &Goal) -> Result<Vec<Failure>, Stop> {
+        let facts = self.facts(&goal.given)?;
+        if facts.types.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(values) = &facts.values {
+            return self.each_value(goal, values);
+        }
+        let mut failures = self.demands(goal, &facts)?;
+        if failures.is_empty() || self.settle(goal, &mut failures)? {
+            return Ok(failures);
+        }
+        if self.is_empty(&goal.given, goal.level)? {
+            return Ok(Vec::new());
+        }
+        match self.cases(&goal.given, &facts)? {
+            Some(cases) => self.each_case(goal, cases, failures),
+            None => Ok(failures),
+        }
+    }
+
+    /// A schema with few values is looked at value by value.
+    fn each_value(&mut self, goal: &Goal, values: &[Value]) -> Result<Vec<Failure>, Stop> {
+        let mut open = Vec::new();
+        for value in values {
+            if self.accepts(goal.wanted, value)? != Some(true) {
+                open.push(value.clone());
+            }
+        }
+        if open.is_empty() {
+            return Ok(Vec::new());
+        }
+        open.truncate(CANDIDATES);
+        let keyword = self.refusing(goal.wanted, &open[0]);
+        let mut failures = vec![self.failure(goal, keyword, open)];
+        self.settle(goal, &mut failures)?;
+        Ok(failures)
+    }
+
+    /// Everything that the wanted schema demands.
+    fn demands(&mut self, goal: &Goal, facts: &Facts) -> Result<Vec<Failure>, Stop> {
+        let mut failures = Vec::new();
+        self.scalars(goal, facts, &mut failures)?;
+        if facts.types.has(Types::OBJECT) {
+            self.objects(goal, facts, &mut failures)?;
+        }
+        if facts.types.has(Types::ARRAY) {
+            self.arrays(goal, facts, &mut failures)?;
+        }
+        self.logic(goal, facts, &mut failures)?;
+        Ok(failures)
+    }
+
+    /// Drops candidates that are known to be none; says whether one is known to be one.
+    fn settle(&mut self, goal: &Goal, failures: &mut [Failure]) -> Result<bool, Stop> {
+        let mut any = false;
+        for failure in failures {
+            failure.is_definite = false;
+            let mut kept = Vec::new();
+            for candidate in std::mem::take(&mut failure.candidates) {
+                let given = self.accepts_all(&goal.given, &candidate)?;
+                let wanted = self.accepts(goal.wanted, &candidate)?;
+                match (given, wanted) {
+                    (Some(true), Some(false)) if !failure.is_definite => {
+                        failure.is_definite = true;
+                        kept.insert(0, candidate);
+                    }
+                    (Some(false), _) | (_, Some(true)) => {}
+                    _ => kept.push(candidate),
+                }
+            }
+            kept.truncate(CANDIDATES);
+            failure.candidates = kept;
+            any |= failure.is_definite;
+        }
+        Ok(any)
+    }
+
+    pub(super) fn failure(
+        &self,
+        goal: &Goal,
+        keyword: &'static str,
+        candidates: Vec<Value>,
+    ) -> Failure {
+        let keyword = self.arena.stands_for(goal.wanted).unwrap_or(keyword);
+        let (wanted, anchor) = (goal.wanted, goal.anchor);
+        Failure { keyword, wanted, anchor, candidates, is_definite: false }
+    }
+
+    /// A goal about the same value.
+    pub(super) fn beside(&self, goal: &Goal, given: Given, wanted: Id) -> Goal {
+        let anchor = match self.new {
+            New::Wanted => self.anchor(&[wanted], goal.anchor),
+            New::Given => goal.anchor,
+        };
+        Goal { given, wanted, anchor, level: goal.level }
+    }
+
+    /// A goal about a part of the value, for which these nodes are given.
+    pub(super) fn below(&mut self, goal: &Goal, parts: &[Id], wanted: Id) -> Result<Goal, Stop> {
+        let anchor = match self.new {
+            New::Wanted => self.anchor(&[wanted], goal.anchor),
+            New::Given => self.anchor(parts, goal.anchor),
+        };
+        let given = self.given(parts.iter().copied())?;
+        Ok(Goal { given, wanted, anchor, level: goal.level + 1 })
+    }
+
+    fn anchor(&self, nodes: &[Id], otherwise: Id) -> Id {
+        let own = |id: &&Id| self.arena.document_of(**id) == self.own;
+        nodes.iter().find(own).copied().unwrap_or(otherwise)
+    }
+}

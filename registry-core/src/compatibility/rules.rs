@@ -1,0 +1,221 @@
+//! What one schema object demands, in the words of draft 2020-12 whatever its dialect.
+//!
+//! Deliberately absent: annotations, which never matter; `format` is one from draft 2019-09 on, as in our validators.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::arena::Id;
+
+/// A set of JSON types; a number is an integer or has a fraction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Types(u8);
+
+impl Types {
+    pub(super) const NULL: Self = Self(1);
+    pub(super) const BOOLEAN: Self = Self(2);
+    pub(super) const INTEGER: Self = Self(4);
+    pub(super) const FRACTION: Self = Self(8);
+    pub(super) const STRING: Self = Self(16);
+    pub(super) const ARRAY: Self = Self(32);
+    pub(super) const OBJECT: Self = Self(64);
+    pub(super) const NUMBER: Self = Self(12);
+    pub(super) const ALL: Self = Self(127);
+    pub(super) const EACH: [Self; 7] = [
+        Self::OBJECT,
+        Self::STRING,
+        Self::INTEGER,
+        Self::FRACTION,
+        Self::ARRAY,
+        Self::BOOLEAN,
+        Self::NULL,
+    ];
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "null" => Self::NULL,
+            "boolean" => Self::BOOLEAN,
+            "integer" => Self::INTEGER,
+            "number" => Self::NUMBER,
+            "string" => Self::STRING,
+            "array" => Self::ARRAY,
+            "object" => Self::OBJECT,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::NULL,
+            Value::Bool(_) => Self::BOOLEAN,
+            Value::Number(number) => match number.as_f64() {
+                Some(float) if float.fract() != 0.0 => Self::FRACTION,
+                _ => Self::INTEGER,
+            },
+            Value::String(_) => Self::STRING,
+            Value::Array(_) => Self::ARRAY,
+            Value::Object(_) => Self::OBJECT,
+        }
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(super) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(super) fn within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
+    /// Each of them by itself; integers and fractions together where both are in.
+    pub(super) fn each(self) -> impl Iterator<Item = Self> {
+        Self::EACH.into_iter().filter(move |one| self.has(*one))
+    }
+}
+
+/// A limit of a number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bound {
+    pub(super) value: f64,
+    pub(super) is_exclusive: bool,
+}
+
+/// `contains` with its counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Contains {
+    pub(super) schema: Id,
+    pub(super) min: u64,
+    pub(super) max: Option<u64>,
+}
+
+/// `if` with what follows from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Conditional {
+    pub(super) condition: Id,
+    pub(super) then: Option<Id>,
+    pub(super) otherwise: Option<Id>,
+}
+
+/// What is demanded but not understood; it is met by exactly the same demand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Opaque {
+    pub(super) keyword: &'static str,
+    /// What makes two of them the same; `None`: nothing does.
+    pub(super) text: Option<String>,
+}
+
+/// The demands of one schema object, all of which hold together.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Rules {
+    pub(super) types: Types,
+    /// `enum` and `const`, each a list of which one must match.
+    pub(super) values: Vec<(&'static str, Vec<Value>)>,
+    /// The smallest and the largest number.
+    pub(super) low: Vec<(&'static str, Bound)>,
+    pub(super) high: Vec<(&'static str, Bound)>,
+    pub(super) multiple_of: Option<f64>,
+    pub(super) length: Range,
+    pub(super) pattern: Option<String>,
+    pub(super) properties: BTreeMap<String, Id>,
+    pub(super) patterns: Vec<(String, Id)>,
+    pub(super) additional: Option<Id>,
+    pub(super) names: Option<Id>,
+    pub(super) required: BTreeSet<String>,
+    pub(super) size: Range,
+    pub(super) dependent_required: BTreeMap<String, Vec<String>>,
+    pub(super) dependent: BTreeMap<String, Id>,
+    pub(super) prefix: Vec<Id>,
+    pub(super) items: Option<Id>,
+    pub(super) count: Range,
+    pub(super) contains: Option<Contains>,
+    pub(super) is_unique: bool,
+    /// `allOf` and `$ref`.
+    pub(super) all: Vec<(&'static str, Id)>,
+    pub(super) any: Vec<Id>,
+    pub(super) one: Vec<Id>,
+    pub(super) not: Option<Id>,
+    pub(super) conditional: Option<Conditional>,
+    pub(super) unevaluated_properties: Option<Id>,
+    pub(super) unevaluated_items: Option<Id>,
+    pub(super) opaque: Vec<Opaque>,
+    /// What the keyword is called of which this synthetic node is the meaning.
+    pub(super) stands_for: Option<&'static str>,
+}
+
+/// `min…` and `max…` of lengths and counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
+impl Range {
+    pub(super) const ANY: Self = Self { min: 0, max: u64::MAX };
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { min: self.min.max(other.min), max: self.max.min(other.max) }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.min > self.max
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            types: Types::ALL,
+            values: Vec::new(),
+            low: Vec::new(),
+            high: Vec::new(),
+            multiple_of: None,
+            length: Range::ANY,
+            pattern: None,
+            properties: BTreeMap::new(),
+            patterns: Vec::new(),
+            additional: None,
+            names: None,
+            required: BTreeSet::new(),
+            size: Range::ANY,
+            dependent_required: BTreeMap::new(),
+            dependent: BTreeMap::new(),
+            prefix: Vec::new(),
+            items: None,
+            count: Range::ANY,
+            contains: None,
+            is_unique: false,
+            all: Vec::new(),
+            any: Vec::new(),
+            one: Vec::new(),
+            not: None,
+            conditional: None,
+            unevaluated_properties: None,
+            unevaluated_items: None,
+            opaque: Vec::new(),
+            stands_for: None,
+        }
+    }
+}
+
+impl Rules {
+    /// The schema `false`.
+    pub(super) fn nothing() -> Self {
+        Self { types: Types(0), ..Self::default() }
+    }
+}

@@ -1,0 +1,248 @@
+//! A few values that some schemas accept: candidates for examples, which validators check.
+//!
+//! Deliberately absent: completeness. A schema without samples is not empty.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Number, Value};
+
+use super::{
+    given::{Facts, Given},
+    prover::{Prover, Stop},
+    regex,
+    rules::Types,
+};
+
+/// Most samples of one set, and how deep they are built.
+const SAMPLES: usize = 6;
+const DEPTH: usize = 12;
+/// Longest text that is built, in characters.
+const LONGEST_TEXT: u64 = 2_000;
+
+impl Prover<'_> {
+    /// Some of the values, none of which is known to be refused.
+    pub(super) fn samples(&mut self, given: &Given) -> Result<Vec<Value>, Stop> {
+        if let Some(known) = self.samples.get(given) {
+            return Ok(known.clone());
+        }
+        if self.sampling == DEPTH {
+            return Ok(Vec::new());
+        }
+        self.sampling += 1;
+        let found = self.deeper(|prover| prover.new_samples(given));
+        self.sampling -= 1;
+        let found = found?;
+        // What was built near the bottom may lack what there was no room for.
+        if self.sampling == 0 || !found.is_empty() {
+            self.samples.insert(given.clone(), found.clone());
+        }
+        Ok(found)
+    }
+
+    fn new_samples(&mut self, given: &Given) -> Result<Vec<Value>, Stop> {
+        self.step(2)?;
+        let facts = self.facts(given)?;
+        let mut drafts = facts.values.clone().unwrap_or_default();
+        if facts.values.is_none() {
+            drafts = self.spoken(&facts);
+            for one in facts.types.each() {
+                self.drafts_of(one, &facts, &mut drafts)?;
+            }
+        }
+        let mut found = self.kept(given, drafts)?;
+        if found.is_empty()
+            && facts.values.is_none()
+            && let Some(cases) = self.cases(given, &facts)?
+        {
+            for case in cases.iter().take(4) {
+                let more = self.samples(case)?;
+                found.extend(more.into_iter().take(2));
+            }
+        }
+        Ok(found)
+    }
+
+    fn kept(&mut self, given: &Given, drafts: Vec<Value>) -> Result<Vec<Value>, Stop> {
+        let (mut sure, mut perhaps): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
+        for draft in drafts {
+            if sure.len() >= SAMPLES {
+                break;
+            }
+            match self.accepts_all(given, &draft)? {
+                Some(true) if !sure.contains(&draft) => sure.push(draft),
+                None if perhaps.len() < SAMPLES => perhaps.push(draft),
+                _ => {}
+            }
+        }
+        sure.extend(perhaps);
+        sure.truncate(SAMPLES);
+        Ok(sure)
+    }
+
+    /// What the schemas give as `examples`, `default`, `const` and `enum`.
+    fn spoken(&self, facts: &Facts) -> Vec<Value> {
+        let mut found = Vec::new();
+        for (node, _) in &facts.rules {
+            let Some(Value::Object(map)) = self.arena.json(*node) else { continue };
+            for name in ["examples", "enum"] {
+                if let Some(Value::Array(list)) = map.get(name) {
+                    found.extend(list.iter().take(2).cloned());
+                }
+            }
+            found.extend(["const", "default"].iter().filter_map(|name| map.get(*name)).cloned());
+        }
+        found.truncate(SAMPLES);
+        found
+    }
+
+    fn drafts_of(
+        &mut self,
+        one: Types,
+        facts: &Facts,
+        drafts: &mut Vec<Value>,
+    ) -> Result<(), Stop> {
+        if one == Types::NULL {
+            drafts.push(Value::Null);
+        } else if one == Types::BOOLEAN {
+            drafts.extend([Value::Bool(true), Value::Bool(false)]);
+        } else if one == Types::STRING {
+            for (_, rules) in &facts.rules {
+                drafts.extend(
+                    rules
+                        .pattern
+                        .iter()
+                        .flat_map(|pattern| regex::examples(pattern))
+                        .map(Value::String),
+                );
+            }
+            let formats = facts.rules.iter().flat_map(|(_, rules)| &rules.opaque);
+            drafts.extend(formats.filter_map(|opaque| of_format(opaque.text.as_deref()?)));
+            drafts.extend(long_text(facts.length.min));
+            drafts.extend(long_text(facts.length.min + 1));
+            drafts.extend(long_text(facts.length.max));
+        } else if one == Types::ARRAY {
+            drafts.extend(self.array_of(facts, facts.count.min)?);
+            if facts.count.min == 0 {
+                drafts.extend(self.array_of(facts, 1)?);
+            }
+            drafts.extend(self.containing(facts)?);
+        } else if one == Types::OBJECT {
+            drafts.extend(self.objects_of(facts)?);
+        } else {
+            numbers(one, facts, drafts);
+        }
+        Ok(())
+    }
+
+    /// Arrays of what `contains` asks for.
+    fn containing(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
+        let mut found = Vec::new();
+        for (_, rules) in &facts.rules {
+            let Some(contains) = rules.contains else { continue };
+            let mut parts = facts.of_item(facts.prefix());
+            parts.push(contains.schema);
+            let part = self.given(parts)?;
+            let count = contains.min.max(facts.count.min).clamp(1, 64);
+            let values = self.samples(&part)?;
+            for value in values.into_iter().take(2) {
+                let items = (0..count).map(|_| value.clone()).collect();
+                found.push(Value::Array(items));
+            }
+        }
+        Ok(found)
+    }
+
+    fn objects_of(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
+        let mut needed: BTreeSet<String> = facts.required.clone();
+        for (_, rules) in &facts.rules {
+            for (name, list) in &rules.dependent_required {
+                if needed.contains(name) {
+                    needed.extend(list.iter().cloned());
+                }
+            }
+        }
+        let mut written: Vec<String> =
+            facts.rules.iter().flat_map(|(_, rules)| rules.properties.keys().cloned()).collect();
+        written.extend((0..4).map(|i| format!("p{i}")));
+        let mut object = Map::new();
+        for name in needed.iter().chain(&written) {
+            let is_needed = needed.contains(name) || (object.len() as u64) < facts.size.min;
+            if !is_needed || object.contains_key(name) {
+                continue;
+            }
+            let schemas = facts.of_property(self, name)?;
+            let part = self.given(schemas)?;
+            if let Some(value) = self.samples(&part)?.into_iter().next() {
+                object.insert(name.clone(), value);
+            }
+        }
+        let mut found = vec![Value::Object(object.clone())];
+        // One more with a property that need not be there.
+        for name in written.iter().filter(|name| !facts.absent.contains(*name)).take(3) {
+            if !object.contains_key(name) && (object.len() as u64) < facts.size.max {
+                let schemas = facts.of_property(self, name)?;
+                let part = self.given(schemas)?;
+                if let Some(value) = self.samples(&part)?.into_iter().next() {
+                    let mut more = object.clone();
+                    more.insert(name.clone(), value);
+                    found.push(Value::Object(more));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn numbers(one: Types, facts: &Facts, drafts: &mut Vec<Value>) {
+    let mut near = vec![0.0, 1.0, -1.0, 0.5];
+    for bound in [facts.low, facts.high].into_iter().flatten() {
+        let steps = [0.0, 1.0, -1.0, 0.5, -0.5];
+        near.extend(steps.map(|step| bound.value + step));
+    }
+    if let (Some(low), Some(high)) = (facts.low, facts.high) {
+        near.push(f64::midpoint(low.value, high.value));
+    }
+    near.extend(facts.multiples.iter().flat_map(|m| [*m, 2.0 * m, -m]));
+    if let (Some(low), Some(multiple)) = (facts.low, facts.multiples.first()) {
+        near.push((low.value / multiple).ceil() * multiple);
+    }
+    let fits = |value: &Value| Types::of(value).within(one);
+    let inside = near.into_iter().filter(|value| facts.is_within(*value));
+    drafts.extend(inside.filter_map(number).filter(fits));
+}
+
+/// A text of this format.
+fn of_format(format: &str) -> Option<Value> {
+    let text = match format {
+        "date-time" => "2024-01-31T12:00:00Z",
+        "date" => "2024-01-31",
+        "time" => "12:00:00Z",
+        "email" | "idn-email" => "a@example.com",
+        "hostname" | "idn-hostname" => "example.com",
+        "ipv4" => "192.0.2.1",
+        "ipv6" => "2001:db8::1",
+        "uri" | "iri" | "uri-reference" | "iri-reference" => "https://example.com/",
+        "uuid" => "123e4567-e89b-12d3-a456-426614174000",
+        "json-pointer" => "/a",
+        "regex" => "a",
+        _ => return None,
+    };
+    Some(text.into())
+}
+
+/// A number, as an integer where it is one.
+pub(super) fn number(value: f64) -> Option<Value> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "whole and small enough")]
+    let whole = (value.fract() == 0.0 && value.abs() <= EXACT).then_some(value as i64);
+    match whole {
+        Some(integer) => Some(integer.into()),
+        None => Number::from_f64(value).map(Value::Number),
+    }
+}
+
+/// A text of this many characters, unless that is very long.
+pub(super) fn long_text(length: u64) -> Option<Value> {
+    let length = usize::try_from(length).ok().filter(|_| length <= LONGEST_TEXT)?;
+    Some(Value::String("a".repeat(length)))
+}

@@ -1,0 +1,124 @@
+//! `unevaluatedProperties` and `unevaluatedItems` as `additionalProperties` and `items` of a node
+//! of their own.
+//!
+//! What other keywords evaluate may hang on the value, so there are two readings: the strict one
+//! counts only what is evaluated for every value, the loose one all that may be. Deliberately
+//! absent: anything between them.
+
+use std::collections::BTreeSet;
+
+use super::{
+    arena::Id,
+    prover::{Prover, Stop},
+    rules::Rules,
+};
+
+/// What the keywords of a node evaluate.
+#[derive(Default)]
+struct Evaluated {
+    all_properties: bool,
+    names: BTreeSet<String>,
+    patterns: BTreeSet<String>,
+    all_items: bool,
+    prefix: usize,
+}
+
+impl Prover<'_> {
+    /// The meaning of the node's `unevaluatedProperties`, unless there is none.
+    pub(super) fn unevaluated_properties(
+        &mut self,
+        node: Id,
+        is_strict: bool,
+    ) -> Result<Option<Id>, Stop> {
+        let key = (node, true, is_strict);
+        if let Some(known) = self.evaluated.get(&key) {
+            return Ok(*known);
+        }
+        let rules = self.arena.rules(node);
+        let evaluated = self.evaluated_by(node, is_strict)?;
+        let meaning = rules.unevaluated_properties.filter(|_| !evaluated.all_properties);
+        let meaning = meaning.map(|schema| {
+            let anything = self.arena.synthetic(node, Rules::default());
+            let named = evaluated.names.into_iter().map(|name| (name, anything));
+            let patterns = evaluated.patterns.into_iter().map(|pattern| (pattern, anything));
+            let rules = Rules {
+                properties: named.collect(),
+                patterns: patterns.collect(),
+                additional: Some(schema),
+                stands_for: Some("unevaluatedProperties"),
+                ..Rules::default()
+            };
+            self.arena.synthetic(node, rules)
+        });
+        self.evaluated.insert(key, meaning);
+        Ok(meaning)
+    }
+
+    /// The meaning of the node's `unevaluatedItems`, unless there is none.
+    pub(super) fn unevaluated_items(
+        &mut self,
+        node: Id,
+        is_strict: bool,
+    ) -> Result<Option<Id>, Stop> {
+        let key = (node, false, is_strict);
+        if let Some(known) = self.evaluated.get(&key) {
+            return Ok(*known);
+        }
+        let rules = self.arena.rules(node);
+        let evaluated = self.evaluated_by(node, is_strict)?;
+        let meaning = rules.unevaluated_items.filter(|_| !evaluated.all_items);
+        let meaning = meaning.map(|schema| {
+            let anything = self.arena.synthetic(node, Rules::default());
+            let rules = Rules {
+                prefix: vec![anything; evaluated.prefix],
+                items: Some(schema),
+                stands_for: Some("unevaluatedItems"),
+                ..Rules::default()
+            };
+            self.arena.synthetic(node, rules)
+        });
+        self.evaluated.insert(key, meaning);
+        Ok(meaning)
+    }
+
+    fn evaluated_by(&mut self, node: Id, is_strict: bool) -> Result<Evaluated, Stop> {
+        let mut evaluated = Evaluated::default();
+        let (mut seen, mut waiting) = (BTreeSet::new(), vec![node]);
+        while let Some(next) = waiting.pop() {
+            if !seen.insert(next) {
+                continue;
+            }
+            self.step(1)?;
+            let rules = self.arena.rules(next);
+            evaluated.names.extend(rules.properties.keys().cloned());
+            evaluated.patterns.extend(rules.patterns.iter().map(|(pattern, _)| pattern.clone()));
+            evaluated.prefix = evaluated.prefix.max(rules.prefix.len());
+            evaluated.all_properties |= rules.additional.is_some();
+            evaluated.all_items |= rules.items.is_some();
+            if next != node {
+                evaluated.all_properties |= rules.unevaluated_properties.is_some();
+                evaluated.all_items |= rules.unevaluated_items.is_some();
+            }
+            waiting.extend(rules.all.iter().map(|(_, schema)| *schema));
+            if !is_strict {
+                waiting.extend(sometimes(&rules));
+                // Items that `contains` matches count as evaluated, wherever they are.
+                evaluated.all_items |= rules.contains.is_some();
+                evaluated.all_items |= !rules.opaque.is_empty();
+                evaluated.all_properties |= !rules.opaque.is_empty();
+            }
+        }
+        Ok(evaluated)
+    }
+}
+
+/// The schemas about the same value that apply to some values only.
+fn sometimes(rules: &Rules) -> Vec<Id> {
+    let mut found: Vec<Id> = rules.any.iter().chain(&rules.one).copied().collect();
+    found.extend(rules.dependent.values());
+    if let Some(conditional) = rules.conditional {
+        found.push(conditional.condition);
+        found.extend(conditional.then.into_iter().chain(conditional.otherwise));
+    }
+    found
+}

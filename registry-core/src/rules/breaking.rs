@@ -1,0 +1,138 @@
+//! `breaking-change` and `compatibility-undecided`: who used the version before can use this one.
+//!
+//! A new release is compared with the newest lower release of the same compatibility line (by
+//! semver: `1.x`, `0.4.x`; each `0.0.z` is a line of its own), in the mode of its name. A
+//! pre-release promises nothing, and nobody may newly use what is retired: neither is compared.
+//! Something that is inserted below a release which is there already is also looked at from above,
+//! but only for a warning: the newer release cannot be changed any more.
+//!
+//! Deliberately absent: what is registered already. A registry that was valid stays valid, so this
+//! belongs to `plan`, not to `validate`.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::proposal::{New, Proposal};
+use crate::{
+    LifecycleState,
+    compatibility::{Budget, Comparison, Direction, Outcome, Resolve, compare},
+    diagnostic::{Code, Diagnostic},
+    name::Name,
+    reference::{Key, Kind},
+    version::Version,
+};
+
+pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let unusable = [Code::SchemaInvalid, Code::SchemaUnresolved, Code::SchemaCycle];
+    let broken: BTreeSet<usize> =
+        found.iter().filter(|d| unusable.contains(&d.code)).filter_map(|d| d.change).collect();
+    let mut releases = HashMap::new();
+    let mut budget = Budget::of_batch();
+    for new in &proposal.new {
+        let key = new.key();
+        let has_schemas = key.kind != Kind::Server;
+        if !has_schemas || key.version.is_prerelease() || broken.contains(&new.change()) {
+            continue;
+        }
+        let mode = proposal.catalog().settings().compatibility(key.kind, &key.name);
+        let Some(direction) = mode.direction() else { continue };
+        let all = releases
+            .entry((key.kind, &key.name))
+            .or_insert_with(|| proposal.releases(key.kind, &key.name));
+        let place = all.partition_point(|version| *version < &key.version);
+        let in_line = |version: &&&Version| version.line() == key.version.line();
+        let lower = all[..place].iter().rev().take_while(in_line);
+        let lower = lower.take(if mode.is_transitive() { usize::MAX } else { 1 });
+        let check = Check { proposal, new, direction, highest: all.last().copied() };
+        for version in lower {
+            check.below(version, &mut budget, found);
+        }
+        let above = all[place..].iter().filter(|version| **version != &key.version);
+        if let Some(version) = above.take_while(in_line).next() {
+            check.above(version, &mut budget, found);
+        }
+    }
+}
+
+/// One new release, and what it is held to.
+struct Check<'c, 'a> {
+    proposal: &'c Proposal<'a>,
+    new: &'c New<'a>,
+    direction: Direction,
+    highest: Option<&'c Version>,
+}
+
+impl Check<'_, '_> {
+    fn other(&self, version: &Version) -> Key {
+        let Key { kind, name, .. } = self.new.key();
+        Key::new(*kind, name.clone(), version.clone())
+    }
+
+    /// Compares with an earlier release.
+    fn below(&self, version: &Version, budget: &mut Budget, found: &mut Vec<Diagnostic>) {
+        let earlier = self.other(version);
+        let Some(old) = self.proposal.find(&earlier) else { return };
+        let resolve: Resolve<'_> = &|key| self.proposal.find(key);
+        let comparison = compare(old, self.new.entity(), self.direction, resolve, budget);
+        for difference in &comparison.differences {
+            let message = difference.explain(version, &self.new.key().version);
+            let problem =
+                Diagnostic::error(Code::BreakingChange, difference.pointer.clone(), message);
+            self.new.report(found, problem.with_help(self.help()));
+        }
+        self.doubts(&comparison, version, found);
+    }
+
+    /// Compares a release that is there already, and newer, with this one.
+    fn above(&self, version: &Version, budget: &mut Budget, found: &mut Vec<Diagnostic>) {
+        let later = self.other(version);
+        // In one batch the newer one is compared with this one by itself.
+        if self.proposal.position(&later).is_some() {
+            return;
+        }
+        let Some(entity) = self.proposal.find(&later) else { return };
+        let resolve: Resolve<'_> = &|key| self.proposal.find(key);
+        let comparison = compare(self.new.entity(), entity, self.direction, resolve, budget);
+        if comparison.outcome() == Outcome::Breaking {
+            let message = format!(
+                "{version}, which is registered already, breaks what {} promises",
+                self.new.key().version
+            );
+            let help = format!("see `registryctl compat`; repeat the change above {version}");
+            let problem = Diagnostic::warning(Code::BreakingChange, "", message);
+            self.new.report(found, problem.with_help(help));
+        }
+    }
+
+    fn doubts(&self, comparison: &Comparison, version: &Version, found: &mut Vec<Diagnostic>) {
+        for doubt in &comparison.doubts {
+            let message =
+                format!("cannot tell whether this is compatible with {version}: {}", doubt.reason);
+            let problem =
+                Diagnostic::warning(Code::CompatibilityUndecided, doubt.pointer.clone(), message);
+            let help = "check by hand that nobody is broken, or register it as a new major version";
+            self.new.report(found, problem.with_help(help));
+        }
+    }
+
+    fn help(&self) -> String {
+        let highest = self.highest.unwrap_or(&self.new.key().version);
+        format!("register it as {}, or take the change back", highest.next_breaking())
+    }
+}
+
+impl Proposal<'_> {
+    /// The releases of a name once the batch is in, lowest first, without those that are retired.
+    fn releases<'n>(&'n self, kind: Kind, name: &'n Name) -> Vec<&'n Version> {
+        let mut releases: Vec<&Version> = self.versions(kind, name).collect();
+        releases.retain(|version| {
+            let key = Key::new(kind, name.clone(), (*version).clone());
+            !version.is_prerelease() && self.lifecycle(&key).0 != LifecycleState::Retired
+        });
+        releases.sort();
+        releases.dedup();
+        releases
+    }
+}
+
+#[cfg(test)]
+mod tests;

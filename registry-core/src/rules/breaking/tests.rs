@@ -1,0 +1,206 @@
+//! Which versions are compared, and what is said about them.
+//!
+//! Deliberately absent: how schemas are compared.
+
+use serde_json::{Value, json};
+
+use super::super::{
+    Proposed, plan,
+    testing::{agent, catalog, found_of, lines, schema, set, source_tool, tool, versioned, with},
+    validate,
+};
+use crate::{
+    Commit,
+    LifecycleState::Retired,
+    SealedCommit,
+    diagnostic::Code::{BreakingChange, CompatibilityUndecided},
+    setting::{Setting, SettingChange},
+};
+
+fn at(version: &str, json: &Value) -> Proposed {
+    versioned(&schema("A", json), version)
+}
+
+fn text(version: &str) -> Proposed {
+    at(version, &json!({ "type": "string" }))
+}
+
+fn short(version: &str) -> Proposed {
+    at(version, &json!({ "type": "string", "maxLength": 2 }))
+}
+
+fn breaking(registered: &[Proposed], batch: &[Proposed]) -> String {
+    found_of(BreakingChange, registered, batch)
+}
+
+#[test]
+fn says_keyword_place_example_and_the_right_version() {
+    assert_eq!(
+        breaking(&[text("1.0.0")], &[short("1.1.0")]),
+        "error[breaking-change] schema/A@1.1.0 at \"/schema/maxLength\": `maxLength` refuses what \
+         1.0.0 allows: \"aaa\" (register it as 2.0.0, or take the change back)"
+    );
+    assert_eq!(breaking(&[text("1.0.0")], &[short("2.0.0")]), "");
+    assert_eq!(breaking(&[short("1.0.0")], &[text("1.0.1")]), "");
+}
+
+#[test]
+fn below_one_the_minor_version_is_the_line() {
+    assert!(breaking(&[text("0.4.0")], &[short("0.4.1")]).contains("register it as 0.5.0"));
+    assert_eq!(breaking(&[text("0.4.0")], &[short("0.5.0")]), "");
+    assert_eq!(breaking(&[text("0.0.4")], &[short("0.0.5")]), "");
+    assert_eq!(breaking(&[text("0.4.0")], &[short("1.0.0")]), "");
+}
+
+#[test]
+fn the_newest_lower_release_counts_and_the_batch_is_part_of_it() {
+    let registered = [text("1.0.0"), short("2.0.0"), text("2.1.0")];
+    assert!(breaking(&registered, &[short("2.2.0")]).contains("what 2.1.0 allows"));
+    assert!(breaking(&registered, &[short("1.1.0")]).contains("register it as 3.0.0"));
+    let batch = [text("3.0.0"), short("3.1.0")];
+    assert!(breaking(&registered, &batch).starts_with("error[breaking-change] schema/A@3.1.0"));
+}
+
+#[test]
+fn pre_releases_and_what_is_retired_promise_nothing() {
+    assert_eq!(breaking(&[text("1.0.0")], &[short("1.1.0-rc.1")]), "");
+    assert_eq!(breaking(&[short("1.0.0"), text("1.1.0-rc.1")], &[short("1.1.0")]), "");
+    let mistake = [short("1.0.0"), text("1.1.0"), set("schema/A@1.1.0", Retired, None)];
+    assert_eq!(breaking(&mistake, &[short("1.1.1")]), "");
+}
+
+#[test]
+fn what_is_inserted_below_a_release_gets_a_warning() {
+    assert_eq!(
+        breaking(&[short("1.0.0"), short("1.2.0")], &[text("1.1.0")]),
+        "warning[breaking-change] schema/A@1.1.0 at \"\": 1.2.0, which is registered already, \
+         breaks what 1.1.0 promises (see `registryctl compat`; repeat the change above 1.2.0)"
+    );
+}
+
+/// The findings where the name, or everything, has this mode.
+fn in_mode(mode: &str, registered: &[Proposed], batch: &[Proposed]) -> String {
+    let mut catalog = catalog(registered);
+    let on = "*".parse().unwrap();
+    let setting = Setting::Compatibility(Some(mode.parse().unwrap()));
+    let revision = catalog.revision().next();
+    let settings = vec![SettingChange { on, setting }];
+    let commit = Commit { revision, settings, ..Commit::default() };
+    catalog.apply(&SealedCommit::seal(&catalog.chain(), commit, Vec::new()).unwrap()).unwrap();
+    let mut found = plan(&catalog, batch).diagnostics;
+    found.retain(|diagnostic| diagnostic.code == BreakingChange);
+    lines(&found)
+}
+
+#[test]
+fn the_mode_says_what_is_compared() {
+    let narrower = |mode| in_mode(mode, &[text("1.0.0")], &[short("1.1.0")]);
+    let wider = |mode| in_mode(mode, &[short("1.0.0")], &[text("1.1.0")]);
+    for (mode, may_narrow, may_widen) in [
+        ("none", true, true),
+        ("backward", false, true),
+        ("forward", true, false),
+        ("full", false, false),
+        ("full_transitive", false, false),
+    ] {
+        assert_eq!(
+            (narrower(mode).is_empty(), wider(mode).is_empty()),
+            (may_narrow, may_widen),
+            "{mode}"
+        );
+    }
+    // Something that the release before allowed by mistake, and the one before that did not.
+    let registered = [text("1.0.0"), short("1.1.0")];
+    let again = [short("1.2.0")];
+    assert_eq!(in_mode("backward", &registered, &again), "");
+    assert!(in_mode("backward_transitive", &registered, &again).contains("what 1.0.0 allows"));
+}
+
+#[test]
+fn what_is_registered_already_is_not_judged_again() {
+    let history = [text("1.0.0"), short("1.1.0")];
+    assert!(lines(&plan(&catalog(&[]), &history).diagnostics).contains("breaking-change"));
+    assert!(!lines(&validate(&catalog(&[]), &history).diagnostics).contains("breaking-change"));
+}
+
+#[test]
+fn arguments_may_widen_and_results_may_narrow() {
+    let of =
+        |version: &str, members: Value| versioned(&with(&source_tool("t", "s"), members), version);
+    let input = |properties: Value| json!({ "inputSchema": { "type": "object", "properties": properties } });
+    let text = json!({ "q": { "type": "string" } });
+    let either = json!({ "q": { "type": ["string", "null"] } });
+    let (narrow, wide) = (input(text.clone()), input(either.clone()));
+    assert_eq!(breaking(&[of("1.0.0", narrow.clone())], &[of("1.1.0", wide.clone())]), "");
+    let found = breaking(&[of("1.0.0", wide)], &[of("1.1.0", narrow)]);
+    assert!(found.contains("at \"/inputSchema/properties/q/type\": `type` refuses"), "{found}");
+
+    let output = |properties: Value| {
+        let schema = json!({ "type": "object", "properties": properties, "required": ["q"] });
+        json!({ "outputSchema": schema })
+    };
+    let (narrow, wide) = (output(text), output(either));
+    assert_eq!(breaking(&[of("1.0.0", wide.clone())], &[of("1.1.0", narrow.clone())]), "");
+    assert_eq!(
+        breaking(&[of("1.0.0", narrow)], &[of("1.1.0", wide)]),
+        "error[breaking-change] tool/t@1.1.0 at \"/outputSchema/properties/q/type\": `type` of \
+         1.0.0 (at /outputSchema/properties/q/type) refuses what 1.1.0 allows: \
+         {\"q\":null} (register it as 2.0.0, or take the change back)"
+    );
+}
+
+#[test]
+fn a_schema_that_comes_or_goes_means_something() {
+    let of = |version: &str, members: Value| versioned(&tool("t", members), version);
+    let schema = json!({ "type": "object", "required": ["q"] });
+    let (none, input) = (json!({ "spec": {} }), json!({ "spec": {}, "inputSchema": schema }));
+    let output = json!({ "spec": {}, "outputSchema": schema });
+    let found = |old: &Value, new: &Value| {
+        breaking(&[of("1.0.0", old.clone())], &[of("1.1.0", new.clone())])
+    };
+    assert!(found(&none, &input).contains("at \"/inputSchema/required\""));
+    assert_eq!(found(&input, &none), "");
+    assert_eq!(found(&none, &output), "");
+    assert!(found(&output, &none).contains("refuses what 1.1.0 allows"));
+    let source =
+        versioned(&with(&source_tool("t", "s"), json!({ "inputSchema": schema })), "1.1.0");
+    let undecided = found_of(CompatibilityUndecided, &[source_tool("t", "s")], &[source]);
+    assert!(undecided.contains("one of the versions has no `inputSchema`"), "{undecided}");
+}
+
+#[test]
+fn a_skill_may_come_but_not_go() {
+    let two = |version: &str| {
+        let skill = |id: &str| json!({ "id": id, "name": id, "description": "d", "tags": [] });
+        versioned(
+            &with(&agent("a", &json!([])), json!({ "skills": [skill("work"), skill("play")] })),
+            version,
+        )
+    };
+    let one = |version: &str| versioned(&agent("a", &json!([])), version);
+    assert_eq!(breaking(&[one("1.0.0")], &[two("1.1.0")]), "");
+    assert_eq!(
+        breaking(&[two("1.0.0")], &[one("1.1.0")]),
+        "error[breaking-change] agent/a@1.1.0 at \"/skills\": the skill `play` of 1.0.0 is gone \
+         (register it as 2.0.0, or take the change back)"
+    );
+}
+
+#[test]
+fn references_are_followed() {
+    let item = |version: &str, json: Value| versioned(&schema("Item", &json), version);
+    let list = |version: &str, item: &str| {
+        at(version, &json!({ "items": { "$ref": format!("#Item:{item}") } }))
+    };
+    let registered = [
+        item("1.0.0", json!({ "type": "string" })),
+        item("2.0.0", json!({ "type": "string", "minLength": 1 })),
+        list("1.0.0", "1.0.0"),
+    ];
+    assert_eq!(
+        breaking(&registered, &[list("1.1.0", "2.0.0")]),
+        "error[breaking-change] schema/A@1.1.0 at \"/schema/items/$ref\": `minLength` \
+         (in schema/Item@2.0.0 at /schema/minLength) refuses what 1.0.0 allows: [\"\"] \
+         (register it as 2.0.0, or take the change back)"
+    );
+}

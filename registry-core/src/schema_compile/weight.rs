@@ -1,0 +1,83 @@
+//! How often a schema may be applied to one place of a value: what a hostile schema doubles with
+//! every level of `allOf` and `$ref`.
+//!
+//! It is counted as if nothing ended early. Below the place itself, of alternatives (`anyOf`,
+//! `oneOf`, `then`, `else`) only the heaviest counts: every tree of expressions leads back through
+//! several, which a value that is told apart early does not pay for. Deliberately absent: such
+//! alternatives that cannot be told apart; there the depth of a value decides what it costs.
+
+mod read;
+
+use crate::{limits, reference::Key};
+use read::Graph;
+use serde_json::Value;
+
+use super::problem::InvalidSchema;
+
+/// How often a schema is applied: to the place itself, and at most to a place below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Weight {
+    here: u64,
+    below: u64,
+}
+
+impl Weight {
+    /// A schema that leads nowhere.
+    pub(crate) const ONE: Self = Self { here: 1, below: 1 };
+    /// A schema that is too heavy itself.
+    pub(crate) const HEAVY: Self = Self { here: limits::SCHEMA_PATHS, below: limits::SCHEMA_PATHS };
+
+    fn is_too_much(self) -> bool {
+        self.here.max(self.below) > limits::SCHEMA_PATHS
+    }
+}
+
+/// The weight of a schema, unless it is too much. `weight_of` gives that of a registered one.
+pub(crate) fn weigh(
+    schema: &Value,
+    weight_of: &mut dyn FnMut(&Key) -> Weight,
+) -> Result<Weight, InvalidSchema> {
+    let graph = Graph::of(schema, weight_of);
+    let order = graph.innermost_first()?;
+    let mut weights = vec![Weight::ONE; graph.nodes.len()];
+    for &node in &order {
+        let same = graph.same_place(node).map(|other| weights[other].here);
+        let own = graph.nodes[node].registered.iter().map(|weight| weight.here);
+        weights[node].here = same.chain(own).fold(1, u64::saturating_add);
+    }
+    // Each round looks one level deeper into a value; no document is deeper than that.
+    for _ in 0..limits::DOCUMENT_DEPTH {
+        let mut is_settled = true;
+        for &node in &order {
+            let below = below(&graph, node, &weights);
+            is_settled &= below == weights[node].below;
+            weights[node].below = below;
+        }
+        let heavy = (0..weights.len()).find(|&node| weights[node].is_too_much());
+        if let Some(node) = heavy {
+            let pointer = graph.nodes[node].pointer.clone();
+            return Err(InvalidSchema::TooManyPaths { pointer });
+        }
+        if is_settled {
+            break;
+        }
+    }
+    Ok(weights[0])
+}
+
+/// How often a place below is met, as far as that is known by now.
+fn below(graph: &Graph, node: usize, weights: &[Weight]) -> u64 {
+    let read::Node { all, either, registered, parts, beside, is_double, .. } = &graph.nodes[node];
+    let weight = |part: &usize| weights[*part].here.max(weights[*part].below);
+    let sum = |list: &Vec<usize>| list.iter().map(weight).fold(0, u64::saturating_add);
+    let one = parts.values().map(sum).max().unwrap_or(0);
+    let mut below = one.saturating_add(sum(beside));
+    below = all.iter().map(|other| weights[*other].below).fold(below, u64::saturating_add);
+    below = registered.iter().map(|weight| weight.below).fold(below, u64::saturating_add);
+    let heaviest = either.iter().map(|other| weights[*other].below).max();
+    below = below.saturating_add(heaviest.unwrap_or(0));
+    if *is_double { below.saturating_mul(2) } else { below }
+}
+
+#[cfg(test)]
+mod tests;

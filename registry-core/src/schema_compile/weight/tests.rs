@@ -1,0 +1,79 @@
+//! What is too heavy, and what only looks so.
+
+use serde_json::{Value, json};
+
+use super::{Weight, weigh};
+use crate::limits;
+
+fn is_refused(schema: &Value) -> bool {
+    weigh(schema, &mut |_| Weight::ONE).is_err()
+}
+
+/// `d0` … `d30`, each made of the one before by `step`.
+fn chain(step: impl Fn(Value) -> Value) -> Value {
+    let link = |i: usize| match i {
+        0 => json!({ "type": "object" }),
+        i => step(json!({ "$ref": format!("#/$defs/d{}", i - 1) })),
+    };
+    let defs: serde_json::Map<_, _> = (0..=30).map(|i| (format!("d{i}"), link(i))).collect();
+    json!({ "$ref": "#/$defs/d30", "$defs": defs })
+}
+
+#[test]
+fn what_doubles_with_every_level_is_refused() {
+    for step in [
+        (|d| json!({ "allOf": [d, d] })) as fn(Value) -> Value,
+        |d| json!({ "anyOf": [d, d] }),
+        |d| json!({ "oneOf": [d, { "not": d }] }),
+        |d| json!({ "$ref": d["$ref"], "if": d }),
+        |d| json!({ "dependentSchemas": { "a": d, "b": d } }),
+        |d| json!({ "properties": { "a": d }, "patternProperties": { "a": d } }),
+        |d| json!({ "allOf": [{ "properties": { "a": d } }, { "properties": { "a": d } }] }),
+        |d| json!({ "items": d, "contains": d }),
+        |d| json!({ "allOf": [{ "items": d }], "unevaluatedItems": d }),
+    ] {
+        assert!(is_refused(&chain(step)), "{}", step(json!("d")));
+    }
+}
+
+#[test]
+fn what_leads_back_twice_is_refused() {
+    let me = json!({ "$ref": "#" });
+    for schema in [
+        json!({ "allOf": [me, me] }),
+        json!({ "anyOf": [me, { "not": me }] }),
+        json!({ "properties": { "a": me }, "patternProperties": { "a": me } }),
+        json!({ "allOf": [{ "properties": { "a": me } }, { "properties": { "a": me } }] }),
+        json!({ "$id": "urn:a", "items": { "$ref": "urn:a" }, "contains": me }),
+    ] {
+        assert!(is_refused(&schema), "{schema}");
+    }
+}
+
+#[test]
+fn ordinary_recursion_and_sharing_pass() {
+    let me = json!({ "$ref": "#" });
+    let operator =
+        |name: &str| json!({ "properties": { "op": { "const": name }, "l": me, "r": me } });
+    let operators: Vec<_> = ["and", "or", "not", "add"].map(operator).to_vec();
+    for schema in [
+        me.clone(),
+        json!({ "allOf": [me] }),
+        json!({ "properties": { "left": me, "right": me }, "additionalProperties": me }),
+        json!({ "oneOf": operators }),
+        json!({ "anyOf": [{ "type": "object", "additionalProperties": me }, { "items": me }] }),
+        chain(|d| json!({ "properties": { "a": d, "b": d } })),
+        chain(|d| json!({ "allOf": [d] })),
+    ] {
+        assert!(!is_refused(&schema), "{schema}");
+    }
+}
+
+#[test]
+fn registered_schemas_weigh_what_they_weigh() {
+    let two = json!({ "allOf": [{ "$ref": "#A:1.0.0" }, { "$ref": "#A:1.0.0" }] });
+    let weight = |here| Weight { here, below: 1 };
+    let half = limits::SCHEMA_PATHS / 2;
+    assert!(weigh(&two, &mut |_| weight(half - 10)).is_ok());
+    assert!(weigh(&two, &mut |_| weight(half)).is_err());
+}

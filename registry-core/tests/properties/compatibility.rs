@@ -1,0 +1,131 @@
+//! Compatibility is sound: what is called compatible is, and what is called breaking comes with a
+//! value that shows it.
+//!
+//! Schemas are drawn over all keywords of draft 2020-12 from random bytes; the second of a pair is
+//! mostly a change of the first, because those tell the most. Deliberately absent: how often the
+//! answer is "undecided", which `docs/compatibility.md` reports for real schemas.
+
+use proptest::{collection::vec, prelude::*, test_runner::Config};
+use registry_core::{
+    compatibility::{Budget, Side, Verdict, covers},
+    schema_compile::{Validator, compile},
+};
+use serde_json::Value;
+
+use crate::schemas::{Choices, changed, instance, near, schema};
+
+/// Values that are tried on each pair.
+const VALUES: usize = 60;
+
+fn validator(schema: &Value) -> Option<Validator> {
+    compile(schema, &|_| None).ok()
+}
+
+fn ask(given: &Value, wanted: &Value) -> Verdict {
+    covers((given, ""), (wanted, ""), Side::New, &|_| None, &mut Budget::of_one())
+}
+
+/// Checks one answer against the validators.
+fn is_sound(
+    (given, accepts): (&Value, &Validator),
+    (wanted, takes): (&Value, &Validator),
+    values: &[Value],
+) -> Result<Verdict, TestCaseError> {
+    let verdict = ask(given, wanted);
+    match &verdict {
+        Verdict::Yes => {
+            for value in values {
+                let lost = accepts.is_valid(value) && !takes.is_valid(value);
+                prop_assert!(!lost, "{given} is said to be within {wanted}, but {value} is not");
+            }
+        }
+        Verdict::No(found) => {
+            let instance = found.instance.as_ref().expect("schemas differ in a value");
+            prop_assert!(accepts.is_valid(instance), "{given} refuses {instance}");
+            prop_assert!(!takes.is_valid(instance), "{wanted} accepts {instance}");
+        }
+        Verdict::Undecided(_) => {}
+    }
+    Ok(verdict)
+}
+
+fn check(one: &[u8], change: &[u8], values: &[u8]) -> Result<(), TestCaseError> {
+    let old = schema(&mut Choices::new(one));
+    let mut choices = Choices::new(change);
+    let new = if choices.one_in(8) { schema(&mut choices) } else { changed(&old, &mut choices) };
+    let (Some(old_validator), Some(new_validator)) = (validator(&old), validator(&new)) else {
+        return Ok(());
+    };
+    let mut choices = Choices::new(values);
+    let mut tried: Vec<Value> = Vec::new();
+    for i in 0..VALUES {
+        tried.push(match i % 4 {
+            0 => near(&old, &mut choices),
+            1 => near(&new, &mut choices),
+            2 => tried.last().map_or(Value::Null, |last| changed_value(last, &mut choices)),
+            _ => instance(&mut choices, 3),
+        });
+    }
+    let (a, b) = ((&old, &old_validator), (&new, &new_validator));
+    let there = is_sound(a, b, &tried)?;
+    let back = is_sound(b, a, &tried)?;
+    // A value that shows the one direction may not contradict the other's proof.
+    for (verdict, other) in [(&there, &back), (&back, &there)] {
+        if let (Verdict::No(found), Verdict::Yes) = (verdict, other) {
+            let instance = found.instance.clone().expect("schemas differ in a value");
+            let [a, b] = [&old_validator, &new_validator].map(|v| v.is_valid(&instance));
+            prop_assert!(a != b);
+        }
+    }
+    for same in [a, b] {
+        prop_assert_eq!(is_sound(same, same, &tried)?, Verdict::Yes, "{} and itself", same.0);
+    }
+    Ok(())
+}
+
+/// A value with one part exchanged.
+fn changed_value(value: &Value, choices: &mut Choices<'_>) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut map = map.clone();
+            let name = choices.name();
+            if choices.one_in(3) {
+                map.remove(&name);
+            } else {
+                map.insert(name, instance(choices, 2));
+            }
+            Value::Object(map)
+        }
+        Value::Array(items) => {
+            let mut items = items.clone();
+            items.push(instance(choices, 2));
+            Value::Array(items)
+        }
+        _ => instance(choices, 2),
+    }
+}
+
+fn bytes()
+-> (impl Strategy<Value = Vec<u8>>, impl Strategy<Value = Vec<u8>>, impl Strategy<Value = Vec<u8>>)
+{
+    (vec(any::<u8>(), 0..120), vec(any::<u8>(), 0..80), vec(any::<u8>(), 0..400))
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 1_500, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn answers_hold_for_values((one, change, values) in bytes()) {
+        check(&one, &change, &values)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 200_000, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    #[ignore = "takes minutes"]
+    fn answers_hold_for_many_values((one, change, values) in bytes()) {
+        check(&one, &change, &values)?;
+    }
+}

@@ -1,0 +1,300 @@
+//! Schemas and values from random bytes: few names, few numbers and short texts, so that they meet.
+//!
+//! Bytes that run out give the simplest choice, so that shrinking the bytes shrinks the schema.
+//! Deliberately absent: what the schemas mean.
+
+use serde_json::{Map, Value, json};
+
+/// Random choices.
+pub(crate) struct Choices<'a>(std::slice::Iter<'a, u8>);
+
+impl<'a> Choices<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes.iter())
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.0.next().map_or(0, |byte| usize::from(*byte) % limit)
+    }
+
+    pub(crate) fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == many - 1
+    }
+
+    fn of<T: Clone>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())].clone()
+    }
+
+    /// The name of a property.
+    pub(crate) fn name(&mut self) -> String {
+        self.of(&["a", "b", "c", "x1", "ab"]).to_owned()
+    }
+
+    fn number(&mut self) -> Value {
+        self.of(&[
+            json!(1),
+            json!(0),
+            json!(2),
+            json!(3),
+            json!(-1),
+            json!(1.5),
+            json!(4),
+            json!(0.5),
+        ])
+    }
+
+    fn text(&mut self) -> String {
+        self.of(&["", "a", "ab", "abc", "x1", "aaaa", "é", "a@b.ch"]).to_owned()
+    }
+}
+
+const TYPES: [&str; 7] = ["object", "string", "integer", "number", "array", "boolean", "null"];
+const PATTERNS: [&str; 6] = ["^a", "b", "^[a-c]+$", "^x", "1$", "^.{2}$"];
+
+/// A schema, mostly one that some value fits.
+pub(crate) fn schema(choices: &mut Choices<'_>) -> Value {
+    let mut root = part(choices, 3);
+    if let Value::Object(map) = &mut root {
+        let defs = json!({ "d": part(choices, 2), "e": part(choices, 1) });
+        map.insert("$defs".to_owned(), defs);
+        if choices.one_in(5) {
+            map.insert("$schema".to_owned(), json!("http://json-schema.org/draft-07/schema#"));
+        }
+        if choices.one_in(6) {
+            map.insert("$dynamicAnchor".to_owned(), json!("m"));
+        }
+    }
+    root
+}
+
+fn part(choices: &mut Choices<'_>, depth: usize) -> Value {
+    if choices.one_in(12) {
+        return json!(choices.below(2) == 0);
+    }
+    let mut map = Map::new();
+    for _ in 0..choices.below(5) {
+        add(&mut map, choices, depth);
+    }
+    Value::Object(map)
+}
+
+fn parts(choices: &mut Choices<'_>, depth: usize) -> Value {
+    (0..=choices.below(3)).map(|_| part(choices, depth)).collect()
+}
+
+fn named(choices: &mut Choices<'_>, depth: usize) -> Value {
+    let named = (0..=choices.below(3)).map(|_| (choices.name(), part(choices, depth)));
+    Value::Object(named.collect())
+}
+
+fn names(choices: &mut Choices<'_>) -> Value {
+    let mut names: Vec<String> = (0..=choices.below(2)).map(|_| choices.name()).collect();
+    names.sort();
+    names.dedup();
+    names.into()
+}
+
+/// Adds a keyword.
+fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
+    let count = json!(choices.below(4));
+    let (name, value) = match choices.below(if depth == 0 { 22 } else { 46 }) {
+        0 | 1 => ("type", json!(choices.of(&TYPES))),
+        2 => {
+            let mut list = vec![choices.of(&TYPES), choices.of(&TYPES)];
+            list.dedup();
+            ("type", json!(list))
+        }
+        3 => ("required", names(choices)),
+        4 => ("enum", (0..=choices.below(3)).map(|_| instance(choices, 1)).collect()),
+        5 => ("const", instance(choices, 2)),
+        6 => ("minimum", choices.number()),
+        7 => ("maximum", choices.number()),
+        8 => ("exclusiveMinimum", choices.number()),
+        9 => ("exclusiveMaximum", choices.number()),
+        10 => ("multipleOf", choices.of(&[json!(1), json!(2), json!(0.5), json!(3), json!(4)])),
+        11 => ("minLength", count),
+        12 => ("maxLength", count),
+        13 => ("pattern", json!(choices.of(&PATTERNS))),
+        14 => ("minItems", count),
+        15 => ("maxItems", count),
+        16 => ("uniqueItems", json!(choices.below(4) != 3)),
+        17 => ("minProperties", count),
+        18 => ("maxProperties", count),
+        19 => ("dependentRequired", json!({ choices.name(): names(choices) })),
+        20 => ("format", json!(choices.of(&["email", "ipv4"]))),
+        21 => ("title", json!(choices.text())),
+        22..=25 => ("properties", named(choices, depth - 1)),
+        26 => ("patternProperties", json!({ choices.of(&PATTERNS): part(choices, depth - 1) })),
+        27 | 28 => ("additionalProperties", part(choices, depth - 1)),
+        29 => ("additionalProperties", json!(false)),
+        30 => ("propertyNames", part(choices, depth - 1)),
+        31 => ("dependentSchemas", named(choices, depth - 1)),
+        32 => ("items", part(choices, depth - 1)),
+        33 => ("prefixItems", parts(choices, depth - 1)),
+        34 => ("contains", part(choices, depth - 1)),
+        35 => (choices.of(&["minContains", "maxContains"]), count),
+        36 => ("allOf", parts(choices, depth - 1)),
+        37 => ("anyOf", parts(choices, depth - 1)),
+        38 => ("oneOf", parts(choices, depth - 1)),
+        39 => ("not", part(choices, depth - 1)),
+        40 => ("if", part(choices, depth - 1)),
+        41 => (choices.of(&["then", "else"]), part(choices, depth - 1)),
+        42 => ("unevaluatedProperties", part(choices, depth - 1)),
+        43 => ("unevaluatedItems", part(choices, depth - 1)),
+        44 => ("$ref", json!(choices.of(&["#/$defs/d", "#/$defs/e", "#"]))),
+        _ => ("$dynamicRef", json!("#m")),
+    };
+    map.insert(name.to_owned(), value);
+}
+
+/// The schema with a few changes somewhere in it.
+pub(crate) fn changed(schema: &Value, choices: &mut Choices<'_>) -> Value {
+    let mut schema = schema.clone();
+    for _ in 0..=choices.below(3) {
+        change(&mut schema, choices, 4);
+    }
+    schema
+}
+
+fn change(schema: &mut Value, choices: &mut Choices<'_>, depth: usize) {
+    let Value::Object(map) = schema else {
+        *schema = part(choices, 1);
+        return;
+    };
+    let schemas = |value: &Value| value.is_object() || value.is_array();
+    let inner: Vec<String> = map
+        .iter()
+        .filter(|(name, value)| {
+            schemas(value)
+                && !["enum", "const", "required", "type", "dependentRequired"]
+                    .contains(&name.as_str())
+        })
+        .map(|(name, _)| name.clone())
+        .collect();
+    if depth > 0 && !inner.is_empty() && choices.below(3) > 0 {
+        let name = choices.of(&inner);
+        let is_named = ["properties", "patternProperties", "dependentSchemas", "$defs"]
+            .contains(&name.as_str());
+        return match map.get_mut(&name) {
+            Some(Value::Array(list)) => change_list(list, choices, depth - 1),
+            Some(Value::Object(named)) if is_named => change_named(named, choices, depth - 1),
+            Some(inner) => change(inner, choices, depth - 1),
+            None => {}
+        };
+    }
+    let names: Vec<String> = map.keys().filter(|name| *name != "$defs").cloned().collect();
+    if choices.below(3) == 2 && !names.is_empty() {
+        map.remove(&choices.of(&names));
+    } else {
+        add(map, choices, 2.min(depth));
+    }
+}
+
+fn change_list(list: &mut Vec<Value>, choices: &mut Choices<'_>, depth: usize) {
+    let at = choices.below(list.len());
+    match choices.below(5) {
+        3 => list.push(part(choices, 1)),
+        4 if list.len() > 1 => drop(list.remove(at)),
+        _ => change(&mut list[at], choices, depth),
+    }
+}
+
+fn change_named(named: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
+    let keys: Vec<String> = named.keys().cloned().collect();
+    if keys.is_empty() || choices.one_in(4) {
+        named.insert(choices.name(), part(choices, 1));
+    } else if let Some(inner) = named.get_mut(&choices.of(&keys)) {
+        change(inner, choices, depth);
+    }
+}
+
+/// Any value.
+pub(crate) fn instance(choices: &mut Choices<'_>, depth: usize) -> Value {
+    match choices.below(if depth == 0 { 5 } else { 9 }) {
+        0 | 1 => choices.number(),
+        2 => choices.text().into(),
+        3 => json!(choices.below(2) == 0),
+        4 => Value::Null,
+        5 | 6 => (0..choices.below(4)).map(|_| instance(choices, depth - 1)).collect(),
+        _ => {
+            let members =
+                (0..choices.below(4)).map(|_| (choices.name(), instance(choices, depth - 1)));
+            Value::Object(members.collect())
+        }
+    }
+}
+
+/// A value like those that the schema accepts.
+pub(crate) fn near(schema: &Value, choices: &mut Choices<'_>) -> Value {
+    near_within(schema, schema, choices, 4)
+}
+
+fn near_within(root: &Value, schema: &Value, choices: &mut Choices<'_>, depth: usize) -> Value {
+    let Value::Object(map) = schema else { return instance(choices, 1) };
+    if depth == 0 {
+        return instance(choices, 0);
+    }
+    if let Some(Value::String(text)) = map.get("$ref")
+        && let Some(target) = root.pointer(text.trim_start_matches('#'))
+        && choices.below(2) == 0
+    {
+        return near_within(root, target, choices, depth - 1);
+    }
+    for name in ["allOf", "anyOf", "oneOf", "enum"] {
+        if let Some(Value::Array(list)) = map.get(name)
+            && choices.below(2) == 0
+        {
+            let one = choices.of(list);
+            return if name == "enum" { one } else { near_within(root, &one, choices, depth - 1) };
+        }
+    }
+    if let Some(value) = map.get("const") {
+        return value.clone();
+    }
+    let is_object = ["properties", "required", "additionalProperties", "dependentSchemas"];
+    let is_array = ["items", "prefixItems", "contains", "uniqueItems"];
+    if is_object.iter().any(|name| map.contains_key(*name)) && choices.below(4) < 3 {
+        return object_near(root, map, choices, depth);
+    }
+    if is_array.iter().any(|name| map.contains_key(*name)) && choices.below(4) < 3 {
+        let item = |name: &str| map.get(name).cloned().unwrap_or(json!(true));
+        let schemas = [item("items"), item("contains")];
+        let count = choices.below(4);
+        return (0..count)
+            .map(|i| {
+                let prefix = map.get("prefixItems").and_then(|list| list.get(i)).cloned();
+                let schema = prefix.unwrap_or_else(|| choices.of(&schemas));
+                near_within(root, &schema, choices, depth - 1)
+            })
+            .collect();
+    }
+    for (name, step) in [("minimum", 0.0), ("maximum", 0.0), ("exclusiveMinimum", 0.5)] {
+        if let Some(bound) = map.get(name).and_then(Value::as_f64)
+            && choices.below(2) == 0
+        {
+            return json!(bound + step);
+        }
+    }
+    instance(choices, 2)
+}
+
+fn object_near(
+    root: &Value,
+    map: &Map<String, Value>,
+    choices: &mut Choices<'_>,
+    depth: usize,
+) -> Value {
+    let mut object = Map::new();
+    let mut names: Vec<String> = (0..choices.below(3)).map(|_| choices.name()).collect();
+    let required = map.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    if !choices.one_in(4) {
+        names.extend(required.iter().filter_map(|name| name.as_str().map(str::to_owned)));
+    }
+    for name in names {
+        let own = map.get("properties").and_then(|properties| properties.get(&name));
+        let schema =
+            own.or_else(|| map.get("additionalProperties")).cloned().unwrap_or(json!(true));
+        object.insert(name, near_within(root, &schema, choices, depth - 1));
+    }
+    Value::Object(object)
+}

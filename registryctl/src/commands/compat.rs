@@ -1,0 +1,157 @@
+//! `compat`: whether one version can take the place of another, with an example if it cannot.
+//!
+//! Compared here with the code that the registry uses. Deliberately absent: what a name is held to;
+//! `apply` says that.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use registry_core::{
+    Digest, Document, Entity, Key, Kind,
+    compatibility::{self, Budget, Comparison, Outcome, Side, compare},
+    rules::Proposed,
+};
+use serde_json::{Value, json};
+
+use super::{Session, get, rejected};
+use crate::{
+    batch::Batch,
+    cli::{CompatArgs, Direction, Format},
+    client::Client,
+    failure::Failure,
+    report::Finding,
+    screen::TextTable,
+    style::Paint,
+};
+
+pub(super) async fn run(session: &Session, args: &CompatArgs) -> Result<(), Failure> {
+    let (old, new) = args.versions.keys()?;
+    if old.kind != new.kind {
+        return Err(Failure::Usage(format!("{old} and {new} are not of one kind")));
+    }
+    let mut known = Known::of(session, args)?;
+    known.read(session, &[&old, &new]).await?;
+    let (before, after) = (known.entity(&old)?, known.entity(&new)?);
+    let direction = match args.direction {
+        Direction::Backward => compatibility::Direction::Backward,
+        Direction::Forward => compatibility::Direction::Forward,
+        Direction::Full => compatibility::Direction::Full,
+    };
+    let resolve = |key: &Key| known.documents.get(key).map(|document| document.entity());
+    let comparison = compare(before, after, direction, &resolve, &mut Budget::of_one());
+    show(session, (&old, &new), &comparison)?;
+    match comparison.outcome() {
+        Outcome::Breaking => Err(Failure::Rejected(format!("{new} breaks what {old} promises"))),
+        Outcome::Identical | Outcome::Compatible | Outcome::Undecided => Ok(()),
+    }
+}
+
+/// The documents that were read so far.
+struct Known {
+    documents: HashMap<Key, Arc<Document>>,
+}
+
+impl Known {
+    /// What the files have.
+    fn of(session: &Session, args: &CompatArgs) -> Result<Self, Failure> {
+        let batch = Batch::read(&args.files)?;
+        let report = batch.report(Vec::<Finding>::new());
+        if report.has_errors() {
+            let summary = format!("not valid: {}", report.counts());
+            return Err(rejected(session.screen, &report, summary));
+        }
+        let documents = batch.proposals().iter().filter_map(|proposed| match proposed {
+            Proposed::Register(document) => Some((document.key().clone(), Arc::clone(document))),
+            Proposed::SetLifecycle { .. } => None,
+        });
+        Ok(Self { documents: documents.collect() })
+    }
+
+    /// Reads these and all schemas that they lead to; asks the registry for what no file has.
+    async fn read(&mut self, session: &Session, keys: &[&Key]) -> Result<(), Failure> {
+        let mut client = None;
+        let mut waiting: VecDeque<Key> = keys.iter().map(|key| (*key).clone()).collect();
+        let mut seen = std::collections::HashSet::new();
+        while let Some(key) = waiting.pop_front() {
+            if !seen.insert(key.clone()) {
+                continue;
+            }
+            if !self.documents.contains_key(&key) {
+                let client = match &client {
+                    Some(client) => client,
+                    None => client.insert(session.connect().await?),
+                };
+                self.documents.insert(key.clone(), fetch(client, &key).await?);
+            }
+            let edges = self.documents[&key].edges();
+            waiting.extend(edges.iter().filter(|edge| edge.kind == Kind::Schema).cloned());
+        }
+        Ok(())
+    }
+
+    fn entity(&self, key: &Key) -> Result<&Entity, Failure> {
+        let document = self.documents.get(key);
+        document.map(|document| document.entity()).ok_or_else(|| Failure::answer("no document"))
+    }
+}
+
+async fn fetch(client: &Client, key: &Key) -> Result<Arc<Document>, Failure> {
+    let record = get::fetch(client, key, None).await?;
+    let digest = Digest::parse(&record.digest).map_err(Failure::answer)?;
+    let bytes = record.document.ok_or_else(|| Failure::answer("no document"))?;
+    let document = Document::verify(key.kind, bytes.into(), digest).map_err(Failure::answer)?;
+    Ok(Arc::new(document))
+}
+
+fn show(
+    session: &Session,
+    (old, new): (&Key, &Key),
+    comparison: &Comparison,
+) -> Result<(), Failure> {
+    let screen = session.screen;
+    if screen.format == Format::Json {
+        return screen.json(&in_json((old, new), comparison));
+    }
+    screen.line(&format!("{old} -> {new}: {}", comparison.outcome().as_str()))?;
+    if comparison.differences.is_empty() && comparison.doubts.is_empty() {
+        return Ok(());
+    }
+    let mut table = TextTable::new(&["", "POINTER", "WHY"]);
+    for difference in &comparison.differences {
+        let why = difference.explain(&old.version, &new.version);
+        table.painted(Paint::Bad, ["-", &difference.pointer, &why]);
+    }
+    for doubt in &comparison.doubts {
+        table.painted(Paint::Careful, ["?", &doubt.pointer, &doubt.reason]);
+    }
+    screen.table(&table)
+}
+
+fn in_json((old, new): (&Key, &Key), comparison: &Comparison) -> Value {
+    let differences = comparison.differences.iter().map(|difference| {
+        json!({
+            "keyword": difference.keyword,
+            "pointer": difference.pointer,
+            "elsewhere": difference.elsewhere,
+            "instance": difference.instance,
+            "refusedBy": match difference.refused_by {
+                Side::Old => "old",
+                Side::New => "new",
+            },
+            "message": difference.explain(&old.version, &new.version),
+        })
+    });
+    let doubts = comparison
+        .doubts
+        .iter()
+        .map(|doubt| json!({ "pointer": doubt.pointer, "reason": doubt.reason }));
+    json!({
+        "old": old.to_string(),
+        "new": new.to_string(),
+        "outcome": comparison.outcome().as_str(),
+        "differences": differences.collect::<Vec<_>>(),
+        "doubts": doubts.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,129 @@
+//! Compatibility at the front door: what breaks is refused with an example, a new major version is
+//! not, and `compat` says the same about any two versions.
+//!
+//! Deliberately absent: the single keywords, which `registry-core` tests.
+
+use std::{fs, path::PathBuf};
+
+use acceptance::Registry;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A registry with a composed tool of one version, and a place for files.
+struct Shop {
+    registry: Registry,
+    dir: TempDir,
+}
+
+impl Shop {
+    fn open() -> Self {
+        let shop = Self { registry: Registry::start(), dir: tempfile::tempdir().unwrap() };
+        shop.registry.apply_file(&shop.file(&order("1.0.0", &json!({ "type": "string" }))));
+        shop
+    }
+
+    fn file(&self, schema: &Value) -> PathBuf {
+        let version = schema["version"].as_str().unwrap();
+        let path = self.dir.path().join(format!("{version}.json"));
+        let file = json!({ "schemaVersion": "2.0", "schemas": [schema] });
+        fs::write(&path, file.to_string()).unwrap();
+        path
+    }
+
+    fn apply(&self, schema: &Value) -> (i32, Value) {
+        let path = self.file(schema).display().to_string();
+        let applied = self.registry.ctl(&["apply", "-f", &path, "--yes", "--output", "json"]);
+        (applied.code, serde_json::from_str(&applied.stdout).unwrap_or_default())
+    }
+}
+
+fn order(version: &str, note: &Value) -> Value {
+    let schema = json!({ "type": "object", "properties": { "note": note }, "required": ["note"] });
+    json!({ "name": "Order", "version": version, "schema": schema })
+}
+
+#[tokio::test]
+async fn a_breaking_version_is_refused_with_an_example_and_a_major_one_is_not() {
+    let shop = Shop::open();
+    let short = json!({ "type": "string", "maxLength": 3 });
+    let (code, answer) = shop.apply(&order("1.1.0", &short));
+    assert_eq!(code, 1, "{answer}");
+    let found = answer["diagnostics"].as_array().unwrap();
+    let found = found.iter().find(|d| d["code"] == "breaking-change").expect("the finding");
+    assert_eq!(found["severity"], "error");
+    assert!(found["pointer"].as_str().unwrap().ends_with("/schema/properties/note/maxLength"));
+    let message = found["message"].as_str().unwrap();
+    assert!(message.contains("`maxLength` refuses what 1.0.0 allows: {\"note\":\""), "{message}");
+    assert!(found["help"].as_str().unwrap().contains("2.0.0"), "{found}");
+    assert_eq!(shop.registry.revision().await, 1, "nothing may be stored");
+
+    let (code, answer) = shop.apply(&order("2.0.0", &short));
+    assert_eq!(code, 0, "{answer}");
+    let (code, answer) = shop.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
+    assert_eq!(code, 0, "{answer}");
+    assert_eq!(shop.registry.revision().await, 3);
+}
+
+#[test]
+fn what_cannot_be_decided_is_registered_with_a_warning() {
+    let shop = Shop::open();
+    let pattern = |version: &str, pattern: &str| {
+        order(version, &json!({ "type": "string", "pattern": pattern }))
+    };
+    assert_eq!(shop.apply(&pattern("3.0.0", "^(a|b)$")).0, 0);
+    let (code, answer) = shop.apply(&pattern("3.1.0", "^[ab]$"));
+    assert_eq!(code, 0, "{answer}");
+    assert!(answer.to_string().contains("compatibility-undecided"), "{answer}");
+}
+
+#[test]
+fn compat_says_so_about_registered_versions_and_files() {
+    let shop = Shop::open();
+    shop.apply(&order("2.0.0", &json!({ "type": "integer" })));
+    shop.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
+    let ctl = |arguments: &[&str]| shop.registry.ctl(arguments);
+    let wider = ctl(&["compat", "schema", "Order", "1.0.0", "1.1.0"]);
+    assert_eq!(
+        (wider.code, wider.stdout.trim()),
+        (0, "schema/Order@1.0.0 -> schema/Order@1.1.0: compatible")
+    );
+    let forward = ctl(&["compat", "schema/Order", "1.0.0", "1.1.0", "--direction", "forward"]);
+    assert_eq!(forward.code, 1, "{forward:?}");
+    assert!(forward.stdout.contains("`type` of 1.0.0"), "{forward:?}");
+    let broken = ["compat", "schema/Order@1.0.0", "schema/Order@2.0.0", "--output", "json"];
+    let broken = ctl(&broken);
+    assert_eq!(broken.code, 1, "{broken:?}");
+    let answer: Value = serde_json::from_str(&broken.stdout).unwrap();
+    assert_eq!(answer["outcome"], "breaking");
+    assert_eq!(answer["differences"][0]["pointer"], "/schema/properties/note/type");
+    assert!(answer["differences"][0]["instance"]["note"].is_string(), "{answer}");
+    let same = ctl(&["compat", "schema", "Order", "1.0.0", "1.0.0"]);
+    assert!(same.success() && same.stdout.contains("identical"), "{same:?}");
+
+    let draft = shop.file(&order("1.2.0", &json!({ "type": "null" }))).display().to_string();
+    let draft = ctl(&["compat", "schema", "Order", "1.1.0", "1.2.0", "--file", &draft]);
+    assert_eq!(draft.code, 1, "{draft:?}");
+    assert_eq!(ctl(&["compat", "schema", "Order", "1.0.0", "9.0.0"]).code, 1);
+    assert_eq!(ctl(&["compat", "schema/Order@1.0.0", "tool/x@1.0.0"]).code, 2);
+}
+
+#[tokio::test]
+async fn a_schema_that_doubles_itself_is_refused_at_once() {
+    let shop = Shop::open();
+    let link = |i: usize| match i {
+        0 => json!({ "type": "string" }),
+        i => {
+            let before = json!({ "$ref": format!("#/$defs/d{}", i - 1) });
+            json!({ "allOf": [before, before] })
+        }
+    };
+    let defs: serde_json::Map<_, _> = (0..=60).map(|i| (format!("d{i}"), link(i))).collect();
+    let schema = json!({ "$ref": "#/$defs/d60", "$defs": defs });
+    let bomb = json!({ "name": "Bomb", "version": "1.0.0", "schema": schema });
+    let (code, answer) = shop.apply(&bomb);
+    assert_eq!(code, 1, "{answer}");
+    let found = &answer["diagnostics"][0];
+    assert_eq!(found["code"], "schema-invalid");
+    assert!(found["message"].as_str().unwrap().contains("more than 10000 ways"), "{found}");
+    assert_eq!(shop.registry.revision().await, 1);
+}
