@@ -96,6 +96,11 @@ fn build(
     if needed.is_empty() {
         return options.build(schema);
     }
+    // Each by its own dialect; the registry builder would read all of them by one.
+    let needed = needed.into_iter().map(|(uri, needed)| {
+        let resource = self::draft(&needed).create_resource(needed);
+        (uri, resource)
+    });
     let registry = Registry::new().draft(Draft::Draft202012).extend(needed)?.prepare()?;
     options.with_registry(&registry).build(&with_uris(schema))
 }

@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::contract::Change;
+
 /// An exact version by semver 2.0.0, ordered by its precedence rules.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(semver::Version);
@@ -42,6 +44,20 @@ impl Version {
         let mut lowest = semver::Version::new(0, 0, 0);
         lowest.pre = semver::Prerelease::new("0").unwrap_or_default();
         Self(lowest)
+    }
+
+    /// The next release after a change of this kind (semver sections 4 and 6 to 8): below 1.0.0 what
+    /// breaks takes a minor version, and the rest a patch.
+    pub fn next(&self, change: Change) -> Self {
+        let semver::Version { major, minor, patch, .. } = self.0;
+        let level = if major == 0 && change > Change::Words { Some(change) } else { None };
+        Self(match (change, level) {
+            (Change::Breaking, None) => semver::Version::new(major.saturating_add(1), 0, 0),
+            (Change::Compatible, None) | (_, Some(Change::Breaking)) => {
+                semver::Version::new(major, minor.saturating_add(1), 0)
+            }
+            _ => semver::Version::new(major, minor, patch.saturating_add(1)),
+        })
     }
 
     /// For constraints, which are read by the same library.
@@ -111,6 +127,16 @@ mod tests {
             assert!(error.to_string().starts_with(&format!("`{bad}` is not")), "{error}");
         }
         assert!(Version::parse(&"9".repeat(200)).is_err());
+    }
+
+    #[test]
+    fn the_next_version_says_what_has_changed() {
+        let next = |text: &str, change| Version::parse(text).unwrap().next(change).to_string();
+        assert_eq!(next("1.2.3", Change::Words), "1.2.4");
+        assert_eq!(next("1.2.3-rc.1+b", Change::Compatible), "1.3.0");
+        assert_eq!(next("1.2.3", Change::Breaking), "2.0.0");
+        assert_eq!(next("0.2.3", Change::Compatible), "0.2.4");
+        assert_eq!(next("0.2.3", Change::Breaking), "0.3.0");
     }
 
     #[test]

@@ -24,13 +24,14 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     proposals: Vec<Proposed>,
-    origins: Vec<Origin>,
+    /// Of each proposal that is written in a file.
+    origins: Vec<Option<Origin>>,
     sources: Vec<Arc<Source>>,
     findings: Vec<Finding>,
 }
 
 /// Where a change comes from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Origin {
     source: usize,
     pointer: String,
@@ -69,7 +70,7 @@ impl Batch {
             };
             diagnostics.extend(found.into_iter().map(place));
             if let Some(document) = document {
-                batch.origins.push(Origin { source: 0, pointer });
+                batch.origins.push(Some(Origin { source: 0, pointer }));
                 batch.proposals.push(Proposed::Register(Arc::new(document)));
             }
         }
@@ -91,6 +92,13 @@ impl Batch {
         }
     }
 
+    /// Takes what an import made.
+    pub(crate) fn of(source: Source) -> Self {
+        let mut batch = Self::default();
+        batch.add(source);
+        batch
+    }
+
     fn add(&mut self, source: Source) {
         let source = Arc::new(source);
         self.sources.push(Arc::clone(&source));
@@ -101,7 +109,7 @@ impl Batch {
                 self.findings.extend(in_file(&source, file.warnings()));
                 for (change, proposed) in file.proposals().iter().enumerate() {
                     let pointer = file.pointer(change).unwrap_or_default().to_owned();
-                    self.origins.push(Origin { source: index, pointer });
+                    self.origins.push(Some(Origin { source: index, pointer }));
                     self.proposals.push(proposed.clone());
                 }
             }
@@ -116,12 +124,23 @@ impl Batch {
         &self.proposals
     }
 
+    /// The same with other proposals, each with its place among those of now if it has one.
+    pub(crate) fn replaced(
+        mut self,
+        proposals: impl IntoIterator<Item = (Option<usize>, Proposed)>,
+    ) -> Self {
+        let origin = |from: usize| self.origins.get(from).cloned().flatten();
+        (self.origins, self.proposals) =
+            proposals.into_iter().map(|(from, new)| (from.and_then(origin), new)).unzip();
+        self
+    }
+
     /// What reading the files found, and these findings about the batch, each with its place.
     pub(crate) fn report(&self, about_batch: Vec<Finding>) -> Report {
         let mut by_source: BTreeMap<usize, Vec<Finding>> = BTreeMap::new();
         let mut findings = self.findings.clone();
         for found in about_batch {
-            match found.change.and_then(|change| self.origins.get(change)) {
+            match found.change.and_then(|change| self.origins.get(change)?.as_ref()) {
                 Some(Origin { source, pointer }) => {
                     let pointer = format!("{pointer}{}", found.pointer);
                     by_source.entry(*source).or_default().push(Finding { pointer, ..found });

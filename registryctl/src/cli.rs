@@ -4,14 +4,17 @@
 
 mod access;
 mod address;
+mod apply;
 mod at;
 mod audit;
 mod governance;
 mod graph;
 mod import;
+pub(crate) mod live;
 mod sbom;
 mod search;
 mod selector;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -20,6 +23,7 @@ use registry_core::{Kind, LifecycleState};
 
 pub(crate) use access::{AccessArgs, CreateTokenArgs, TokenCommand};
 pub(crate) use address::Address;
+pub(crate) use apply::{ApplyArgs, ApplyGuards, ApplyHow, PruneArgs};
 pub(crate) use at::AtArgs;
 pub(crate) use audit::{AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
 pub(crate) use governance::{
@@ -29,18 +33,23 @@ pub(crate) use governance::{
 pub(crate) use graph::{
     ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
 };
-pub(crate) use import::{ApplyHow, ImportArgs, ImportFrom, ImportServerJsonArgs};
+pub(crate) use import::{
+    ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs, ImportResultArgs,
+    ImportServerJsonArgs,
+};
 pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{Entity, Name, VersionPair};
+pub(crate) use verify::{LiveTarget, VerifyArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  refused by validation, or the answer is no (not found, another base revision)
   2  wrong usage: arguments, or files that cannot be read or written
-  3  the registry cannot be reached
-  4  the registry failed, or answered what cannot be understood
+  3  the registry, or the server that is asked, cannot be reached
+  4  it failed, or answered what cannot be understood
+  5  something would change (--dry-run --exit-code)
 
 Files are registry-v2 documents in JSON or YAML. Validation messages point into them by line and
 column. A directory stands for all .json, .yaml and .yml files directly in it, in the order of
@@ -116,8 +125,9 @@ impl Command {
 pub(crate) enum Command {
     /// Register what files hold, as one commit, after showing the plan
     Apply(ApplyArgs),
-    /// Bring in what others have described
     Import(Box<ImportArgs>),
+    /// Compare live servers with what is registered, for CI
+    Verify(Box<VerifyArgs>),
     /// Check files without a registry, with the code that the registry itself uses
     Validate(ValidateArgs),
     /// Show one entity
@@ -203,23 +213,6 @@ pub(crate) struct CommitArgs {
     /// Refuse unless the registry is at this revision
     #[arg(long, value_name = "REVISION")]
     pub(crate) base_revision: Option<u64>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ApplyArgs {
-    /// A file, a directory or `-`; may be given several times
-    #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
-    pub(crate) files: Vec<PathBuf>,
-    /// Refuse unless all that the files refer to beside themselves is locked, and registered as locked
-    #[arg(long)]
-    pub(crate) locked: bool,
-    /// The lock file for --locked
-    #[arg(long, value_name = "FILE", default_value = graph::LOCK_FILE)]
-    pub(crate) lock_file: PathBuf,
-    #[command(flatten)]
-    pub(crate) how: ApplyHow,
-    #[command(flatten)]
-    pub(crate) commit: CommitArgs,
 }
 
 #[derive(Debug, Args)]

@@ -27,6 +27,7 @@ mod settings;
 mod token;
 mod tree;
 mod validate;
+mod verify;
 mod watch;
 mod why;
 
@@ -68,6 +69,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     match command {
         Command::Apply(args) => apply::run(session, args).await,
         Command::Import(args) => import::run(session, *args).await,
+        Command::Verify(args) => verify::run(session, *args).await,
         Command::Validate(args) => validate::run(session, &args),
         Command::Get(args) => get::run(session, &args).await,
         Command::List(args) => list::run(session, args).await,

@@ -49,6 +49,22 @@ pub(crate) enum Failure {
         /// Why not.
         reason: String,
     },
+    /// No connection to a live server, or it broke.
+    #[error("cannot ask {target}: {reason}")]
+    LiveUnreachable {
+        /// Which server.
+        target: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A live server says what cannot be used.
+    #[error("what {target} says cannot be used: {reason}")]
+    LiveAnswer {
+        /// Which server.
+        target: String,
+        /// Why not.
+        reason: String,
+    },
     /// Validation refused it; the findings have been shown.
     #[error("{0}")]
     Rejected(String),
@@ -58,6 +74,9 @@ pub(crate) enum Failure {
     /// Validation refused it; the findings have not been shown.
     #[error("refused by validation")]
     Invalid(Vec<v1::Diagnostic>),
+    /// A dry run found that something would change, and was asked to say so.
+    #[error("something would change")]
+    WouldChange,
     /// The answer is no.
     #[error("{message}")]
     Refused {
@@ -105,8 +124,9 @@ impl Failure {
             Self::Rejected(_) | Self::Different | Self::Invalid(_) | Self::Refused { .. } => 1,
             Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Usage(_) | Self::File { .. } | Self::Output(_) | Self::Runtime(_) => 2,
-            Self::Unreachable { .. } => 3,
-            Self::Server { .. } | Self::Answer(_) => 4,
+            Self::Unreachable { .. } | Self::LiveUnreachable { .. } => 3,
+            Self::WouldChange => 5,
+            Self::Server { .. } | Self::Answer(_) | Self::LiveAnswer { .. } => 4,
         }
     }
 
@@ -124,6 +144,23 @@ impl Failure {
     pub(crate) fn leaves_outcome_open(&self) -> bool {
         let Self::Server { code, .. } = self else { return false };
         ["DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN"].iter().any(|open| code.contains(open))
+    }
+
+    /// The same with what a child process said last on its standard error.
+    pub(crate) fn with_last_words(self, said: &str) -> Self {
+        let with = |reason: String| match said {
+            "" => reason,
+            said => format!("{reason}; it said: {}", said.replace(['\n', '\r'], " | ")),
+        };
+        match self {
+            Self::LiveUnreachable { target, reason } => {
+                Self::LiveUnreachable { target, reason: with(reason) }
+            }
+            Self::LiveAnswer { target, reason } => {
+                Self::LiveAnswer { target, reason: with(reason) }
+            }
+            other => other,
+        }
     }
 
     fn help(&self) -> Option<&'static str> {

@@ -68,7 +68,7 @@ impl Source {
         Ok(Self::new(path.display().to_string(), text, syntax))
     }
 
-    /// A text of JSON that is in no file.
+    /// A text of JSON that was made here.
     pub(crate) fn made(name: &str, text: String) -> Self {
         Self::new(name.to_owned(), text, Syntax::Json)
     }

@@ -13,6 +13,7 @@ mod failure;
 mod follow;
 mod graph;
 mod input;
+mod live;
 mod lock;
 mod picture;
 mod plan;

@@ -6,7 +6,7 @@
 use super::proposal::{New, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
-    entity::{Entity, Server, ToolSource},
+    entity::{Entity, Server, Tool, ToolSource},
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
@@ -14,7 +14,7 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
     let Some(source) = tool.source() else { return };
     let key = source.server_key();
     if let Some(Entity::Server(server)) = proposal.find(&key) {
-        if !server.provides.iter().any(|provision| provision.tool.as_str() == source.tool) {
+        if !provides(server, tool, source) {
             new.report(found, not_provided(source, server));
         }
         return;
@@ -22,6 +22,15 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
     let message = format!("the tool's source {key} is not registered");
     let unknown = Diagnostic::error(Code::SourceUnknown, "/source", message);
     new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
+}
+
+/// Whether the server provides what the tool points to or, where that cannot be a name in the
+/// registry, the tool itself.
+fn provides(server: &Server, tool: &Tool, source: &ToolSource) -> bool {
+    server.provides.iter().any(|provision| {
+        provision.tool.as_str() == source.tool
+            || provision.tool == tool.name && provision.version == tool.version
+    })
 }
 
 fn not_provided(source: &ToolSource, server: &Server) -> Diagnostic {
@@ -60,5 +69,12 @@ mod tests {
             "error[source-not-provided] tool/remove@1.0.0 at \"/source/tool\": \
              server/files@1.0.0 does not provide `rm` (it provides read)"
         );
+    }
+
+    #[test]
+    fn a_tool_whose_own_name_is_no_name_here_is_provided_under_the_registered_one() {
+        let source = json!({ "server": "files", "serverVersion": "1.0.0", "tool": "dir/read all" });
+        let renamed = tool("dir_read_all", json!({ "source": source }));
+        assert_eq!(found(&[], &[server("files", &["dir_read_all"]), renamed]), "");
     }
 }

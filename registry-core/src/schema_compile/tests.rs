@@ -54,6 +54,23 @@ fn every_violation_has_its_place() {
 }
 
 #[test]
+fn each_schema_is_read_by_its_own_dialect() {
+    // `unevaluatedProperties` is no keyword of draft 7.
+    let old = json!({ "$schema": "http://json-schema.org/draft-07/schema#",
+        "unevaluatedProperties": false });
+    let new = json!({ "unevaluatedProperties": false });
+    let accepts = |target: &Value, from: Value| {
+        compile(&from, &|_| Some(target)).unwrap().is_valid(&json!({ "a": 1 }))
+    };
+    let from_old = json!({ "$schema": "http://json-schema.org/draft-07/schema#",
+        "allOf": [{ "$ref": "#A:1.0.0" }] });
+    for from in [json!({ "$ref": "#A:1.0.0" }), from_old] {
+        assert!(accepts(&old, from.clone()), "{from}");
+        assert!(!accepts(&new, from.clone()) || from.get("$schema").is_some(), "{from}");
+    }
+}
+
+#[test]
 fn references_are_resolved_from_the_catalog_and_through_each_other() {
     let catalog = catalog(&[
         schema("Id", &json!({ "type": "string", "pattern": "^[a-z]+$" })),

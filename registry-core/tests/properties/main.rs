@@ -9,6 +9,7 @@ mod compatibility;
 mod documents;
 mod graph;
 mod history;
+mod import;
 mod mcp_registry;
 mod never_panics;
 mod paths;

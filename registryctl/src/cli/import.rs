@@ -1,15 +1,22 @@
 //! The arguments of `import`.
 //!
-//! Deliberately absent: what is imported how.
+//! Deliberately absent: how a server is reached, which `verify` shares.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use registry_core::Version;
 
-use super::CommitArgs;
+use super::{ApplyHow, CommitArgs, live::LiveArgs};
 
-/// Brings in what others have described.
+const AFTER: &str = "\
+What is imported is printed as a registry-v2 file, or written with --out, for a person to review;
+what was repaired, and what a person must decide, is listed on standard error. With --apply the
+registry's plan follows, and then the commit.";
+
+/// Makes registry-v2 documents of what is there already.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER)]
 pub(crate) struct ImportArgs {
     #[command(subcommand)]
     pub(crate) from: ImportFrom,
@@ -17,6 +24,12 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportFrom {
+    /// Ask a live MCP server for its tools; schemas that they share become schemas of their own
+    Mcp(ImportMcpArgs),
+    /// Fetch an A2A agent's card
+    A2a(ImportA2aArgs),
+    /// Repair a registry file of version 1, or a loose one of version 2
+    Registry(ImportRegistryArgs),
     /// Register the MCP servers of a server.json, or of an answer of an MCP registry
     #[command(name = "server-json", visible_alias = "server.json")]
     ServerJson(ImportServerJsonArgs),
@@ -36,16 +49,64 @@ pub(crate) struct ImportServerJsonArgs {
     pub(crate) commit: CommitArgs,
 }
 
-/// How a batch is applied.
 #[derive(Debug, Args)]
-pub(crate) struct ApplyHow {
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// Only show what would happen
+pub(crate) struct ImportRegistryArgs {
+    /// The file, in JSON or YAML; `-`: standard input
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) result: ImportResultArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportA2aArgs {
+    /// Where the agent is (its card is under /.well-known/), or where its card is (….json)
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
+    /// The agent's name in the registry [default: its own]
     #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Why, for the log
-    #[arg(long, short, default_value = "")]
-    pub(crate) message: String,
+    pub(crate) name: Option<String>,
+    /// The agent's version [default: its own, or 0.1.0]
+    #[arg(long, value_parser = |text: &str| Version::parse(text))]
+    pub(crate) version: Option<Version>,
+    #[command(flatten)]
+    pub(crate) result: ImportResultArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportMcpArgs {
+    /// Where the server is: http(s)://HOST/PATH
+    #[arg(required_unless_present = "stdio")]
+    pub(crate) url: Option<String>,
+    /// Start this program and speak over its standard streams instead
+    #[arg(long, value_name = "COMMAND", conflicts_with = "url")]
+    pub(crate) stdio: Option<String>,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
+    /// The server's name in the registry [default: its own]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// The version of the server and its tools [default: its own, or 0.1.0]
+    #[arg(long, value_parser = |text: &str| Version::parse(text))]
+    pub(crate) version: Option<Version>,
+    #[command(flatten)]
+    pub(crate) result: ImportResultArgs,
+}
+
+/// What becomes of the documents.
+#[derive(Debug, Args)]
+pub(crate) struct ImportResultArgs {
+    /// Write here instead: one file if it ends in `.json`, else a directory with a file a kind
+    #[arg(long, value_name = "FILE|DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write `metadata.managedBy` into every document, for `apply --prune`
+    #[arg(long, value_name = "SOURCE")]
+    pub(crate) managed_by: Option<String>,
+    /// Go on and register them, after showing the plan
+    #[arg(long)]
+    pub(crate) apply: bool,
+    #[command(flatten)]
+    pub(crate) how: ApplyHow,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
 }

@@ -2,15 +2,18 @@
 //!
 //! Deliberately absent: offline checks beyond the reading of the files; `validate` has those.
 
+mod prepare;
+
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use prepare::Settled;
 use registry_proto::v1;
 use serde::Serialize;
 
 use super::{Session, commit, locked, refused};
 use crate::{
     batch::Batch,
-    cli::{ApplyArgs, ApplyHow, CommitArgs, Format},
+    cli::{ApplyArgs, ApplyGuards, ApplyHow, CommitArgs, Format},
     client::{Client, request},
     failure::Failure,
     plan::Plan,
@@ -43,52 +46,59 @@ struct Outcome<'a> {
     dry_run: bool,
     plan: &'a Plan,
     diagnostics: &'a [Finding],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    conflicts: &'a [Settled],
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
-    let ApplyArgs { files, locked, lock_file, how, commit } = args;
-    let read = Batch::read(&files)?;
-    if locked && !read.report(Vec::new()).has_errors() {
-        let client = session.connect().await?;
-        let drift = read.report(locked::drift(&client, &read, &lock_file).await?);
-        if drift.has_errors() {
-            return Err(refused(session.screen, &drift));
-        }
-    }
-    batch(session, &read, how, commit).await
+    let ApplyArgs { files, guards, how, commit } = args;
+    batch(session, Batch::read(&files)?, (how, guards), commit).await
 }
 
 /// Applies a batch, after showing the registry's plan.
 pub(super) async fn batch(
     session: &Session,
-    batch: &Batch,
-    how: ApplyHow,
-    author: CommitArgs,
+    batch: Batch,
+    (how, guards): (ApplyHow, ApplyGuards),
+    mut author: CommitArgs,
 ) -> Result<(), Failure> {
-    let ApplyHow { yes, dry_run, message } = how;
     let screen = session.screen;
     let read = batch.report(Vec::new());
     if read.has_errors() {
         return Err(refused(screen, &read));
     }
     let client = session.connect().await?;
+    let (batch, settled) =
+        prepare::prepare(&client, batch, (&how, &guards.prune), &mut author).await?;
+    let batch = &batch;
+    if guards.locked {
+        let drift = batch.report(locked::drift(&client, batch, &guards.lock_file).await?);
+        if drift.has_errors() {
+            return Err(refused(screen, &drift));
+        }
+    }
     let changes = batch.proposals().iter().map(v1::Change::from).collect();
-    let wanted = commit::request_of(changes, message, author, &session.globals.access);
+    let wanted = commit::request_of(changes, how.message, author, &session.globals.access);
     let planned = plan(&client, &wanted, batch, screen).await?;
     if screen.format == Format::Table {
+        for line in &settled {
+            screen.line(&line.to_string())?;
+        }
         show_plan(screen, &planned)?;
     }
+    let would_change = planned.plan.effective() > 0;
     let ending = match planned.plan.effective() {
-        _ if dry_run => Ending::DryRun,
+        _ if how.dry_run => Ending::DryRun,
         0 => Ending::Unchanged,
         changes => {
-            if !yes {
+            if !how.yes {
                 confirm(changes)?;
             }
             Ending::Applied(apply(&client, &wanted, batch, screen).await?)
         }
     };
-    show_ending(screen, &planned, &ending)
+    show_ending(screen, &planned, &ending, &settled)?;
+    if how.exit_code && would_change { Err(Failure::WouldChange) } else { Ok(()) }
 }
 
 /// Asks the registry what it would do.
@@ -141,7 +151,12 @@ fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {
     screen.line(&format!("plan: {}", planned.plan.counts()))
 }
 
-fn show_ending(screen: Screen, planned: &Planned, ending: &Ending) -> Result<(), Failure> {
+fn show_ending(
+    screen: Screen,
+    planned: &Planned,
+    ending: &Ending,
+    settled: &[Settled],
+) -> Result<(), Failure> {
     let (revision, committed) = match ending {
         Ending::Applied(response) => (response.revision, response.committed),
         Ending::DryRun | Ending::Unchanged => (planned.revision, false),
@@ -154,6 +169,7 @@ fn show_ending(screen: Screen, planned: &Planned, ending: &Ending) -> Result<(),
             dry_run: matches!(ending, Ending::DryRun),
             plan: &planned.plan,
             diagnostics: planned.report.findings(),
+            conflicts: settled,
         });
     }
     screen.line(&match ending {

@@ -1,18 +1,147 @@
-//! `import`: what others have described becomes entities.
+//! `import`: what is there already becomes registry-v2 documents, printed or written for a person
+//! to review, with every repair; perhaps applied.
 //!
-//! Deliberately absent: what is read; each source has a file of its own.
+//! Deliberately absent: what the documents are made of; each source has a file of its own, and the
+//! making is the core's.
 
+mod a2a;
 mod fetch;
+mod mcp;
+mod registry;
 mod server_json;
 
-use super::Session;
-use crate::{
-    cli::{ImportArgs, ImportFrom},
-    failure::Failure,
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
 };
 
+use registry_core::{
+    Kind,
+    import::{By, Draft, Imported, Repair},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Session, apply, export::save};
+use crate::{
+    batch::Batch,
+    cli::{ApplyGuards, Format, ImportArgs, ImportFrom, ImportResultArgs},
+    failure::Failure,
+    input::Source,
+    screen::Screen,
+    style::{Paint, printable},
+};
+
+/// The most repairs that are shown to people at once.
+const SHOWN: usize = 100;
+
+/// The result for scripts.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    repairs: &'a [Repair],
+    written: &'a [PathBuf],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<Value>,
+}
+
 pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failure> {
-    match args.from {
-        ImportFrom::ServerJson(args) => server_json::run(session, args).await,
+    let (imported, result) = match args.from {
+        ImportFrom::Mcp(args) => (mcp::import(&args).await?, args.result),
+        ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
+        ImportFrom::Registry(args) => (registry::import(&args)?, args.result),
+        ImportFrom::ServerJson(args) => return server_json::run(session, args).await,
+    };
+    finish(session, imported, result).await
+}
+
+/// Shows, writes and applies what was imported, as the user wants it.
+async fn finish(
+    session: &Session,
+    imported: Imported,
+    result: ImportResultArgs,
+) -> Result<(), Failure> {
+    let Imported { mut draft, repairs } = imported;
+    let ImportResultArgs { out, managed_by, apply: is_applied, how, commit } = result;
+    let screen = session.screen;
+    if let Some(source) = &managed_by {
+        draft.set_manager(source);
     }
+    // With --apply, scripts get the result of that.
+    if screen.format == Format::Table || is_applied {
+        show_repairs(screen, &repairs);
+    }
+    if draft.is_empty() {
+        let summary = "there is nothing that could be imported".to_owned();
+        return Err(Failure::Rejected(summary));
+    }
+    let text = draft.write();
+    let written =
+        out.as_deref().map(|out| write(session, out, &draft)).transpose()?.unwrap_or_default();
+    let is_printed = out.is_none() && !is_applied;
+    match screen.format {
+        Format::Json if !is_applied => {
+            let file = is_printed.then(|| draft.to_value());
+            screen.json(&Outcome { repairs: &repairs, written: &written, file })?;
+        }
+        Format::Json => {}
+        Format::Table if is_printed => screen.bytes(&text)?,
+        Format::Table => {
+            for path in &written {
+                screen.line(&format!("written: {}", path.display()))?;
+            }
+        }
+    }
+    if !is_applied {
+        return Ok(());
+    }
+    let name = written.first().filter(|_| written.len() == 1);
+    let name = name.map_or("<import>".to_owned(), |path| path.display().to_string());
+    let text = String::from_utf8(text).map_err(Failure::usage)?;
+    let batch = Batch::of(Source::made(&name, text));
+    apply::batch(session, batch, (how, ApplyGuards::default()), commit).await
+}
+
+/// Writes one file, or a file for each kind of which there is something.
+fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
+    if out.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
+        save(session, Some(out), &draft.write())?;
+        return Ok(vec![out.to_owned()]);
+    }
+    fs::create_dir_all(out).map_err(|e| Failure::File {
+        action: "create",
+        path: out.to_owned(),
+        reason: e.to_string(),
+    })?;
+    let mut written = Vec::new();
+    for kind in Kind::ALL.into_iter().filter(|kind| !draft.of(*kind).is_empty()) {
+        let path = out.join(format!("{kind}s.json"));
+        save(session, Some(&path), &draft.only(kind).write())?;
+        written.push(path);
+    }
+    Ok(written)
+}
+
+/// Shows what a person must do, and then what was done.
+fn show_repairs(screen: Screen, repairs: &[Repair]) {
+    let mut lines = Vec::new();
+    for Repair { pointer, what, how, by } in repairs.iter().take(SHOWN) {
+        let (word, paint) = match by {
+            By::Person => ("look", Paint::Careful),
+            By::Import => ("repaired", Paint::Good),
+        };
+        let head = screen.errors.paint(paint, word);
+        let (pointer, what, how) = (printable(pointer), printable(what), printable(how));
+        lines.push(format!("{head}: {what}\n   at {pointer}: {how}"));
+    }
+    let count = |by| repairs.iter().filter(|repair| repair.by == by).count();
+    if repairs.len() > SHOWN {
+        lines.push(format!("and {} more; --output json has all", repairs.len() - SHOWN));
+    }
+    if !repairs.is_empty() {
+        let (look, made) = (count(By::Person), count(By::Import));
+        lines.push(format!("{made} repaired, {look} to look at\n"));
+    }
+    // When standard error is gone, the documents still say what was made.
+    let _ = io::stderr().write_all(lines.join("\n").as_bytes());
 }

@@ -12,7 +12,12 @@ use super::{
     super::{Session, apply, export::save, refused, show_findings},
     fetch,
 };
-use crate::{batch::Batch, cli::ImportServerJsonArgs, failure::Failure, input::Source};
+use crate::{
+    batch::Batch,
+    cli::{ApplyGuards, ImportServerJsonArgs},
+    failure::Failure,
+    input::Source,
+};
 
 /// A registry file with servers only.
 #[derive(Serialize)]
@@ -32,7 +37,7 @@ pub(super) async fn run(session: &Session, args: ImportServerJsonArgs) -> Result
     let batch = Batch::of_server_json(source);
     match out {
         Some(out) => write(session, &batch, &out),
-        None => apply::batch(session, &batch, how, commit).await,
+        None => apply::batch(session, batch, (how, ApplyGuards::default()), commit).await,
     }
 }
 

@@ -1,0 +1,268 @@
+//! A batch that meets other content under its keys: refused, left out, or given new versions.
+//!
+//! Deliberately absent: changing what is registered, which never happens.
+
+mod rewrite;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+use crate::{
+    catalog::Catalog,
+    contract::{Change, classify},
+    document::Document,
+    entity::Entity,
+    lifecycle::Notice,
+    reference::Key,
+    rules::Proposed,
+    version::Version,
+};
+
+/// What to do when a key is registered with other content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnConflict {
+    /// Let the registry refuse the batch.
+    #[default]
+    Fail,
+    /// Leave out what is in conflict.
+    Skip,
+    /// Give it a new version, and rewrite what refers to it in the batch.
+    Bump,
+}
+
+/// What became of a conflict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settlement {
+    /// It was left out.
+    Skipped(Key),
+    /// It got another version: a new one or, where the same content is registered, that one.
+    Bumped {
+        /// The key in the batch.
+        from: Key,
+        /// The key instead.
+        to: Key,
+    },
+}
+
+/// A batch whose conflicts are settled; each change with its place in the batch before.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// The changes.
+    pub changes: Vec<(usize, Proposed)>,
+    /// What was done.
+    pub settlements: Vec<Settlement>,
+}
+
+/// Settles the conflicts of a batch with what is registered.
+pub fn settle(catalog: &Catalog, batch: &[Proposed], how: OnConflict) -> Settled {
+    match how {
+        OnConflict::Fail => Settled {
+            changes: batch.iter().cloned().enumerate().collect(),
+            settlements: Vec::new(),
+        },
+        OnConflict::Skip => skip(catalog, batch),
+        OnConflict::Bump => Bump::new(catalog, batch).settle(),
+    }
+}
+
+fn skip(catalog: &Catalog, batch: &[Proposed]) -> Settled {
+    let conflicts: BTreeSet<&Key> = batch
+        .iter()
+        .filter_map(|proposed| match proposed {
+            Proposed::Register(document) if is_other(catalog, document) => Some(document.key()),
+            _ => None,
+        })
+        .collect();
+    let kept = |(_, proposed): &(usize, Proposed)| !conflicts.contains(proposed.key());
+    Settled {
+        changes: batch.iter().cloned().enumerate().filter(kept).collect(),
+        settlements: conflicts.into_iter().cloned().map(Settlement::Skipped).collect(),
+    }
+}
+
+/// Whether the key is registered with other content.
+fn is_other(catalog: &Catalog, document: &Document) -> bool {
+    let registered = catalog.find(document.key());
+    registered.is_some_and(|record| record.document.digest() != document.digest())
+}
+
+/// New versions for what is in conflict, until nothing is.
+struct Bump<'a> {
+    catalog: &'a Catalog,
+    batch: &'a [Proposed],
+    renamed: BTreeMap<Key, Key>,
+}
+
+impl<'a> Bump<'a> {
+    fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
+        Self { catalog, batch, renamed: BTreeMap::new() }
+    }
+
+    fn settle(mut self) -> Settled {
+        self.find_the_same();
+        // Each round gives at least one more key its version for good, or is the last.
+        loop {
+            let documents = self.documents();
+            let conflicts: Vec<_> = documents
+                .iter()
+                .filter(|(_, document)| is_other(self.catalog, document))
+                .map(|(key, document)| ((*key).clone(), Arc::clone(document)))
+                .collect();
+            if conflicts.is_empty() {
+                return self.settled(&documents);
+            }
+            for (key, document) in conflicts {
+                let to = self.next(&key, &document, &documents);
+                self.renamed.insert(key, to);
+            }
+        }
+    }
+
+    /// Finds those whose content is registered under another version already: all that are
+    /// concerned are supposed to be the newest of their names, and those that are not fall out.
+    fn find_the_same(&mut self) {
+        for key in self.concerned() {
+            let newest = self.catalog.versions(key.kind, &key.name).last();
+            if let Some((newest, _)) = newest
+                && newest.version > key.version
+            {
+                self.renamed.insert(key.clone(), newest.clone());
+            }
+        }
+        loop {
+            let documents = self.documents();
+            let before = self.renamed.len();
+            let differs = |key: &Key| {
+                documents.get(key).is_none_or(|document| is_other(self.catalog, document))
+            };
+            let kept = self.renamed.iter().filter(|(key, _)| !differs(key));
+            self.renamed = kept.map(|(from, to)| (from.clone(), to.clone())).collect();
+            if self.renamed.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// What is in conflict, and what refers to that.
+    fn concerned(&self) -> BTreeSet<&'a Key> {
+        let documents = || {
+            self.batch.iter().filter_map(|proposed| match proposed {
+                Proposed::Register(document) => Some(document),
+                Proposed::SetLifecycle { .. } => None,
+            })
+        };
+        let conflicts = documents().filter(|document| is_other(self.catalog, document));
+        let mut concerned: BTreeSet<&Key> = conflicts.map(|document| document.key()).collect();
+        loop {
+            let before = concerned.len();
+            for document in documents() {
+                if document.edges().iter().any(|key| concerned.contains(key)) {
+                    concerned.insert(document.key());
+                }
+            }
+            if concerned.len() == before {
+                return concerned;
+            }
+        }
+    }
+
+    /// The documents with all versions that were given so far, by their keys in the batch.
+    fn documents(&self) -> BTreeMap<&'a Key, Arc<Document>> {
+        let mut documents = BTreeMap::new();
+        for proposed in self.batch {
+            let Proposed::Register(document) = proposed else { continue };
+            documents.entry(document.key()).or_insert_with(|| self.rewritten(document));
+        }
+        documents
+    }
+
+    fn rewritten(&self, document: &Arc<Document>) -> Arc<Document> {
+        let concerns = |key: &Key| self.renamed.contains_key(key);
+        if !concerns(document.key()) && !document.edges().iter().any(concerns) {
+            return Arc::clone(document);
+        }
+        let value = rewrite::rewritten(document, &self.renamed);
+        // Only versions differ; should that be too much, the registry says so of the original.
+        Document::parse(document.key().kind, &value).map_or_else(|_| Arc::clone(document), Arc::new)
+    }
+
+    /// A free version after the newest one, by what has changed since that.
+    fn next(
+        &self,
+        key: &Key,
+        document: &Document,
+        documents: &BTreeMap<&Key, Arc<Document>>,
+    ) -> Key {
+        let newest = self.catalog.versions(key.kind, &key.name).last();
+        let (mut version, change) = match newest {
+            Some((newest, record)) => {
+                let change = self.change(record.document.entity(), document, documents);
+                (newest.version.clone().max(key.version.clone()), change)
+            }
+            None => (key.version.clone(), Change::Words),
+        };
+        version = version.next(change);
+        let taken = |version: &Version| {
+            let to = Key::new(key.kind, key.name.clone(), version.clone());
+            self.catalog.find(&to).is_some()
+                || documents.contains_key(&to)
+                || self.renamed.values().any(|other| *other == to)
+        };
+        while taken(&version) {
+            version = version.next(Change::Words);
+        }
+        Key::new(key.kind, key.name.clone(), version)
+    }
+
+    fn change(
+        &self,
+        registered: &Entity,
+        document: &Document,
+        documents: &BTreeMap<&Key, Arc<Document>>,
+    ) -> Change {
+        fn schema(entity: &Entity) -> Option<&Value> {
+            match entity {
+                Entity::Schema(schema) => Some(&schema.schema),
+                _ => None,
+            }
+        }
+        let in_catalog = |key: &Key| schema(self.catalog.find(key)?.document.entity());
+        let renamed_back: BTreeMap<&Key, &Key> =
+            self.renamed.iter().map(|(from, to)| (to, from)).collect();
+        let in_batch = |key: &Key| {
+            let from = renamed_back.get(key).copied().unwrap_or(key);
+            match documents.get(from) {
+                Some(document) => schema(document.entity()),
+                None => in_catalog(key),
+            }
+        };
+        classify((registered, &in_catalog), (document.entity(), &in_batch))
+    }
+
+    fn settled(self, documents: &BTreeMap<&Key, Arc<Document>>) -> Settled {
+        let mut changes = Vec::new();
+        for (i, proposed) in self.batch.iter().enumerate() {
+            let change = match proposed {
+                Proposed::Register(document) => {
+                    Proposed::Register(Arc::clone(&documents[document.key()]))
+                }
+                Proposed::SetLifecycle { key, state, notice } => {
+                    let now = |key: &Key| self.renamed.get(key).unwrap_or(key).clone();
+                    let replacement = notice.replacement.as_ref().map(now);
+                    let notice = Notice { replacement, ..notice.clone() };
+                    Proposed::SetLifecycle { key: now(key), state: *state, notice }
+                }
+            };
+            changes.push((i, change));
+        }
+        let bumped = self.renamed.into_iter().map(|(from, to)| Settlement::Bumped { from, to });
+        Settled { changes, settlements: bumped.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Batches that meet other content.
+
+use serde_json::json;
+
+use super::{OnConflict, Settled, Settlement, settle};
+use crate::{
+    catalog::Catalog,
+    rules::{
+        Proposed, plan,
+        testing::{agent, catalog, schema, server, source_tool, with},
+    },
+};
+
+fn lines(settled: &Settled) -> Vec<String> {
+    let line = |settlement: &Settlement| match settlement {
+        Settlement::Skipped(key) => format!("skip {key}"),
+        Settlement::Bumped { from, to } => format!("{from} -> {}", to.version),
+    };
+    settled.settlements.iter().map(line).collect()
+}
+
+fn batch(settled: &Settled) -> Vec<Proposed> {
+    settled.changes.iter().map(|(_, proposed)| proposed.clone()).collect()
+}
+
+fn accepted(catalog: &Catalog, settled: &Settled) -> usize {
+    let plan = plan(catalog, &batch(settled));
+    assert!(plan.is_acceptable(), "{:?}", plan.diagnostics);
+    plan.changes().count()
+}
+
+fn world(query: &serde_json::Value) -> Vec<Proposed> {
+    let find = with(
+        &source_tool("find", "docs"),
+        json!({ "inputSchema": { "type": "object", "properties": { "q": { "$ref": "#Query:1.0.0" } } } }),
+    );
+    let depends = json!([{ "type": "tool", "name": "find", "version": "1.0.0" }]);
+    vec![
+        schema("Query", query),
+        server("docs", &["find", "read"]),
+        find,
+        source_tool("read", "docs"),
+        agent("reader", &depends),
+    ]
+}
+
+#[test]
+fn equal_content_is_no_conflict_in_any_way() {
+    let batch = world(&json!({ "type": "string" }));
+    let before = catalog(&batch);
+    for how in [OnConflict::Fail, OnConflict::Skip, OnConflict::Bump] {
+        let settled = settle(&before, &batch, how);
+        assert_eq!(lines(&settled), <[&str; 0]>::default());
+        assert_eq!(accepted(&before, &settled), 0);
+    }
+}
+
+#[test]
+fn skipping_leaves_out_what_is_in_conflict_alone() {
+    let before = catalog(&world(&json!({ "type": "string" })));
+    let mut batch = world(&json!({ "type": "integer" }));
+    batch.push(source_tool("find2", "docs2"));
+    batch.push(server("docs2", &["find2"]));
+    let settled = settle(&before, &batch, OnConflict::Skip);
+    assert_eq!(lines(&settled), ["skip schema/Query@1.0.0"]);
+    assert_eq!(accepted(&before, &settled), 2);
+    assert!(settled.changes.iter().all(|(i, proposed)| batch[*i] == *proposed));
+}
+
+#[test]
+fn a_bump_takes_everything_that_refers_to_it_along_and_is_done_once() {
+    let before = catalog(&world(&json!({ "type": "string" })));
+    let batch = world(&json!({ "type": "integer" }));
+    let settled = settle(&before, &batch, OnConflict::Bump);
+    assert_eq!(
+        lines(&settled),
+        [
+            "schema/Query@1.0.0 -> 2.0.0",
+            "server/docs@1.0.0 -> 1.0.1",
+            "tool/find@1.0.0 -> 2.0.0",
+            "tool/read@1.0.0 -> 1.0.1",
+            "agent/reader@1.0.0 -> 1.0.1",
+        ]
+    );
+    assert_eq!(accepted(&before, &settled), 5);
+    let after = catalog(&[world(&json!({ "type": "string" })), self::batch(&settled)].concat());
+    let again = settle(&after, &batch, OnConflict::Bump);
+    assert_eq!(lines(&again), lines(&settled), "the same content is found again");
+    assert_eq!(accepted(&after, &again), 0);
+    // And what comes after that is newer still.
+    let more = settle(&after, &world(&json!({ "type": "null" })), OnConflict::Bump);
+    assert_eq!(lines(&more)[0], "schema/Query@1.0.0 -> 3.0.0");
+    assert_eq!(accepted(&after, &more), 5);
+}
+
+#[test]
+fn words_are_a_patch() {
+    let before = catalog(&[schema("A", &json!({ "type": "string" }))]);
+    let words = [schema("A", &json!({ "type": "string", "title": "A" }))];
+    assert_eq!(lines(&settle(&before, &words, OnConflict::Bump)), ["schema/A@1.0.0 -> 1.0.1"]);
+}

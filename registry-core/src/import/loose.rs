@@ -1,0 +1,236 @@
+//! Registry files as they are found in the wild: version 1, and version 2 written by hand or by
+//! programs that took it lightly.
+//!
+//! First each entry gets the shape of its kind (`shape`), then a version is found for everything
+//! that has none (`versions`), then what the entries say of each other is completed (`links`). What
+//! is left over is found by the registry's own rules and put before a person. Deliberately absent:
+//! guessing what a field was meant to be where nobody writes it so.
+
+mod agent;
+mod links;
+mod references;
+mod schema;
+mod server;
+mod shape;
+mod tool;
+mod versions;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Draft, Imported, Repairs};
+use crate::{
+    catalog::Catalog, commit::RegistryId, diagnostic::Diagnostic, document::pointer_join, limits,
+    reference::Kind, registry_file::RegistryFile, rules::plan,
+};
+
+/// The version of everything that has none and nobody refers to by another.
+const FIRST_VERSION: &str = "1.0.0";
+
+/// One entry on its way, and where it came from.
+#[derive(Debug, Clone)]
+struct Entry {
+    map: Map<String, Value>,
+    pointer: String,
+}
+
+/// A file on its way.
+#[derive(Default)]
+struct Loose {
+    entries: BTreeMap<Kind, Vec<Entry>>,
+    repairs: Repairs,
+}
+
+/// Repairs a registry file of any version, and says how.
+pub fn registry_file(file: &Value) -> Imported {
+    let mut loose = Loose::default();
+    loose.read(file);
+    for kind in Kind::ALL {
+        loose.shape(kind);
+    }
+    loose.give_versions();
+    loose.name_versions();
+    loose.link();
+    loose.remove_doubles();
+    let draft = loose.draft();
+    loose.say_what_is_left(&draft);
+    Imported { draft, repairs: loose.repairs.into_vec() }
+}
+
+fn member_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Schema => "schemas",
+        Kind::Server => "servers",
+        Kind::Tool => "tools",
+        Kind::Agent => "agents",
+    }
+}
+
+impl Loose {
+    fn of(&self, kind: Kind) -> &[Entry] {
+        self.entries.get(&kind).map_or(&[], Vec::as_slice)
+    }
+
+    fn of_mut(&mut self, kind: Kind) -> &mut Vec<Entry> {
+        self.entries.entry(kind).or_default()
+    }
+
+    fn read(&mut self, file: &Value) {
+        match file {
+            Value::Object(map) => self.read_object(map),
+            Value::Array(_) => {
+                self.repairs.made("", "a bare list", "it is taken as `tools`");
+                self.read_list(Kind::Tool, file, "");
+            }
+            _ => self.repairs.needed("", "this is no registry file", "nothing was taken"),
+        }
+    }
+
+    fn read_object(&mut self, map: &Map<String, Value>) {
+        let version = map.get("schemaVersion").and_then(Value::as_str);
+        if version != Some("2.0") {
+            let what = "this is not marked as a registry file of version 2";
+            self.repairs.made("/schemaVersion", what, "\"schemaVersion\": \"2.0\" is written");
+        }
+        for kind in Kind::ALL {
+            if let Some(list) = map.get(member_of(kind)) {
+                self.read_list(kind, list, &format!("/{}", member_of(kind)));
+            }
+        }
+        let known =
+            ["schemaVersion", "$comment", "registry", "revision", "chain", "digest", "records"];
+        for name in map.keys() {
+            let is_known = known.contains(&name.as_str())
+                || Kind::ALL.into_iter().any(|kind| member_of(kind) == name);
+            if !is_known {
+                let what = "a registry file has no such member";
+                self.repairs.made(pointer_join("", name), what, "it was left out");
+            }
+        }
+    }
+
+    fn read_list(&mut self, kind: Kind, list: &Value, pointer: &str) {
+        match list {
+            Value::Array(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    self.read_entry(kind, item, format!("{pointer}/{i}"));
+                }
+            }
+            Value::Object(named) => {
+                let what = format!("{} by their names, not as a list", member_of(kind));
+                self.repairs.made(pointer, what, "they are a list, each with its `name`");
+                for (name, item) in named {
+                    let mut item = item.clone();
+                    if let Value::Object(map) = &mut item {
+                        map.entry("name").or_insert_with(|| name.as_str().into());
+                    }
+                    self.read_entry(kind, &item, pointer_join(pointer, name));
+                }
+            }
+            Value::Null => {}
+            _ => self.repairs.needed(pointer, "this is no list", "nothing was taken of it"),
+        }
+    }
+
+    fn read_entry(&mut self, kind: Kind, item: &Value, pointer: String) {
+        match item {
+            Value::Object(map) if !map.keys().all(|name| is_comment(name)) => {
+                self.of_mut(kind).push(Entry { map: map.clone(), pointer });
+            }
+            Value::Object(_) | Value::String(_) | Value::Null => {
+                self.repairs.made(pointer, "an entry that is only a comment", "it was left out");
+            }
+            _ => self.repairs.needed(pointer, "an entry that is no object", "it was left out"),
+        }
+    }
+
+    /// Of entries with one key, the first stays.
+    fn remove_doubles(&mut self) {
+        for kind in Kind::ALL {
+            let mut seen: BTreeMap<(String, String), Map<String, Value>> = BTreeMap::new();
+            let mut kept = Vec::new();
+            for entry in std::mem::take(self.of_mut(kind)) {
+                let Some(first) = seen.get(&entry.key()) else {
+                    seen.insert(entry.key(), entry.map.clone());
+                    kept.push(entry);
+                    continue;
+                };
+                let (name, version) = entry.key();
+                let what = format!("{kind}/{name}@{version} is there already");
+                if *first == entry.map {
+                    self.repairs.made(&entry.pointer, what, "the copy was left out");
+                } else {
+                    let how = "it says other things and was left out; give it another version";
+                    self.repairs.needed(&entry.pointer, what, how);
+                }
+            }
+            *self.of_mut(kind) = kept;
+        }
+    }
+
+    fn draft(&self) -> Draft {
+        let mut draft = Draft::default();
+        for kind in Kind::ALL {
+            let values = self.of(kind).iter().map(|entry| Value::Object(entry.map.clone()));
+            *draft.of_mut(kind) = values.collect();
+        }
+        draft
+    }
+
+    /// What the registry would refuse all the same.
+    fn say_what_is_left(&mut self, draft: &Draft) {
+        let located: Vec<(String, Diagnostic)> = match RegistryFile::from_value(&draft.to_value()) {
+            Err(error) => error.diagnostics.into_iter().map(|d| (d.pointer.clone(), d)).collect(),
+            Ok(file) => {
+                let nothing = Catalog::empty(RegistryId::new("import"));
+                let found = plan(&nothing, file.proposals()).diagnostics.into_iter();
+                found.map(|d| (file.locate(&d), d)).collect()
+            }
+        };
+        let errors = located.into_iter().filter(|(_, found)| found.is_error());
+        for (pointer, found) in errors.take(limits::PROBLEMS) {
+            let help = found.help.unwrap_or_else(|| "see the rules of the registry".to_owned());
+            self.repairs.needed(self.source_of(&pointer), found.message, help);
+        }
+    }
+
+    /// Where in the input a place of the draft comes from.
+    fn source_of(&self, pointer: &str) -> String {
+        let mut steps = pointer.splitn(4, '/').skip(1);
+        let kind = steps.next().and_then(|list| list.parse::<Kind>().ok());
+        let index = steps.next().and_then(|index| index.parse::<usize>().ok());
+        let entry = kind.zip(index).and_then(|(kind, index)| self.of(kind).get(index));
+        match (entry, steps.next()) {
+            (Some(entry), Some(rest)) => format!("{}/{rest}", entry.pointer),
+            (Some(entry), None) => entry.pointer.clone(),
+            (None, _) => pointer.to_owned(),
+        }
+    }
+}
+
+/// Whether a member is only there for people.
+fn is_comment(name: &str) -> bool {
+    name.starts_with("$comment") || name.starts_with("//") || name.starts_with("_comment")
+}
+
+impl Entry {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.map.get(name)?.as_str()
+    }
+
+    fn name(&self) -> &str {
+        self.text("name").unwrap_or_default()
+    }
+
+    fn version(&self) -> &str {
+        self.text("version").unwrap_or_default()
+    }
+
+    fn key(&self) -> (String, String) {
+        (self.name().to_owned(), self.version().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! The shape of an agent: its dependencies are in its extension, and nothing that it must have is
+//! missing.
+//!
+//! Deliberately absent: versions of what it depends on.
+
+use serde_json::{Map, Value, json};
+
+use super::Entry;
+use crate::{
+    entity::agent::SBOM_EXTENSION,
+    import::{CardWishes, Repairs, agent},
+};
+
+impl Entry {
+    pub(super) fn shape_agent(&mut self, repairs: &mut Repairs) {
+        self.rename(repairs, "dependencies", "depends");
+        self.move_depends(repairs);
+        if self.is_a_card() {
+            // Live cards say where they are otherwise, and leave out more.
+            let has_version = self.map.contains_key("version");
+            self.map.entry("version").or_insert_with(|| super::FIRST_VERSION.into());
+            let depends = self.take_depends();
+            let made = agent(&Value::Object(self.map.clone()), &CardWishes::default());
+            repairs.all_at(&self.pointer, made.repairs);
+            if let Some(Value::Object(map)) = made.draft.agents.into_iter().next() {
+                self.map = map;
+            }
+            self.put_depends(depends);
+            if !has_version {
+                self.map.remove("version");
+            }
+        }
+    }
+
+    /// Whether a strict reader would miss something that a card may leave out.
+    fn is_a_card(&self) -> bool {
+        let needed = ["description", "url", "protocolVersion", "skills", "capabilities"];
+        needed.iter().any(|name| !self.map.contains_key(*name))
+            || ["defaultInputModes", "defaultOutputModes"]
+                .iter()
+                .any(|n| !self.map.contains_key(*n))
+    }
+
+    fn move_depends(&mut self, repairs: &mut Repairs) {
+        let Some(depends) = self.map.remove("depends") else { return };
+        let what = "an agent's dependencies are in an extension of its capabilities";
+        let how = format!("they are the `params.depends` of {SBOM_EXTENSION}");
+        repairs.made(self.at("depends"), what, how);
+        let mut all = self.take_depends().unwrap_or_default();
+        all.extend(depends.as_array().cloned().unwrap_or_default());
+        self.put_depends(Some(all));
+    }
+
+    fn extensions(&mut self) -> Option<&mut Vec<Value>> {
+        self.map.get_mut("capabilities")?.get_mut("extensions")?.as_array_mut()
+    }
+
+    /// The dependencies of its extension, which is left without them.
+    fn take_depends(&mut self) -> Option<Vec<Value>> {
+        let sbom = self.extensions()?.iter_mut().find(|e| e["uri"] == SBOM_EXTENSION)?;
+        let depends = sbom.get_mut("params")?.get_mut("depends")?.as_array_mut()?;
+        Some(std::mem::take(depends))
+    }
+
+    fn put_depends(&mut self, depends: Option<Vec<Value>>) {
+        let Some(depends) = depends else { return };
+        let capabilities = self.map.entry("capabilities").or_insert_with(|| Map::new().into());
+        let Value::Object(capabilities) = capabilities else { return };
+        let extensions = capabilities.entry("extensions").or_insert_with(|| json!([]));
+        let Value::Array(extensions) = extensions else { return };
+        let params = json!({ "depends": depends });
+        match extensions.iter_mut().find(|extension| extension["uri"] == SBOM_EXTENSION) {
+            Some(sbom) => sbom["params"] = params,
+            None => extensions.push(json!({ "uri": SBOM_EXTENSION, "params": params })),
+        }
+    }
+}

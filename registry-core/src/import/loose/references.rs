@@ -1,0 +1,216 @@
+//! References without a version, or with one that is not exact: in schemas, in dependencies, in
+//! provisions and in sources.
+//!
+//! Deliberately absent: references to what the file does not have; the registry may have it.
+
+use serde_json::{Map, Value, json};
+
+use super::{FIRST_VERSION, Kind, Loose, versions::Known};
+use crate::{
+    entity::agent::SBOM_EXTENSION,
+    import::{Repairs, names, repair::quoted},
+    json_schema::map_objects,
+    reference::SchemaRef,
+};
+
+/// What finding a version needs.
+struct Finder<'a> {
+    known: &'a Known,
+    repairs: &'a mut Repairs,
+}
+
+impl Loose {
+    /// Gives every reference an exact version.
+    pub(super) fn name_versions(&mut self) {
+        let known = self.known();
+        let finder = &mut Finder { known: &known, repairs: &mut self.repairs };
+        for (kind, entries) in &mut self.entries {
+            for entry in entries {
+                let at = entry.pointer.clone();
+                for field in ["schema", "inputSchema", "outputSchema"] {
+                    if let Some(schema) = entry.map.get_mut(field) {
+                        finder.schema(schema, &format!("{at}/{field}"));
+                    }
+                }
+                match kind {
+                    Kind::Schema => {}
+                    Kind::Server => finder.provisions(&mut entry.map, &at),
+                    Kind::Tool => finder.tool(&mut entry.map, &at),
+                    Kind::Agent => finder.agent(&mut entry.map, &at),
+                }
+            }
+        }
+    }
+}
+
+impl Finder<'_> {
+    /// An exact version for a reference to this name.
+    fn version(&mut self, kind: Kind, name: &str, said: Option<&Value>, at: &str) -> String {
+        let text = said.and_then(Value::as_str);
+        let exact = text.and_then(names::version_of);
+        if let (Some(text), Some(exact)) = (text, &exact) {
+            let exact = exact.to_string();
+            if exact != text {
+                let what = format!("{} is not an exact version", quoted(text));
+                self.repairs.made(at, what, format!("{exact} is written"));
+            }
+            return exact;
+        }
+        let what = match text {
+            Some(text) => format!("{kind}/{name} by the version {}", quoted(text)),
+            None => format!("{kind}/{name} without a version"),
+        };
+        match self.known.newest(kind, name) {
+            Some((version, true)) => {
+                self.repairs.made(at, what, format!("{version} is written, the file's only one"));
+                version.to_string()
+            }
+            Some((version, false)) => {
+                let all: Vec<_> =
+                    self.known.versions(kind, name).map(ToString::to_string).collect();
+                let how = format!("{version} is written; the file has {}", all.join(", "));
+                self.repairs.needed(at, what, how);
+                version.to_string()
+            }
+            // Servers that are not in the file are added.
+            None if kind == Kind::Server => {
+                self.repairs.made(at, what, format!("{FIRST_VERSION} is written"));
+                FIRST_VERSION.to_owned()
+            }
+            None => {
+                let how = format!("{FIRST_VERSION} is written; the file does not have it");
+                self.repairs.needed(at, what, how);
+                FIRST_VERSION.to_owned()
+            }
+        }
+    }
+
+    fn schema(&mut self, schema: &mut Value, at: &str) {
+        if let Value::String(text) = schema {
+            let text = if text.starts_with('#') { text.clone() } else { format!("#{text}") };
+            self.repairs.made(at, "a schema as a text", "it is a `$ref`");
+            *schema = json!({ "$ref": text });
+        }
+        let changed = map_objects(schema, &mut |map| {
+            let Some(Value::String(text)) = map.get("$ref") else { return };
+            if let Some(exact) = self.reference(&text.clone(), at) {
+                map.insert("$ref".to_owned(), exact.into());
+            }
+        });
+        *schema = changed;
+    }
+
+    /// What a `$ref` should be; `None`: it is right, or not ours.
+    fn reference(&mut self, text: &str, at: &str) -> Option<String> {
+        if matches!(SchemaRef::parse(text), Some(Ok(_))) {
+            return None;
+        }
+        let body = text.strip_prefix('#')?;
+        let body = body.strip_prefix("/schemas/").unwrap_or(body);
+        let (name, version) = match body.split_once([':', '@']) {
+            Some((name, version)) => (name, Some(Value::from(version))),
+            None => (body, None),
+        };
+        // `#/$defs/x` and `#anchor` are the schema's own affair.
+        self.known.newest(Kind::Schema, name)?;
+        let version = self.version(Kind::Schema, name, version.as_ref(), at);
+        Some(format!("#{name}:{version}"))
+    }
+
+    fn provisions(&mut self, server: &mut Map<String, Value>, at: &str) {
+        let Some(Value::Array(provides)) = server.get_mut("provides") else { return };
+        for (i, provision) in provides.iter_mut().enumerate() {
+            let Some(name) = provision["tool"].as_str().map(str::to_owned) else { continue };
+            let at = format!("{at}/provides/{i}");
+            let said = provision.get("version").filter(|version| !version.is_null());
+            provision["version"] = self.version(Kind::Tool, &name, said, &at).into();
+        }
+    }
+
+    fn tool(&mut self, tool: &mut Map<String, Value>, at: &str) {
+        if let Some(Value::Object(source)) = tool.get_mut("source") {
+            let server = source.get("server").and_then(Value::as_str).map(str::to_owned);
+            if let Some(server) = server {
+                let said = source.get("serverVersion");
+                let version = self.version(
+                    Kind::Server,
+                    &server,
+                    said,
+                    &format!("{at}/source/serverVersion"),
+                );
+                source.insert("serverVersion".to_owned(), version.into());
+            }
+        }
+        if let Some(Value::Array(depends)) = tool.get_mut("depends") {
+            self.depends(depends, &format!("{at}/depends"));
+        }
+    }
+
+    fn agent(&mut self, agent: &mut Map<String, Value>, at: &str) {
+        let skills = agent.get_mut("skills").and_then(Value::as_array_mut);
+        for (i, skill) in skills.into_iter().flatten().enumerate() {
+            for field in ["inputSchema", "outputSchema"] {
+                if let Some(schema) = skill.get_mut(field) {
+                    self.schema(schema, &format!("{at}/skills/{i}/{field}"));
+                }
+            }
+        }
+        let extensions = agent
+            .get_mut("capabilities")
+            .and_then(|capabilities| capabilities.get_mut("extensions"))
+            .and_then(Value::as_array_mut);
+        for (i, extension) in extensions.into_iter().flatten().enumerate() {
+            if extension["uri"] != SBOM_EXTENSION {
+                continue;
+            }
+            let depends = extension.get_mut("params").and_then(|p| p.get_mut("depends"));
+            if let Some(Value::Array(depends)) = depends {
+                let at = format!("{at}/capabilities/extensions/{i}/params/depends");
+                self.depends(depends, &at);
+            }
+        }
+    }
+
+    fn depends(&mut self, depends: &mut Vec<Value>, at: &str) {
+        for (i, dependency) in depends.iter_mut().enumerate() {
+            self.dependency(dependency, &format!("{at}/{i}"));
+        }
+        let before = depends.len();
+        depends.retain(|dependency| dependency["type"] != "schema");
+        if depends.len() < before {
+            let what = "schemas are not depended on but referred to";
+            self.repairs.made(at, what, "they were left out of `depends`");
+        }
+    }
+
+    fn dependency(&mut self, dependency: &mut Value, at: &str) {
+        if let Value::String(text) = dependency {
+            let (target, rest) = match text.split_once('/') {
+                Some((kind @ ("tool" | "agent"), rest)) => (Some(kind), rest),
+                _ => (None, text.as_str()),
+            };
+            let (name, version) = match rest.rsplit_once('@') {
+                Some((name, version)) => (name, Some(version)),
+                None => (rest, None),
+            };
+            self.repairs.made(at, "a dependency as a text", "it has its fields");
+            *dependency = json!({ "type": target, "name": name, "version": version });
+        }
+        let Some(map) = dependency.as_object_mut() else { return };
+        map.retain(|_, value| !value.is_null());
+        let Some(name) = map.get("name").and_then(Value::as_str).map(str::to_owned) else { return };
+        if !map.contains_key("type") {
+            let is_agent = self.known.newest(Kind::Agent, &name).is_some()
+                && self.known.newest(Kind::Tool, &name).is_none();
+            let target = if is_agent { "agent" } else { "tool" };
+            let what = format!("the dependency on `{name}` has no type");
+            self.repairs.made(at, what, format!("\"type\": \"{target}\" is written"));
+            map.insert("type".to_owned(), target.into());
+        }
+        let kind = if map["type"] == "agent" { Kind::Agent } else { Kind::Tool };
+        if map["type"] != "schema" {
+            let version = self.version(kind, &name, map.get("version"), at);
+            map.insert("version".to_owned(), version.into());
+        }
+    }
+}

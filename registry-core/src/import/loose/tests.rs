@@ -1,0 +1,180 @@
+//! The loose forms of the field, each with its repair.
+
+use serde_json::{Value, json};
+
+use super::registry_file;
+use crate::{
+    Catalog, RegistryFile, RegistryId,
+    import::{By, Imported, Repair},
+    rules::plan,
+};
+
+fn lines(imported: &Imported) -> Vec<String> {
+    let line = |r: &Repair| format!("{:?} {}: {}; {}", r.by, r.pointer, r.what, r.how);
+    imported.repairs.iter().map(line).collect()
+}
+
+fn accepted(imported: &Imported) -> Vec<String> {
+    let file = RegistryFile::from_value(&imported.draft.to_value()).unwrap();
+    let plan = plan(&Catalog::empty(RegistryId::new("test")), file.proposals());
+    assert!(plan.is_acceptable(), "{:?}\n{:?}", plan.diagnostics, imported.draft);
+    assert!(imported.repairs.iter().all(|repair| repair.by == By::Import), "{imported:?}");
+    file.proposals().iter().map(|proposed| proposed.key().to_string()).collect()
+}
+
+#[test]
+fn a_good_file_is_left_as_it_is() {
+    let good = json!({
+        "$comment": "ours", "schemaVersion": "2.0",
+        "schemas": [{ "name": "A", "version": "1.0.0", "schema": { "type": "string" } }],
+        "servers": [{ "name": "s", "version": "1.0.0", "provides": [{ "tool": "t", "version": "1.0.0" }] }],
+        "tools": [{ "name": "t", "version": "1.0.0", "deprecated": true, "deprecationMessage": "old",
+            "source": { "server": "s", "serverVersion": "1.0.0", "tool": "t" },
+            "inputSchema": { "type": "object", "properties": { "a": { "$ref": "#A:1.0.0" } } } }],
+    });
+    let found = registry_file(&good);
+    assert_eq!(found.repairs, []);
+    for list in ["schemas", "servers", "tools"] {
+        assert_eq!(found.draft.to_value()[list], good[list]);
+    }
+    assert_eq!(accepted(&found).len(), 4);
+}
+
+#[test]
+fn the_field_example_gets_the_tools_that_its_servers_promise() {
+    let example = include_bytes!("../../../tests/data/field-example.json");
+    let found = registry_file(&serde_json::from_slice(example).unwrap());
+    let keys = accepted(&found);
+    assert_eq!(keys.len(), 12 + 10 + 27 + 5 + 5);
+    let added: Vec<_> =
+        found.repairs.iter().map(|r| (r.pointer.as_str(), r.what.as_str())).collect();
+    assert_eq!(
+        added,
+        [
+            ("/servers/2/provides/1", "the tool get_user@1.0.0 is not in the file"),
+            ("/servers/5/provides/2", "the tool create_relations@1.0.0 is not in the file"),
+            ("/servers/7/provides/2", "the tool inventory_check@1.0.0 is not in the file"),
+            ("/servers/8/provides/2", "the tool payment_authorize@1.0.0 is not in the file"),
+            ("/servers/9/provides/2", "the tool shipping_track@1.0.0 is not in the file"),
+        ]
+    );
+}
+
+#[test]
+fn version_1_becomes_version_2() {
+    let found = registry_file(&json!({ "schemaVersion": "1.0", "tools": [
+        { "$comment": "=== search ===" },
+        "// a text",
+        { "name": "search", "implementation": { "source": { "target": "backend", "tool": "search" } } },
+        { "name": "find", "source": { "target": "backend", "tool": "lookup" }, "defaults": { "n": 1 } },
+        { "name": "both", "pipeline": { "steps": [{ "id": "a", "operation": { "tool": { "name": "search" } } }] } },
+    ] }));
+    let keys = accepted(&found);
+    assert_eq!(
+        keys,
+        [
+            "server/backend@1.0.0",
+            "tool/search@1.0.0",
+            "tool/find@1.0.0",
+            "tool/both@1.0.0",
+            "tool/lookup@1.0.0",
+        ]
+    );
+    assert_eq!(found.draft.tools[1]["source"]["defaults"], json!({ "n": 1 }));
+    let depends = json!([{ "type": "tool", "name": "search", "version": "1.0.0" }]);
+    assert_eq!(found.draft.tools[2]["depends"], depends);
+    let said = lines(&found).join("\n");
+    for expected in [
+        "Import /schemaVersion: this is not marked",
+        "Import /tools/0: an entry that is only a comment; it was left out",
+        "Import /tools/1: an entry that is only a comment",
+        "Import /tools/2/implementation: ",
+        "Import /tools/2/source/target: `target` is written `server`; it was renamed",
+        "Import /tools/3/defaults: `defaults` is beside `source`; it is in `source`",
+        "Import /tools/4/pipeline: the pattern `pipeline` is beside `name`; it is in `spec`",
+        "Import /tools/2: the tool has no version; 1.0.0 is written",
+        "Import /tools/2/source: the server backend@1.0.0 is not in the file",
+        "Import /tools/4: the composition does not declare all that it uses",
+    ] {
+        assert!(said.contains(expected), "{expected}\nnot in\n{said}");
+    }
+}
+
+#[test]
+fn references_get_the_versions_that_the_file_has() {
+    let found = registry_file(&json!({
+        "schemaVersion": "2.0",
+        "schemas": {
+            "Query": { "version": "v1.2", "type": "object", "properties": { "f": { "$ref": "#Filter" } } },
+            "Filter": { "version": "2.0.0", "schema": { "type": "string" } },
+        },
+        "servers": [{ "name": "docs", "version": "1.3.0", "provides": ["find", { "name": "read" }] }],
+        "tools": [
+            { "name": "find", "source": { "target": "docs" }, "input_schema": "Query", "owner": "team-a" },
+            { "name": "read", "server": "docs", "parameters": { "type": "object",
+                "properties": { "q": { "$ref": "#/schemas/Query" }, "l": { "$ref": "#/$defs/x" } },
+                "$defs": { "x": {} } } },
+        ],
+        "agents": [{
+            "name": "a", "version": "1.0.0", "description": "d", "url": "u", "protocolVersion": "0.3",
+            "defaultInputModes": [], "defaultOutputModes": [], "capabilities": {},
+            "depends": ["find", "tool/read@1.0.0", { "type": "schema", "name": "Query" }],
+            "skills": [{ "id": "s", "name": "S", "description": "d", "tags": [], "inputSchema": { "$ref": "#Query" } }],
+        }],
+    }));
+    accepted(&found);
+    let file = found.draft.to_value();
+    let at = |pointer: &str| file.pointer(pointer).cloned().unwrap_or_default();
+    assert_eq!(at("/schemas/1/schema/properties/f/$ref"), "#Filter:2.0.0");
+    assert_eq!(at("/tools/0/inputSchema/$ref"), "#Query:1.2.0");
+    assert_eq!(at("/tools/1/inputSchema/properties/q/$ref"), "#Query:1.2.0");
+    assert_eq!(at("/tools/1/inputSchema/properties/l/$ref"), "#/$defs/x");
+    assert_eq!(at("/tools/0/metadata/owner"), "team-a");
+    assert_eq!(at("/tools/1/source/serverVersion"), "1.3.0");
+    let depends = at("/agents/0/capabilities/extensions/0/params/depends");
+    assert_eq!(
+        depends,
+        json!([{ "type": "tool", "name": "find", "version": "1.0.0" },
+            { "type": "tool", "name": "read", "version": "1.0.0" }])
+    );
+    assert_eq!(at("/agents/0/skills/0/inputSchema/$ref"), "#Query:1.2.0");
+}
+
+#[test]
+fn what_only_a_person_can_decide_is_said() {
+    let found = registry_file(&json!({
+        "schemaVersion": "2.0", "extra": 1, "agents": 7,
+        "schemas": [
+            { "name": "A", "version": "1.0.0", "schema": {} }, { "name": "A", "version": "2.0.0", "schema": {} },
+            { "name": "A", "version": "1.0.0", "schema": { "type": "null" } }, { "name": "E" },
+        ],
+        "tools": [
+            { "name": "検索" },
+            { "name": "both", "version": "latest", "source": { "server": "s", "target": "t" }, "spec": {} },
+            { "name": "ref", "source": { "server": "s" }, "inputSchema": { "$ref": "#A" } },
+            { "name": "gone", "source": { "server": "s" }, "depends": [{ "type": "tool", "name": "nowhere" }] },
+        ],
+    }));
+    let said = lines(&found).join("\n");
+    for expected in [
+        "Person /agents: this is no list",
+        "Person /schemas/3: a schema without `schema`",
+        "Person /schemas/2: schema/A@1.0.0 is there already; it says other things",
+        "Person /tools/0/name: `検索` cannot be made a name",
+        "Person /tools/1/version: `latest` is not an exact version; 1.0.0 is written",
+        "Person /tools/1/source/target: `target` says \"t\"",
+        "Person /tools/1: a tool needs exactly one of `source` and `spec`",
+        "Person /tools/2/inputSchema: schema/A without a version; 2.0.0 is written; the file has 1.0.0, 2.0.0",
+        "Person /tools/3/depends/0: tool/nowhere without a version; 1.0.0 is written; the file does not have it",
+        "Import /extra: a registry file has no such member",
+    ] {
+        assert!(said.contains(expected), "{expected}\nnot in\n{said}");
+    }
+    for nothing in [json!(null), json!(7), json!("x")] {
+        let found = registry_file(&nothing);
+        assert!(found.draft.is_empty() && found.repairs[0].by == By::Person);
+    }
+    let bare = registry_file(&json!([{ "name": "t", "source": { "server": "s" } }]));
+    assert_eq!(bare.draft.tools.len(), 1);
+    assert!(matches!(bare.draft.servers[0], Value::Object(_)));
+}

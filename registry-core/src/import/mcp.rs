@@ -1,0 +1,215 @@
+//! A live MCP server's own words as documents: the server, its tools, and the schemas they share.
+//!
+//! Every text is kept as it was sent, but for what nobody can see in it; `icons` and `_meta` go
+//! into `metadata`. A schema that the registry would refuse is left out, which means "the
+//! upstream's" until a person mends it. Deliberately absent: prompts, resources and the server's
+//! `instructions`, for which the registry has no place.
+
+mod refused;
+mod schema;
+mod tool;
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Draft, Imported, Repairs, factor, names, repair::quoted, text::clean, wording::worded,
+};
+use crate::{limits, name::Name, reference::Kind, version::Version};
+
+/// The version of a server that does not say its own.
+const FIRST_VERSION: &str = "0.1.0";
+
+/// What a live server said.
+#[derive(Debug, Clone, Default)]
+pub struct LiveServer {
+    /// Its `serverInfo`.
+    pub info: Value,
+    /// Its tools, all pages, in their order.
+    pub tools: Vec<Value>,
+}
+
+/// What the user wants otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    /// The server's name in the registry.
+    pub name: Option<Name>,
+    /// The version of the server, its tools and its schemas.
+    pub version: Option<Version>,
+}
+
+/// What everything that is imported together has in common.
+struct Common {
+    server: Name,
+    version: Version,
+    repairs: Repairs,
+}
+
+/// Makes documents of what a live server said. Without a name that can be used, there is only the
+/// repair that says so.
+pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
+    let mut repairs = Repairs::default();
+    let version = version(&live.info, wishes, &mut repairs);
+    let Some(server) = name(&live.info, wishes, &mut repairs) else {
+        return Imported { draft: Draft::default(), repairs: repairs.into_vec() };
+    };
+    let mut common = Common { server, version, repairs };
+    let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(&live.tools).into_iter().unzip();
+    let provides: Vec<_> = tools
+        .iter()
+        .map(|tool| json!({ "tool": tool["name"], "version": tool["version"] }))
+        .collect();
+    let server = common.server(&live.info, provides);
+    let tools = refused::without_refused_schemas(&server, tools, &pointers, &mut common.repairs);
+    let prefix = common.server.as_str().rsplit('/').next().unwrap_or_default().to_owned();
+    let factored = factor::shared(tools, &prefix, &common.version);
+    let draft = Draft {
+        schemas: factored.schemas,
+        servers: vec![server],
+        tools: factored.tools,
+        agents: Vec::new(),
+    };
+    Imported { draft, repairs: common.repairs.into_vec() }
+}
+
+fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {
+    if let Some(version) = &wishes.version {
+        return version.clone();
+    }
+    let said = info.get("version").and_then(Value::as_str).unwrap_or_default();
+    let pointer = "/serverInfo/version";
+    if let Some(version) = names::version_of(said) {
+        if version.to_string() != said {
+            let what = format!("{} is not an exact version", quoted(said));
+            repairs.made(pointer, what, format!("{version} is used"));
+        }
+        return version;
+    }
+    let what = format!("{} is not a semantic version", quoted(said));
+    let how = format!("{FIRST_VERSION} is used; --version says another");
+    repairs.made(pointer, what, how);
+    names::version_of(FIRST_VERSION).expect("a constant that is a version")
+}
+
+fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {
+    if let Some(name) = &wishes.name {
+        return Some(name.clone());
+    }
+    let said = info.get("name").and_then(Value::as_str).unwrap_or_default();
+    let (pointer, name) = ("/serverInfo/name", names::name_of(Kind::Server, said));
+    match &name {
+        Some(name) if name.as_str() == said => {}
+        Some(name) => {
+            let what = format!("{} is not a server's name", quoted(said));
+            repairs.made(pointer, what, format!("`{name}` is used; --name says another"));
+        }
+        None => {
+            let what = format!("{} cannot be made a server's name", quoted(said));
+            repairs.needed(pointer, what, "say one with --name");
+        }
+    }
+    name
+}
+
+impl Common {
+    /// The documents of the tools, each with its place in what the server said.
+    fn tools(&mut self, tools: &[Value]) -> Vec<(Value, String)> {
+        if tools.len() > limits::LIST_ITEMS {
+            let what = format!("{} tools, {} are allowed", tools.len(), limits::LIST_ITEMS);
+            self.repairs.needed("/tools", what, "the rest was left out; split the server");
+        }
+        let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let (mut upstream, mut taken) = (HashSet::new(), HashSet::new());
+        let mut documents = Vec::new();
+        for (i, tool) in tools.iter().take(limits::LIST_ITEMS).enumerate() {
+            let pointer = format!("/tools/{i}");
+            let Some(said) = self.upstream_name(tool, &pointer) else { continue };
+            if !upstream.insert(said) {
+                let what = format!("the server has two tools with the name {}", quoted(said));
+                self.repairs.needed(pointer, what, "only the first was taken; ask its makers");
+                continue;
+            }
+            let Some(name) = self.tool_name(said, &pointer, &mut taken) else { continue };
+            let others = names.iter().copied().filter(|other| *other != said);
+            let document = self.tool(tool, &name, others, &pointer);
+            documents.extend(document.map(|document| (document, pointer)));
+        }
+        documents
+    }
+
+    /// The name by which the server knows a tool, if it can be called by it.
+    fn upstream_name<'a>(&mut self, tool: &'a Value, pointer: &str) -> Option<&'a str> {
+        let Some(said) = tool.get("name").and_then(Value::as_str) else {
+            self.repairs.needed(pointer, "a tool without a name", "it was left out");
+            return None;
+        };
+        if said.is_empty() || said.len() > 1024 || clean(said).removed > 0 {
+            let what = format!("{} is no name of a tool", quoted(said));
+            self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
+            return None;
+        }
+        Some(said)
+    }
+
+    /// The name of a tool in the registry: its own, or the closest that is allowed and free.
+    fn tool_name(
+        &mut self,
+        said: &str,
+        pointer: &str,
+        taken: &mut HashSet<String>,
+    ) -> Option<String> {
+        let Some(name) = names::name_of(Kind::Tool, said) else {
+            let what = format!("{} cannot be made a tool's name", quoted(said));
+            self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
+            return None;
+        };
+        let mut free = name.to_string();
+        let mut number = 2;
+        while !taken.insert(free.clone()) {
+            free = format!("{}_{number}", name.as_str().chars().take(120).collect::<String>());
+            number += 1;
+        }
+        if free != said {
+            let what = format!("{} is not allowed as a name", quoted(said));
+            let how = format!("it is registered as `{free}`; `source.tool` keeps its own name");
+            self.repairs.made(format!("{pointer}/name"), what, how);
+        }
+        Some(free)
+    }
+
+    fn server(&mut self, info: &Value, provides: Vec<Value>) -> Value {
+        let mut server = Map::new();
+        server.insert("name".to_owned(), self.server.as_str().into());
+        server.insert("version".to_owned(), self.version.to_string().into());
+        let said = ["description", "title"].into_iter().find_map(|field| {
+            let text = info.get(field)?.as_str().filter(|text| !text.is_empty())?;
+            Some((field, text))
+        });
+        if let Some((field, text)) = said {
+            let pointer = format!("/serverInfo/{field}");
+            server.insert(
+                "description".to_owned(),
+                worded(&mut self.repairs, text, &pointer, []).into(),
+            );
+        }
+        server.insert("provides".to_owned(), provides.into());
+        let metadata = kept(info, &["title", "websiteUrl", "icons"]);
+        if !metadata.is_empty() {
+            server.insert("metadata".to_owned(), metadata.into());
+        }
+        Value::Object(server)
+    }
+}
+
+/// These members, where they are there and hold something.
+fn kept(from: &Value, members: &[&str]) -> Map<String, Value> {
+    let member = |name: &&str| {
+        let value = from.get(name).filter(|value| !value.is_null())?;
+        Some(((*name).to_owned(), value.clone()))
+    };
+    members.iter().filter_map(member).collect()
+}
+
+#[cfg(test)]
+mod tests;

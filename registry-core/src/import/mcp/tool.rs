@@ -1,0 +1,72 @@
+//! One tool of a live server as a document.
+//!
+//! Deliberately absent: its name, which depends on the other tools.
+
+use serde_json::{Map, Value, json};
+
+use super::{Common, kept, schema};
+use crate::{document::Document, import::wording::worded, reference::Kind};
+
+impl Common {
+    /// The document of a tool; `None` where the registry could not take it in any form.
+    pub(super) fn tool<'a>(
+        &mut self,
+        tool: &Value,
+        name: &str,
+        others: impl Iterator<Item = &'a str>,
+        pointer: &str,
+    ) -> Option<Value> {
+        let mut document = Map::new();
+        let mut put = |name: &str, value: Value| document.insert(name.to_owned(), value);
+        put("name", name.into());
+        put("version", self.version.to_string().into());
+        put(
+            "source",
+            json!({
+                "server": self.server.as_str(),
+                "serverVersion": self.version.to_string(),
+                "tool": tool["name"],
+            }),
+        );
+        if let Some(title) = tool["title"].as_str() {
+            let at = format!("{pointer}/title");
+            put("title", worded(&mut self.repairs, title, &at, []).into());
+        }
+        if let Some(description) = tool["description"].as_str() {
+            let at = format!("{pointer}/description");
+            put("description", worded(&mut self.repairs, description, &at, others).into());
+        }
+        for field in ["inputSchema", "outputSchema"] {
+            let said = tool.get(field).filter(|schema| !schema.is_null());
+            let at = format!("{pointer}/{field}");
+            if let Some(schema) = said.and_then(|said| schema::usable(said, &at, &mut self.repairs))
+            {
+                put(field, schema);
+            }
+        }
+        if let Some(annotations) = tool["annotations"].as_object().filter(|map| !map.is_empty()) {
+            put("annotations", annotations.clone().into());
+        }
+        let metadata = kept(tool, &["icons", "_meta", "execution"]);
+        if !metadata.is_empty() {
+            put("metadata", metadata.into());
+        }
+        self.acceptable(document, pointer)
+    }
+
+    /// The document as it is or, where the registry would refuse it for its size or its numbers,
+    /// without what is too much.
+    fn acceptable(&mut self, mut document: Map<String, Value>, pointer: &str) -> Option<Value> {
+        for field in ["", "metadata", "outputSchema", "inputSchema", "annotations"] {
+            if !field.is_empty() && document.remove(field).is_none() {
+                continue;
+            }
+            let value = Value::Object(document.clone());
+            let Err(problems) = Document::parse(Kind::Tool, &value) else { return Some(value) };
+            let what = problems.first().map_or_else(String::new, |found| found.message.clone());
+            self.repairs.needed(pointer, what, "what is too much was left out");
+        }
+        self.repairs.needed(pointer, "the registry cannot take it", "the tool was left out");
+        None
+    }
+}

@@ -1,0 +1,135 @@
+//! A live server against what is registered of it: each difference, and what it means.
+//!
+//! What is not registered of a tool (a schema, a description) is the upstream's by definition and
+//! cannot differ; its words are looked at all the same. Deliberately absent: asking the server,
+//! `icons` and `_meta`, and the input schema of a tool that hides fields.
+
+mod texts;
+mod tool;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    catalog::Catalog,
+    entity::{Entity, Server, Tool},
+    import::{LiveServer, text::Sign, version_of},
+    lifecycle::LifecycleState,
+    reference::{Key, Kind},
+};
+
+/// What a difference means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Words, for people.
+    Cosmetic,
+    /// More than before.
+    Compatible,
+    /// Words that speak to the model, or hide something.
+    Suspicious,
+    /// Callers may fail.
+    Breaking,
+}
+
+/// One difference between a live server and the registry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What it means.
+    pub class: Class,
+    /// The tool, by its name at the server; empty: the server itself.
+    pub tool: String,
+    /// Where in the tool: `/description`.
+    pub pointer: String,
+    /// What differs.
+    pub what: String,
+    /// What made it suspicious.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub signs: BTreeSet<Sign>,
+}
+
+/// A server that is not registered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not registered")]
+pub struct NotRegistered(pub Key);
+
+/// Compares a live server with the registered one of this key; the worst differences first.
+pub fn compare(
+    catalog: &Catalog,
+    server: &Key,
+    live: &LiveServer,
+) -> Result<Vec<Difference>, NotRegistered> {
+    let record = catalog.find(server).ok_or_else(|| NotRegistered(server.clone()))?;
+    let Entity::Server(registered) = record.document.entity() else {
+        return Err(NotRegistered(server.clone()));
+    };
+    let mut comparison = Comparison { catalog, server, found: Vec::new() };
+    comparison.server(registered, live);
+    let mut found = comparison.found;
+    found.sort_by(|a, b| b.class.cmp(&a.class).then_with(|| a.tool.cmp(&b.tool)));
+    Ok(found)
+}
+
+struct Comparison<'a> {
+    catalog: &'a Catalog,
+    server: &'a Key,
+    found: Vec<Difference>,
+}
+
+impl<'a> Comparison<'a> {
+    fn add(&mut self, class: Class, tool: &str, pointer: &str, what: impl Into<String>) {
+        let (tool, pointer) = (tool.to_owned(), pointer.to_owned());
+        let signs = BTreeSet::new();
+        self.found.push(Difference { class, tool, pointer, what: what.into(), signs });
+    }
+
+    fn server(&mut self, registered: &Server, live: &LiveServer) {
+        let said = live.info.get("version").and_then(Value::as_str).unwrap_or_default();
+        if version_of(said).is_some_and(|version| version != registered.version) {
+            let version = said.chars().take(64).collect::<String>();
+            self.add(Class::Cosmetic, "", "/version", format!("it says that it is {version}"));
+        }
+        let expected = self.expected(registered);
+        let mut by_name: BTreeMap<&str, &Value> = BTreeMap::new();
+        for tool in &live.tools {
+            let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
+            if by_name.insert(name, tool).is_some() {
+                self.add(Class::Breaking, name, "/name", "the server has two tools of this name");
+            }
+        }
+        for (name, (tool, is_retired)) in &expected {
+            match by_name.get(name.as_str()) {
+                Some(live) => self.tool(tool, live),
+                None if *is_retired => {}
+                None => self.add(Class::Breaking, name, "", "the server does not have it"),
+            }
+        }
+        for (name, tool) in by_name {
+            if !expected.contains_key(name) {
+                self.add(Class::Compatible, name, "", "it is not registered");
+                self.words_of(tool, name);
+            }
+        }
+    }
+
+    /// The registered tools that the server provides, by their names at the server, and whether
+    /// they are retired.
+    fn expected(&self, registered: &Server) -> BTreeMap<String, (&'a Tool, bool)> {
+        let mut expected = BTreeMap::new();
+        for provision in &registered.provides {
+            let key = Key::new(Kind::Tool, provision.tool.clone(), provision.version.clone());
+            let Some(record) = self.catalog.find(&key) else { continue };
+            let Entity::Tool(tool) = record.document.entity() else { continue };
+            let own = tool.source().filter(|source| source.server == self.server.name);
+            let name = own.map_or(key.name.as_str(), |source| source.tool.as_str());
+            let is_retired = record.lifecycle.state == LifecycleState::Retired;
+            expected.insert(name.to_owned(), (&**tool, is_retired));
+        }
+        expected
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! Pruning: what a source managed and no longer has is retired.
+//!
+//! A document says in `metadata.managedBy` from which source it is managed. Pruned is only what
+//! says so, has the right owner, and is not in the batch; nobody else's entities are ever touched.
+//! What something outside still needs is deprecated instead, and retired by a later run, when that
+//! has moved. Deliberately absent: deleting, which the registry never does.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::{
+    catalog::{Catalog, Record},
+    document::Document,
+    entity::Entity,
+    import::MANAGED_BY,
+    lifecycle::{LifecycleState, Notice},
+    reference::{Key, Kind},
+    rules::Proposed,
+};
+
+/// Whose entities are pruned.
+#[derive(Debug, Clone, Copy)]
+pub struct Managed<'a> {
+    /// What `metadata.managedBy` says.
+    pub source: &'a str,
+    /// Who owns them.
+    pub owner: &'a str,
+}
+
+/// Why a batch is not what a source has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSource {
+    /// Pruning by it would retire everything.
+    #[error(
+        "nothing in the files is managed by `{0}`, so everything that it managed would be retired"
+    )]
+    Empty(String),
+    /// Documents that could never be pruned.
+    #[error(
+        "{first} and {more} others do not say that `{source_name}` manages them; \
+         add \"metadata\": {{ \"managedBy\": \"{source_name}\" }}"
+    )]
+    Unmarked {
+        /// The first of them.
+        first: Key,
+        /// How many more there are.
+        more: usize,
+        /// The source.
+        source_name: String,
+    },
+}
+
+/// The changes that retire, or at least deprecate, what the source no longer has.
+pub fn prune(
+    catalog: &Catalog,
+    batch: &[Proposed],
+    managed: Managed<'_>,
+) -> Result<Vec<Proposed>, InvalidSource> {
+    let documents = || {
+        batch.iter().filter_map(|proposed| match proposed {
+            Proposed::Register(document) => Some(document),
+            Proposed::SetLifecycle { .. } => None,
+        })
+    };
+    let mut unmarked = documents().filter(|document| source_of(document) != Some(managed.source));
+    if let Some(first) = unmarked.next() {
+        let (first, source_name) = (first.key().clone(), managed.source.to_owned());
+        return Err(InvalidSource::Unmarked { first, more: unmarked.count(), source_name });
+    }
+    let kept: BTreeSet<&Key> = documents().map(|document| document.key()).collect();
+    if kept.is_empty() {
+        return Err(InvalidSource::Empty(managed.source.to_owned()));
+    }
+    let gone: BTreeSet<&Key> = catalog
+        .iter()
+        .filter(|(key, record)| !kept.contains(key) && is_managed(catalog, record, managed))
+        .map(|(key, _)| key)
+        .collect();
+    let needed = still_needed(catalog, &gone, documents().map(|document| &**document));
+    let change = |key: &&Key| {
+        let record = catalog.find(key)?;
+        let state =
+            if needed.contains(key) { LifecycleState::Deprecated } else { LifecycleState::Retired };
+        let message = format!("no longer in {}", managed.source);
+        let notice = Notice::saying(Some(&message));
+        let is_new = record.lifecycle.state < state;
+        is_new.then(|| Proposed::SetLifecycle { key: (*key).clone(), state, notice })
+    };
+    Ok(gone.iter().filter_map(change).collect())
+}
+
+/// From where a document is managed.
+fn source_of(document: &Document) -> Option<&str> {
+    let metadata = match document.entity() {
+        Entity::Schema(schema) => &schema.metadata,
+        Entity::Server(server) => &server.metadata,
+        Entity::Tool(tool) => &tool.metadata,
+        Entity::Agent(agent) => &agent.metadata,
+    };
+    metadata.as_ref()?.get(MANAGED_BY).and_then(Value::as_str)
+}
+
+fn is_managed(catalog: &Catalog, record: &Record, managed: Managed<'_>) -> bool {
+    record.lifecycle.state != LifecycleState::Retired
+        && catalog.owner_of(record) == managed.owner
+        && source_of(&record.document) == Some(managed.source)
+}
+
+/// What of it something needs that stays: directly, or through what is kept for that reason.
+fn still_needed<'a>(
+    catalog: &'a Catalog,
+    gone: &BTreeSet<&'a Key>,
+    batch: impl Iterator<Item = &'a Document>,
+) -> BTreeSet<&'a Key> {
+    let stays = |key: &&Key| {
+        let is_retired = |record: &Record| record.lifecycle.state == LifecycleState::Retired;
+        // A server's `provides` is an offer.
+        key.kind != Kind::Server && !catalog.find(key).is_none_or(|record| is_retired(record))
+    };
+    let offers = |document: &&Document| document.key().kind != Kind::Server;
+    let in_batch: BTreeSet<&Key> = batch.filter(offers).flat_map(Document::edges).collect();
+    let mut needed: BTreeSet<&Key> = BTreeSet::new();
+    loop {
+        let more: Vec<_> = gone
+            .iter()
+            .copied()
+            .filter(|key| !needed.contains(key))
+            .filter(|key| {
+                let mut users = catalog.dependents(key).filter(stays);
+                in_batch.contains(key)
+                    || users.any(|user| !gone.contains(user) || needed.contains(user))
+            })
+            .collect();
+        if more.is_empty() {
+            return needed;
+        }
+        needed.extend(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::{
+        plan,
+        testing::{agent, catalog, schema, server, source_tool, with},
+    };
+
+    fn marked(proposed: &Proposed) -> Proposed {
+        with(proposed, json!({ "metadata": { "managedBy": "git/a" } }))
+    }
+
+    fn world() -> Vec<Proposed> {
+        let mut all: Vec<_> = [
+            schema("Old", &json!({ "type": "string" })),
+            server("docs", &["read", "find"]),
+            source_tool("read", "docs"),
+            source_tool("find", "docs"),
+        ]
+        .iter()
+        .map(marked)
+        .collect();
+        all.push(server("other", &["write"]));
+        all.push(source_tool("write", "other"));
+        all
+    }
+
+    fn pruned(before: &Catalog, batch: &[Proposed]) -> Vec<String> {
+        let owner = before.iter().next().map(|(_, record)| record.owner.to_string()).unwrap();
+        let changes = prune(before, batch, Managed { source: "git/a", owner: &owner }).unwrap();
+        let all = [batch, &changes].concat();
+        assert!(plan(before, &all).is_acceptable(), "{:?}", plan(before, &all).diagnostics);
+        changes
+            .iter()
+            .map(|change| match change {
+                Proposed::SetLifecycle { key, state, .. } => format!("{key} {state}"),
+                Proposed::Register(_) => panic!("nothing is registered"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_is_gone_is_retired_and_nothing_else() {
+        let before = catalog(&world());
+        assert_eq!(pruned(&before, &world()[..4]), <[&str; 0]>::default());
+        assert_eq!(pruned(&before, &world()[1..4]), ["schema/Old@1.0.0 retired"]);
+        let everything = [marked(&schema("New", &json!({})))];
+        assert_eq!(
+            pruned(&before, &everything),
+            [
+                "schema/Old@1.0.0 retired",
+                "server/docs@1.0.0 retired",
+                "tool/find@1.0.0 retired",
+                "tool/read@1.0.0 retired",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_needed_outside_is_deprecated_until_it_is_free() {
+        let depends = json!([{ "type": "tool", "name": "read", "version": "1.0.0" }]);
+        let before = catalog(&[world(), vec![agent("outside", &depends)]].concat());
+        let batch = [marked(&schema("New", &json!({})))];
+        assert_eq!(
+            pruned(&before, &batch),
+            [
+                "schema/Old@1.0.0 retired",
+                "server/docs@1.0.0 deprecated",
+                "tool/find@1.0.0 retired",
+                "tool/read@1.0.0 deprecated",
+            ]
+        );
+    }
+
+    #[test]
+    fn another_owner_s_and_unmarked_documents_are_refused_or_left() {
+        let before = catalog(&world());
+        let managed = Managed { source: "git/a", owner: "somebody else" };
+        assert_eq!(prune(&before, &world()[..1], managed), Ok(Vec::new()));
+        let error = prune(&before, &world(), managed).unwrap_err().to_string();
+        assert!(error.starts_with("server/other@1.0.0 and 1 others do not say"), "{error}");
+        let error = prune(&before, &[], managed).unwrap_err().to_string();
+        assert!(error.contains("everything that it managed would be retired"), "{error}");
+    }
+}

@@ -1,0 +1,233 @@
+//! A schema with what it refers to written in place: a normal form, by which two schemas that
+//! divide the same content differently are seen to be the same.
+//!
+//! Equal normal forms accept the same values; the form itself is for comparing, not for
+//! validating: a `$ref` with siblings holds its target as an object. Deliberately absent: `$id`,
+//! anchors and dynamic references, which stay as they are; so do circles.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    document::pointer_join,
+    json_schema::{Holds, each_object, holds},
+    reference::{Key, SchemaRef},
+};
+
+/// Most values that the normal form may have: references can multiply.
+const VALUES: usize = 200_000;
+/// Most references within references.
+const DEPTH: usize = 64;
+
+/// Gives the JSON Schema of a registered schema.
+pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
+
+/// The normal form of a schema; `None` where it would be too big, or needs what is not there.
+pub fn inlined(schema: &Value, resolve: Resolve<'_>) -> Option<Value> {
+    Inliner { resolve, left: VALUES, open: Vec::new() }.resource(schema)
+}
+
+/// What a reference becomes.
+enum Reference {
+    /// What it stands for.
+    Is(Value),
+    /// It stays: a circle, or nothing that is known here.
+    Stays,
+}
+
+struct Inliner<'a> {
+    resolve: Resolve<'a>,
+    left: usize,
+    /// The references that are being written in place: which schema, and where in it.
+    open: Vec<(*const Value, String)>,
+}
+
+impl Inliner<'_> {
+    /// A schema that is a document of its own.
+    fn resource(&mut self, root: &Value) -> Option<Value> {
+        let mut form = self.schema(root, root)?;
+        if let Value::Object(map) = &mut form {
+            map.remove("$schema");
+            remove_unused(map);
+        }
+        Some(form)
+    }
+
+    fn schema(&mut self, value: &Value, root: &Value) -> Option<Value> {
+        self.left = self.left.checked_sub(1)?;
+        match value {
+            Value::Object(map) => self.object(map, root),
+            Value::Array(items) => items
+                .iter()
+                .map(|item| self.schema(item, root))
+                .collect::<Option<_>>()
+                .map(Value::Array),
+            other => Some(other.clone()),
+        }
+    }
+
+    fn object(&mut self, map: &Map<String, Value>, root: &Value) -> Option<Value> {
+        let target = match map.get("$ref") {
+            Some(Value::String(reference)) => self.target(reference, root)?,
+            _ => Reference::Stays,
+        };
+        if let Reference::Is(target) = &target
+            && map.len() == 1
+        {
+            return Some(target.clone());
+        }
+        let mut form = Map::new();
+        for (name, value) in map {
+            let value = match (holds(name), value, &target) {
+                (_, _, Reference::Is(target)) if name == "$ref" => target.clone(),
+                (Holds::Data, ..) => value.clone(),
+                (Holds::Named, Value::Object(named), _) => self.named(named, root)?,
+                _ => self.schema(value, root)?,
+            };
+            form.insert(name.clone(), value);
+        }
+        Some(Value::Object(form))
+    }
+
+    fn named(&mut self, named: &Map<String, Value>, root: &Value) -> Option<Value> {
+        let member =
+            |(name, value): (&String, &Value)| Some((name.clone(), self.schema(value, root)?));
+        named.iter().map(member).collect::<Option<Map<_, _>>>().map(Value::Object)
+    }
+
+    /// What a reference stands for; `None`: it cannot be known.
+    fn target(&mut self, reference: &str, root: &Value) -> Option<Reference> {
+        if let Some(registered) = SchemaRef::parse(reference) {
+            let key = registered.ok()?;
+            let schema = (self.resolve)(key.key())?;
+            return self.within(schema, "", |inliner| inliner.resource(schema));
+        }
+        let Some(pointer) = reference.strip_prefix('#').and_then(pointer_of) else {
+            return Some(Reference::Stays);
+        };
+        let Some(target) = root.pointer(&pointer) else { return Some(Reference::Stays) };
+        self.within(root, &pointer, |inliner| inliner.schema(target, root))
+    }
+
+    fn within(
+        &mut self,
+        schema: &Value,
+        pointer: &str,
+        inline: impl FnOnce(&mut Self) -> Option<Value>,
+    ) -> Option<Reference> {
+        let place = (std::ptr::from_ref(schema), pointer.to_owned());
+        if self.open.contains(&place) {
+            return Some(Reference::Stays);
+        }
+        if self.open.len() >= DEPTH {
+            return None;
+        }
+        self.open.push(place);
+        let form = inline(self);
+        self.open.pop();
+        form.map(Reference::Is)
+    }
+}
+
+/// Removes the definitions to which no reference is left: only circles need theirs.
+fn remove_unused(schema: &mut Map<String, Value>) {
+    let definitions = ["$defs", "definitions"].map(|keyword| (keyword, schema.remove(keyword)));
+    let mut waiting = Vec::new();
+    let mut needed: BTreeSet<String> = BTreeSet::new();
+    local_references(&Value::Object(schema.clone()), &mut waiting);
+    while let Some(reference) = waiting.pop() {
+        for (keyword, members) in &definitions {
+            for (name, member) in members.iter().filter_map(Value::as_object).flatten() {
+                let place = format!("#{}", pointer_join(&format!("/{keyword}"), name));
+                let rest = reference.strip_prefix(&place);
+                if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                    && needed.insert(place)
+                {
+                    local_references(member, &mut waiting);
+                }
+            }
+        }
+    }
+    for (keyword, members) in definitions {
+        let Some(Value::Object(mut members)) = members else { continue };
+        members.retain(|name, _| {
+            needed.contains(&format!("#{}", pointer_join(&format!("/{keyword}"), name)))
+        });
+        if !members.is_empty() {
+            schema.insert(keyword.to_owned(), Value::Object(members));
+        }
+    }
+}
+
+fn local_references(schema: &Value, found: &mut Vec<String>) {
+    each_object(schema, &mut |map| {
+        let reference = map.get("$ref").and_then(Value::as_str);
+        let pointer = reference.and_then(|text| text.strip_prefix('#')).and_then(pointer_of);
+        found.extend(pointer.map(|pointer| format!("#{pointer}")));
+    });
+}
+
+/// The JSON pointer that a reference's fragment stands for; `None` for an anchor.
+pub(crate) fn pointer_of(fragment: &str) -> Option<String> {
+    if !fragment.is_empty() && !fragment.starts_with('/') {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            let code = digit()? * 16 + digit()?;
+            bytes.push(u8::try_from(code).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_are_written_in_place() {
+        let point = json!({ "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": { "x": { "$ref": "#/definitions/N" } },
+            "definitions": { "N": { "type": "number" } } });
+        let schema = json!({
+            "$defs": { "a b": { "$ref": "#P:1.0.0" } },
+            "items": [{ "$ref": "#/$defs/a%20b" }, { "$ref": "#P:1.0.0", "title": "T" }],
+            "const": { "$ref": "#P:1.0.0" },
+        });
+        let form = inlined(&schema, &|_| Some(&point)).unwrap();
+        let target = form["items"][0].clone();
+        assert_eq!(target["properties"], json!({ "x": { "type": "number" } }));
+        assert_eq!(form["items"][1], json!({ "$ref": target, "title": "T" }));
+        assert_eq!(form["const"], json!({ "$ref": "#P:1.0.0" }));
+        assert!(form.get("$defs").is_none() && target.get("$schema").is_none());
+        assert_eq!(inlined(&schema, &|_| None), None);
+    }
+
+    #[test]
+    fn circles_stay_and_growth_is_bounded() {
+        let list = json!({ "$defs": { "L": { "properties": { "next": { "$ref": "#/$defs/L" } } } },
+            "$ref": "#/$defs/L" });
+        let form = inlined(&list, &|_| None).unwrap();
+        assert!(form["$defs"]["L"].is_object(), "{form}");
+        let with_more = json!({ "$defs": { "L": list["$defs"]["L"], "M": {} },
+            "$ref": "#/$defs/L" });
+        assert_eq!(inlined(&with_more, &|_| None), Some(form));
+        let mut defs = Map::new();
+        for i in 0..40 {
+            let next = json!({ "$ref": format!("#/$defs/d{}", i + 1) });
+            defs.insert(format!("d{i}"), json!({ "allOf": [next, next] }));
+        }
+        defs.insert("d40".to_owned(), json!({ "type": "null" }));
+        let bomb = json!({ "$defs": defs, "$ref": "#/$defs/d0" });
+        assert_eq!(inlined(&bomb, &|_| None), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! `import a2a`: an agent's card as an agent of the registry.
+//!
+//! Deliberately absent: the extended card, and checking signatures.
+
+use registry_core::{
+    Kind, Name,
+    import::{CardWishes, Imported, agent},
+};
+use serde_json::Value;
+
+use crate::{
+    cli::ImportA2aArgs,
+    failure::Failure,
+    live::{Place, Target, get_json},
+    progress::Progress,
+};
+
+/// Where a card is, below its agent: now, and until A2A 0.2.
+const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
+
+pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
+    let target = Target::new(Place::url(&args.url)?, &args.live)?;
+    let name = args.name.as_deref().map(|name| Name::parse(Kind::Agent, name));
+    let name = name.transpose().map_err(Failure::usage)?;
+    let progress = Progress::spinner("asking");
+    let card = card(&target, &args.url).await;
+    drop(progress);
+    let wishes = CardWishes { name, version: args.version.clone(), url: args.url.clone() };
+    Ok(agent(&card?, &wishes))
+}
+
+/// The first card that is there: below the address, or at the root of its host.
+async fn card(target: &Target, url: &str) -> Result<Value, Failure> {
+    if url.to_ascii_lowercase().ends_with(".json") {
+        let found = get_json(target, url).await?;
+        return found.ok_or_else(|| target.lies("there is no card at that address"));
+    }
+    let address = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+    let root = address.split('/').take(3).collect::<Vec<_>>().join("/");
+    let places = [address, root.as_str()];
+    for place in places.iter().take(if address == root { 1 } else { 2 }) {
+        for well_known in WELL_KNOWN {
+            if let Some(card) = get_json(target, &format!("{place}{well_known}")).await? {
+                return Ok(card);
+            }
+        }
+    }
+    Err(target.lies(format!("there is no card: neither {} nor {}", WELL_KNOWN[0], WELL_KNOWN[1])))
+}

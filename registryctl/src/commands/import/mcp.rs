@@ -1,0 +1,30 @@
+//! `import mcp`: a live server's own words as documents.
+//!
+//! Deliberately absent: the conversation (`live`) and the making of documents (the core).
+
+use registry_core::{
+    Kind, Name,
+    import::{Imported, Wishes, server},
+};
+
+use crate::{
+    cli::ImportMcpArgs,
+    failure::Failure,
+    live::{self, Place, Target},
+    progress::Progress,
+};
+
+pub(super) async fn import(args: &ImportMcpArgs) -> Result<Imported, Failure> {
+    let place = match (&args.url, &args.stdio) {
+        (Some(url), _) => Place::url(url)?,
+        (None, Some(command)) => Place::command(command)?,
+        (None, None) => return Err(Failure::Usage("say a URL or --stdio COMMAND".to_owned())),
+    };
+    let name = args.name.as_deref().map(|name| Name::parse(Kind::Server, name));
+    let name = name.transpose().map_err(Failure::usage)?;
+    let target = Target::new(place, &args.live)?;
+    let progress = Progress::spinner("asking");
+    let said = live::ask(&target).await;
+    drop(progress);
+    Ok(server(&said?, &Wishes { name, version: args.version.clone() }))
+}

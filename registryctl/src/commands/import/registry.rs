@@ -1,0 +1,24 @@
+//! `import registry`: an old or loose registry file, repaired.
+//!
+//! Deliberately absent: the repairs, which are the core's.
+
+use registry_core::import::{Imported, registry_file};
+
+use crate::{
+    cli::ImportRegistryArgs,
+    failure::Failure,
+    input::{Source, SyntaxError},
+};
+
+pub(super) fn import(args: &ImportRegistryArgs) -> Result<Imported, Failure> {
+    let source = Source::read(&args.file)?;
+    let value = source.value().map_err(|SyntaxError { position, message }| Failure::File {
+        action: "import",
+        path: args.file.clone(),
+        reason: match position {
+            Some(position) => format!("line {}: {message}", position.line),
+            None => message,
+        },
+    })?;
+    Ok(registry_file(&value))
+}

@@ -1,0 +1,101 @@
+//! Asking live servers: MCP servers for their tools, agents for their cards.
+//!
+//! They may lie. Everything has a limit (time, pages, tools, bytes), redirects are not followed,
+//! proxies are not asked, a child process is ended with all that it started, and what is said is
+//! only data. Deliberately absent: calling tools, and what becomes of the answers.
+
+mod child;
+mod http;
+mod mcp;
+mod words;
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+pub(crate) use http::get_json;
+pub(crate) use mcp::ask;
+
+use crate::{
+    cli::live::{Header, LiveArgs, Variable},
+    failure::Failure,
+    input::Source,
+};
+
+/// Most pages of one list.
+const PAGES: usize = 100;
+/// Most bytes of one answer, and of all pages together.
+const BYTES: usize = 16 << 20;
+
+/// Where a live server is.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// Behind HTTP.
+    Http(String),
+    /// A program to start, with its arguments.
+    Program(Vec<String>),
+}
+
+/// A live server and how it is reached.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    place: Place,
+    headers: Vec<Header>,
+    bearer: Option<String>,
+    env: BTreeMap<String, String>,
+    cwd: Option<PathBuf>,
+    patience: Duration,
+}
+
+impl Place {
+    /// A URL.
+    pub(crate) fn url(text: &str) -> Result<Self, Failure> {
+        http::check(text)?;
+        Ok(Self::Http(text.to_owned()))
+    }
+
+    /// A command line, with quotes as in a shell.
+    pub(crate) fn command(text: &str) -> Result<Self, Failure> {
+        let words = words::split(text).map_err(Failure::usage)?;
+        if words.is_empty() {
+            return Err(Failure::Usage("the command is empty; name the program to start".into()));
+        }
+        Ok(Self::Program(words))
+    }
+}
+
+impl Target {
+    pub(crate) fn new(place: Place, args: &LiveArgs) -> Result<Self, Failure> {
+        let bearer = match &args.bearer_file {
+            Some(path) => Some(Source::read(path)?.text().trim().to_owned()),
+            None => args.bearer_token.clone(),
+        };
+        let own = [("PATH", &args.program_path), ("HOME", &args.program_home)];
+        let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+        let own = own.map(|(name, value)| (name.to_owned(), value.clone()));
+        let wished = args.env.iter().cloned().map(|Variable { name, value }| (name, value));
+        Ok(Self {
+            place,
+            headers: args.header.clone(),
+            bearer,
+            env: own.chain(wished).collect(),
+            cwd: args.cwd.clone(),
+            patience: Duration::from_secs(args.timeout.into()),
+        })
+    }
+
+    /// What it is called in messages.
+    fn shown(&self) -> String {
+        match &self.place {
+            Place::Http(url) => url.clone(),
+            Place::Program(words) => words[0].clone(),
+        }
+    }
+
+    fn unreachable(&self, reason: impl Into<String>) -> Failure {
+        Failure::LiveUnreachable { target: self.shown(), reason: reason.into() }
+    }
+
+    /// It answers, but not with what can be used.
+    pub(crate) fn lies(&self, reason: impl Into<String>) -> Failure {
+        Failure::LiveAnswer { target: self.shown(), reason: reason.into() }
+    }
+}

@@ -1,0 +1,99 @@
+//! HTTP to live servers: no redirects, no proxies, a bound on what is read.
+//!
+//! Deliberately absent: MCP, which `mcp` speaks over this.
+
+use std::{collections::HashMap, time::Duration};
+
+use reqwest::{
+    Client, Url,
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+    redirect::Policy,
+};
+use serde_json::Value;
+
+use super::{BYTES, Target};
+use crate::{
+    cli::live::Header,
+    failure::{Failure, root_cause},
+};
+
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Refuses what is not a URL of HTTP.
+pub(super) fn check(text: &str) -> Result<Url, Failure> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url.filter(Url::has_host);
+    let Some(url) = url else {
+        return Err(Failure::Usage(format!("`{text}` is not a URL like https://HOST/mcp")));
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        let help = "the URL has a user or a password; use --header or --bearer-file";
+        return Err(Failure::Usage(help.to_owned()));
+    }
+    Ok(url)
+}
+
+/// A client for one target.
+pub(super) fn client(target: &Target) -> Result<Client, Failure> {
+    Client::builder()
+        .redirect(Policy::none())
+        .no_proxy()
+        .connect_timeout(CONNECT.min(target.patience))
+        .timeout(target.patience)
+        .user_agent(concat!("registryctl/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|e| target.unreachable(root_cause(&e)))
+}
+
+/// The headers that the user wants to be sent.
+pub(super) fn headers(target: &Target) -> Result<HashMap<HeaderName, HeaderValue>, Failure> {
+    let header = |Header { name, value }: &Header| {
+        let wrong = |what: &str| Failure::Usage(format!("--header {name}: {what}"));
+        let name = HeaderName::try_from(name).map_err(|_| wrong("not a name of a header"))?;
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| wrong("the value has forbidden characters"))?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    };
+    target.headers.iter().map(header).collect()
+}
+
+/// Gets a JSON document. `None`: it is not there (404).
+pub(crate) async fn get_json(target: &Target, url: &str) -> Result<Option<Value>, Failure> {
+    let url = check(url)?;
+    let fetch = async {
+        let mut all: HeaderMap = headers(target)?.into_iter().collect();
+        if let Some(bearer) = &target.bearer {
+            let value = HeaderValue::try_from(format!("Bearer {bearer}"));
+            let value = value.map_err(|_| Failure::Usage("the token is not a header".into()))?;
+            all.insert(AUTHORIZATION, value);
+        }
+        let request = client(target)?.get(url).headers(all);
+        let response = request.send().await.map_err(|e| target.unreachable(root_cause(&e)))?;
+        let status = response.status();
+        if status == reqwest::StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        if !status.is_success() {
+            return Err(target.lies(format!("it answers {status}")));
+        }
+        let bytes = body(target, response).await?;
+        let value = registry_core::document::parse_json(&bytes);
+        value.map(Some).map_err(|e| target.lies(e.to_string()))
+    };
+    let late = |_| target.unreachable(format!("no answer in {} s", target.patience.as_secs()));
+    tokio::time::timeout(target.patience, fetch).await.map_err(late)?
+}
+
+async fn body(target: &Target, mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) =
+        response.chunk().await.map_err(|e| target.unreachable(root_cause(&e)))?
+    {
+        if bytes.len() + chunk.len() > BYTES {
+            return Err(target.lies(format!("it answers more than {} MiB", BYTES >> 20)));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}

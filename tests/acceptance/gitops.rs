@@ -1,0 +1,147 @@
+//! `apply --prune` and `--on-conflict`: a directory is the truth for what it manages, and for
+//! nothing else. On both databases.
+
+use std::{fs, path::Path};
+
+use acceptance::{CtlOutput, Registry, postgres};
+use serde_json::{Value, json};
+
+const SOURCE: &str = "git.example/tools";
+
+fn tool(name: &str, manager: &str) -> Value {
+    json!({ "name": name, "version": "1.0.0", "metadata": { "managedBy": manager },
+        "source": { "server": format!("{name}-server"), "serverVersion": "1.0.0", "tool": name } })
+}
+
+fn server(name: &str, manager: &str) -> Value {
+    json!({ "name": format!("{name}-server"), "version": "1.0.0",
+        "metadata": { "managedBy": manager }, "provides": [{ "tool": name, "version": "1.0.0" }] })
+}
+
+/// Writes one file a tool, with its server.
+fn write(dir: &Path, names: &[&str], manager: &str) {
+    let _ = fs::remove_dir_all(dir);
+    fs::create_dir_all(dir).expect("a directory");
+    for name in names {
+        let file = json!({ "schemaVersion": "2.0",
+            "tools": [tool(name, manager)], "servers": [server(name, manager)] });
+        fs::write(dir.join(format!("{name}.json")), file.to_string()).expect("written");
+    }
+}
+
+fn apply(registry: &Registry, dir: &Path, more: &[&str]) -> CtlOutput {
+    let dir = dir.to_str().expect("UTF-8");
+    registry.ctl(&[&["apply", "-f", dir, "--yes", "--author", "team-a"], more].concat())
+}
+
+fn prune(registry: &Registry, dir: &Path, more: &[&str]) -> CtlOutput {
+    apply(registry, dir, &[&["--prune", "--source", SOURCE], more].concat())
+}
+
+fn state(registry: &Registry, key: &str) -> String {
+    let shown = registry.ctl(&["get", key, "--output", "json"]);
+    assert!(shown.success(), "{shown:?}");
+    let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    shown["lifecycle"]["state"].as_str().expect("a state").to_owned()
+}
+
+fn a_directory_is_the_truth_for_what_it_manages(registry: &Registry) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
+    write(&theirs, &["other"], "git.example/other");
+    assert!(apply(registry, &theirs, &[]).success());
+    // The same source's label under another owner is not ours either.
+    write(&theirs, &["foreign"], SOURCE);
+    let foreign = theirs.to_str().expect("UTF-8");
+    let done = registry.ctl(&["apply", "-f", foreign, "--yes", "--author", "team-b"]);
+    assert!(done.success(), "{done:?}");
+
+    write(&ours, &["a", "b", "c"], SOURCE);
+    let first = prune(registry, &ours, &[]);
+    assert!(first.success() && first.stdout.contains("plan: 6 register"), "{first:?}");
+    // Somebody outside depends on c.
+    let agent = json!({ "schemaVersion": "2.0", "agents": [{
+        "name": "outside", "version": "1.0.0", "description": "d", "url": "u",
+        "protocolVersion": "0.3", "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
+        "capabilities": { "extensions": [{ "uri": "urn:agentgateway:sbom", "params": { "depends": [
+            { "type": "tool", "name": "c", "version": "1.0.0" } ] } }] } }] });
+    let outside = dir.path().join("agent.json");
+    fs::write(&outside, agent.to_string()).expect("written");
+    registry.apply_file(&outside);
+
+    write(&ours, &["a"], SOURCE);
+    let dry = prune(registry, &ours, &["--dry-run", "--exit-code"]);
+    assert_eq!(dry.code, 5, "{dry:?}");
+    let plan = "plan: 2 deprecate, 2 retire, 2 unchanged";
+    assert!(dry.stdout.contains(plan), "{dry:?}");
+    let old = prune(registry, &ours, &["--base-revision", "1"]);
+    assert!(old.code == 1 && old.stderr.contains("revision"), "{old:?}");
+    assert_eq!(state(registry, "tool/b@1.0.0"), "active");
+
+    let done = prune(registry, &ours, &[]);
+    assert!(done.success() && done.stdout.contains(plan), "{done:?}");
+    for (key, expected) in [
+        ("tool/a@1.0.0", "active"),
+        ("tool/b@1.0.0", "retired"),
+        ("server/b-server@1.0.0", "retired"),
+        ("tool/c@1.0.0", "deprecated"),
+        ("server/c-server@1.0.0", "deprecated"),
+        ("tool/other@1.0.0", "active"),
+        ("tool/foreign@1.0.0", "active"),
+    ] {
+        assert_eq!(state(registry, key), expected, "{key}");
+    }
+    // Nothing is left to do until the agent has moved.
+    let again = prune(registry, &ours, &["--dry-run", "--exit-code"]);
+    assert!(again.success(), "{again:?}");
+    assert!(registry.ctl(&["retire", "agent/outside@1.0.0"]).success());
+    let rest = prune(registry, &ours, &[]);
+    assert!(rest.success() && rest.stdout.contains("2 retire"), "{rest:?}");
+
+    // What would retire everything, or could never be pruned, is refused.
+    write(&ours, &["a"], "git.example/typo");
+    let unmarked = prune(registry, &ours, &[]);
+    assert!(unmarked.code == 1 && unmarked.stderr.contains("do not say that"), "{unmarked:?}");
+    write(&ours, &[], SOURCE);
+    fs::write(ours.join("empty.json"), "{ \"schemaVersion\": \"2.0\" }").expect("written");
+    let empty = prune(registry, &ours, &[]);
+    assert!(empty.code == 1 && empty.stderr.contains("would be retired"), "{empty:?}");
+    assert_eq!(state(registry, "tool/a@1.0.0"), "active");
+}
+
+#[test]
+fn a_directory_is_the_truth_on_sqlite() {
+    a_directory_is_the_truth_for_what_it_manages(&Registry::start());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_is_the_truth_on_postgres() {
+    let database = postgres::database().await;
+    a_directory_is_the_truth_for_what_it_manages(&Registry::start_on(database.url()));
+}
+
+#[test]
+fn conflicts_are_refused_left_out_or_get_new_versions() {
+    let registry = Registry::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    write(dir.path(), &["a"], SOURCE);
+    assert!(apply(&registry, dir.path(), &[]).success());
+    let mut changed = tool("a", SOURCE);
+    changed["description"] = json!("says more now");
+    let file =
+        json!({ "schemaVersion": "2.0", "tools": [changed], "servers": [server("a", SOURCE)] });
+    fs::write(dir.path().join("a.json"), file.to_string()).expect("written");
+    let refused = apply(&registry, dir.path(), &[]);
+    assert!(refused.code == 1 && refused.stderr.contains("already-registered"), "{refused:?}");
+    let skipped = apply(&registry, dir.path(), &["--on-conflict", "skip"]);
+    assert!(skipped.success() && skipped.stdout.contains("left out"), "{skipped:?}");
+    assert!(skipped.stdout.contains("nothing to change"), "{skipped:?}");
+    let bumped = apply(&registry, dir.path(), &["--on-conflict", "bump", "--output", "json"]);
+    let outcome: Value = serde_json::from_str(&bumped.stdout).expect("JSON");
+    assert_eq!(outcome["conflicts"][1]["instead"], "tool/a@1.0.1", "{outcome}");
+    let document = registry.ctl(&["get", "tool/a@1.0.1", "--document"]).stdout;
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    assert_eq!(document["source"]["serverVersion"], "1.0.1");
+    let again = apply(&registry, dir.path(), &["--on-conflict", "bump"]);
+    assert!(again.stdout.contains("nothing to change"), "{again:?}");
+}

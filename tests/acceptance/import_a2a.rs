@@ -1,0 +1,75 @@
+//! `registryctl import a2a`: cards of small servers, where cards are and where they are not.
+
+use std::sync::Arc;
+
+use acceptance::{Registry, ctl};
+use serde_json::{Value, json};
+
+use crate::liar::{self, Liar, Script};
+
+fn card() -> Value {
+    json!({
+        "name": "Research Agent", "version": "2.1.0", "description": "Finds things out",
+        "url": "https://r.example/a2a", "protocolVersion": "0.3.0",
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{ "id": "r", "name": "R", "description": "Finds", "tags": ["x"] }],
+        "capabilities": { "extensions": [{ "uri": "urn:agentgateway:sbom", "params": { "depends": [
+            { "type": "tool", "name": "fetch", "version": "1.2.3" } ] } }] },
+    })
+}
+
+/// Gives the card at one path only.
+fn at(path: &'static str) -> Script {
+    Arc::new(move |head, _| {
+        let is_here = head.starts_with(&format!("GET {path} "));
+        let missing = || "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned();
+        Some(if is_here { liar::json_answer(&card()) } else { missing() })
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_card_is_found_and_registered_with_what_it_depends_on() {
+    let registry = Registry::start();
+    registry.apply_example();
+    for path in [
+        "/mcp/.well-known/agent-card.json",
+        "/mcp/.well-known/agent.json",
+        "/.well-known/agent-card.json",
+        "/.well-known/agent.json",
+    ] {
+        let server = Liar::start(at(path)).await;
+        let done = registry.ctl(&["import", "a2a", &server.url, "--apply", "--yes"]);
+        assert!(done.success(), "{path}: {done:?}");
+        assert!(done.stderr.contains("`Research Agent` is a title"), "{done:?}");
+    }
+    let agent = registry.ctl(&["get", "agent/Research-Agent@2.1.0", "--document"]).stdout;
+    let agent: Value = serde_json::from_str(&agent).expect("a document");
+    let depends = &agent["capabilities"]["extensions"][0]["params"]["depends"][0];
+    assert_eq!(depends["name"], "fetch");
+    assert_eq!(agent["metadata"]["title"], "Research Agent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_card_is_an_error() {
+    for (script, expected) in [
+        (at("/elsewhere"), "there is no card"),
+        (liar::text("HTTP/1.1 200 OK\r\n\r\n{ \"name\": "), "not valid JSON"),
+        (liar::text("HTTP/1.1 200 OK\r\n\r\n{ \"name\": 1, \"name\": 2 }"), "not valid JSON"),
+        (liar::text("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"), "302"),
+        (liar::text("HTTP/1.1 500 Oops\r\n\r\n"), "500"),
+        (liar::silent(), "no answer in 2 s"),
+        (
+            Arc::new(|_: &str, _: &str| {
+                Some(format!("HTTP/1.1 200 OK\r\n\r\n{}", " ".repeat(17 << 20)))
+            }) as Script,
+            "more than 16 MiB",
+        ),
+    ] {
+        let server = Liar::start(script).await;
+        let failed = ctl("http://127.0.0.1:1", &["import", "a2a", &server.url, "--timeout", "2"]);
+        assert!(matches!(failed.code, 3 | 4), "{expected}: {failed:?}");
+        assert!(failed.stderr.contains(expected), "{expected}: {failed:?}");
+    }
+    let odd = ctl("http://127.0.0.1:1", &["import", "a2a", "ftp://x"]);
+    assert!(odd.code == 2 && odd.stderr.contains("is not a URL"), "{odd:?}");
+}

@@ -1,0 +1,121 @@
+//! An HTTP server that says whatever a test wants: bytes over a socket, no library.
+//!
+//! Deliberately absent: anything that a well-behaved server would refuse.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+
+/// What is answered to the head and the body of a request; `None`: nothing, ever.
+pub(crate) type Script = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
+
+pub(crate) struct Liar {
+    pub(crate) url: String,
+    seen: Arc<Mutex<String>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Liar {
+    pub(crate) async fn start(script: Script) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let seen = Arc::<Mutex<String>>::default();
+        let log = Arc::clone(&seen);
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&script), Arc::clone(&log)));
+            }
+        });
+        Self { url, seen, accepting }
+    }
+
+    /// Everything that it was asked.
+    pub(crate) fn seen(&self) -> String {
+        self.seen.lock().expect("not poisoned").clone()
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// One request a connection.
+async fn serve(stream: TcpStream, script: Script, log: Arc<Mutex<String>>) -> Option<()> {
+    let (reading, mut writing) = stream.into_split();
+    let mut reading = BufReader::new(reading);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reading.read_line(&mut head).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap_or(0))];
+    reading.read_exact(&mut body).await.ok()?;
+    let body = String::from_utf8_lossy(&body).into_owned();
+    log.lock().expect("not poisoned").extend([head.as_str(), &body, "\n"]);
+    match script(&head, &body) {
+        Some(answer) => writing.write_all(answer.as_bytes()).await.ok(),
+        None => std::future::pending().await,
+    }
+}
+
+/// Always the same bytes.
+pub(crate) fn text(answer: &'static str) -> Script {
+    Arc::new(move |_, _| Some(answer.to_owned()))
+}
+
+/// Never a byte.
+pub(crate) fn silent() -> Script {
+    Arc::new(|_, _| None)
+}
+
+/// A response with JSON in it.
+pub(crate) fn json_answer(value: &Value) -> String {
+    let body = value.to_string();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn status(line: &str) -> String {
+    format!("HTTP/1.1 {line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+}
+
+/// An MCP server of this version whose list of tools has these pages, then the last one for ever.
+pub(crate) fn pages(version: &'static str, pages: Vec<Value>) -> Script {
+    let next = Mutex::new(0_usize);
+    Arc::new(move |head, body| {
+        if !head.starts_with("POST") {
+            return Some(status("405 Method Not Allowed"));
+        }
+        let request: Value = serde_json::from_str(body).ok()?;
+        let Some(id) = request.get("id") else { return Some(status("202 Accepted")) };
+        let result = match request["method"].as_str()? {
+            "initialize" => json!({
+                "protocolVersion": version, "capabilities": { "tools": {} },
+                "serverInfo": { "name": "liar", "version": "1.0.0" },
+            }),
+            "tools/list" => {
+                let mut next = next.lock().ok()?;
+                let first = request.pointer("/params/cursor").is_none();
+                *next = if first { 0 } else { (*next + 1).min(pages.len() - 1) };
+                pages[*next].clone()
+            }
+            _ => {
+                let error = json!({ "code": -32601, "message": "no such method" });
+                return Some(json_answer(&json!({ "jsonrpc": "2.0", "id": id, "error": error })));
+            }
+        };
+        Some(json_answer(&json!({ "jsonrpc": "2.0", "id": id, "result": result })))
+    })
+}
