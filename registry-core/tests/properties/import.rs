@@ -167,40 +167,17 @@ proptest! {
     }
 }
 
+/// What the repairs look for.
+const WORDS: &str = "
+    name version schemas servers tools agents provides source
+    server target tool serverVersion depends type skills capabilities
+    extensions uri params inputSchema $ref schema spec pipeline
+    implementation $comment metadata deprecationMessage url description
+";
+
 /// Files out of the words that the repairs look for, in places where they may or may not be.
 fn nearly_a_file() -> impl Strategy<Value = Value> {
-    let word = select(vec![
-        "name",
-        "version",
-        "schemas",
-        "servers",
-        "tools",
-        "agents",
-        "provides",
-        "source",
-        "server",
-        "target",
-        "tool",
-        "serverVersion",
-        "depends",
-        "type",
-        "skills",
-        "capabilities",
-        "extensions",
-        "uri",
-        "params",
-        "inputSchema",
-        "$ref",
-        "schema",
-        "spec",
-        "pipeline",
-        "implementation",
-        "$comment",
-        "metadata",
-        "deprecationMessage",
-        "url",
-        "description",
-    ]);
+    let word = select(WORDS.split_whitespace().collect::<Vec<_>>());
     let leaf = prop_oneof![
         Just(Value::Null),
         Just(json!(1)),
