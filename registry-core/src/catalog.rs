@@ -4,15 +4,16 @@
 //! tests all use it. Cloning shares structure and is cheap. Deliberately absent: validation of new
 //! changes, and scoping.
 
-use std::{collections::HashMap, fmt::Write as _, ops::Bound, sync::Arc};
+mod digest;
+mod past;
 
-use imbl::{OrdMap, OrdSet, ordmap::DiffItem};
-use serde::Serialize;
-use sha2::{Digest as _, Sha256};
+use std::{ops::Bound, sync::Arc};
+
+use imbl::{OrdMap, OrdSet};
 
 use crate::{
     commit::{Action, ChainHash, Change, RegistryId, Revision, SealedCommit},
-    document::{Digest, Document},
+    document::Document,
     lifecycle::{Lifecycle, LifecycleState},
     name::Name,
     reference::{Key, Kind},
@@ -114,28 +115,6 @@ impl Catalog {
         Self { settings, ..self }
     }
 
-    /// The state after an earlier revision. `changed` has the lifecycles of that time for what was
-    /// deprecated, retired or restored before it.
-    pub fn rewound(
-        &self,
-        (revision, chain): (Revision, ChainHash),
-        changed: &HashMap<Key, Lifecycle>,
-        settings: Settings,
-    ) -> Self {
-        let mut catalog = Self { revision, chain, settings, ..self.clone() };
-        for (key, record) in &self.records {
-            if record.registered > revision {
-                catalog.remove(key, record);
-            } else if record.lifecycle.revision > revision {
-                let registered = || Lifecycle::active((record.registered, record.registered_at));
-                let lifecycle = changed.get(key).cloned().unwrap_or_else(registered);
-                let record = Record { lifecycle, ..Record::clone(record) };
-                catalog.records.insert(key.clone(), Arc::new(record));
-            }
-        }
-        catalog
-    }
-
     /// Adds one commit: whole, or not at all.
     pub fn apply(&mut self, sealed: &SealedCommit) -> Result<(), ApplyError> {
         let (commit, revision) = (sealed.commit(), sealed.revision());
@@ -178,13 +157,6 @@ impl Catalog {
         };
         Arc::make_mut(record).lifecycle = lifecycle;
         Ok(())
-    }
-
-    fn remove(&mut self, key: &Key, record: &Record) {
-        for edge in record.document.edges() {
-            self.dependents.remove(&(edge.clone(), key.clone()));
-        }
-        self.records.remove(key);
     }
 
     fn insert(&mut self, record: Record) {
@@ -302,20 +274,6 @@ impl Catalog {
         self.records.range((Bound::Included(first), Bound::Unbounded))
     }
 
-    /// The records that are new or changed since an earlier catalog of the same history, found by
-    /// what the two share; `None` where something is gone, so that it was no earlier one.
-    pub fn changed_since(&self, earlier: &Self) -> Option<Vec<Arc<Record>>> {
-        let differences = earlier.records.diff(&self.records);
-        differences
-            .map(|difference| match difference {
-                DiffItem::Add(_, record) | DiffItem::Update { new: (_, record), .. } => {
-                    Some(record.clone())
-                }
-                DiffItem::Remove(..) => None,
-            })
-            .collect()
-    }
-
     /// What refers directly to this key, whether or not the key itself is registered.
     pub fn dependents<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
         let first = (key.clone(), Key::lowest());
@@ -324,36 +282,6 @@ impl Catalog {
             .take_while(move |(target, _)| target == key)
             .map(|(_, dependent)| dependent)
     }
-
-    /// A digest over the whole state: revision, chain hash, for each entity in order its key,
-    /// digest, owner, registration and lifecycle, and what is set. Equal digests mean equal catalogs.
-    pub fn digest(&self) -> Digest {
-        let mut line = format!("{} {} {}\n", self.registry, self.revision, self.chain);
-        let mut hash = Sha256::new();
-        for (key, record) in &self.records {
-            let Record { document, owner, registered, registered_at, lifecycle } = &**record;
-            let Lifecycle { state, notice, revision, changed_at } = lifecycle;
-            hash.update(&line);
-            line.clear();
-            // Writing into a string cannot fail.
-            let _ = writeln!(
-                line,
-                "{key} {} {owner:?} {registered} {registered_at} {state} {revision} {changed_at} {}",
-                document.digest(),
-                notice.as_deref().map_or_else(String::new, json),
-            );
-        }
-        for (on, set) in self.settings.iter() {
-            // Writing into a string cannot fail.
-            let _ = writeln!(line, "{on} {}", json(set));
-        }
-        Digest::from_bytes(hash.chain_update(&line).finalize().into())
-    }
-}
-
-fn json(value: &impl Serialize) -> String {
-    // Only plain structs of texts and numbers come here, all of which serialize.
-    serde_json::to_string(value).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod address;
 mod apply;
 mod at;
 mod audit;
+mod commit;
 mod governance;
 mod graph;
 mod import;
@@ -26,6 +27,7 @@ pub(crate) use address::Address;
 pub(crate) use apply::{ApplyArgs, ApplyGuards, ApplyHow, PruneArgs};
 pub(crate) use at::AtArgs;
 pub(crate) use audit::{AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
+pub(crate) use commit::CommitArgs;
 pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
@@ -197,22 +199,6 @@ pub(crate) enum Command {
         /// For which shell
         shell: clap_complete::Shell,
     },
-}
-
-/// Who commits, and why.
-#[derive(Debug, Args)]
-pub(crate) struct CommitArgs {
-    /// Who makes the change [default: whoever the registry knows you to be, else the user here]
-    #[arg(long)]
-    pub(crate) author: Option<String>,
-    #[arg(long, env = "USER", hide = true, default_value = "")]
-    pub(crate) user: String,
-    /// The id by which the registry knows a retry of this request [default: a new UUID]
-    #[arg(long, value_name = "ID")]
-    pub(crate) request_id: Option<String>,
-    /// Refuse unless the registry is at this revision
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) base_revision: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -134,7 +134,7 @@ limits: { sessions: 0 }
 #[test]
 fn each_of_these_is_refused() {
     for (text, expected) in [
-        ("", "registry.source: missing; write grpc://"),
+        ("", "registry.source: missing; write grpc(s)://"),
         ("registry: [", "not valid YAML"),
         ("registry: {source: 'grpc://h:1'}\nregistry: {}", "duplicate"),
         ("- 1", "expected a mapping, found a list"),
@@ -144,8 +144,8 @@ fn each_of_these_is_refused() {
             "registry.tokenFile: cannot",
         ),
         ("registry: { source: grpcs://h:1, certFile: x }", "`certFile` and `keyFile` go together"),
-        ("registry: { source: grpc://h }", "must be grpc://host:port"),
-        ("registry: { source: grpc://h:1/path }", "must be grpc://host:port"),
+        ("registry: { source: grpc://h }", "must be grpc(s)://host:port"),
+        ("registry: { source: grpc://h:1/path }", "must be grpc(s)://host:port"),
         ("registry: { source: 'http://' }", "is not a URL"),
         ("registry: { source: 'file://' }", "names no file"),
         ("registry: { source: 'grpc://h:1', pollInterval: 0s }", "is not a duration"),

@@ -119,7 +119,12 @@ proptest! {
         for (said, document) in tools.iter().zip(&imported.draft.tools) {
             let Ok(before) = compile(&said["inputSchema"], &|_| None) else { continue };
             let resolve = |key: &Key| schemas.get(key).copied();
-            let after = compile(&document["inputSchema"], &resolve).expect("it compiles");
+            // What the registry would refuse for its weight is left out, and that is said.
+            let Some(kept) = document.get("inputSchema") else {
+                prop_assert!(!imported.repairs.is_empty());
+                continue;
+            };
+            let after = compile(kept, &resolve).expect("it compiles");
             for instance in &instances {
                 prop_assert_eq!(before.is_valid(instance), after.is_valid(instance));
             }
