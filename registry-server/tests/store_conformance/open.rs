@@ -70,6 +70,30 @@ pub(crate) async fn an_expanded_database_is_still_opened(fixture: &Fixture) {
     assert_holds(&again, &log).await;
 }
 
+/// A database of the version before migration 2, with a log in it that has a deprecation.
+pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    log.append(&store, Draft::new().deprecate("A", "1.0.0", "use B")).await;
+    drop(store);
+    fixture
+        .execute(
+            "DROP TABLE tokens; DROP TABLE access_events; DROP TABLE setting_changes;
+             DROP INDEX commits_time; DROP INDEX changes_of_lifecycle;
+             ALTER TABLE entities DROP COLUMN lifecycle_notice;
+             ALTER TABLE changes DROP COLUMN detail;
+             UPDATE registry SET needs_version = 1;
+             DELETE FROM _sqlx_migrations WHERE version >= 2",
+        )
+        .await;
+    let again = fixture.open().await;
+    assert_holds(&again, &log).await;
+    assert_eq!(fixture.number("SELECT needs_version FROM registry").await, 2);
+    log.append(&again, Draft::new().register("B", "1.0.0")).await;
+    assert_holds(&again, &log).await;
+}
+
 /// A database of the version before migration 3, with a log in it.
 pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fixture) {
     let store = fixture.open().await;
