@@ -32,7 +32,9 @@ use backend::Backend;
 pub use backend::Hold;
 pub use error::{AppendError, Error};
 pub use listener::Listener;
-pub use model::{CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader};
+pub use model::{
+    About, CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader,
+};
 pub use past::Past;
 pub use tokens::{NewAccessEvent, Revoked, StoredToken, Which};
 use tokio::sync::mpsc;

@@ -12,6 +12,7 @@ mod governance;
 mod graph;
 mod import;
 pub(crate) mod live;
+mod log;
 mod sbom;
 mod search;
 mod selector;
@@ -39,6 +40,7 @@ pub(crate) use import::{
     ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs, ImportResultArgs,
     ImportServerJsonArgs,
 };
+pub(crate) use log::{About, LogArgs};
 pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{Entity, Name, VersionPair};
@@ -246,16 +248,6 @@ pub(crate) struct ListArgs {
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) name: Name,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LogArgs {
-    /// How many commits at most; 0: all
-    #[arg(long, short = 'n', default_value_t = 20)]
-    pub(crate) limit: usize,
-    /// Only commits by this author
-    #[arg(long, default_value = "")]
-    pub(crate) author: String,
 }
 
 #[derive(Debug, Args)]

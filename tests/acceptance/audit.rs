@@ -129,6 +129,31 @@ fn edited(proof: &str, dir: &Path, from: &str, to: &str) -> String {
 }
 
 #[tokio::test]
+async fn the_log_is_asked_by_author_entity_and_time() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        let revisions = |arguments: &[&str]| -> Vec<u64> {
+            let listed = run(&registry, &[&["log", "--output", "json"][..], arguments].concat());
+            let commits: Vec<Value> = serde_json::from_str(&listed).expect("JSON");
+            commits.iter().filter_map(|commit| commit["revision"].as_u64()).collect()
+        };
+        assert_eq!(revisions(&[]), [3, 2, 1]);
+        assert_eq!(revisions(&["tool/fetch"]), [3, 1]);
+        assert_eq!(revisions(&["tool/fetch@9.9.9"]), [0_u64; 0]);
+        assert_eq!(revisions(&["schema/SearchQuery@1.1.0"]), [2]);
+        assert_eq!(revisions(&["tool", "-n", "1"]), [3]);
+        assert_eq!(revisions(&["tool/fetch", "--author", "nobody"]), [0_u64; 0]);
+        assert_eq!(revisions(&["--until", "2020-01-01"]), [0_u64; 0]);
+        assert_eq!(revisions(&["--since", "2020-01-01", "tool/fetch"]), [3, 1]);
+        let second = run(&registry, &["show", "2", "--output", "json"]);
+        let second: Value = serde_json::from_str(&second).expect("JSON");
+        let at = second["committedAt"].as_str().expect("a time");
+        assert_eq!(revisions(&["--since", at, "--until", at]), [2]);
+        assert_eq!(revisions(&["--until", at]), [2, 1]);
+    }
+}
+
+#[tokio::test]
 async fn the_trail_is_a_commit_a_line() {
     for database in Database::both().await {
         let registry = filled(&database);

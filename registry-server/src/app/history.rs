@@ -2,13 +2,13 @@
 //!
 //! Deliberately absent: the documents as they were; entities never change, so `Get` has them.
 
-use registry_core::{Kind, Name, Revision, Version};
+use registry_core::{Kind, Name, Revision, Timestamp, Version};
 
 use super::{
     App,
     page::{self, InvalidPage},
 };
-use crate::store::{self, CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit};
+use crate::store::{self, About, CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit};
 
 /// Why history cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,12 @@ pub struct ListCommits {
     pub author: String,
     /// Only after this revision.
     pub after: Revision,
+    /// Only what changes this.
+    pub about: Option<About>,
+    /// Only at this time or after it.
+    pub since: Option<Timestamp>,
+    /// Only at this time or before it.
+    pub until: Option<Timestamp>,
 }
 
 /// A page of the log with the token of the next one; empty at the end.
@@ -60,20 +66,37 @@ pub async fn list_commits(
     let cursor = page::cursor(&mark, token)?
         .map(|cursor| cursor.parse().map(Revision).map_err(|_| InvalidPage::Token))
         .transpose()?;
-    let head = app.catalog().revision();
+    let (first, last) = bounds(app, &query).await?;
     let (after, before) = match query.order {
-        Order::OldestFirst => (cursor.unwrap_or(query.after), None),
-        Order::NewestFirst => (query.after, cursor),
+        Order::OldestFirst => (cursor.unwrap_or(first), last.next()),
+        Order::NewestFirst => (first, cursor.unwrap_or(last.next())),
     };
     let author = Some(query.author).filter(|author| !author.is_empty());
-    let wanted = CommitQuery { after: Some(after), before, author, order: query.order, limit };
+    let (about, order) = (query.about, query.order);
+    let wanted =
+        CommitQuery { after: Some(after), before: Some(before), author, about, order, limit };
     let items = app.store.list_commits(&wanted).await?;
-    let last = items.last().map(|last| last.commit.revision).filter(|last| match query.order {
-        Order::OldestFirst => *last < head,
-        Order::NewestFirst => *last > query.after.next(),
+    let last = items.last().map(|item| item.commit.revision).filter(|at| match order {
+        Order::OldestFirst => *at < last,
+        Order::NewestFirst => *at > first.next(),
     });
     let next_page_token = last.map(|last| page::token(&mark, &last.to_string()));
     Ok(Page { items, next_page_token: next_page_token.unwrap_or_default() })
+}
+
+/// After which revision and up to which one commits are wanted.
+async fn bounds(app: &App, query: &ListCommits) -> Result<(Revision, Revision), Error> {
+    let head = app.catalog().revision();
+    let until = match query.until {
+        Some(until) => app.store.revision_at(until).await?.min(head),
+        None => head,
+    };
+    let before = |since: Timestamp| Timestamp::from_millis(since.as_millis() - 1);
+    let since = match query.since {
+        Some(since) => app.store.revision_at(before(since)).await?,
+        None => Revision(0),
+    };
+    Ok((query.after.max(since), until))
 }
 
 /// Reads one commit.

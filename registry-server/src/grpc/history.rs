@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{Name, Revision, Version, limits};
+use registry_core::{Name, Revision, Timestamp, Version, limits};
 use registry_proto::{convert, v1, v1::history_service_server::HistoryService};
 use tonic::{Request, Response, Status};
 
@@ -15,7 +15,7 @@ use crate::{
         history::{self, ListCommits, Page},
         page,
     },
-    store::{EntityEvent, Order, StoredCommit},
+    store::{About, EntityEvent, Order, StoredCommit},
 };
 
 /// The service.
@@ -35,12 +35,25 @@ impl HistoryService for Service {
         &self,
         request: Request<v1::ListCommitsRequest>,
     ) -> Result<Response<v1::ListCommitsResponse>, Status> {
-        let v1::ListCommitsRequest { page_size, page_token, newest_first, author, after_revision } =
-            request.into_inner();
+        let v1::ListCommitsRequest {
+            page_size,
+            page_token,
+            newest_first,
+            author,
+            after_revision,
+            kind,
+            name,
+            version,
+            since,
+            until,
+        } = request.into_inner();
         let query = ListCommits {
             order: if newest_first { Order::NewestFirst } else { Order::OldestFirst },
             author: invalid::line("author", author, limits::AUTHOR_BYTES)?,
             after: Revision(after_revision),
+            about: about(kind, name, version)?,
+            since: time("since", since)?,
+            until: time("until", until)?,
         };
         let size = page::size(page_size)?;
         let Page { items, next_page_token } =
@@ -78,6 +91,30 @@ impl HistoryService for Service {
         let events = items.into_iter().map(event).collect();
         Ok(Response::new(v1::GetEntityHistoryResponse { events, next_page_token }))
     }
+}
+
+/// What commits are to change; a name needs its kind, a version its name.
+fn about(kind: i32, name: String, version: String) -> Result<Option<About>, InvalidRequest> {
+    let Some(kind) = convert::filter_kind(kind)? else {
+        let alone = [("name", &name), ("version", &version)];
+        let alone = alone.into_iter().find(|(_, text)| !text.is_empty());
+        return alone.map_or(Ok(None), |(what, _)| Err(field(what, &"the kind is missing")));
+    };
+    let parse = |name: String| Name::parse(kind, &name).map_err(|e| field("name", &e));
+    let name = Some(name).filter(|name| !name.is_empty()).map(parse).transpose()?;
+    let parse = |version: String| Version::parse(&version).map_err(|e| field("version", &e));
+    let version = Some(version).filter(|v| !v.is_empty()).map(parse).transpose()?;
+    if name.is_none() && version.is_some() {
+        return Err(field("version", &"the name is missing"));
+    }
+    Ok(Some(About { kind, name, version }))
+}
+
+fn time(
+    name: &'static str,
+    time: Option<prost_types::Timestamp>,
+) -> Result<Option<Timestamp>, InvalidRequest> {
+    time.map(convert::read_timestamp).transpose().map_err(|e| field(name, &e))
 }
 
 fn field(field: &'static str, problem: &impl ToString) -> InvalidRequest {

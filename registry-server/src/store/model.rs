@@ -46,6 +46,17 @@ pub enum Order {
     NewestFirst,
 }
 
+/// What commits change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Entities of this kind.
+    pub kind: Kind,
+    /// Only of this name.
+    pub name: Option<Name>,
+    /// Only this version.
+    pub version: Option<Version>,
+}
+
 /// Which commits to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitQuery {
@@ -55,6 +66,8 @@ pub struct CommitQuery {
     pub before: Option<Revision>,
     /// Only those by this author.
     pub author: Option<String>,
+    /// Only those that change this.
+    pub about: Option<About>,
     /// In which order.
     pub order: Order,
     /// At most how many.

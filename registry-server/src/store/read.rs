@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use registry_core::{Catalog, ChainHash, Document, Record, RegistryId, Revision, SealedCommit};
+use registry_core::{
+    Catalog, ChainHash, Document, Name, Record, RegistryId, Revision, SealedCommit, Version,
+};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
@@ -117,6 +119,7 @@ pub(super) async fn commits_after(
         after: Some(after),
         before: None,
         author: None,
+        about: None,
         order: Order::OldestFirst,
         limit,
     };
@@ -183,6 +186,7 @@ pub(super) async fn commit(
         after: Some(Revision(wanted.0.saturating_sub(1))),
         before: Some(Revision(wanted.0.saturating_add(1))),
         author: None,
+        about: None,
         order: Order::OldestFirst,
         limit: 1,
     };
@@ -220,8 +224,10 @@ fn stored_commit(genesis: &ChainHash, seal: SealRow) -> Result<StoredCommit, Err
 }
 
 async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<SealRow>, Error> {
-    let CommitQuery { after, before, author, order, limit } = query;
+    let CommitQuery { after, before, author, about, order, limit } = query;
     let sql = match (order, author) {
+        (Order::OldestFirst, _) if about.is_some() => sql::OLDEST_COMMITS_ABOUT,
+        (Order::NewestFirst, _) if about.is_some() => sql::NEWEST_COMMITS_ABOUT,
         (Order::OldestFirst, None) => sql::OLDEST_COMMITS,
         (Order::NewestFirst, None) => sql::NEWEST_COMMITS,
         (Order::OldestFirst, Some(_)) => sql::OLDEST_COMMITS_BY,
@@ -229,8 +235,17 @@ async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<SealRow>, E
     };
     let (after, before) = (after.map_or(0, stored), before.map_or(i64::MAX, stored));
     let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-    run!(Backend(backend), SealRow, sql, [after, before, limit, ENOUGH_CHANGES, author], fetch_all)
-        .map_err(|e| backend.explain(&e))
+    let kind = about.as_ref().map(|about| about.kind.as_str());
+    let name = about.as_ref().and_then(|about| about.name.as_ref()).map(Name::as_str);
+    let version = about.as_ref().and_then(|about| about.version.as_ref()).map(Version::to_string);
+    run!(
+        Backend(backend),
+        SealRow,
+        sql,
+        [after, before, limit, ENOUGH_CHANGES, author, kind, name, &version],
+        fetch_all
+    )
+    .map_err(|e| backend.explain(&e))
 }
 
 pub(super) async fn entity_history(

@@ -46,6 +46,21 @@ macro_rules! page {
     };
 }
 
+/// By $5 author or null, about $6 kind, $7 name or null, $8 version or null.
+macro_rules! about {
+    ($order:literal) => {
+        page!(
+            $order,
+            "AND (CAST($5 AS text) IS NULL OR author = $5) AND revision IN
+             (SELECT revision FROM changes
+              WHERE kind = $6 AND (CAST($7 AS text) IS NULL OR name = $7)
+                AND (CAST($8 AS text) IS NULL OR version = $8))"
+        )
+    };
+}
+
+pub(super) const OLDEST_COMMITS_ABOUT: &str = about!("ASC");
+pub(super) const NEWEST_COMMITS_ABOUT: &str = about!("DESC");
 pub(super) const OLDEST_COMMITS: &str = page!("ASC", "");
 pub(super) const NEWEST_COMMITS: &str = page!("DESC", "");
 pub(super) const OLDEST_COMMITS_BY: &str = page!("ASC", "AND author = $5");

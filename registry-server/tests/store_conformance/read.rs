@@ -67,6 +67,7 @@ pub(crate) async fn commits_are_listed_in_both_orders_and_filtered(fixture: &Fix
         after: None,
         before: None,
         author: None,
+        about: None,
         order: Order::OldestFirst,
         limit: 100,
     };

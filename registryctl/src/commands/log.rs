@@ -2,11 +2,11 @@
 //!
 //! Deliberately absent: verification of the chain; `export` and `watch` prove what they receive.
 
-use registry_proto::v1;
+use registry_proto::{convert, v1};
 
 use super::Session;
 use crate::{
-    cli::{Format, LogArgs, ShowArgs},
+    cli::{About, Format, LogArgs, ShowArgs},
     client::{Client, PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
@@ -17,11 +17,18 @@ use crate::{
 pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let wanted = v1::ListCommitsRequest {
+    let mut wanted = v1::ListCommitsRequest {
         newest_first: true,
         author: args.author.clone(),
+        since: args.since.map(convert::timestamp),
+        until: args.until.map(convert::timestamp),
         ..Default::default()
     };
+    if let Some(About { kind, name, version }) = &args.about {
+        wanted.kind = v1::Kind::from(*kind).into();
+        wanted.name = name.as_ref().map(ToString::to_string).unwrap_or_default();
+        wanted.version = version.as_ref().map(ToString::to_string).unwrap_or_default();
+    }
     let commits = fetch(&client, wanted, limit).await?;
     if session.screen.format == Format::Json {
         return session.screen.json(&commits);

@@ -1,0 +1,96 @@
+//! The arguments of `log`.
+//!
+//! Deliberately absent: time zones; days are in UTC.
+
+use std::str::FromStr;
+
+use clap::Args;
+use registry_core::{Date, Kind, Name, Timestamp, Version};
+
+use crate::failure::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Only commits that change this: KIND, KIND/NAME or KIND/NAME@VERSION
+    #[arg(value_name = "ENTITY")]
+    pub(crate) about: Option<About>,
+    /// How many commits at most; 0: all
+    #[arg(long, short = 'n', default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// Only commits by this author
+    #[arg(long, default_value = "")]
+    pub(crate) author: String,
+    /// Only commits since then: 2026-01-31 (its beginning) or 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = beginning)]
+    pub(crate) since: Option<Timestamp>,
+    /// Only commits until then: 2026-01-31 (its end) or 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = end)]
+    pub(crate) until: Option<Timestamp>,
+}
+
+/// What commits are to change.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    pub(crate) kind: Kind,
+    pub(crate) name: Option<Name>,
+    pub(crate) version: Option<Version>,
+}
+
+impl FromStr for About {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let (kind, name) =
+            text.split_once('/').map_or((text, None), |(kind, name)| (kind, Some(name)));
+        let kind: Kind = kind.parse().map_err(Failure::usage)?;
+        let Some(name) = name else { return Ok(Self { kind, name: None, version: None }) };
+        let (name, version) =
+            name.split_once('@').map_or((name, None), |(name, version)| (name, Some(version)));
+        let name = Name::parse(kind, name).map_err(Failure::usage)?;
+        let version = version.map(Version::parse).transpose().map_err(Failure::usage)?;
+        Ok(Self { kind, name: Some(name), version })
+    }
+}
+
+fn beginning(text: &str) -> Result<Timestamp, String> {
+    moment(text, "00:00:00.000Z")
+}
+
+fn end(text: &str) -> Result<Timestamp, String> {
+    moment(text, "23:59:59.999Z")
+}
+
+/// A time, or this time of a day.
+fn moment(text: &str, of_day: &str) -> Result<Timestamp, String> {
+    let whole = match text.parse::<Date>() {
+        Ok(date) => format!("{date}T{of_day}"),
+        Err(_) => text.to_owned(),
+    };
+    Timestamp::parse(&whole).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_all_of_it() {
+        assert_eq!(beginning("2026-01-31").unwrap().to_string(), "2026-01-31T00:00:00.000Z");
+        assert_eq!(end("2026-01-31").unwrap().to_string(), "2026-01-31T23:59:59.999Z");
+        assert!(end("2026-02-30").is_err() && end("yesterday").is_err());
+    }
+
+    #[test]
+    fn a_kind_a_name_or_a_version() {
+        let read = |text: &str| {
+            let About { kind, name, version } = text.parse().ok()?;
+            Some((kind, name.is_some(), version.is_some()))
+        };
+        assert_eq!(read("tools"), Some((Kind::Tool, false, false)));
+        assert_eq!(read("server/acme/docs"), Some((Kind::Server, true, false)));
+        assert_eq!(read("tool/fetch@1.0.0"), Some((Kind::Tool, true, true)));
+        for bad in ["", "gadget", "tool/", "tool/fetch@1"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}
