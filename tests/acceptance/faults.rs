@@ -212,6 +212,7 @@ async fn a_database_that_cannot_be_used_is_explained() {
     for (database, named) in cases {
         let started = acceptance::Process::try_start("registry-server", dir.path(), |command| {
             command.args(["--listen", "127.0.0.1:0", "--database", &database]);
+            command.arg("--data-dir").arg(dir.path());
         });
         let error = started.expect_err(&database);
         assert!(error.contains(named), "{database}: {error}");

@@ -76,7 +76,9 @@ pub fn create_token(database: &str, name: &str, team: &str, role: &str) -> Strin
 
 /// Runs a command of `registry-server` on a database.
 pub fn server(database: &str, arguments: &[&str]) -> Output {
+    let data = tempfile::tempdir().expect("a temporary directory");
     Command::new(binary("registry-server"))
+        .env("REGISTRY_DATA_DIR", data.path())
         .args(["--database", database])
         .args(arguments)
         .output()

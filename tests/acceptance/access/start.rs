@@ -49,7 +49,7 @@ fn on_another_address_it_needs_authentication_and_tls_or_deliberate_flags() {
     for (flag, is_open) in [("--plaintext", false), ("--insecure", true)] {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let process = Process::start("registry-server", dir.path(), |command| {
-            command.args(with(flag)).args(["--database", &database]);
+            command.args(with(flag)).args(["--database", &database, "--data-dir"]).arg(dir.path());
         });
         assert_eq!(process.stderr().contains("NOBODY IS ASKED"), is_open, "{flag}");
     }
