@@ -149,12 +149,7 @@ impl<'a> Bump<'a> {
 
     /// What is in conflict, and what refers to that.
     fn concerned(&self) -> BTreeSet<&'a Key> {
-        let documents = || {
-            self.batch.iter().filter_map(|proposed| match proposed {
-                Proposed::Register(document) => Some(document),
-                Proposed::SetLifecycle { .. } => None,
-            })
-        };
+        let documents = || self.batch.iter().filter_map(Proposed::document);
         let conflicts = documents().filter(|document| is_other(self.catalog, document));
         let mut concerned: BTreeSet<&Key> = conflicts.map(|document| document.key()).collect();
         loop {

@@ -123,14 +123,7 @@ impl Lifecycle {
 
     /// The lifecycle that an action leads to.
     pub fn after(action: &Action, at: (Revision, Timestamp)) -> Self {
-        let (state, notice) = match action {
-            Action::Deprecate(notice) => (LifecycleState::Deprecated, notice.clone()),
-            Action::Retire(notice) => (LifecycleState::Retired, notice.clone()),
-            Action::Register { .. } | Action::Restore => {
-                (LifecycleState::Active, Notice::default())
-            }
-        };
-        Self::new(state, notice, at)
+        Self::new(action.state(), action.notice().cloned().unwrap_or_default(), at)
     }
 
     /// The reason that the last change gave.

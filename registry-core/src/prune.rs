@@ -57,12 +57,7 @@ pub fn prune(
     batch: &[Proposed],
     managed: Managed<'_>,
 ) -> Result<Vec<Proposed>, InvalidSource> {
-    let documents = || {
-        batch.iter().filter_map(|proposed| match proposed {
-            Proposed::Register(document) => Some(document),
-            Proposed::SetLifecycle { .. } => None,
-        })
-    };
+    let documents = || batch.iter().filter_map(Proposed::document);
     let mut unmarked = documents().filter(|document| source_of(document) != Some(managed.source));
     if let Some(first) = unmarked.next() {
         let (first, source_name) = (first.key().clone(), managed.source.to_owned());

@@ -19,7 +19,7 @@ use crate::{
     lifecycle::LifecycleState,
     limits,
     name::{InvalidName, Name},
-    reference::{InvalidKind, Kind},
+    reference::{InvalidKind, Key, Kind},
     version::Version,
 };
 
@@ -69,6 +69,13 @@ impl FromStr for Constraint {
                 .map_err(|e| InvalidConstraint { text: text.to_owned(), reason: e.to_string() })?,
         };
         Ok(Self { text: text.to_owned(), wanted })
+    }
+}
+
+impl Constraint {
+    /// This version and no other.
+    fn exact(version: Version) -> Self {
+        Self { text: version.to_string(), wanted: Wanted::Exact(version) }
     }
 }
 
@@ -138,6 +145,12 @@ pub enum InvalidRequirement {
 }
 
 impl Requirement {
+    /// What asks for this version and no other.
+    pub fn exactly(key: &Key) -> Self {
+        let Key { kind, name, version } = key.clone();
+        Self { kind, name, constraint: Constraint::exact(version) }
+    }
+
     /// Parses the parts of a requirement; no constraint is `latest`.
     pub fn parse(kind: Kind, name: &str, constraint: &str) -> Result<Self, InvalidRequirement> {
         let constraint =

@@ -71,18 +71,20 @@ impl Proposed {
         }
     }
 
-    fn patterns(&self) -> usize {
+    /// What it registers, if it does.
+    pub fn document(&self) -> Option<&Arc<Document>> {
         match self {
-            Self::Register(document) => schema::patterns(document.entity()),
-            Self::SetLifecycle { .. } => 0,
+            Self::Register(document) => Some(document),
+            Self::SetLifecycle { .. } => None,
         }
     }
 
+    fn patterns(&self) -> usize {
+        self.document().map_or(0, |document| schema::patterns(document.entity()))
+    }
+
     fn document_bytes(&self) -> usize {
-        match self {
-            Self::Register(document) => document.bytes().len(),
-            Self::SetLifecycle { .. } => 0,
-        }
+        self.document().map_or(0, |document| document.bytes().len())
     }
 }
 
@@ -129,7 +131,7 @@ pub fn plan_with(catalog: &Catalog, batch: &[Proposed], settings: &[SettingChang
     let (settings, found) = plan_settings(catalog, settings);
     plan.settings = settings;
     plan.diagnostics.extend(found);
-    plan.diagnostics.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
+    errors_first(&mut plan.diagnostics);
     plan
 }
 
@@ -180,6 +182,11 @@ fn checked(
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
     compare(&proposal, &mut diagnostics);
-    diagnostics.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
+    errors_first(&mut diagnostics);
     Plan { effects, settings: Vec::new(), diagnostics }
+}
+
+/// Puts findings in the order in which everybody gets them.
+fn errors_first(found: &mut [Diagnostic]) {
+    found.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
 }

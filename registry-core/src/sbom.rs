@@ -24,12 +24,7 @@ mod stream;
 mod tests;
 mod url;
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    fmt, io,
-    str::FromStr,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, fmt, io, str::FromStr, sync::Arc};
 
 pub use compare::{Change, Difference, compare};
 pub use holders::{Holder, Holders, holders};
@@ -37,6 +32,7 @@ pub use read::{Entry, InvalidBill, Inventory, read};
 
 use crate::{
     catalog::{Catalog, Record},
+    graph,
     reference::{Key, Kind},
     timestamp::Timestamp,
 };
@@ -178,20 +174,8 @@ impl Bill {
 
 /// The root and everything that it needs; for a server everything that it offers, too.
 fn closure(catalog: &Catalog, root: &Arc<Record>) -> Vec<Arc<Record>> {
-    let mut seen = BTreeSet::from([root.document.key()]);
-    let mut found = Vec::new();
-    let mut waiting = VecDeque::from([root]);
-    while let Some(record) = waiting.pop_front() {
-        found.push(record.clone());
-        // A server refers to tools only, by providing them: what it can do, not what it needs.
-        let spreads = record.document.key().kind != Kind::Server || Arc::ptr_eq(record, root);
-        let edges = record.document.edges().iter().filter(|_| spreads);
-        for next in edges.filter_map(|key| catalog.find(key)) {
-            if seen.insert(next.document.key()) {
-                waiting.push_back(next);
-            }
-        }
-    }
-    found.sort_unstable_by(|a, b| a.document.key().cmp(b.document.key()));
-    found
+    // A closure does not spread through `provides`: what a server can do is not what it needs. What
+    // anything else refers to, it needs anyway.
+    let roots = root.document.edges().iter().chain([root.document.key()]);
+    graph::closure(catalog, roots).iter().filter_map(|key| catalog.find(key).cloned()).collect()
 }

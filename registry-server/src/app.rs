@@ -63,6 +63,15 @@ pub struct App {
     pub draining: CancellationToken,
 }
 
+/// Does long work where it does not hold up others. It fails only where the work panics, or the
+/// runtime is going down; `internal` makes the use case's error of that.
+async fn beside<T: Send + 'static, E>(
+    work: impl FnOnce() -> T + Send + 'static,
+    internal: impl FnOnce(String) -> E,
+) -> Result<T, E> {
+    tokio::task::spawn_blocking(work).await.map_err(|failed| internal(failed.to_string()))
+}
+
 impl App {
     /// The current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {

@@ -7,7 +7,6 @@ mod access;
 mod command;
 mod duration;
 mod oidc;
-mod secret;
 mod tls;
 mod tuning;
 
@@ -20,7 +19,7 @@ pub use access::{AccessConfig, Door};
 pub use command::{Command, TokenCommand};
 pub use duration::{parse_duration, parse_wait};
 pub use oidc::{OidcConfig, RoleRule};
-pub use secret::Secret;
+pub use registry_core::Secret;
 pub use tls::{ClientRule, InvalidClientRule, TlsConfig};
 pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
 

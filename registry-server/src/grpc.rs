@@ -63,6 +63,12 @@ const SERVICES: &[&str] = &[
     "registry.v1.AccessService",
 ];
 
+/// What the services work on; each implements its own trait for it.
+#[derive(Clone)]
+struct Service {
+    app: Arc<App>,
+}
+
 /// A service whose messages are bounded both ways and compressed for who asks for it.
 macro_rules! bounded {
     ($limit:expr, $service:expr) => {
@@ -80,19 +86,19 @@ pub async fn router(
     config: &ServeConfig,
 ) -> Result<(Router, Health), tonic_reflection::server::Error> {
     let limit = config.max_message_bytes;
-    let registry = bounded!(limit, RegistryServiceServer::new(registry::Service::new(app.clone())));
-    let history = bounded!(limit, HistoryServiceServer::new(history::Service::new(app.clone())));
+    let service = Service { app: app.clone() };
+    let registry = bounded!(limit, RegistryServiceServer::new(service.clone()));
+    let history = bounded!(limit, HistoryServiceServer::new(service.clone()));
     let audit = bounded!(limit, AuditServiceServer::new(audit::Service::new(app.clone())));
-    let graph = bounded!(limit, GraphServiceServer::new(graph::Service::new(app.clone())));
-    let discovery =
-        bounded!(limit, DiscoveryServiceServer::new(discovery::Service::new(app.clone())));
-    let sync = SyncServiceServer::new(sync::Service::new(app.clone()))
+    let graph = bounded!(limit, GraphServiceServer::new(service.clone()));
+    let discovery = bounded!(limit, DiscoveryServiceServer::new(service.clone()));
+    let sync = SyncServiceServer::new(service.clone())
         .max_decoding_message_size(SYNC_REQUEST_BYTES)
         .max_encoding_message_size(DELTA_BYTES)
         .accept_compressed(Gzip);
-    let sbom = bounded!(limit, SbomServiceServer::new(sbom::Service::new(app.clone())));
-    let access = AccessServiceServer::new(access::Service::new(app.clone()))
-        .max_decoding_message_size(ACCESS_REQUEST_BYTES);
+    let sbom = bounded!(limit, SbomServiceServer::new(service.clone()));
+    let access =
+        AccessServiceServer::new(service.clone()).max_decoding_message_size(ACCESS_REQUEST_BYTES);
     let (reporter, health) = tonic_health::server::health_reporter();
     let health_of = Health { reporter };
     health_of.set(ServingStatus::Serving).await;

@@ -133,6 +133,11 @@ impl Store {
         self.within(PATIENCE, read::entity_history(&self.backend, query)).await
     }
 
+    /// The chain hash after a revision; `None`: there is no such commit.
+    pub async fn chain_after(&self, revision: Revision) -> Result<Option<ChainHash>, Error> {
+        self.within(PATIENCE, read::chain_after(&self.backend, &self.registry, revision)).await
+    }
+
     /// What the log says of an earlier revision; `None`: there is no such commit.
     pub async fn past(&self, revision: Revision) -> Result<Option<Past>, Error> {
         self.within(PATIENCE, past::past(&self.backend, &self.registry, revision)).await

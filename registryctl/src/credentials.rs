@@ -63,11 +63,7 @@ fn tls(args: &AccessArgs) -> Result<ClientTlsConfig, Failure> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|e| Failure::File {
-        action: "read",
-        path: path.to_path_buf(),
-        reason: e.to_string(),
-    })
+    fs::read(path).map_err(|e| Failure::unreadable(path, e))
 }
 
 impl Interceptor for Credentials {

@@ -8,7 +8,7 @@ use std::{
     error::Error,
     fmt,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -113,6 +113,11 @@ const TRANSIENT: [&str; 8] = [
 impl Failure {
     pub(crate) fn usage(reason: impl fmt::Display) -> Self {
         Self::Usage(reason.to_string())
+    }
+
+    /// A file that cannot be read.
+    pub(crate) fn unreadable(path: &Path, reason: impl fmt::Display) -> Self {
+        Self::File { action: "read", path: path.to_owned(), reason: reason.to_string() }
     }
 
     pub(crate) fn answer(reason: impl fmt::Display) -> Self {

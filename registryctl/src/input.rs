@@ -8,7 +8,6 @@ mod lines;
 mod yaml;
 
 use std::{
-    fmt,
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
@@ -61,7 +60,7 @@ impl Source {
                 if text.trim_start().starts_with('{') { Syntax::Json } else { Syntax::Yaml };
             return Ok(Self::new("<stdin>".to_owned(), text, syntax));
         }
-        let mut file = File::open(path).map_err(|e| unreadable(path, &e))?;
+        let mut file = File::open(path).map_err(|e| Failure::unreadable(path, e))?;
         let text = read_text(&mut file, path)?;
         let syntax =
             if has_extension(path, &["yaml", "yml"]) { Syntax::Yaml } else { Syntax::Json };
@@ -126,14 +125,14 @@ pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = Vec::new();
-    for entry in fs::read_dir(path).map_err(|e| unreadable(path, &e))? {
-        let file = entry.map_err(|e| unreadable(path, &e))?.path();
+    for entry in fs::read_dir(path).map_err(|e| Failure::unreadable(path, e))? {
+        let file = entry.map_err(|e| Failure::unreadable(path, e))?.path();
         if file.is_file() && has_extension(&file, &["json", "yaml", "yml"]) {
             files.push(file);
         }
     }
     if files.is_empty() {
-        return Err(unreadable(path, &"there is no .json, .yaml or .yml file in it"));
+        return Err(Failure::unreadable(path, "there is no .json, .yaml or .yml file in it"));
     }
     files.sort();
     Ok(files)
@@ -145,17 +144,19 @@ fn has_extension(path: &Path, wanted: &[&str]) -> bool {
 
 fn read_text(reader: &mut impl Read, path: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
-    reader.take(FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
+    reader
+        .take(FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Failure::unreadable(path, e))?;
     if bytes.len() as u64 > FILE_BYTES {
-        return Err(unreadable(path, &format!("it has more than {} MiB", FILE_BYTES >> 20)));
+        return Err(Failure::unreadable(
+            path,
+            format!("it has more than {} MiB", FILE_BYTES >> 20),
+        ));
     }
     let text = String::from_utf8(bytes)
-        .map_err(|e| unreadable(path, &format!("it is not UTF-8: {}", e.utf8_error())))?;
+        .map_err(|e| Failure::unreadable(path, format!("it is not UTF-8: {}", e.utf8_error())))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
-}
-
-fn unreadable(path: &Path, reason: &dyn fmt::Display) -> Failure {
-    Failure::File { action: "read", path: path.to_owned(), reason: reason.to_string() }
 }
 
 /// The members of a JSON pointer (RFC 6901), unescaped.

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use registry_core::{Kind, Version, resolve::Requirement};
+use registry_core::{Kind, Version, document::pointer_join, resolve::Requirement};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -121,7 +121,7 @@ pub(crate) fn read_requirements(path: &Path) -> Result<Vec<Requirement>, Failure
     let Value::Object(kinds) = &value else { return Err(wrong("", form.to_owned())) };
     let mut required = Vec::new();
     for (section, names) in kinds.iter().filter(|(section, _)| *section != "$comment") {
-        let pointer = format!("/{}", escape(section));
+        let pointer = pointer_join("", section);
         let kind = section.strip_suffix('s').and_then(|kind| kind.parse::<Kind>().ok());
         let (Some(kind), Value::Object(names)) = (kind, names) else {
             let problem = format!(
@@ -131,7 +131,7 @@ pub(crate) fn read_requirements(path: &Path) -> Result<Vec<Requirement>, Failure
             return Err(wrong(&pointer, problem));
         };
         for (name, constraint) in names {
-            let pointer = format!("{pointer}/{}", escape(name));
+            let pointer = pointer_join(&pointer, name);
             let Value::String(constraint) = constraint else {
                 return Err(wrong(&pointer, format!("the constraint of `{name}` is no string")));
             };
@@ -143,10 +143,6 @@ pub(crate) fn read_requirements(path: &Path) -> Result<Vec<Requirement>, Failure
         return Err(wrong("", "it requires nothing".to_owned()));
     }
     Ok(required)
-}
-
-fn escape(member: &str) -> String {
-    member.replace('~', "~0").replace('/', "~1")
 }
 
 fn unreadable(path: &Path, reason: String) -> Failure {

@@ -3,9 +3,10 @@
 //! Deliberately absent: what only the file can say (targets, validation, limits), and reading the
 //! source: the parser of flags would repeat it with its password.
 
-use std::{convert::Infallible, fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Parser, ValueEnum};
+use registry_core::Secret;
 
 /// The gateway between agents and tools.
 ///
@@ -51,24 +52,6 @@ pub struct Args {
     /// Check the configuration and exit
     #[arg(long)]
     pub check: bool,
-}
-
-/// A text that is never printed.
-#[derive(Clone)]
-pub struct Secret(pub(super) String);
-
-impl FromStr for Secret {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
 }
 
 /// How log lines look.

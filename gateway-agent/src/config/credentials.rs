@@ -80,7 +80,7 @@ pub(super) fn read_section(
         }
     };
     let is_plaintext_fine = section.switch("plaintextToken", false);
-    let given = args.registry_token.clone().map(|token| Token::Text(token.0));
+    let given = args.registry_token.clone().map(|token| Token::Text(token.expose().to_owned()));
     let credentials = Credentials { token: given.or(token_file.map(Token::File)), ca, identity };
     if let Err(e) = credentials.authorization() {
         problems.at(0, "registry.tokenFile", format!("cannot be used: {e}"));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     document::Digest,
-    lifecycle::Notice,
+    lifecycle::{LifecycleState, Notice},
     reference::{InvalidKey, Key, Kind},
 };
 
@@ -38,6 +38,15 @@ impl Action {
             Self::Deprecate(_) => "deprecate",
             Self::Retire(_) => "retire",
             Self::Restore => "restore",
+        }
+    }
+
+    /// The lifecycle state that it leads to.
+    pub fn state(&self) -> LifecycleState {
+        match self {
+            Self::Register { .. } | Self::Restore => LifecycleState::Active,
+            Self::Deprecate(_) => LifecycleState::Deprecated,
+            Self::Retire(_) => LifecycleState::Retired,
         }
     }
 

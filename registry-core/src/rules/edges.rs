@@ -35,16 +35,6 @@ impl Relation {
             (_, Kind::Tool | Kind::Agent) => Self::Depends,
         }
     }
-
-    /// The relation as one word: `source`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Provides => "provides",
-            Self::Source => "source",
-            Self::Depends => "depends",
-            Self::Schema => "schema",
-        }
-    }
 }
 
 /// One edge of the graph.

@@ -44,7 +44,7 @@ pub fn claim(catalog: &Catalog, claimant: &Claimant, batch: &[Proposed], plan: &
     found
         .extend(plan.settings.iter().filter_map(|change| check_setting(catalog, claimant, change)));
     plan.diagnostics.extend(found);
-    plan.diagnostics.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
+    super::errors_first(&mut plan.diagnostics);
 }
 
 fn refusal(

@@ -22,9 +22,8 @@ pub(super) struct Proposal<'a> {
     pub(super) new: Vec<New<'a>>,
     by_key: HashMap<&'a Key, usize>,
     by_name: HashMap<(Kind, &'a Name), Vec<&'a Version>>,
-    lifecycles: HashMap<&'a Key, (LifecycleState, &'a Notice)>,
-    /// The last lifecycle change of each key in the batch.
-    lifecycle_changes: HashMap<&'a Key, usize>,
+    /// The last lifecycle change of each key in the batch, and which change that is.
+    lifecycles: HashMap<&'a Key, (LifecycleState, &'a Notice, usize)>,
 }
 
 /// An entity that the batch would register.
@@ -58,7 +57,7 @@ impl<'a> New<'a> {
 impl<'a> Proposal<'a> {
     pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
         let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
-        let (mut by_name, mut lifecycle_changes) = (HashMap::<_, Vec<_>>::new(), HashMap::new());
+        let mut by_name = HashMap::<_, Vec<_>>::new();
         for (change, proposed) in batch.iter().enumerate() {
             match proposed {
                 Proposed::Register(document) => {
@@ -74,12 +73,11 @@ impl<'a> Proposal<'a> {
                     new.push(New { change, document, references });
                 }
                 Proposed::SetLifecycle { key, state, notice } => {
-                    lifecycles.insert(key, (*state, notice));
-                    lifecycle_changes.insert(key, change);
+                    lifecycles.insert(key, (*state, notice, change));
                 }
             }
         }
-        Self { catalog, new, by_key, by_name, lifecycles, lifecycle_changes }
+        Self { catalog, new, by_key, by_name, lifecycles }
     }
 
     /// The document with this key, in the batch or in the catalog.
@@ -102,7 +100,7 @@ impl<'a> Proposal<'a> {
 
     /// The lifecycle state and its reason once the batch is in.
     pub(super) fn lifecycle(&self, key: &Key) -> (LifecycleState, Option<&str>) {
-        if let Some((state, notice)) = self.lifecycles.get(key) {
+        if let Some((state, notice, _)) = self.lifecycles.get(key) {
             return (*state, notice.message.as_deref());
         }
         match self.catalog.find(key) {
@@ -111,17 +109,12 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// What the batch retires although it is registered already.
-    pub(super) fn retired(&self) -> impl Iterator<Item = (&'a Key, &'a Notice)> {
-        let is_retired = |state| state == LifecycleState::Retired;
-        let retired = self.lifecycles.iter().filter(move |(_, (state, _))| is_retired(*state));
-        let registered = retired.filter(|(key, _)| self.position(key).is_none());
-        registered.map(|(key, (_, notice))| (*key, *notice))
-    }
-
-    /// Which change of the batch sets the lifecycle of this key last.
-    pub(super) fn lifecycle_change(&self, key: &Key) -> usize {
-        self.lifecycle_changes.get(key).copied().unwrap_or_default()
+    /// What the batch retires although it is registered already, and by which change.
+    pub(super) fn retired(&self) -> impl Iterator<Item = (&'a Key, &'a Notice, usize)> {
+        let retired = self.lifecycles.iter().filter(|(key, after)| {
+            after.0 == LifecycleState::Retired && self.position(key).is_none()
+        });
+        retired.map(|(key, (_, notice, change))| (*key, *notice, *change))
     }
 
     /// What refers directly to this key, in the catalog.

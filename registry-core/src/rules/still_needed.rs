@@ -22,17 +22,15 @@ use crate::{
 type ByTarget<'a> = HashMap<&'a Key, Vec<&'a Key>>;
 
 pub(super) fn check<'a>(proposal: &'a Proposal<'a>, found: &mut Vec<Diagnostic>) {
-    let unforced = proposal.retired().filter(|(_, notice)| notice.forced.is_none());
-    let retired: Vec<&Key> = unforced.map(|(key, _)| key).collect();
+    let unforced = proposal.retired().filter(|(_, notice, _)| notice.forced.is_none());
+    let retired: Vec<(&Key, usize)> = unforced.map(|(key, _, change)| (key, change)).collect();
     if retired.is_empty() {
         return;
     }
     let new = by_target(proposal);
-    for key in retired {
-        let change = proposal.lifecycle_change(key);
-        let paths = active_paths(proposal, &new, key);
-        let more = paths.len().saturating_sub(limits::PATHS);
-        for path in paths.iter().take(limits::PATHS) {
+    for (key, change) in retired {
+        let (paths, more) = active_paths(proposal, &new, key);
+        for path in &paths {
             let user = path.first().copied().unwrap_or(key);
             let path: Vec<_> = path.iter().map(ToString::to_string).collect();
             let message = format!("{user} is active and needs it: {}", path.join(" -> "));
@@ -63,14 +61,15 @@ fn by_target<'a>(proposal: &'a Proposal<'a>) -> ByTarget<'a> {
     users
 }
 
-/// For each active entity that leads to this one, the shortest way there, nearest first.
+/// For the active entities that lead to this one, nearest first, the shortest way there; and how
+/// many more there are than are named.
 fn active_paths<'a>(
     proposal: &'a Proposal<'a>,
     new: &ByTarget<'a>,
     target: &'a Key,
-) -> Vec<Vec<&'a Key>> {
+) -> (Vec<Vec<&'a Key>>, usize) {
     let mut towards: HashMap<&Key, &Key> = HashMap::new();
-    let (mut waiting, mut paths) = (VecDeque::from([target]), Vec::new());
+    let (mut waiting, mut paths, mut more) = (VecDeque::from([target]), Vec::new(), 0);
     while let Some(key) = waiting.pop_front() {
         let fresh = new.get(key).into_iter().flatten().copied();
         for user in proposal.dependents(key).filter(|k| k.kind != Kind::Server).chain(fresh) {
@@ -81,13 +80,18 @@ fn active_paths<'a>(
             }
             towards.insert(user, key);
             waiting.push_back(user);
-            if state == LifecycleState::Active {
+            if state != LifecycleState::Active {
+                continue;
+            }
+            if paths.len() < limits::PATHS {
                 let way = std::iter::successors(Some(user), |key| towards.get(key).copied());
                 paths.push(way.collect());
+            } else {
+                more += 1;
             }
         }
     }
-    paths
+    (paths, more)
 }
 
 #[cfg(test)]

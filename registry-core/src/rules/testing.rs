@@ -88,10 +88,7 @@ fn merge(value: &mut Value, members: Value) {
 pub(crate) fn catalog(registered: &[Proposed]) -> Catalog {
     let mut catalog = Catalog::empty(RegistryId::new("test"));
     let effects = plan(&catalog, registered).effects;
-    let documents = registered.iter().filter_map(|proposed| match proposed {
-        Proposed::Register(document) => Some(document.clone()),
-        Proposed::SetLifecycle { .. } => None,
-    });
+    let documents = registered.iter().filter_map(Proposed::document).cloned();
     let commit = Commit {
         revision: catalog.revision().next(),
         author: "tester".to_owned(),

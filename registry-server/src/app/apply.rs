@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: who somebody is; the gate knows.
 
-use super::App;
+use super::{App, beside};
 use crate::{
     metrics,
     registrar::{Applied, Error, Submission},
@@ -37,11 +37,11 @@ async fn rehearse(app: &App, submission: Submission) -> Result<Applied, Error> {
     if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != revision) {
         return Err(Error::BaseRevision { wanted, current: revision });
     }
-    let planning = tokio::task::spawn_blocking(move || {
+    let planning = move || {
         let plan = submission.plan(&catalog);
         (plan, submission.batch)
-    });
-    let (plan, batch) = planning.await.map_err(|e| Error::Internal(e.to_string()))?;
+    };
+    let (plan, batch) = beside(planning, Error::Internal).await?;
     Ok(Applied { revision, committed: false, batch, plan })
 }
 

@@ -8,7 +8,7 @@ use std::{collections::VecDeque, sync::Arc};
 use registry_core::{At, Catalog, Revision};
 use tokio::sync::Mutex;
 
-use super::App;
+use super::{App, beside};
 use crate::store;
 
 /// How many catalogs of the past are kept.
@@ -67,9 +67,7 @@ impl App {
     async fn rewound(&self, now: Arc<Catalog>, wanted: Revision) -> Result<Arc<Catalog>, Error> {
         let head = now.revision();
         let past = self.store.past(wanted).await?.ok_or(Error::Ahead { wanted, head })?;
-        let rewinding = tokio::task::spawn_blocking(move || {
-            Arc::new(now.rewound(past.position, &past.changed, past.settings))
-        });
-        rewinding.await.map_err(|e| Error::Internal(e.to_string()))
+        let rewind = move || Arc::new(now.rewound(past.position, &past.changed, past.settings));
+        beside(rewind, Error::Internal).await
     }
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use registry_core::{
-    ChainHash, Checkpoint, Digest, Revision,
+    Catalog, Checkpoint, Digest, Revision,
     checkpoint::VerifierKey,
     merkle::{self, Node},
     proof::Proof,
 };
 use tokio::sync::Mutex;
 
-use super::App;
+use super::{App, beside};
 use crate::{clock::Clock, store};
 
 /// Signs checkpoints.
@@ -58,31 +58,33 @@ impl App {
 
     /// Signs where the log is now.
     pub async fn checkpoint(&self) -> Result<String, Error> {
-        let head = self.catalog().revision();
-        let leaves = self.leaves(head).await?;
-        let root = offloaded(move || merkle::root(&leaves[..size(head)])).await?;
-        self.signed(head, root).await
+        let head = self.catalog();
+        let (leaves, length) = (self.leaves(head.revision()).await?, size(head.revision()));
+        let root = beside(move || merkle::root(&leaves[..length]), Error::Internal).await?;
+        Ok(self.signed(&head, root))
     }
 
     /// Proves that a commit is in the log, and that the log continues what it was after `since`.
     pub async fn prove(&self, wanted: Revision, since: Revision) -> Result<Proof, Error> {
-        let head = self.catalog().revision();
+        let catalog = self.catalog();
+        let head = catalog.revision();
         let absent = |wanted| Error::NoCommit { wanted, head };
         if since > head {
             return Err(absent(since));
         }
         let commit = self.store.commit(wanted).await?.ok_or_else(|| absent(wanted))?;
-        let before = self.chain_after(Revision(wanted.0 - 1)).await?;
+        let before = Revision(wanted.0 - 1);
+        let before = self.store.chain_after(before).await?.ok_or_else(|| absent(before))?;
         let leaves = self.leaves(head).await?;
-        let (root, inclusion, consistency) = offloaded(move || {
+        let prove = move || {
             let leaves = &leaves[..size(head)];
             let inclusion = merkle::inclusion(leaves, size(wanted) - 1);
             (merkle::root(leaves), inclusion, merkle::consistency(leaves, size(since)))
-        })
-        .await?;
+        };
+        let (root, inclusion, consistency) = beside(prove, Error::Internal).await?;
         let digests = |nodes: Vec<Node>| nodes.into_iter().map(Digest::from_bytes).collect();
         Ok(Proof {
-            checkpoint: self.signed(head, root).await?,
+            checkpoint: self.signed(&catalog, root),
             previous_chain: before,
             // Canonical JSON is UTF-8.
             commit: String::from_utf8_lossy(&commit.canonical).into_owned(),
@@ -91,19 +93,10 @@ impl App {
         })
     }
 
-    async fn signed(&self, revision: Revision, root: Node) -> Result<String, Error> {
-        let chain = self.chain_after(revision).await?;
-        let (registry, time) = (self.registry().clone(), self.signer.clock.now());
-        Ok(Checkpoint { registry, revision, root, chain, time }.sign(&self.signer.pair))
-    }
-
-    async fn chain_after(&self, revision: Revision) -> Result<ChainHash, Error> {
-        if revision == Revision(0) {
-            return Ok(ChainHash::genesis(self.registry()));
-        }
-        let commit = self.store.commit(revision).await?;
-        let head = self.catalog().revision();
-        Ok(commit.ok_or(Error::NoCommit { wanted: revision, head })?.chain)
+    fn signed(&self, head: &Catalog, root: Node) -> String {
+        let (registry, time) = (head.registry().clone(), self.signer.clock.now());
+        let (revision, chain) = (head.revision(), head.chain());
+        Checkpoint { registry, revision, root, chain, time }.sign(&self.signer.pair)
     }
 
     /// The tree's leaves, at least up to a revision that is in the log.
@@ -124,11 +117,4 @@ impl App {
 /// How many leaves the tree of a revision has.
 fn size(revision: Revision) -> usize {
     usize::try_from(revision.0).unwrap_or(usize::MAX)
-}
-
-/// Hashing a long log takes a while.
-async fn offloaded<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| Error::Internal(e.to_string()))
 }

@@ -11,7 +11,7 @@ use registry_core::{
     limits,
 };
 
-use super::{App, at};
+use super::{App, at, beside};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ pub async fn walk(app: &App, walk: Walk) -> Result<Walked, Error> {
     for key in &walk.keys {
         registered(&catalog, key)?;
     }
-    beside(move || walk.on(catalog)).await
+    beside(move || walk.on(catalog), Error::Internal).await
 }
 
 impl Walk {
@@ -118,14 +118,14 @@ pub async fn why(
     let catalog = app.catalog_at(at).await?;
     registered(&catalog, &from)?;
     registered(&catalog, &to)?;
-    beside(move || {
+    let explain = move || {
         let graph::Paths { shown, total } = graph::paths(&catalog, &from, &to, most);
         let records =
             |path: &Vec<Key>| path.iter().filter_map(|key| catalog.find(key).cloned()).collect();
         let paths = shown.iter().map(records).collect();
         Reasons { paths, total, catalog }
-    })
-    .await
+    };
+    beside(explain, Error::Internal).await
 }
 
 /// What is planned for an entity.
@@ -160,7 +160,8 @@ pub async fn impact(
             Planned::Change(registered(&catalog, &new)?.document.clone())
         }
     };
-    beside(move || (graph::impact(&catalog, &key, &planned, most), catalog)).await
+    let imagine = move || (graph::impact(&catalog, &key, &planned, most), catalog);
+    beside(imagine, Error::Internal).await
 }
 
 fn replacing(old: &Key, document: Arc<Document>) -> Result<Arc<Document>, Error> {
@@ -174,8 +175,4 @@ fn replacing(old: &Key, document: Arc<Document>) -> Result<Arc<Document>, Error>
 
 fn registered<'a>(catalog: &'a Catalog, key: &Key) -> Result<&'a Arc<Record>, Error> {
     catalog.find(key).ok_or_else(|| Error::NotRegistered(key.clone()))
-}
-
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await.map_err(|panic| Error::Internal(panic.to_string()))
 }

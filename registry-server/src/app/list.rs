@@ -8,7 +8,7 @@ use std::sync::Arc;
 use registry_core::{At, Catalog, Key, Kind, LifecycleState, Name, Record};
 
 use super::{
-    App, at,
+    App, at, beside,
     page::{self, InvalidPage},
 };
 
@@ -52,9 +52,7 @@ pub async fn list(app: &App, query: ListQuery, size: usize, token: &str) -> Resu
     let source = catalog.clone();
     // A filter that matches little may look at everything, which is too long for the runtime.
     let looking = move || query.page(&source, after.as_ref(), size);
-    let (records, more) = tokio::task::spawn_blocking(looking)
-        .await
-        .map_err(|panic| Error::Internal(panic.to_string()))?;
+    let (records, more) = beside(looking, Error::Internal).await?;
     let last = records.last().filter(|_| more == More::Yes);
     let next_page_token =
         last.map(|last| page::token(&mark, &last.document.key().to_string())).unwrap_or_default();

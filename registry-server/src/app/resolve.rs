@@ -9,7 +9,7 @@ use registry_core::{
     resolve::{Requirement, Unresolved, resolve},
 };
 
-use super::{App, at};
+use super::{App, at, beside};
 
 /// Whether requirements that nothing meets are part of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +59,10 @@ pub async fn all(
     let catalog = app.catalog_at(at).await?;
     let revision = catalog.revision();
     // A name may have very many versions, and a request many names.
-    let resolving = tokio::task::spawn_blocking(move || {
+    let resolving = move || {
         requirements.iter().map(|one| resolve(&catalog, one).cloned()).collect::<Resolutions>()
-    });
-    let resolutions = resolving.await.map_err(|e| Error::Internal(e.to_string()))?;
+    };
+    let resolutions = beside(resolving, Error::Internal).await?;
     let failed = resolutions.iter().filter(|resolution| resolution.is_err()).count();
     if mode == Mode::All
         && let Some(first) = resolutions.iter().find_map(|resolution| resolution.clone().err())

@@ -18,7 +18,7 @@ use registry_core::{
 use tokio::{sync::watch, time::timeout};
 
 use super::{
-    App, at,
+    App, at, beside,
     page::{self, InvalidPage},
 };
 use crate::{feed::Hub, metrics};
@@ -154,8 +154,8 @@ pub async fn search(app: &App, query: Query, wanted: Wanted<'_>) -> Result<Searc
     let index = index_at(app, at).await?;
     let revision = index.revision();
     let (searched, place) = (index.clone(), from.as_ref().map(|from| from.place));
-    let searching = tokio::task::spawn_blocking(move || searched.search(&query, place, size));
-    let mut found = searching.await.map_err(|panic| Error::Internal(panic.to_string()))?;
+    let searching = move || searched.search(&query, place, size);
+    let mut found = beside(searching, Error::Internal).await?;
     let total = from.map_or(found.total, |from| from.total);
     let room = fitting(&found.hits, with_documents);
     if room < found.hits.len() {
@@ -182,8 +182,7 @@ async fn index_at(app: &App, at: Option<At>) -> Result<Arc<Index>, Error> {
     if at.is_none() || latest.revision() <= catalog.revision() {
         return Ok(latest);
     }
-    let rewinding = tokio::task::spawn_blocking(move || Arc::new(latest.rewound(&catalog)));
-    let index = rewinding.await.map_err(|panic| Error::Internal(panic.to_string()))?;
+    let index = beside(move || Arc::new(latest.rewound(&catalog)), Error::Internal).await?;
     app.search.keep(&index);
     Ok(index)
 }

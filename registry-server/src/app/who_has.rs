@@ -11,7 +11,7 @@ use registry_core::{
 };
 
 use super::{
-    App, at,
+    App, at, beside,
     page::{self, InvalidPage},
     sbom,
 };
@@ -98,9 +98,7 @@ pub async fn who_has(app: &App, query: WhoHas, size: usize, token: &str) -> Resu
     // What much depends on has many holders, which is too long for the runtime.
     let recent = app.holders.clone();
     let looking = move || query.page(&catalog, &recent, after.as_ref(), size);
-    let (found, more) = tokio::task::spawn_blocking(looking)
-        .await
-        .map_err(|panic| sbom::Error::Internal(panic.to_string()))??;
+    let (found, more) = beside(looking, sbom::Error::Internal).await??;
     let last = found.last().filter(|_| more).map(|(holder, _)| holder);
     let next_page_token = last.map(|last| page::token(&mark, &place(last))).unwrap_or_default();
     Ok(Held { holders: found, next_page_token, revision })

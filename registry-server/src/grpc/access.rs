@@ -8,25 +8,15 @@ use registry_proto::{convert, v1, v1::access_service_server::AccessService};
 use tonic::{Request, Response, Status};
 
 use super::{
+    Service,
     invalid::{self, FILTER_BYTES, InvalidRequest},
     status,
 };
 use crate::{
     access::{NewToken, Principal, Role, Roles, SCOPES, Scopes},
-    app::{App, tokens},
+    app::tokens,
     store::{Revoked, StoredToken, Which},
 };
-
-/// The service.
-pub(super) struct Service {
-    app: Arc<App>,
-}
-
-impl Service {
-    pub(super) fn new(app: Arc<App>) -> Self {
-        Self { app }
-    }
-}
 
 /// Who calls; the gate before the services has put it there.
 pub(super) fn principal<T>(request: &Request<T>) -> Result<Arc<Principal>, Status> {

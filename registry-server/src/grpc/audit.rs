@@ -18,7 +18,6 @@ use tonic::{Request, Response, Status};
 use super::status;
 use crate::{
     app::App,
-    registrar,
     store::{Finding, Progress},
 };
 
@@ -84,7 +83,7 @@ impl AuditService for Service {
             match verification.await {
                 Ok(Ok((progress, findings))) => Ok(response(progress, Some(findings))),
                 Ok(Err(error)) => Err(status::of_store(&error)),
-                Err(panic) => Err(registrar::Error::Internal(panic.to_string()).into()),
+                Err(panic) => Err(status::internal(&panic)),
             }
         };
         let steps = ReceiverStream::new(heard).map(|progress| Ok(response(progress, None)));

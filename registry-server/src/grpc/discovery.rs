@@ -2,8 +2,6 @@
 //!
 //! Deliberately absent: anything but decoding, one call and encoding.
 
-use std::sync::Arc;
-
 use registry_core::{
     Kind, limits,
     search::{Highlight, Hit, Index, Query, Target, Total, Versions},
@@ -11,22 +9,14 @@ use registry_core::{
 use registry_proto::{convert, v1, v1::discovery_service_server::DiscoveryService};
 use tonic::{Request, Response, Status};
 
-use super::invalid::{self, FILTER_BYTES, InvalidRequest};
+use super::{
+    Service,
+    invalid::{self, FILTER_BYTES, InvalidRequest},
+};
 use crate::app::{
-    App, page,
+    page,
     search::{self, Searched, Wanted},
 };
-
-/// The service.
-pub(super) struct Service {
-    app: Arc<App>,
-}
-
-impl Service {
-    pub(super) fn new(app: Arc<App>) -> Self {
-        Self { app }
-    }
-}
 
 #[tonic::async_trait]
 impl DiscoveryService for Service {

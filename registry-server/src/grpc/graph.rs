@@ -16,12 +16,11 @@ use registry_proto::{
 use tonic::{Request, Response, Status};
 
 use super::{
-    findings,
+    Service, findings,
     invalid::{self, InvalidRequest},
     status,
 };
 use crate::app::{
-    App,
     graph::{self, Plan, Reasons, Walk, Walked},
     resolve::{self, Mode},
 };
@@ -30,17 +29,6 @@ use crate::app::{
 const NODES: usize = 1_000;
 /// Paths in an answer where the request names no limit.
 const PATHS: usize = 10;
-
-/// The service.
-pub(super) struct Service {
-    app: Arc<App>,
-}
-
-impl Service {
-    pub(super) fn new(app: Arc<App>) -> Self {
-        Self { app }
-    }
-}
 
 #[tonic::async_trait]
 impl GraphService for Service {

@@ -2,32 +2,21 @@
 //!
 //! Deliberately absent: anything but decoding, one call and encoding.
 
-use std::sync::Arc;
-
 use registry_core::{Name, Revision, Timestamp, Version, limits};
 use registry_proto::{convert, v1, v1::history_service_server::HistoryService};
 use tonic::{Request, Response, Status};
 
-use super::invalid::{self, InvalidRequest};
+use super::{
+    Service,
+    invalid::{self, InvalidRequest},
+};
 use crate::{
     app::{
-        App,
         history::{self, ListCommits, Page},
         page,
     },
     store::{About, EntityEvent, Order, StoredCommit},
 };
-
-/// The service.
-pub(super) struct Service {
-    app: Arc<App>,
-}
-
-impl Service {
-    pub(super) fn new(app: Arc<App>) -> Self {
-        Self { app }
-    }
-}
 
 #[tonic::async_trait]
 impl HistoryService for Service {

@@ -9,14 +9,13 @@ use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
 
 use super::{
-    access, findings,
+    Service, access, findings,
     invalid::{self, FILTER_BYTES, InvalidRequest},
     status,
 };
 use crate::{
     access::Principal,
     app::{
-        App,
         apply::{self, Mode},
         list::{self, ListQuery},
         page, settings,
@@ -24,17 +23,6 @@ use crate::{
     metrics,
     registrar::{Applied, Submission},
 };
-
-/// The service.
-pub(super) struct Service {
-    app: Arc<App>,
-}
-
-impl Service {
-    pub(super) fn new(app: Arc<App>) -> Self {
-        Self { app }
-    }
-}
 
 #[tonic::async_trait]
 impl RegistryService for Service {
@@ -194,7 +182,7 @@ async fn decode(changes: Vec<v1::Change>) -> Result<Decoded, Status> {
         return Ok(convert::batch(changes));
     }
     let decoding = tokio::task::spawn_blocking(move || convert::batch(changes));
-    decoding.await.map_err(|e| crate::registrar::Error::Internal(e.to_string()).into())
+    decoding.await.map_err(|panic| status::internal(&panic))
 }
 
 /// Writes a record, with its document or without.

@@ -2,30 +2,19 @@
 //!
 //! Deliberately absent: anything but decoding, one call and encoding.
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use futures_util::{Stream, stream};
 use registry_core::{Key, Name, Record, Version, sbom::Holder};
 use registry_proto::{convert, v1, v1::sbom_service_server::SbomService};
 use tonic::{Request, Response, Status};
 
-use super::invalid::InvalidRequest;
+use super::{Service, invalid::InvalidRequest};
 use crate::app::{
-    App, page,
+    page,
     sbom::{self, Parts},
     who_has::{self, Held, WhoHas},
 };
-
-/// The service.
-pub(super) struct Service {
-    app: Arc<App>,
-}
-
-impl Service {
-    pub(super) fn new(app: Arc<App>) -> Self {
-        Self { app }
-    }
-}
 
 type Responses = Pin<Box<dyn Stream<Item = Result<v1::ExportSbomResponse, Status>> + Send>>;
 

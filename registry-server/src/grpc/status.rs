@@ -218,6 +218,13 @@ impl From<feed::Error> for Status {
     }
 }
 
+/// A bug of ours, while nothing was being written.
+pub(super) fn internal(error: &dyn ToString) -> Status {
+    let message = error.to_string();
+    tracing::error!(error = message, "a request failed for a reason of our own");
+    Refusal::new(Code::Internal, "INTERNAL", message).into()
+}
+
 /// What a caller hears of the database: the kind of trouble. The log hears the rest.
 fn store_refusal(error: &store::Error) -> Refusal {
     use store::Error;

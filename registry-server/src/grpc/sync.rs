@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what comes next on a stream; the feed knows.
 
-use std::{net::SocketAddr, pin::Pin, sync::Arc};
+use std::{net::SocketAddr, pin::Pin};
 
 use futures_util::{Stream, StreamExt, stream};
 use prost::Message as _;
@@ -15,25 +15,14 @@ use tokio::time::{sleep_until, timeout};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    access,
+    Service, access,
     deadline::Deadline,
     invalid::{self, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS},
 };
 use crate::{
-    app::{App, gateways},
+    app::gateways,
     feed::{Error, Hello, Message, Signal},
 };
-
-/// The service.
-pub(super) struct Service {
-    app: Arc<App>,
-}
-
-impl Service {
-    pub(super) fn new(app: Arc<App>) -> Self {
-        Self { app }
-    }
-}
 
 type Responses = Pin<Box<dyn Stream<Item = Result<v1::SyncResponse, Status>> + Send>>;
 

@@ -4,7 +4,7 @@
 //! commit, in order, or have been true before it. Deliberately absent: finding the commit.
 
 use registry_core::{
-    Action, Catalog, Change, Commit, LifecycleState,
+    Action, Catalog, Change, Commit,
     rules::{Plan, Proposed},
 };
 
@@ -38,17 +38,13 @@ fn is_of(change: &Change, proposed: &Proposed) -> bool {
         (Action::Register { digest, .. }, Proposed::Register(document)) => {
             *digest == document.digest()
         }
-        (action, Proposed::SetLifecycle { state, notice, .. }) => {
-            let wanted = match action {
-                Action::Deprecate(_) => LifecycleState::Deprecated,
-                Action::Retire(_) => LifecycleState::Retired,
-                Action::Restore => LifecycleState::Active,
-                Action::Register { .. } => return false,
-            };
-            // A restoration keeps no notice.
-            *state == wanted && action.notice().is_none_or(|said| said == notice)
+        (Action::Register { .. }, Proposed::SetLifecycle { .. }) | (_, Proposed::Register(_)) => {
+            false
         }
-        (_, Proposed::Register(_)) => false,
+        // A restoration keeps no notice.
+        (action, Proposed::SetLifecycle { state, notice, .. }) => {
+            action.state() == *state && action.notice().is_none_or(|said| said == notice)
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use verifier::Verifier;
 use super::{
     Error,
     backend::{Backend, Snapshot, run},
+    read::finished,
     row::{CommitRow, EntityRow, EventRow, HeadRow, SettingRow, chain, revision, stored},
     sql,
 };
@@ -53,7 +54,7 @@ pub(super) async fn verify(
         let after = stored(progress.revision);
         let page = commits(backend, &mut snapshot, after).await?;
         let Some(last) = page.commits.last().map(|row| row.revision) else { break };
-        verifier = offloaded(move || verifier.commits(page)).await?;
+        verifier = finished(spawn_blocking(move || Ok(verifier.commits(page)))).await?;
         progress.revision = revision(last)?;
         if told.send(progress).await.is_err() {
             return Ok((progress, Vec::new()));
@@ -72,7 +73,7 @@ pub(super) async fn verify(
         .map_err(explain)?;
         let Some(EntityRow { kind, name, version, .. }) = rows.last() else { break };
         last = (kind.clone(), name.clone(), version.clone());
-        verifier = offloaded(move || verifier.entities(rows)).await?;
+        verifier = finished(spawn_blocking(move || Ok(verifier.entities(rows)))).await?;
     }
     Ok((progress, verifier.finish(&head)))
 }
@@ -94,7 +95,7 @@ async fn commits(backend: &Backend, snapshot: &mut Snapshot, after: i64) -> Resu
         run!(Snapshot(&mut *snapshot), EventRow, sql::EVENTS, [after, last], fetch_all)
             .map_err(explain)?;
     let settings: Vec<SettingRow> =
-        run!(Snapshot(&mut *snapshot), SettingRow, sql::SETTINGS_OF, [after, last], fetch_all)
+        run!(Snapshot(&mut *snapshot), SettingRow, sql::SETTINGS, [after, last], fetch_all)
             .map_err(explain)?;
     Ok(Page { commits, events, settings })
 }
@@ -109,13 +110,4 @@ pub(super) async fn chains_after(
             .map_err(|e| backend.explain(&e))?;
     let read = |row: &HeadRow| chain(format!("revision {}", row.revision), &row.chain);
     rows.iter().map(read).collect()
-}
-
-async fn offloaded<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    spawn_blocking(work).await.map_err(|e| Error::Unavailable {
-        database: "-".to_owned(),
-        detail: format!("the verification ended early: {e}"),
-    })
 }

@@ -5,9 +5,7 @@
 
 use std::collections::HashMap;
 
-use registry_core::{
-    Action, ChainHash, Change, Document, Key, LifecycleState, Notice, Revision, SealedCommit,
-};
+use registry_core::{Action, ChainHash, Change, Document, Key, Notice, Revision, SealedCommit};
 use serde::Serialize;
 
 use super::{
@@ -94,13 +92,8 @@ impl<'a> NewKey<'a> {
 
 impl<'a> NewState<'a> {
     fn after(action: &'a Action, revision: i64) -> Self {
-        let state = match action {
-            Action::Register { .. } | Action::Restore => LifecycleState::Active,
-            Action::Deprecate(_) => LifecycleState::Deprecated,
-            Action::Retire(_) => LifecycleState::Retired,
-        };
         let (reason, notice) = action.notice().map_or((None, None), said);
-        Self { lifecycle: state.as_str(), revision, reason, notice }
+        Self { lifecycle: action.state().as_str(), revision, reason, notice }
     }
 }
 

@@ -35,12 +35,8 @@ pub(super) async fn past(
     registry: &RegistryId,
     wanted: Revision,
 ) -> Result<Option<Past>, Error> {
-    let chain = match wanted {
-        Revision(0) => ChainHash::genesis(registry),
-        _ => match read::commit(backend, registry, wanted).await? {
-            Some(commit) => commit.chain,
-            None => return Ok(None),
-        },
+    let Some(chain) = read::chain_after(backend, registry, wanted).await? else {
+        return Ok(None);
     };
     let rows: Vec<EventRow> =
         run!(Backend(backend), EventRow, sql::LIFECYCLES, [stored(wanted)], fetch_all)
@@ -51,16 +47,11 @@ pub(super) async fn past(
         let lifecycle = Lifecycle::after(&event.action, (event.revision, event.committed_at));
         changed.insert(event.key, lifecycle);
     }
-    let settings = settings(backend, wanted).await?;
-    Ok(Some(Past { position: (wanted, chain), changed, settings }))
-}
-
-/// What was set up to a revision.
-pub(super) async fn settings(backend: &Backend, until: Revision) -> Result<Settings, Error> {
     let rows: Vec<SettingRow> =
-        run!(Backend(backend), SettingRow, sql::SETTINGS, [stored(until)], fetch_all)
+        run!(Backend(backend), SettingRow, sql::SETTINGS, [0_i64, stored(wanted)], fetch_all)
             .map_err(|e| backend.explain(&e))?;
-    fold(rows)
+    let settings = fold(rows)?;
+    Ok(Some(Past { position: (wanted, chain), changed, settings }))
 }
 
 /// Folds rows in the order of the log.

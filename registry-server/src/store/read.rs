@@ -42,9 +42,14 @@ pub(super) async fn load(backend: &Backend, registry: &RegistryId) -> Result<Cat
         let detail = format!("the log registers {registrations}, there are {}", records.len());
         return Err(corrupt("the table entities", detail));
     }
-    let settings: Vec<SettingRow> =
-        run!(Snapshot(&mut snapshot), SettingRow, sql::SETTINGS, [stored(revision)], fetch_all)
-            .map_err(|e| backend.explain(&e))?;
+    let settings: Vec<SettingRow> = run!(
+        Snapshot(&mut snapshot),
+        SettingRow,
+        sql::SETTINGS,
+        [0_i64, stored(revision)],
+        fetch_all
+    )
+    .map_err(|e| backend.explain(&e))?;
     let settings = past::fold(settings)?;
     let registry = registry.clone();
     let restore =
@@ -193,6 +198,18 @@ pub(super) async fn commit(
     Ok(list_commits(backend, registry, &query).await?.pop())
 }
 
+/// The chain hash after a revision; `None`: there is no such commit.
+pub(super) async fn chain_after(
+    backend: &Backend,
+    registry: &RegistryId,
+    revision: Revision,
+) -> Result<Option<ChainHash>, Error> {
+    if revision == Revision(0) {
+        return Ok(Some(ChainHash::genesis(registry)));
+    }
+    Ok(commit(backend, registry, revision).await?.map(|commit| commit.chain))
+}
+
 pub(super) async fn list_commits(
     backend: &Backend,
     registry: &RegistryId,
@@ -270,7 +287,7 @@ pub(super) async fn entity_history(
 }
 
 /// The result of work on a blocking thread; a panic there goes on here.
-async fn finished<T>(work: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
+pub(super) async fn finished<T>(work: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
     match work.await {
         Ok(result) => result,
         Err(failed) => match failed.try_into_panic() {

@@ -78,24 +78,31 @@ pub(super) const REQUEST: &str = "
     SELECT revision, author, committed_at, message, request_id, changes, chain
     FROM commits WHERE request_id = $1";
 
+/// Changes with what their commits say, in the order of the log.
+macro_rules! events {
+    ($filter:literal, $limit:literal) => {
+        concat!(
+            "SELECT ch.revision, ch.ordinal, ch.action, ch.kind, ch.name, ch.version, ch.digest,
+                    ch.reason, ch.detail, c.author, c.committed_at, c.message
+             FROM changes ch JOIN commits c ON c.revision = ch.revision
+             WHERE ",
+            $filter,
+            " ORDER BY ch.revision, ch.ordinal",
+            $limit
+        )
+    };
+}
+
 /// The changes of one name: $1 kind, $2 name, $3 version or null, $4 revision and $5 ordinal of
 /// the change before, $6 limit.
-pub(super) const HISTORY: &str = "
-    SELECT ch.revision, ch.ordinal, ch.action, ch.kind, ch.name, ch.version, ch.digest, ch.reason,
-           ch.detail, c.author, c.committed_at, c.message
-    FROM changes ch JOIN commits c ON c.revision = ch.revision
-    WHERE ch.kind = $1 AND ch.name = $2 AND (CAST($3 AS text) IS NULL OR ch.version = $3)
-      AND (ch.revision, ch.ordinal) > ($4, $5)
-    ORDER BY ch.revision, ch.ordinal
-    LIMIT $6";
+pub(super) const HISTORY: &str = events!(
+    "ch.kind = $1 AND ch.name = $2 AND (CAST($3 AS text) IS NULL OR ch.version = $3)
+       AND (ch.revision, ch.ordinal) > ($4, $5)",
+    " LIMIT $6"
+);
 
 /// All lifecycle changes up to a revision, in order: $1 revision.
-pub(super) const LIFECYCLES: &str = "
-    SELECT ch.revision, ch.ordinal, ch.action, ch.kind, ch.name, ch.version, ch.digest, ch.reason,
-           ch.detail, c.author, c.committed_at, c.message
-    FROM changes ch JOIN commits c ON c.revision = ch.revision
-    WHERE ch.action <> 'register' AND ch.revision <= $1
-    ORDER BY ch.revision, ch.ordinal";
+pub(super) const LIFECYCLES: &str = events!("ch.action <> 'register' AND ch.revision <= $1", "");
 
 /// A page of whole commits: $1 after, $2 limit.
 pub(super) const COMMITS: &str = "
@@ -107,23 +114,12 @@ pub(super) const CHAINS: &str =
     "SELECT revision, chain FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2";
 
 /// All changes of some commits: $1 after, $2 up to.
-pub(super) const EVENTS: &str = "
-    SELECT ch.revision, ch.ordinal, ch.action, ch.kind, ch.name, ch.version, ch.digest, ch.reason,
-           ch.detail, c.author, c.committed_at, c.message
-    FROM changes ch JOIN commits c ON c.revision = ch.revision
-    WHERE ch.revision > $1 AND ch.revision <= $2
-    ORDER BY ch.revision, ch.ordinal";
+pub(super) const EVENTS: &str = events!("ch.revision > $1 AND ch.revision <= $2", "");
 
-/// Everything that some commits set: $1 after, $2 up to.
-pub(super) const SETTINGS_OF: &str = "
-    SELECT revision, selector, setting FROM setting_changes
-    WHERE revision > $1 AND revision <= $2
-    ORDER BY revision, ordinal";
-
-/// Everything that was set up to a revision, in order: $1 revision.
+/// Everything that some commits set, in order: $1 after, $2 up to.
 pub(super) const SETTINGS: &str = "
     SELECT revision, selector, setting FROM setting_changes
-    WHERE revision <= $1
+    WHERE revision > $1 AND revision <= $2
     ORDER BY revision, ordinal";
 
 /// One setting of a commit: $1 revision, $2 ordinal, $3 selector, $4 setting.

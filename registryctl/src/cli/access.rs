@@ -2,9 +2,10 @@
 //!
 //! Deliberately absent: logging in; tokens are made by an admin, or by an identity provider.
 
-use std::{convert::Infallible, fmt, fs, path::PathBuf, str::FromStr};
+use std::{fs, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use registry_core::Secret;
 use registry_proto::v1;
 
 use crate::failure::Failure;
@@ -62,47 +63,17 @@ impl AccessArgs {
         let token = match (&self.token, &self.token_file) {
             (Some(token), _) => token.clone(),
             (None, Some(path)) => {
-                let text = fs::read_to_string(path).map_err(|e| Failure::File {
-                    action: "read",
-                    path: path.clone(),
-                    reason: e.to_string(),
-                })?;
-                Secret(text)
+                fs::read_to_string(path).map_err(|e| Failure::unreadable(path, e))?.into()
             }
             (None, None) => return Ok(None),
         };
-        let token = Secret(token.0.trim().to_owned());
-        Ok(Some(token).filter(|token| !token.0.is_empty()))
+        let token = token.expose().trim().to_owned();
+        Ok(Some(token).filter(|token| !token.is_empty()).map(Secret::from))
     }
 
     /// Whether the registry will know who is calling.
     pub(crate) fn is_somebody(&self) -> bool {
         self.token.is_some() || self.token_file.is_some() || self.client_cert.is_some()
-    }
-}
-
-/// A text that is never printed.
-#[derive(Clone)]
-pub(crate) struct Secret(String);
-
-impl Secret {
-    /// The text itself.
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Secret {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
     }
 }
 

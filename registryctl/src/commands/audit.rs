@@ -155,11 +155,7 @@ fn key(text: &str) -> Result<VerifierKey, Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|e| Failure::File {
-        action: "read",
-        path: path.to_owned(),
-        reason: e.to_string(),
-    })
+    fs::read_to_string(path).map_err(|e| Failure::unreadable(path, e))
 }
 
 async fn trail(session: &Session, args: &ExportTrailArgs) -> Result<(), Failure> {

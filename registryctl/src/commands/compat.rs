@@ -62,11 +62,9 @@ impl Known {
             let summary = format!("not valid: {}", report.counts());
             return Err(rejected(session.screen, &report, summary));
         }
-        let documents = batch.proposals().iter().filter_map(|proposed| match proposed {
-            Proposed::Register(document) => Some((document.key().clone(), Arc::clone(document))),
-            Proposed::SetLifecycle { .. } => None,
-        });
-        Ok(Self { documents: documents.collect() })
+        let documents = batch.proposals().iter().filter_map(Proposed::document);
+        let by_key = documents.map(|document| (document.key().clone(), Arc::clone(document)));
+        Ok(Self { documents: by_key.collect() })
     }
 
     /// Reads these and all schemas that they lead to; asks the registry for what no file has.

@@ -32,7 +32,7 @@ pub(super) fn save(session: &Session, path: Option<&Path>, bytes: &[u8]) -> Resu
 }
 
 /// Writes beside the file and renames, so that a reader never sees a part of it.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = PathBuf::from(name);

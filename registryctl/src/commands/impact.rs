@@ -88,11 +88,7 @@ fn replacement(screen: Screen, key: &Key, file: &Path) -> Result<v1::Entity, Fai
     }
     let named =
         |proposed: &&Proposed| (proposed.key().kind, &proposed.key().name) == (key.kind, &key.name);
-    let mut documents =
-        batch.proposals().iter().filter(named).filter_map(|proposed| match proposed {
-            Proposed::Register(document) => Some(document),
-            Proposed::SetLifecycle { .. } => None,
-        });
+    let mut documents = batch.proposals().iter().filter(named).filter_map(Proposed::document);
     let (name, file) = (format!("{}/{}", key.kind, key.name), file.display());
     let document = documents
         .next()

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use registry_core::{At, Kind, Name, Revision, Version, limits, resolve::Requirement};
+use registry_core::{At, Key, Revision, limits, resolve::Requirement};
 use registry_proto::v1;
 use serde::Serialize;
 
@@ -58,7 +58,7 @@ pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failur
     let (lock, rows) = choose(&client, &required, kept, old.as_ref()).await?;
     let written = !old.as_ref().is_some_and(|old| lock.is_same(old));
     if written {
-        write(lock_file, &lock)?;
+        export::save(session, Some(lock_file), &lock.write())?;
     }
     show(session.screen, &lock, &rows, (written, lock_file))
 }
@@ -71,10 +71,12 @@ async fn choose(
     old: Option<&Lock>,
 ) -> Result<(Lock, Vec<Row>), Failure> {
     let wanted = required.iter().map(|required| match kept.and_then(|kept| kept.keeps(required)) {
-        Some(version) => exactly(required.kind, &required.name, &version),
-        None => Ok(required.clone()),
+        Some(version) => {
+            Requirement::exactly(&Key::new(required.kind, required.name.clone(), version))
+        }
+        None => required.clone(),
     });
-    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+    let wanted: Vec<_> = wanted.collect();
     let Answers { outcomes, revision, registry } = ask(client, &wanted, None).await?;
     if let Some(kept) = kept {
         same_registry(kept, &registry)?;
@@ -106,11 +108,6 @@ async fn choose(
     }
     rows.sort_by(|a, b| a.requirement.cmp(&b.requirement));
     Ok((Lock::new(registry, revision, requirements, entities), rows))
-}
-
-/// The requirement of exactly this version.
-pub(super) fn exactly(kind: Kind, name: &Name, version: &Version) -> Result<Requirement, Failure> {
-    Requirement::parse(kind, name.as_str(), &version.to_string()).map_err(Failure::answer)
 }
 
 /// A revision as a point in history.
@@ -163,14 +160,6 @@ pub(super) async fn closure(
         return Err(Failure::Rejected(message));
     }
     Ok(nodes.into_iter().map(|node| (node.key.to_string(), node.digest)).collect())
-}
-
-fn write(path: &Path, lock: &Lock) -> Result<(), Failure> {
-    export::replace(path, &lock.write()).map_err(|e| Failure::File {
-        action: "write",
-        path: path.to_owned(),
-        reason: e.to_string(),
-    })
 }
 
 fn show(

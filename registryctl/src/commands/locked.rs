@@ -9,11 +9,12 @@ use std::{
 
 use registry_core::{
     Key, limits,
+    resolve::Requirement,
     rules::{Proposed, Reference, references},
 };
 
 use super::{
-    lock::{exactly, same_registry},
+    lock::same_registry,
     resolve::{Answers, ask},
 };
 use crate::{
@@ -69,14 +70,10 @@ pub(super) async fn drift(
 
 /// Every reference to what is not in the batch: the change that has it, its entity, the reference.
 fn outside(proposals: &[Proposed]) -> Vec<(usize, Key, Reference)> {
-    let registers = |proposed: &Proposed| match proposed {
-        Proposed::Register(document) => Some(document.clone()),
-        Proposed::SetLifecycle { .. } => None,
-    };
-    let inside: BTreeSet<Key> =
-        proposals.iter().filter_map(registers).map(|document| document.key().clone()).collect();
+    let inside: BTreeSet<&Key> =
+        proposals.iter().filter_map(Proposed::document).map(|document| document.key()).collect();
     let mut outside = Vec::new();
-    for (change, document) in proposals.iter().map(registers).enumerate() {
+    for (change, document) in proposals.iter().map(Proposed::document).enumerate() {
         let Some(document) = document else { continue };
         for reference in references(document.entity()) {
             if !inside.contains(&reference.key) {
@@ -96,8 +93,7 @@ async fn registered(
     let keys: Vec<&Key> = keys.iter().copied().collect();
     let mut registered = BTreeMap::new();
     for keys in keys.chunks(limits::REQUIREMENTS) {
-        let exact = keys.iter().map(|key| exactly(key.kind, &key.name, &key.version));
-        let exact = exact.collect::<Result<Vec<_>, _>>()?;
+        let exact: Vec<_> = keys.iter().map(|key| Requirement::exactly(key)).collect();
         let Answers { outcomes, registry, revision: _ } = ask(client, &exact, None).await?;
         same_registry(lock, &registry)?;
         for (key, outcome) in keys.iter().zip(outcomes) {

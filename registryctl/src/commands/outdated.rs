@@ -5,13 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use registry_core::{At, Key, Revision, Version, resolve::Requirement};
+use registry_core::{
+    At, Key, Revision, Version,
+    resolve::{Constraint, Requirement},
+};
 use registry_proto::v1::{self, impact_request::Plan};
 use serde::Serialize;
 
 use super::{
     Session, get,
-    lock::{at, closure, exactly, same_registry},
+    lock::{at, closure, same_registry},
     resolve::{Answers, ask},
 };
 use crate::{
@@ -92,8 +95,9 @@ async fn compare(
     let mut wanted = Vec::with_capacity(3 * required.len());
     for (requirement, version) in required {
         let Requirement { kind, name, .. } = requirement;
-        let latest = Requirement::parse(*kind, name.as_str(), "latest").map_err(Failure::usage)?;
-        wanted.extend([exactly(*kind, name, version)?, requirement.clone(), latest]);
+        let latest = Requirement { constraint: Constraint::latest(), ..requirement.clone() };
+        let current = Key::new(*kind, name.clone(), version.clone());
+        wanted.extend([Requirement::exactly(&current), requirement.clone(), latest]);
     }
     let Answers { outcomes, registry, revision } = ask(client, &wanted, None).await?;
     same_registry(lock, &registry)?;

@@ -6,18 +6,15 @@ use std::time::Duration;
 
 use tonic::{Code, Status};
 
-use super::{super::refusal::Refusal, not_found, store_refusal};
-use crate::{
-    app::{at, audit, graph, history, list, resolve, sbom, search, settings, who_has},
-    registrar,
-};
+use super::{super::refusal::Refusal, internal, not_found, store_refusal};
+use crate::app::{at, audit, graph, history, list, resolve, sbom, search, settings, who_has};
 
 impl From<list::Error> for Status {
     fn from(error: list::Error) -> Self {
         match error {
             list::Error::Page(error) => error.into(),
             list::Error::Past(error) => error.into(),
-            list::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+            list::Error::Internal(_) => internal(&error),
         }
     }
 }
@@ -32,7 +29,7 @@ impl From<search::Error> for Status {
                     .retry_after(Duration::from_secs(1))
                     .into()
             }
-            search::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+            search::Error::Internal(_) => internal(&error),
         }
     }
 }
@@ -45,7 +42,7 @@ impl From<audit::Error> for Status {
                 refusal.with("current_revision", &head).into()
             }
             audit::Error::Store(error) => store_refusal(&error).into(),
-            audit::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+            audit::Error::Internal(_) => internal(&error),
         }
     }
 }
@@ -67,7 +64,7 @@ impl From<graph::Error> for Status {
                 Refusal::new(Code::InvalidArgument, "INVALID_REQUEST", error.to_string()).into()
             }
             graph::Error::Past(error) => error.into(),
-            graph::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+            graph::Error::Internal(_) => internal(&error),
         }
     }
 }
@@ -76,7 +73,7 @@ impl From<resolve::Error> for Status {
     fn from(error: resolve::Error) -> Self {
         match error {
             resolve::Error::Past(error) => error.into(),
-            resolve::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+            resolve::Error::Internal(_) => internal(&error),
             resolve::Error::Unresolved { failed, .. } => {
                 let refusal = Refusal::new(Code::NotFound, "UNRESOLVED", error.to_string());
                 refusal.with("unresolved", &failed).into()
@@ -93,7 +90,7 @@ impl From<at::Error> for Status {
                 refusal.with("current_revision", &head).into()
             }
             at::Error::Store(error) => store_refusal(&error).into(),
-            at::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+            at::Error::Internal(_) => internal(&error),
         }
     }
 }
@@ -124,7 +121,7 @@ impl From<sbom::Error> for Status {
                 let code = Code::ResourceExhausted;
                 Refusal::new(code, "SLOW_READER", error.to_string()).into()
             }
-            sbom::Error::Internal(_) => registrar::Error::Internal(error.to_string()).into(),
+            sbom::Error::Internal(_) => internal(&error),
         }
     }
 }

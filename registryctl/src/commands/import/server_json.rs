@@ -47,11 +47,9 @@ fn write(session: &Session, batch: &Batch, out: &Path) -> Result<(), Failure> {
         return Err(refused(session.screen, &report));
     }
     show_findings(session.screen, &report);
-    let servers = batch.proposals().iter().filter_map(|proposed| match proposed {
-        Proposed::Register(document) => Some(document.entity()),
-        Proposed::SetLifecycle { .. } => None,
-    });
-    let file = File { schema_version: "2.0", servers: servers.collect() };
+    let documents = batch.proposals().iter().filter_map(Proposed::document);
+    let servers = documents.map(|document| document.entity()).collect();
+    let file = File { schema_version: "2.0", servers };
     // Entities are JSON objects with string keys, so writing them into memory cannot fail.
     let mut bytes = serde_json::to_vec_pretty(&file).unwrap_or_default();
     bytes.push(b'\n');

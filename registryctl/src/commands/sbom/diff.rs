@@ -43,10 +43,8 @@ async fn inventory(
             read(&bytes).map_err(Failure::answer)
         }
         SbomSource::File(path) => {
-            let failed =
-                |reason: String| Failure::File { action: "read", path: path.clone(), reason };
-            let bytes = fs::read(path).map_err(|e| failed(e.to_string()))?;
-            read(&bytes).map_err(|e| failed(e.to_string()))
+            let bytes = fs::read(path).map_err(|e| Failure::unreadable(path, e))?;
+            read(&bytes).map_err(|e| Failure::unreadable(path, e))
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A setting that must not be printed, not even where it is wrong.
+//! A text that must not be printed, not even where it is wrong.
 //!
 //! Deliberately absent: parsing; command-line parsers repeat what they cannot parse.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
-/// A text that may hold a password.
+/// A text that may hold a password or a token.
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -15,11 +15,17 @@ impl Secret {
     }
 }
 
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl FromStr for Secret {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
+        Ok(text.to_owned().into())
     }
 }
 
