@@ -8,6 +8,7 @@ mod calls;
 mod catalog;
 mod follow;
 mod graph;
+mod large;
 mod load;
 mod memory;
 mod nginx;
@@ -49,6 +50,8 @@ enum Section {
     Follow,
     /// 100,000 entities: snapshot, validation.
     Catalog,
+    /// 100,000 entities on Postgres: releases under every rule, `audit verify`.
+    Large,
     /// Searches of 100,000 entities.
     Search,
     /// 100,000 entities: bills of materials.
@@ -73,6 +76,7 @@ async fn main() {
             Section::Graph => graph::measure(&mut report, cli.seconds).await,
             Section::Follow => follow::measure(&mut report).await,
             Section::Catalog => catalog::measure(&mut report).await,
+            Section::Large => large::measure(&mut report, cli.seconds).await,
             Section::Search => search::measure(&mut report, cli.seconds).await,
             Section::Sbom => sbom::measure(&mut report).await,
             Section::Calls => calls::measure(&mut report, cli.seconds).await,

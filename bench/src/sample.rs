@@ -62,6 +62,35 @@ pub(crate) fn tool(number: usize) -> v1::Change {
     }))
 }
 
+/// One release of a server and its only tool, which takes one more value than the release before.
+pub(crate) fn release(name: &str, release: u64) -> Vec<v1::Change> {
+    let (version, limit) = (format!("1.{release}.0"), release + 1);
+    let provides = vec![v1::ToolProvision { tool: name.to_owned(), version: version.clone() }];
+    let server = v1::Server {
+        name: name.to_owned(),
+        version: version.clone(),
+        provides,
+        ..Default::default()
+    };
+    let source = v1::ToolSource {
+        server: name.to_owned(),
+        server_version: version.clone(),
+        tool: name.to_owned(),
+        ..Default::default()
+    };
+    let tool = v1::Tool {
+        name: name.to_owned(),
+        version,
+        description: Some("a tool that is released again and again".to_owned()),
+        implementation: Some(v1::tool::Implementation::Source(source)),
+        input_schema: Some(format!(
+            r##"{{"type":"object","properties":{{"query":{{"$ref":"#Query0:1.0.0"}},"limit":{{"type":"integer","minimum":1,"maximum":{limit}}}}},"required":["query"]}}"##
+        )),
+        ..Default::default()
+    };
+    vec![register(v1::entity::Kind::Server(server)), register(v1::entity::Kind::Tool(tool))]
+}
+
 /// The benchmark's own server with its echo, as the demo backend runs it.
 pub(crate) fn echo() -> Vec<v1::Change> {
     let provides = vec![v1::ToolProvision { tool: "echo".into(), version: "1.0.0".into() }];

@@ -25,7 +25,7 @@ use http::{HeaderMap, header::AUTHORIZATION};
 pub use certificates::Certificates;
 pub use denied::Denied;
 pub(crate) use gate::layer;
-pub use needs::Need;
+pub use needs::{Need, known_path};
 pub use oidc::Oidc;
 pub use principal::{Method, Principal};
 pub use rate::RateLimit;

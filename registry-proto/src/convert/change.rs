@@ -154,17 +154,6 @@ fn planned(proposed: &Proposed, effect: Option<&Change>) -> v1::PlannedChange {
     v1::PlannedChange { key: Some(proposed.key().into()), effect: effect.into(), digest }
 }
 
-/// What a committed change did, for the answer to a retry.
-impl From<&Change> for v1::PlannedChange {
-    fn from(Change { key, action }: &Change) -> Self {
-        let digest = match action {
-            Action::Register { digest, .. } => digest.to_string(),
-            Action::Deprecate(_) | Action::Retire(_) | Action::Restore => String::new(),
-        };
-        Self { key: Some(key.into()), effect: v1::Effect::from(action).into(), digest }
-    }
-}
-
 impl From<&Action> for v1::Effect {
     fn from(action: &Action) -> Self {
         match action {

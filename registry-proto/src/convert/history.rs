@@ -1,4 +1,4 @@
-//! Commits and events of the log, to the wire.
+//! Commits of the log, to the wire.
 //!
 //! Deliberately absent: reading them back as proof; who wants to verify the chain asks for the
 //! canonical commit.
@@ -58,16 +58,5 @@ impl From<&Change> for v1::CommittedChange {
 impl From<&Origin> for v1::Origin {
     fn from(Origin { method, team, address }: &Origin) -> Self {
         Self { method: method.clone(), team: team.clone(), address: address.clone() }
-    }
-}
-
-/// Writes one change as an event in the history of its entity.
-pub fn event(commit: &Commit, change: &Change) -> v1::EntityEvent {
-    v1::EntityEvent {
-        change: Some(change.into()),
-        revision: commit.revision.0,
-        author: commit.author.clone(),
-        committed_at: Some(timestamp(commit.committed_at)),
-        message: commit.message.clone(),
     }
 }

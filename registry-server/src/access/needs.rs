@@ -84,6 +84,11 @@ pub(super) fn of(method: &Method, path: &str, is_mcp_public: bool) -> Option<Nee
     TABLE.iter().find(|(known, _)| *known == path).map(|(_, need)| *need)
 }
 
+/// The path, where it is one in the table: the label of a metric, of which there must not be many.
+pub fn known_path(path: &str) -> Option<&'static str> {
+    TABLE.iter().find(|(known, _)| *known == path).map(|(known, _)| *known)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -63,9 +63,7 @@ pub async fn list_commits(
     token: &str,
 ) -> Result<Page<StoredCommit>, Error> {
     let mark = format!("{query:?}");
-    let cursor = page::cursor(&mark, token)?
-        .map(|cursor| cursor.parse().map(Revision).map_err(|_| InvalidPage::Token))
-        .transpose()?;
+    let cursor = page::cursor(&mark, token, |cursor| cursor.parse().map(Revision).ok())?;
     let (first, last) = bounds(app, &query).await?;
     let (after, before) = match query.order {
         Order::OldestFirst => (cursor.unwrap_or(first), last.next()),
@@ -113,9 +111,7 @@ pub async fn entity_history(
     token: &str,
 ) -> Result<Page<EntityEvent>, Error> {
     let mark = format!("{kind} {name} {version:?}");
-    let after = page::cursor(&mark, token)?
-        .map(|cursor| read_place(&cursor).ok_or(InvalidPage::Token))
-        .transpose()?;
+    let after = page::cursor(&mark, token, read_place)?;
     // One more than asked for tells whether there is another page.
     let query = HistoryQuery { kind, name, version, after, limit: size + 1 };
     let mut items = app.store.entity_history(&query).await?;

@@ -45,9 +45,7 @@ pub struct Listed {
 /// Lists entities.
 pub async fn list(app: &App, query: ListQuery, size: usize, token: &str) -> Result<Listed, Error> {
     let mark = format!("{query:?}");
-    let after = page::cursor(&mark, token)?
-        .map(|cursor| cursor.parse::<Key>().map_err(|_| InvalidPage::Token))
-        .transpose()?;
+    let after = page::cursor(&mark, token, |cursor| cursor.parse::<Key>().ok())?;
     let catalog = app.catalog_at(query.at).await?;
     let source = catalog.clone();
     // A filter that matches little may look at everything, which is too long for the runtime.

@@ -67,8 +67,12 @@ pub fn token(query: &str, cursor: &str) -> String {
     token
 }
 
-/// Reads the cursor out of a token; the empty token has none.
-pub fn cursor(query: &str, token: &str) -> Result<Option<String>, InvalidPage> {
+/// Reads the cursor out of a token, and what it means; the empty token has none.
+pub fn cursor<T>(
+    query: &str,
+    token: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, InvalidPage> {
     if token.is_empty() {
         return Ok(None);
     }
@@ -82,7 +86,7 @@ pub fn cursor(query: &str, token: &str) -> Result<Option<String>, InvalidPage> {
     if seal != fingerprint(&whole(query, cursor)) {
         return Err(InvalidPage::Token);
     }
-    Ok(Some(cursor.to_owned()))
+    read(cursor).map(Some).ok_or(InvalidPage::Token)
 }
 
 fn whole(query: &str, cursor: &str) -> String {
@@ -107,6 +111,10 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn cursor(query: &str, token: &str) -> Result<Option<String>, InvalidPage> {
+        super::cursor(query, token, |cursor| Some(cursor.to_owned()))
+    }
 
     #[test]
     fn a_token_goes_on_only_with_its_own_query() {

@@ -147,9 +147,7 @@ async fn follow(hub: Arc<Hub>, sender: watch::Sender<Option<Arc<Index>>>) {
 pub async fn search(app: &App, query: Query, wanted: Wanted<'_>) -> Result<Searched, Error> {
     let Wanted { at, size, token, with_documents } = wanted;
     let mark = format!("search {query:?} {at:?}");
-    let from = page::cursor(&mark, token)?
-        .map(|cursor| From::read(&cursor).ok_or(InvalidPage::Token))
-        .transpose()?;
+    let from = page::cursor(&mark, token, From::read)?;
     let at = from.as_ref().map(|from| At::Revision(from.revision)).or(at);
     let index = index_at(app, at).await?;
     let revision = index.revision();

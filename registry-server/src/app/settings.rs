@@ -36,9 +36,7 @@ pub struct Listed {
 /// Lists settings.
 pub async fn list(app: &App, at: Option<At>, size: usize, token: &str) -> Result<Listed, Error> {
     let mark = format!("settings {at:?}");
-    let after = page::cursor(&mark, token)?
-        .map(|cursor| cursor.parse::<Selector>().map_err(|_| InvalidPage::Token))
-        .transpose()?;
+    let after = page::cursor(&mark, token, |cursor| cursor.parse::<Selector>().ok())?;
     let catalog = app.catalog_at(at).await?;
     let beyond = |on: &Selector| after.as_ref().is_none_or(|after| on > after);
     let mut rest = catalog.settings().iter().filter(|(on, _)| beyond(on));

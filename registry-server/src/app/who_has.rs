@@ -90,9 +90,7 @@ impl Recent {
 /// Lists who contains it.
 pub async fn who_has(app: &App, query: WhoHas, size: usize, token: &str) -> Result<Held, Error> {
     let mark = format!("{query:?}");
-    let after = page::cursor(&mark, token)?
-        .map(|cursor| read_place(&cursor).ok_or(InvalidPage::Token))
-        .transpose()?;
+    let after = page::cursor(&mark, token, read_place)?;
     let catalog = app.catalog_at(query.at).await?;
     let revision = catalog.revision();
     // What much depends on has many holders, which is too long for the runtime.

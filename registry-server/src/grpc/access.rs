@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Service,
-    invalid::{self, FILTER_BYTES, InvalidRequest},
+    invalid::{self, FILTER_BYTES, InvalidRequest, field},
     status,
 };
 use crate::{
@@ -80,21 +80,20 @@ impl AccessService for Service {
 
 fn read_token(request: v1::CreateTokenRequest) -> Result<NewToken, InvalidRequest> {
     let v1::CreateTokenRequest { name, team, roles, scopes, expires_at } = request;
-    let field = |field| move |problem: String| InvalidRequest::Field { field, problem };
     let team = if team.is_empty() { name.clone() } else { team };
     let roles = invalid::list("roles", roles, Role::ALL.len())?;
     let roles = roles.into_iter().map(read_role).collect::<Result<_, _>>();
     let scopes = invalid::list("scopes", scopes, SCOPES)?;
     if let Some(scope) = scopes.iter().find(|scope| scope.contains(char::is_whitespace)) {
-        return Err(field("scopes")(format!("`{scope}` has a space in it")));
+        return Err(field("scopes", &format!("`{scope}` has a space in it")));
     }
     let expires_at = expires_at.map(convert::read_timestamp).transpose();
     Ok(NewToken {
         name,
         team,
-        roles: roles.map_err(field("roles"))?,
-        scopes: scopes.join(" ").parse::<Scopes>().map_err(|e| field("scopes")(e.to_string()))?,
-        expires_at: expires_at.map_err(|e| field("expires_at")(e.to_string()))?,
+        roles: roles.map_err(|e| field("roles", &e))?,
+        scopes: scopes.join(" ").parse::<Scopes>().map_err(|e| field("scopes", &e))?,
+        expires_at: expires_at.map_err(|e| field("expires_at", &e))?,
     })
 }
 

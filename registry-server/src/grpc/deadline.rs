@@ -17,7 +17,7 @@ use http::HeaderMap;
 use tokio::time::{Instant, timeout_at};
 
 use super::status;
-use crate::metrics;
+use crate::{access, metrics};
 
 /// How much earlier than tonic the layer answers.
 const HEAD_START: Duration = Duration::from_millis(4);
@@ -32,7 +32,7 @@ pub(super) fn layer(router: Router, longest: Duration) -> Router {
 
 async fn enforce(State(longest): State<Duration>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let method = method(request.uri().path());
+    let method = access::known_path(request.uri().path()).unwrap_or("other");
     let wanted = read(request.headers());
     if let Some(wanted) = wanted {
         request.extensions_mut().insert(Deadline(began + wanted));
@@ -48,24 +48,6 @@ async fn enforce(State(longest): State<Duration>, mut request: Request, next: Ne
 
 /// The one method that is a stream.
 pub(super) const SYNC: &str = "/registry.v1.SyncService/Sync";
-/// The methods that are measured by name; what else there is (health, reflection) counts as one.
-const METHODS: &[&str] = &[
-    "/registry.v1.RegistryService/Apply",
-    "/registry.v1.RegistryService/Get",
-    "/registry.v1.RegistryService/List",
-    "/registry.v1.HistoryService/ListCommits",
-    "/registry.v1.HistoryService/GetCommit",
-    "/registry.v1.HistoryService/GetEntityHistory",
-    "/registry.v1.DiscoveryService/Search",
-    SYNC,
-    "/registry.v1.SyncService/ListGateways",
-    "/registry.v1.SbomService/ExportSbom",
-    "/registry.v1.SbomService/WhoHas",
-];
-
-fn method(path: &str) -> &'static str {
-    METHODS.iter().copied().find(|method| *method == path).unwrap_or("other")
-}
 
 /// Reads `grpc-timeout`: at most eight digits and a unit.
 fn read(headers: &HeaderMap) -> Option<Duration> {

@@ -93,7 +93,7 @@ fn target(field: &'static str, text: String) -> Result<Option<Target>, InvalidRe
     }
     let text = invalid::line(field, text, 2 * FILTER_BYTES)?;
     let parsed: Result<Target, _> = text.parse();
-    parsed.map(Some).map_err(|e| InvalidRequest::Field { field, problem: e.to_string() })
+    parsed.map(Some).map_err(|e| invalid::field(field, &e))
 }
 
 fn write(index: &Index, hit: Hit, with_documents: bool) -> v1::SearchResult {

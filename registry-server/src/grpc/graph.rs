@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Service, findings,
-    invalid::{self, InvalidRequest},
+    invalid::{self, InvalidRequest, field},
     status,
 };
 use crate::app::{
@@ -111,10 +111,6 @@ impl GraphService for Service {
             registry_id: self.app.registry().to_string(),
         }))
     }
-}
-
-fn field(field: &'static str, problem: &impl ToString) -> InvalidRequest {
-    InvalidRequest::Field { field, problem: problem.to_string() }
 }
 
 fn read_key(name: &'static str, key: Option<v1::EntityKey>) -> Result<Key, InvalidRequest> {

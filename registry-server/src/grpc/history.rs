@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Service,
-    invalid::{self, InvalidRequest},
+    invalid::{self, InvalidRequest, field},
 };
 use crate::{
     app::{
@@ -104,10 +104,6 @@ fn time(
     time: Option<prost_types::Timestamp>,
 ) -> Result<Option<Timestamp>, InvalidRequest> {
     time.map(convert::read_timestamp).transpose().map_err(|e| field(name, &e))
-}
-
-fn field(field: &'static str, problem: &impl ToString) -> InvalidRequest {
-    InvalidRequest::Field { field, problem: problem.to_string() }
 }
 
 fn event(event: EntityEvent) -> v1::EntityEvent {

@@ -86,6 +86,11 @@ pub(super) fn request_id(id: Option<String>) -> Result<Option<String>, InvalidRe
     id.map(|id| line("request_id", id, limits::REQUEST_ID_BYTES)).transpose()
 }
 
+/// Something else is wrong with a field.
+pub(super) fn field(field: &'static str, problem: &impl ToString) -> InvalidRequest {
+    InvalidRequest::Field { field, problem: problem.to_string() }
+}
+
 /// Takes a list that is short enough.
 pub(super) fn list<T>(
     field: &'static str,

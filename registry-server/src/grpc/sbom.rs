@@ -9,7 +9,10 @@ use registry_core::{Key, Name, Record, Version, sbom::Holder};
 use registry_proto::{convert, v1, v1::sbom_service_server::SbomService};
 use tonic::{Request, Response, Status};
 
-use super::{Service, invalid::InvalidRequest};
+use super::{
+    Service,
+    invalid::{InvalidRequest, field},
+};
 use crate::app::{
     page,
     sbom::{self, Parts},
@@ -70,10 +73,6 @@ async fn next(
         Ok(chunk) => (Ok(v1::ExportSbomResponse { revision, chunk }), Some(parts)),
         Err(error) => (Err(error.into()), None),
     })
-}
-
-fn field(field: &'static str, problem: &impl ToString) -> InvalidRequest {
-    InvalidRequest::Field { field, problem: problem.to_string() }
 }
 
 fn encode(holder: &Holder, record: &Record) -> v1::Holder {
