@@ -10,7 +10,7 @@ mod unresolved;
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use semver::{Op, VersionReq};
+use semver::VersionReq;
 
 pub use unresolved::{Candidate, LeftOut, Unresolved};
 
@@ -57,7 +57,9 @@ impl FromStr for Constraint {
             return Err(InvalidConstraint { text: text.chars().take(32).collect(), reason });
         }
         let text = text.trim();
-        let wanted = match (text, Version::parse(text)) {
+        // `=1.2.3` is an exact version too.
+        let version = text.strip_prefix('=').map_or(text, str::trim_start);
+        let wanted = match (text, Version::parse(version)) {
             ("latest", _) => Wanted::Latest,
             (_, Ok(version)) => Wanted::Exact(version),
             ("", _) => {
@@ -65,7 +67,7 @@ impl FromStr for Constraint {
                 return Err(InvalidConstraint { text: String::new(), reason });
             }
             (_, Err(_)) => VersionReq::parse(text)
-                .map(exact_or_range)
+                .map(Wanted::Range)
                 .map_err(|e| InvalidConstraint { text: text.to_owned(), reason: e.to_string() })?,
         };
         Ok(Self { text: text.to_owned(), wanted })
@@ -77,17 +79,6 @@ impl Constraint {
     fn exact(version: Version) -> Self {
         Self { text: version.to_string(), wanted: Wanted::Exact(version) }
     }
-}
-
-/// `=1.2.3` is an exact version too.
-fn exact_or_range(range: VersionReq) -> Wanted {
-    if let [only] = range.comparators.as_slice()
-        && only.op == Op::Exact
-        && let Ok(version) = Version::parse(&only.to_string()[1..])
-    {
-        return Wanted::Exact(version);
-    }
-    Wanted::Range(range)
 }
 
 impl fmt::Display for Constraint {
@@ -111,7 +102,20 @@ impl Constraint {
         }
     }
 
-    fn is_exact(&self) -> bool {
+    /// Whether it names a pre-release of this version's release, and so means some of them.
+    fn names_prerelease_of(&self, version: &Version) -> bool {
+        let Wanted::Range(range) = &self.wanted else { return false };
+        let version = version.semver();
+        range.comparators.iter().any(|named| {
+            let release = (Some(version.minor), Some(version.patch));
+            !named.pre.is_empty()
+                && named.major == version.major
+                && (named.minor, named.patch) == release
+        })
+    }
+
+    /// Whether it means one version and no other.
+    pub fn is_exact(&self) -> bool {
         matches!(self.wanted, Wanted::Exact(_))
     }
 }

@@ -121,7 +121,7 @@ impl Plan {
 pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
     match too_big(batch) {
         Some(found) => Plan { effects: Vec::new(), settings: Vec::new(), diagnostics: vec![found] },
-        None => checked(catalog, batch, breaking::check),
+        None => checked(catalog, batch, Scope::Request),
     }
 }
 
@@ -153,16 +153,22 @@ pub fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
 }
 
 /// As [`plan`], for a batch of any size: a whole file at start-up, not a request. Its versions are
-/// not compared with each other: what they promised was decided when they were registered.
+/// not compared with each other, and what it retires may be in use: that was decided when it was
+/// registered.
 pub fn validate(catalog: &Catalog, batch: &[Proposed]) -> Plan {
-    checked(catalog, batch, |_, _| {})
+    checked(catalog, batch, Scope::File)
 }
 
-fn checked(
-    catalog: &Catalog,
-    batch: &[Proposed],
-    compare: impl Fn(&Proposal<'_>, &mut Vec<Diagnostic>),
-) -> Plan {
+/// What a batch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Changes that somebody wants now.
+    Request,
+    /// All that a registry holds.
+    File,
+}
+
+fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
     let mut diagnostics = Vec::new();
     let effects = effect::effects(catalog, batch, &mut diagnostics);
     let proposal = Proposal::new(catalog, batch);
@@ -171,17 +177,20 @@ fn checked(
         source::check(&proposal, new, &mut diagnostics);
         dependency::check(&proposal, new, &mut diagnostics);
         ambiguity::check(new, &mut diagnostics);
-        lifecycle::check(&proposal, new, &mut diagnostics);
+        lifecycle::check(&proposal, new, scope, &mut diagnostics);
         composition::check(new, &mut diagnostics);
         server_json::check(new, &mut diagnostics);
         archived::check(catalog, new, &mut diagnostics);
     }
+    lifecycle::check_restored(&proposal, &mut diagnostics);
     still_needed::check(&proposal, &mut diagnostics);
     let schemas = SchemaGraph::of(&proposal);
     schema::check(&proposal, &schemas, &mut diagnostics);
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
-    compare(&proposal, &mut diagnostics);
+    if scope == Scope::Request {
+        breaking::check(&proposal, &mut diagnostics);
+    }
     errors_first(&mut diagnostics);
     Plan { effects, settings: Vec::new(), diagnostics }
 }

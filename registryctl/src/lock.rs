@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use registry_core::{Kind, Version, document::pointer_join, resolve::Requirement};
+use registry_core::{Digest, Key, Kind, Version, document::pointer_join, resolve::Requirement};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -76,6 +76,10 @@ impl Lock {
                 format!("it has the form {found}, and this version reads {FORM}"),
             ));
         }
+        if let Some((key, problem)) = lock.entities.iter().find_map(unreadable_entity) {
+            let problem = format!("`{key}` in `entities`: {problem}; restore it, or lock again");
+            return Err(unreadable(path, problem));
+        }
         Ok(Some(lock))
     }
 
@@ -98,6 +102,16 @@ impl Lock {
         let version = Version::parse(&locked.version).ok()?;
         required.constraint.admits(&version).then_some(version)
     }
+}
+
+/// What is wrong with a line of the entities.
+fn unreadable_entity<'a>((key, digest): (&'a String, &String)) -> Option<(&'a str, String)> {
+    let problem = match (key.parse::<Key>(), Digest::parse(digest)) {
+        (Ok(_), Ok(_)) => return None,
+        (Err(e), _) => e.to_string(),
+        (_, Err(e)) => e.to_string(),
+    };
+    Some((key, problem))
 }
 
 /// `tool/fetch`.

@@ -83,6 +83,10 @@ fn a_lock_is_kept_until_it_is_updated(registry: Registry) {
     let updated = project.locked();
     assert_eq!(updated["requirements"]["schema/SearchQuery"]["version"], "1.1.0");
     assert_eq!(updated["revision"], 2);
+    let retire = ["retire", "schema/SearchQuery@1.1.0", "--message", "wrong", "--force", "wrong"];
+    assert!(project.registry.ctl(&retire).success());
+    assert!(project.lock(&[]).success(), "a range does not mean what is retired");
+    assert_eq!(project.locked()["requirements"]["schema/SearchQuery"]["version"], "1.0.0");
     project.require(r#"{ "schemas": { "SearchQuery": "~1.0" } }"#);
     assert!(project.lock(&[]).success());
     let narrowed = project.locked();
@@ -122,6 +126,11 @@ fn what_cannot_be_locked_is_said() {
     assert!(other.ctl(&[&elsewhere[..], &["--update"]].concat()).success());
 }
 
+fn project_digest(lock: &str, key: &str) -> String {
+    let lock: Value = serde_json::from_str(lock).expect("JSON");
+    lock["entities"][key].as_str().expect("a digest").to_owned()
+}
+
 /// A tool that refers to one registered schema, and to one of its own file.
 const TOOL: &str = r##"{ "schemaVersion": "2.0",
   "schemas": [{ "name": "Mine", "version": "1.0.0", "schema": { "$ref": "#SearchQuery:1.0.0" } }],
@@ -158,6 +167,18 @@ async fn apply_locked_refuses_drift_at_its_place() {
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("error[lock-drift]"), "{refused:?}");
     assert!(project.lock(&[]).stderr.contains("another digest"), "neither may a lock drift");
+    // What the reference needs in turn is looked at too.
+    let below = "schema/SearchFilters@1.0.0";
+    let digest = project_digest(&lock, below);
+    for (forged, code) in [
+        (lock.replace(&digest, &other), "error[lock-drift]"),
+        (lock.replace(&format!("\"{below}\""), "\"schema/Other@1.0.0\""), "error[lock-missing]"),
+        (lock.replace(&digest, "sha256:xyz"), "`schema/SearchFilters@1.0.0` in `entities`"),
+    ] {
+        fs::write(project.path("registry.lock"), forged).expect("written");
+        let refused = project.run(&apply, &[]);
+        assert!(refused.code != 0 && refused.stderr.contains(code), "{code}: {refused:?}");
+    }
     fs::write(project.path("registry.lock"), lock).expect("written");
     assert_eq!(project.registry.revision().await, 1, "nothing was changed");
     let applied = project.run(&apply, &[]);

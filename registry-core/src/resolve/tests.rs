@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: random versions, which are property tests.
 
-use super::{Constraint, Requirement, resolve};
+use super::{Constraint, Requirement, Wanted, resolve};
 use crate::{
     Catalog,
     lifecycle::LifecycleState::{Deprecated, Retired},
@@ -57,6 +57,10 @@ fn a_retired_version_is_meant_only_exactly() {
     let why = meant("^1.3").unwrap_err();
     assert!(why.contains("1.3.0 is retired, and only meant by its exact version"), "{why}");
     assert!(meant("=1.3").is_err(), "it is a range");
+    assert_eq!(
+        "= 1.2.3+b1".parse::<Constraint>().unwrap().wanted,
+        Wanted::Exact(crate::Version::parse("1.2.3+b1").unwrap())
+    );
 }
 
 #[test]
@@ -72,6 +76,12 @@ fn a_prerelease_is_meant_only_where_one_of_its_release_is_named() {
          1.3.0 does not match, 1.2.0 does not match, 1.2.0-rc.1 does not match, \
          1.1.0 does not match, 1.0.0 does not match, 0.9.0 does not match"
     );
+}
+
+#[test]
+fn a_prerelease_before_the_one_that_is_named_does_not_match() {
+    let why = meant("^2.0.0-rc.1").unwrap_err();
+    assert!(why.contains("2.0.0-beta.2 does not match"), "{why}");
 }
 
 #[test]

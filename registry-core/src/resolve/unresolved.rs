@@ -23,7 +23,8 @@ impl LeftOut {
         if constraint.admits(version) {
             return Self::Retired;
         }
-        if version.is_prerelease() && constraint.admits(&version.release()) {
+        let names_one = constraint.names_prerelease_of(version);
+        if version.is_prerelease() && !names_one && constraint.admits(&version.release()) {
             return Self::Prerelease;
         }
         Self::Outside

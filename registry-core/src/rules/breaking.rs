@@ -3,8 +3,8 @@
 //! A new release is compared with the newest lower release of the same compatibility line (by
 //! semver: `1.x`, `0.4.x`; each `0.0.z` is a line of its own), in the mode of its name. A
 //! pre-release promises nothing, and nobody may newly use what is retired: neither is compared.
-//! Something that is inserted below a release which is there already is also looked at from above,
-//! but only for a warning: the newer release cannot be changed any more.
+//! What comes in, or back into use, below a release which is there already is also looked at from
+//! above, but only for a warning: the newer release cannot be changed any more.
 //!
 //! Deliberately absent: what is registered already. A registry that was valid stays valid, so this
 //! belongs to `plan`, not to `validate`.
@@ -27,7 +27,9 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         found.iter().filter(|d| unusable.contains(&d.code)).filter_map(|d| d.change).collect();
     let mut releases = HashMap::new();
     let mut budget = Budget::of_batch();
-    for new in &proposal.new {
+    let new = proposal.new.iter().map(|new| (new, true));
+    let restored = proposal.restored.iter().map(|restored| (restored, false));
+    for (new, is_new) in new.chain(restored) {
         let key = new.key();
         let has_schemas = key.kind != Kind::Server;
         if !has_schemas || key.version.is_prerelease() || broken.contains(&new.change()) {
@@ -43,7 +45,7 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         let lower = all[..place].iter().rev().take_while(in_line);
         let lower = lower.take(if mode.is_transitive() { usize::MAX } else { 1 });
         let check = Check { proposal, new, direction, highest: all.last().copied() };
-        for version in lower {
+        for version in lower.filter(|_| is_new) {
             check.below(version, &mut budget, found);
         }
         let above = all[place..].iter().filter(|version| **version != &key.version);

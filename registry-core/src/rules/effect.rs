@@ -108,6 +108,10 @@ impl<'a> State<'a> {
         };
         if unfit.is_some() {
             unfit
+        } else if forced.as_deref().is_some_and(|reason| reason.trim().is_empty()) {
+            let text = "force needs a reason, and this one is empty";
+            let help = "say why it has to go although something needs it";
+            Some(Diagnostic::error(Code::DocumentInvalid, "/forced", text).with_help(help))
         } else if to == LifecycleState::Active && replacement.is_some() {
             only("a replacement", "/replacement", "deprecated or retired")
         } else if to == LifecycleState::Active && sunset.is_some() {
@@ -120,20 +124,29 @@ impl<'a> State<'a> {
     }
 
     fn unfit_replacement(&self, key: &Key, replacement: &Key) -> Option<Diagnostic> {
-        let retired = self.is_already(replacement, LifecycleState::Active, &Notice::default());
-        let state = |key| self.catalog.find(key).map(|record| record.lifecycle.state);
+        let state = self.state_of(replacement);
         let (text, help) = if replacement == key {
             (format!("{key} cannot replace itself"), "name another entity or version")
-        } else if retired.is_none() {
+        } else if state.is_none() {
             let help = "register it first, or earlier in the same batch";
             (format!("the replacement {replacement} is not registered"), help)
-        } else if state(replacement) == Some(LifecycleState::Retired) && retired == Some(false) {
+        } else if state == Some(LifecycleState::Retired) {
             (format!("the replacement {replacement} is retired itself"), "name one that is in use")
         } else {
             return None;
         };
         let found = Diagnostic::error(Code::ReplacementUnknown, "/replacement", text);
         Some(found.with_help(help))
+    }
+
+    /// Its state after the changes so far. What is new counts as active: a copy of another registry
+    /// brings a replacement that was retired later.
+    fn state_of(&self, key: &Key) -> Option<LifecycleState> {
+        if self.new.contains_key(key) {
+            return Some(LifecycleState::Active);
+        }
+        let record = self.catalog.find(key)?;
+        Some(self.lifecycles.get(key).map_or(record.lifecycle.state, |(state, _)| *state))
     }
 
     fn already_registered(&self, key: &Key) -> Diagnostic {

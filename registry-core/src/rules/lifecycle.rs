@@ -1,26 +1,33 @@
 //! `deprecated-dependency`: nobody begins to depend on what is going away.
 //!
 //! A warning for something deprecated, an error for something retired, as it is once the batch is
-//! in. What is registered already keeps its dependencies; so does what comes in one batch with a
-//! target that is retired from the start, as in a copy of another registry. Deliberately absent: a
-//! server's `provides`, which is an offer and no dependency.
+//! in. What is registered and active keeps its dependencies; what becomes active again begins anew.
+//! A copy of another registry, which brings what is retired together with what depends on it, may
+//! hold what the rules there allowed. Deliberately absent: a server's `provides`, which is an offer
+//! and no dependency.
 
 use super::{
-    Relation,
+    Relation, Scope,
     proposal::{New, Proposal},
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
     lifecycle::LifecycleState,
+    reference::Key,
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(
+    proposal: &Proposal<'_>,
+    new: &New<'_>,
+    scope: Scope,
+    found: &mut Vec<Diagnostic>,
+) {
     for reference in new.references.iter().filter(|r| r.relation != Relation::Provides) {
         let (state, reason) = proposal.lifecycle(&reference.key);
         let report = match state {
             LifecycleState::Active => continue,
             LifecycleState::Deprecated => Diagnostic::warning,
-            LifecycleState::Retired if proposal.position(&reference.key).is_some() => {
+            LifecycleState::Retired if may_need(proposal, new.key(), &reference.key, scope) => {
                 Diagnostic::warning
             }
             LifecycleState::Retired => Diagnostic::error,
@@ -34,15 +41,45 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
     }
 }
 
+/// Whether something new may need something retired, which was so before it came here.
+fn may_need(proposal: &Proposal<'_>, user: &Key, target: &Key, scope: Scope) -> bool {
+    let together = proposal.position(target).is_some();
+    match (scope, proposal.lifecycle(user).0) {
+        (Scope::File, _) | (_, LifecycleState::Deprecated) => together,
+        (_, LifecycleState::Active) => together && proposal.is_forced(target),
+        (_, LifecycleState::Retired) => true,
+    }
+}
+
+/// Nothing becomes active again while it needs something retired.
+pub(super) fn check_restored(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    for restored in &proposal.restored {
+        for reference in restored.references.iter().filter(|r| r.relation != Relation::Provides) {
+            if proposal.lifecycle(&reference.key).0 == LifecycleState::Retired {
+                let (key, target) = (restored.key(), &reference.key);
+                let message = format!("{key} depends on {target}, which is retired");
+                let pointer = reference.pointer.clone();
+                let problem = Diagnostic::error(Code::DeprecatedDependency, pointer, message);
+                let help = format!("restore {target} too, in the same batch or before");
+                restored.report(found, problem.with_help(help));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{
         Proposed,
-        testing::{found_of, renamed, server, set, source_tool},
+        testing::{catalog, found_of, lines, renamed, server, set, set_with, source_tool},
+        validate,
     };
     use crate::{
         diagnostic::Code,
-        lifecycle::LifecycleState::{Active, Deprecated, Retired},
+        lifecycle::{
+            LifecycleState::{Active, Deprecated, Retired},
+            Notice,
+        },
     };
 
     fn found(registered: &[Proposed], batch: &[Proposed]) -> String {
@@ -72,13 +109,42 @@ mod tests {
 
     #[test]
     fn a_copy_brings_what_is_retired_together_with_what_depends_on_it() {
-        let copy = [
-            server("files", &["read"]),
-            source_tool("read", "files"),
-            set("server/files@1.0.0", Retired, None),
-        ];
-        assert!(found(&[], &copy).starts_with("warning[deprecated-dependency] tool/read@1.0.0"));
-        assert!(found(&copy[..2], &[copy[2].clone(), renamed(&copy[1], "cat")]).starts_with("err"));
+        let notice = Notice { forced: Some("leaked keys".into()), ..Notice::default() };
+        let forced = set_with("server/files@1.0.0", Retired, notice);
+        let copy = |retirement: &Proposed, user| {
+            let tool = source_tool("read", "files");
+            let batch = [server("files", &["read"]), tool, retirement.clone()];
+            batch.into_iter().chain(user).collect::<Vec<_>>()
+        };
+        let user = |state| Some(set("tool/read@1.0.0", state, None));
+        let warning = "warning[deprecated-dependency] tool/read@1.0.0";
+        assert!(found(&[], &copy(&forced, None)).starts_with(warning));
+        // Where nobody forced it, nothing active needed it.
+        let plain = set("server/files@1.0.0", Retired, None);
+        assert!(found(&[], &copy(&plain, None)).starts_with("error"));
+        assert!(found(&[], &copy(&plain, user(Deprecated))).starts_with(warning));
+        assert!(found(&[], &copy(&plain, user(Retired))).starts_with(warning));
+        let late = [forced, renamed(&source_tool("read", "files"), "cat")];
+        assert!(found(&copy(&plain, None)[..2], &late).starts_with("error"));
+        // A whole registry is as it is.
+        let whole = lines(&validate(&catalog(&[]), &copy(&plain, None)).diagnostics);
+        assert!(whole.starts_with(warning), "{whole}");
+    }
+
+    #[test]
+    fn what_becomes_active_again_needs_nothing_retired() {
+        let registered = [server("files", &["read"]), source_tool("read", "files")];
+        let (tool, server) = ("tool/read@1.0.0", "server/files@1.0.0");
+        let mut gone = registered.to_vec();
+        gone.extend([set(tool, Retired, None), set(server, Retired, None)]);
+        assert_eq!(
+            found(&gone, &[set(tool, Active, None)]),
+            "error[deprecated-dependency] tool/read@1.0.0 at \"/source\": tool/read@1.0.0 depends \
+             on server/files@1.0.0, which is retired (restore server/files@1.0.0 too, in the same \
+             batch or before)"
+        );
+        assert_eq!(found(&gone, &[set(tool, Active, None), set(server, Active, None)]), "");
+        assert_eq!(found(&gone, &[set(tool, Deprecated, None)]), "");
     }
 
     #[test]

@@ -20,13 +20,17 @@ pub(super) struct Proposal<'a> {
     catalog: &'a Catalog,
     /// What the batch would register that is not registered already, in order.
     pub(super) new: Vec<New<'a>>,
+    /// What is registered and becomes active again.
+    pub(super) restored: Vec<New<'a>>,
     by_key: HashMap<&'a Key, usize>,
     by_name: HashMap<(Kind, &'a Name), Vec<&'a Version>>,
     /// The last lifecycle change of each key in the batch, and which change that is.
-    lifecycles: HashMap<&'a Key, (LifecycleState, &'a Notice, usize)>,
+    lifecycles: Lifecycles<'a>,
 }
 
-/// An entity that the batch would register.
+type Lifecycles<'a> = HashMap<&'a Key, (LifecycleState, &'a Notice, usize)>;
+
+/// An entity that the batch would register, or make active again.
 pub(super) struct New<'a> {
     change: usize,
     document: &'a Document,
@@ -77,7 +81,8 @@ impl<'a> Proposal<'a> {
                 }
             }
         }
-        Self { catalog, new, by_key, by_name, lifecycles }
+        let restored = restored(catalog, &lifecycles);
+        Self { catalog, new, restored, by_key, by_name, lifecycles }
     }
 
     /// The document with this key, in the batch or in the catalog.
@@ -115,6 +120,11 @@ impl<'a> Proposal<'a> {
             after.0 == LifecycleState::Retired && self.position(key).is_none()
         });
         retired.map(|(key, (_, notice, change))| (*key, *notice, *change))
+    }
+
+    /// Whether the batch retires this in spite of what needs it.
+    pub(super) fn is_forced(&self, key: &Key) -> bool {
+        self.lifecycles.get(key).is_some_and(|(_, notice, _)| notice.forced.is_some())
     }
 
     /// What refers directly to this key, in the catalog.
@@ -159,4 +169,15 @@ impl<'a> Proposal<'a> {
         let from = versions.len().saturating_sub(5);
         versions[from..].iter().map(ToString::to_string).collect()
     }
+}
+
+fn restored<'a>(catalog: &'a Catalog, lifecycles: &Lifecycles<'a>) -> Vec<New<'a>> {
+    let restored = |(key, after): (&&Key, &(LifecycleState, &Notice, usize))| {
+        let (state, _, change) = *after;
+        let record = catalog.find(key)?;
+        let becomes = state == LifecycleState::Active && record.lifecycle.state != state;
+        let document = &*record.document;
+        becomes.then(|| New { change, document, references: references(document.entity()) })
+    };
+    lifecycles.iter().filter_map(restored).collect()
 }

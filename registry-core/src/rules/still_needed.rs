@@ -1,11 +1,12 @@
 //! `still-needed`: nothing is retired while something active depends on it, unless that is forced.
 //!
-//! Each active entity that leads to what is to be retired is named with its shortest path. Paths
-//! do not lead through what is retired itself, nor through a server's `provides`, which is an offer
-//! and no dependency. What the same batch registers and retires is a copy of another registry and
-//! passes. Deliberately absent: deprecations, which break nobody.
+//! Each active entity that leads to what is to be retired is named with every path, up to
+//! [`limits::PATHS`] of them; then it is said how much more there is. Paths do not lead through what is
+//! retired itself, nor through a server's `provides`, which is an offer and no dependency. Of what
+//! the same batch registers and retires, `lifecycle` speaks. Deliberately absent: deprecations,
+//! which break nobody.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{
     Relation,
@@ -29,16 +30,16 @@ pub(super) fn check<'a>(proposal: &'a Proposal<'a>, found: &mut Vec<Diagnostic>)
     }
     let new = by_target(proposal);
     for (key, change) in retired {
-        let (paths, more) = active_paths(proposal, &new, key);
+        let users = Users { proposal, new: &new, target: key };
+        let (paths, rest) = users.active_paths();
         for path in &paths {
             let user = path.first().copied().unwrap_or(key);
             let path: Vec<_> = path.iter().map(ToString::to_string).collect();
             let message = format!("{user} is active and needs it: {}", path.join(" -> "));
             found.push(refusal(message).about(change, key));
         }
-        if more > 0 {
-            let message = format!("{more} more active entities need it");
-            found.push(refusal(message).about(change, key));
+        if let Some(rest) = rest {
+            found.push(refusal(rest).about(change, key));
         }
     }
 }
@@ -61,37 +62,88 @@ fn by_target<'a>(proposal: &'a Proposal<'a>) -> ByTarget<'a> {
     users
 }
 
-/// For the active entities that lead to this one, nearest first, the shortest way there; and how
-/// many more there are than are named.
-fn active_paths<'a>(
+/// Most steps of paths that are looked at.
+const STEPS: usize = 100 * limits::PATHS;
+
+/// What leads from an entity to what is to be retired.
+type Path<'a> = Vec<&'a Key>;
+
+/// Who leads to something that is to be retired.
+struct Users<'u, 'a> {
     proposal: &'a Proposal<'a>,
-    new: &ByTarget<'a>,
+    new: &'u ByTarget<'a>,
     target: &'a Key,
-) -> (Vec<Vec<&'a Key>>, usize) {
-    let mut towards: HashMap<&Key, &Key> = HashMap::new();
-    let (mut waiting, mut paths, mut more) = (VecDeque::from([target]), Vec::new(), 0);
-    while let Some(key) = waiting.pop_front() {
-        let fresh = new.get(key).into_iter().flatten().copied();
-        for user in proposal.dependents(key).filter(|k| k.kind != Kind::Server).chain(fresh) {
-            let (state, _) = proposal.lifecycle(user);
-            let is_seen = user == target || towards.contains_key(user);
-            if is_seen || state == LifecycleState::Retired {
-                continue;
-            }
-            towards.insert(user, key);
-            waiting.push_back(user);
-            if state != LifecycleState::Active {
-                continue;
-            }
-            if paths.len() < limits::PATHS {
-                let way = std::iter::successors(Some(user), |key| towards.get(key).copied());
-                paths.push(way.collect());
-            } else {
-                more += 1;
+}
+
+impl<'a> Users<'_, 'a> {
+    /// The shortest path of each active entity, nearest first; then, as far as there is room, all
+    /// others; and what to say of those that are not among them.
+    fn active_paths(&self) -> (Vec<Path<'a>>, Option<String>) {
+        let mut towards: HashMap<&Key, &'a Key> = HashMap::new();
+        let (mut waiting, mut paths, mut more) = (VecDeque::from([self.target]), Vec::new(), 0);
+        while let Some(key) = waiting.pop_front() {
+            for user in self.of(key) {
+                if towards.contains_key(user) {
+                    continue;
+                }
+                towards.insert(user, key);
+                waiting.push_back(user);
+                if self.is_active(user) && paths.len() < limits::PATHS {
+                    let onward = |key: &&'a Key| towards.get(*key).copied();
+                    paths.push(std::iter::successors(Some(user), onward).collect());
+                } else if self.is_active(user) {
+                    more += 1;
+                }
             }
         }
+        if more > 0 {
+            return (paths, Some(format!("{more} more active entities need it")));
+        }
+        let is_cut = self.other_paths(&mut paths);
+        let rest = format!("more paths than these {} lead to it", paths.len());
+        (paths, is_cut.then_some(rest))
     }
-    (paths, more)
+
+    /// Adds the paths that are not there, the shortest first; whether it had to stop before the end.
+    fn other_paths(&self, paths: &mut Vec<Path<'a>>) -> bool {
+        let known: HashSet<Path<'a>> = paths.iter().cloned().collect();
+        // Each step with the position of the one that it leads to.
+        let mut steps: Vec<(&'a Key, Option<usize>)> = vec![(self.target, None)];
+        let mut from = 0;
+        while let Some(&(key, _)) = steps.get(from) {
+            for user in self.of(key) {
+                let onward = |step: &(&'a Key, Option<usize>)| step.1.map(|next| steps[next]);
+                let path = std::iter::successors(Some((user, Some(from))), onward);
+                let path: Path<'a> = path.map(|(key, _)| key).collect();
+                if self.is_active(user) && !known.contains(&path) {
+                    if paths.len() == limits::PATHS {
+                        return true;
+                    }
+                    paths.push(path);
+                }
+                if steps.len() == STEPS {
+                    return true;
+                }
+                steps.push((user, Some(from)));
+            }
+            from += 1;
+        }
+        false
+    }
+
+    /// What directly needs this and is not retired.
+    fn of(&self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let fresh = self.new.get(key).into_iter().flatten().copied();
+        let registered = self.proposal.dependents(key).filter(|key| key.kind != Kind::Server);
+        let is_seen = |user: &&Key| {
+            *user != self.target && self.proposal.lifecycle(user).0 != LifecycleState::Retired
+        };
+        registered.chain(fresh).filter(is_seen)
+    }
+
+    fn is_active(&self, key: &Key) -> bool {
+        self.proposal.lifecycle(key).0 == LifecycleState::Active
+    }
 }
 
 #[cfg(test)]
@@ -117,6 +169,10 @@ mod tests {
             tool("twice", json!({ "spec": step, "depends": on("read") })),
             agent("reader", &on("twice")),
         ]
+    }
+
+    fn forced() -> Notice {
+        Notice { forced: Some("leaked keys".into()), ..Notice::default() }
     }
 
     #[test]
@@ -162,17 +218,49 @@ mod tests {
         let refused = found(&world()[..2], &batch);
         assert!(refused.contains("agent/late@1.0.0 is active and needs it"), "{refused}");
         let mut copy = world();
-        copy.push(set("tool/read@1.0.0", Retired, None));
+        copy.push(set_with("tool/read@1.0.0", Retired, forced()));
         assert!(plan(&catalog(&[]), &copy).is_acceptable());
     }
 
     #[test]
     fn force_needs_a_reason_and_keeps_it() {
-        let forced = Notice { forced: Some("leaked keys".into()), ..Notice::default() };
-        let plan =
-            plan(&catalog(&world()), &[set_with("tool/read@1.0.0", Retired, forced.clone())]);
+        let plan = plan(&catalog(&world()), &[set_with("tool/read@1.0.0", Retired, forced())]);
         assert!(plan.is_acceptable());
-        assert_eq!(plan.changes().next().unwrap().action.notice(), Some(&forced));
+        assert_eq!(plan.changes().next().unwrap().action.notice(), Some(&forced()));
+        for empty in ["", " \n"] {
+            let notice = Notice { forced: Some(empty.into()), ..Notice::default() };
+            let refused = found(&world(), &[set_with("tool/read@1.0.0", Retired, notice)]);
+            assert!(refused.contains("at \"/forced\": force needs a reason"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn every_path_is_named() {
+        let mut world = world();
+        let on = |name: &str| json!({ "type": "tool", "name": name, "version": "1.0.0" });
+        world.push(agent("both", &json!([on("read"), on("twice")])));
+        let refused = found(&world, &[set("tool/read@1.0.0", Retired, None)]);
+        for path in ["agent/both@1.0.0 -> tool/read@1.0.0", "agent/both@1.0.0 -> tool/twice@1.0.0"]
+        {
+            assert!(refused.contains(path), "{path} is not in {refused}");
+        }
+    }
+
+    #[test]
+    fn everybody_is_named_before_second_paths_are() {
+        let on = |name: String| json!({ "type": "agent", "name": name, "version": "1.0.0" });
+        let mut ladder = vec![agent("l0a", &json!([])), agent("l0b", &json!([]))];
+        for i in 1..60 {
+            let below = json!([on(format!("l{}a", i - 1)), on(format!("l{}b", i - 1))]);
+            ladder.extend(["a", "b"].map(|side| agent(&format!("l{i}{side}"), &below)));
+        }
+        let refused = found(&ladder[..10], &[set("agent/l0a@1.0.0", Retired, None)]);
+        assert_eq!(refused.lines().count(), 2 + 4 + 8 + 16);
+        let refused = found(&ladder[..20], &[set("agent/l0a@1.0.0", Retired, None)]);
+        assert!(refused.contains("more paths than these 100 lead to it"), "{refused}");
+        let refused = found(&ladder, &[set("agent/l0a@1.0.0", Retired, None)]);
+        assert_eq!(refused.lines().count(), 101);
+        assert!(refused.contains("18 more active entities need it"), "{refused}");
     }
 
     #[test]

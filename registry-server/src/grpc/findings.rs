@@ -19,13 +19,22 @@ pub(super) fn cut(findings: &mut Vec<v1::Diagnostic>, most_bytes: usize) {
 }
 
 /// As many findings as an answer has room for, and a last one that says if they are not all.
-pub(super) fn for_answer(mut findings: Vec<v1::Diagnostic>) -> Vec<v1::Diagnostic> {
+pub(super) fn for_answer(findings: Vec<v1::Diagnostic>) -> Vec<v1::Diagnostic> {
+    fitting(findings, ANSWER_BYTES, "mend these, or apply smaller batches")
+}
+
+/// The same for so many bytes; `help` says how to get at the others.
+pub(super) fn fitting(
+    mut findings: Vec<v1::Diagnostic>,
+    most_bytes: usize,
+    help: &str,
+) -> Vec<v1::Diagnostic> {
     let all = findings.len();
-    cut(&mut findings, ANSWER_BYTES);
+    cut(&mut findings, most_bytes);
     if findings.len() < all {
         let message = format!("{} of {all} findings are shown", findings.len());
         let rest = Diagnostic::warning(Code::DocumentInvalid, "", message);
-        findings.push((&rest.with_help("mend these, or apply smaller batches")).into());
+        findings.push((&rest.with_help(help)).into());
     }
     findings
 }

@@ -29,17 +29,12 @@ const FINDINGS_BYTES: usize = 5 * 1024;
 pub(super) fn refused(found: &[Diagnostic]) -> Status {
     let errors = found.iter().filter(|found| found.is_error()).count();
     let mut failure = validation_failure(found);
-    findings::cut(&mut failure.diagnostics, FINDINGS_BYTES);
-    let shown = failure.diagnostics.len();
-    let all = found.len();
-    let rest = match shown {
-        shown if shown == all => String::new(),
-        _ => format!("; {shown} of {all} findings are shown, a dry run has more"),
-    };
-    let message = format!("the batch was refused with {errors} errors; nothing was changed{rest}");
+    let help = "mend these, or see more of them by a dry run";
+    failure.diagnostics = findings::fitting(failure.diagnostics, FINDINGS_BYTES, help);
+    let message = format!("the batch was refused with {errors} errors; nothing was changed");
     Refusal::new(Code::InvalidArgument, "VALIDATION_FAILED", message)
         .with("errors", &errors)
-        .with("findings", &all)
+        .with("findings", &found.len())
         .detail("registry.v1.ValidationFailure", &failure)
         .into()
 }

@@ -70,14 +70,7 @@ async fn choose(
     kept: Option<&Lock>,
     old: Option<&Lock>,
 ) -> Result<(Lock, Vec<Row>), Failure> {
-    let wanted = required.iter().map(|required| match kept.and_then(|kept| kept.keeps(required)) {
-        Some(version) => {
-            Requirement::exactly(&Key::new(required.kind, required.name.clone(), version))
-        }
-        None => required.clone(),
-    });
-    let wanted: Vec<_> = wanted.collect();
-    let Answers { outcomes, revision, registry } = ask(client, &wanted, None).await?;
+    let Answers { outcomes, revision, registry } = answers(client, required, kept).await?;
     if let Some(kept) = kept {
         same_registry(kept, &registry)?;
     }
@@ -108,6 +101,35 @@ async fn choose(
     }
     rows.sort_by(|a, b| a.requirement.cmp(&b.requirement));
     Ok((Lock::new(registry, revision, requirements, entities), rows))
+}
+
+/// What the requirements mean; what the old lock keeps stays, unless it was retired since.
+async fn answers(
+    client: &Client,
+    required: &[Requirement],
+    kept: Option<&Lock>,
+) -> Result<Answers, Failure> {
+    let wanted = required.iter().map(|required| match kept.and_then(|kept| kept.keeps(required)) {
+        Some(version) => {
+            Requirement::exactly(&Key::new(required.kind, required.name.clone(), version))
+        }
+        None => required.clone(),
+    });
+    let mut answers = ask(client, &wanted.collect::<Vec<_>>(), None).await?;
+    let is_gone = |(required, outcome): &(&Requirement, &mut Result<Resolved, String>)| {
+        let retired = outcome.as_ref().is_ok_and(|found| found.lifecycle.state == "retired");
+        retired && !required.constraint.is_exact()
+    };
+    let gone: Vec<_> = required.iter().zip(&mut answers.outcomes).filter(is_gone).collect();
+    if gone.is_empty() {
+        return Ok(answers);
+    }
+    let anew: Vec<_> = gone.iter().map(|(required, _)| (*required).clone()).collect();
+    let Answers { outcomes, .. } = ask(client, &anew, Some(at(answers.revision))).await?;
+    for ((_, old), new) in gone.into_iter().zip(outcomes) {
+        *old = new;
+    }
+    Ok(answers)
 }
 
 /// A revision as a point in history.

@@ -1,6 +1,7 @@
-//! `apply --locked`: what the files refer to beside themselves is locked, and registered as locked.
+//! `apply --locked`: what the files refer to beside themselves, and all that this needs, is locked,
+//! and registered as locked.
 //!
-//! Deliberately absent: what that needs in turn; its references are exact and part of its digest.
+//! Deliberately absent: choosing versions; `lock` does that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,7 @@ use registry_core::{
 };
 
 use super::{
-    lock::same_registry,
+    lock::{closure, same_registry},
     resolve::{Answers, ask},
 };
 use crate::{
@@ -25,7 +26,8 @@ use crate::{
     report::{Finding, Level},
 };
 
-/// What is not as it was locked, each with its place in the batch.
+/// What is not as it was locked: references, with their places in the batch, or, where those are
+/// right, what they need.
 pub(super) async fn drift(
     client: &Client,
     batch: &Batch,
@@ -34,38 +36,56 @@ pub(super) async fn drift(
     let lock = Lock::read(lock_file)?;
     let outside = outside(batch.proposals());
     let keys: BTreeSet<&Key> = outside.iter().map(|(_, _, reference)| &reference.key).collect();
-    let registered = registered(client, &lock, &keys).await?;
-    let path = lock_file.display();
-    let problem = |key: &Key| {
-        let Some(locked) = lock.entities.get(&key.to_string()) else {
-            let problem = format!("{key} is not in {path}");
-            return Some(("lock-missing", problem, "require it, and run `registryctl lock`"));
-        };
-        let help = "find out who changed the lock file, or lock anew";
-        match registered.get(key) {
-            Some(digest) if digest == locked => None,
-            Some(digest) => Some((
-                "lock-drift",
-                format!("{key} is locked as {locked}, but registered as {digest}"),
-                help,
-            )),
-            None => Some(("lock-drift", format!("{key} is locked, but not registered"), help)),
-        }
+    let needed = needed(client, &lock, &keys).await?;
+    let judge = |key: &str| problem(&lock, lock_file, key, needed.get(key));
+    let referred = outside.iter().filter_map(|(change, entity, reference)| {
+        let found = judge(&reference.key.to_string())?;
+        let pointer = reference.pointer.clone();
+        Some(Finding { entity: Some(entity.to_string()), pointer, change: Some(*change), ..found })
+    });
+    let referred: Vec<_> = referred.collect();
+    if !referred.is_empty() {
+        return Ok(referred);
+    }
+    let is_referred = |key: &str| key.parse().is_ok_and(|key: Key| keys.contains(&key));
+    Ok(needed.keys().filter(|key| !is_referred(key)).filter_map(|key| judge(key)).collect())
+}
+
+/// What is wrong with something that is needed, if anything is.
+fn problem(
+    lock: &Lock,
+    lock_file: &Path,
+    key: &str,
+    registered: Option<&String>,
+) -> Option<Finding> {
+    let (code, message, help) = match (lock.entities.get(key), registered) {
+        (Some(locked), Some(digest)) if digest == locked => return None,
+        (Some(locked), Some(digest)) => (
+            "lock-drift",
+            format!("{key} is locked as {locked}, but registered as {digest}"),
+            "find out who changed the lock file, or lock anew",
+        ),
+        (Some(_), None) => (
+            "lock-drift",
+            format!("{key} is locked, but not registered"),
+            "find out who changed the lock file, or lock anew",
+        ),
+        (None, _) => (
+            "lock-missing",
+            format!("{key} is not in {}", lock_file.display()),
+            "require it, or what needs it, and run `registryctl lock`",
+        ),
     };
-    let finding = |(change, entity, reference): (usize, Key, Reference)| {
-        let (code, message, help) = problem(&reference.key)?;
-        Some(Finding {
-            code: code.to_owned(),
-            severity: Level::Error,
-            entity: Some(entity.to_string()),
-            pointer: reference.pointer,
-            message,
-            help: Some(help.to_owned()),
-            place: None,
-            change: Some(change),
-        })
-    };
-    Ok(outside.into_iter().filter_map(finding).collect())
+    Some(Finding {
+        code: code.to_owned(),
+        severity: Level::Error,
+        entity: None,
+        pointer: String::new(),
+        message,
+        help: Some(help.to_owned()),
+        place: None,
+        change: None,
+    })
 }
 
 /// Every reference to what is not in the batch: the change that has it, its entity, the reference.
@@ -84,23 +104,22 @@ fn outside(proposals: &[Proposed]) -> Vec<(usize, Key, Reference)> {
     outside
 }
 
-/// The digests of those that are registered.
-async fn registered(
+/// The digests of those that are registered, and of all that they need.
+async fn needed(
     client: &Client,
     lock: &Lock,
     keys: &BTreeSet<&Key>,
-) -> Result<BTreeMap<Key, String>, Failure> {
+) -> Result<BTreeMap<String, String>, Failure> {
     let keys: Vec<&Key> = keys.iter().copied().collect();
-    let mut registered = BTreeMap::new();
+    let mut needed = BTreeMap::new();
     for keys in keys.chunks(limits::REQUIREMENTS) {
         let exact: Vec<_> = keys.iter().map(|key| Requirement::exactly(key)).collect();
-        let Answers { outcomes, registry, revision: _ } = ask(client, &exact, None).await?;
+        let Answers { outcomes, registry, revision } = ask(client, &exact, None).await?;
         same_registry(lock, &registry)?;
-        for (key, outcome) in keys.iter().zip(outcomes) {
-            if let Ok(found) = outcome {
-                registered.insert((*key).clone(), found.digest);
-            }
+        let registered: Vec<_> = outcomes.into_iter().flatten().map(|found| found.key).collect();
+        if !registered.is_empty() {
+            needed.extend(closure(client, registered.iter(), revision).await?);
         }
     }
-    Ok(registered)
+    Ok(needed)
 }
