@@ -46,7 +46,7 @@ struct LockView<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failure> {
-    let LockArgs { file, lock_file, update } = args;
+    let LockArgs { file, lock_file, update, at } = args;
     let required = read_requirements(file)?;
     if required.len() > limits::REQUIREMENTS {
         let (count, most) = (required.len(), limits::REQUIREMENTS);
@@ -55,7 +55,7 @@ pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failur
     let old = Lock::find(lock_file)?;
     let client = session.connect().await?;
     let kept = old.as_ref().filter(|_| !update);
-    let (lock, rows) = choose(&client, &required, kept, old.as_ref()).await?;
+    let (lock, rows) = choose(&client, &required, (kept, old.as_ref()), at.message()).await?;
     let written = !old.as_ref().is_some_and(|old| lock.is_same(old));
     if written {
         export::save(session, Some(lock_file), &lock.write())?;
@@ -67,8 +67,8 @@ pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failur
 async fn choose(
     client: &Client,
     required: &[Requirement],
-    kept: Option<&Lock>,
-    old: Option<&Lock>,
+    (kept, old): (Option<&Lock>, Option<&Lock>),
+    at: Option<v1::At>,
 ) -> Result<(Lock, Vec<Row>), Failure> {
     let wanted = required.iter().map(|required| match kept.and_then(|kept| kept.keeps(required)) {
         Some(version) => {
@@ -77,7 +77,7 @@ async fn choose(
         None => required.clone(),
     });
     let wanted: Vec<_> = wanted.collect();
-    let Answers { outcomes, revision, registry } = ask(client, &wanted, None).await?;
+    let Answers { outcomes, revision, registry } = ask(client, &wanted, at).await?;
     if let Some(kept) = kept {
         same_registry(kept, &registry)?;
     }
