@@ -71,15 +71,16 @@ pub(crate) struct LifecycleView {
 impl LifecycleView {
     /// Everything that the last change said, on one line.
     pub(crate) fn said(&self) -> String {
-        said([&self.message, &self.replacement, &self.sunset, &self.forced])
+        let said = [&self.message, &self.replacement, &self.sunset, &self.forced];
+        parts(said).collect::<Vec<_>>().join("; ")
     }
 }
 
 /// A reason, a replacement, a sunset and why something was forced, as far as they are there.
-fn said(parts: [&Option<String>; 4]) -> String {
-    let parts = ["", "use ", "until ", "forced: "].into_iter().zip(parts);
-    let said = parts.filter_map(|(name, part)| part.as_ref().map(|part| format!("{name}{part}")));
-    said.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+fn parts(said: [&Option<String>; 4]) -> impl Iterator<Item = String> {
+    let named = ["", "use ", "until ", "forced: "].into_iter().zip(said);
+    let parts = named.filter_map(|(name, part)| part.as_ref().map(|part| format!("{name}{part}")));
+    parts.filter(|part| !part.is_empty())
 }
 
 impl From<v1::Lifecycle> for LifecycleView {

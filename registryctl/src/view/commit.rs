@@ -5,7 +5,7 @@
 use registry_proto::v1;
 use serde::Serialize;
 
-use super::{KeyView, key_text, said, setting_text, time_text};
+use super::{KeyView, key_text, parts, setting_text, time_text};
 
 /// A commit.
 #[derive(Debug, Serialize)]
@@ -114,7 +114,11 @@ impl OriginView {
 impl ChangeView {
     /// Everything that a lifecycle change says, on one line.
     pub(crate) fn said(&self) -> String {
-        said([&self.reason, &self.replacement, &self.sunset, &self.forced])
+        self.parts().collect::<Vec<_>>().join("; ")
+    }
+
+    fn parts(&self) -> impl Iterator<Item = String> {
+        parts([&self.reason, &self.replacement, &self.sunset, &self.forced])
     }
 }
 
@@ -134,10 +138,10 @@ impl CommitView {
         counts.join(", ")
     }
 
-    /// Its message, and the reasons of its changes: each once, and the first few of many.
+    /// Its message, and what its changes say: each once, and the first few of many.
     pub(crate) fn why(&self) -> String {
-        const MOST: usize = 3;
-        let said = self.changes.iter().map(ChangeView::said);
+        const MOST: usize = 4;
+        let said = self.changes.iter().flat_map(ChangeView::parts);
         let mut parts: Vec<String> = Vec::new();
         for part in std::iter::once(self.message.clone()).chain(said) {
             if part.is_empty() || parts.contains(&part) {
@@ -196,8 +200,9 @@ mod tests {
         assert_eq!(why("", vec![change("slow", None), change("slow", None)]), "slow");
         assert_eq!(why("m", vec![change("slow", Some("2027-01-31"))]), "m; slow; until 2027-01-31");
         assert_eq!(why("slow", vec![change("slow", None)]), "slow");
-        let many = ["a", "b", "c", "d"].map(|reason| change(reason, None));
-        assert_eq!(why("m", many.to_vec()), "m; a; b; c; …");
+        assert_eq!(why("slow", vec![change("slow", Some("2027-01-31"))]), "slow; until 2027-01-31");
+        let many = ["a", "b", "c", "d", "e"].map(|reason| change(reason, None));
+        assert_eq!(why("m", many.to_vec()), "m; a; b; c; d; …");
         assert_eq!(why("", Vec::new()), "");
     }
 }
