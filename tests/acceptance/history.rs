@@ -3,7 +3,7 @@
 //!
 //! Deliberately absent: whether the log is the one that was written (`audit.rs`).
 
-use acceptance::{Database, Registry, root};
+use acceptance::{Database, Registry};
 use registry_proto::v1;
 use serde_json::Value;
 use tonic::{Code, Status};
@@ -187,8 +187,8 @@ async fn a_comparison_is_filtered_reversed_and_of_times() {
     }
 }
 
-fn at(revision: u64) -> Option<v1::At> {
-    Some(v1::At { at: Some(v1::at::At::Revision(revision)) })
+fn at(revision: u64) -> v1::At {
+    v1::At { at: Some(v1::at::At::Revision(revision)) }
 }
 
 fn reason(status: &Status) -> String {
@@ -199,7 +199,11 @@ fn reason(status: &Status) -> String {
 async fn pages_of_a_comparison_are_of_the_same_two_revisions() {
     for (_database, registry) in filled().await {
         let mut client = registry.history().await;
-        let all = v1::CompareRevisionsRequest { from: at(1), to: at(5), ..Default::default() };
+        let all = v1::CompareRevisionsRequest {
+            from: Some(at(1)),
+            to: Some(at(5)),
+            ..Default::default()
+        };
         let whole = client.compare_revisions(all.clone()).await.unwrap().into_inner();
         assert_eq!((whole.differences.len(), whole.next_page_token.is_empty()), (7, true));
         let mut page = v1::CompareRevisionsRequest { page_size: 1, ..all.clone() };
@@ -226,7 +230,7 @@ async fn pages_of_a_comparison_are_of_the_same_two_revisions() {
             (refused.code(), &*reason(&refused)),
             (Code::InvalidArgument, "PAGE_TOKEN_INVALID")
         );
-        let pinned = v1::CompareRevisionsRequest { to: at(7), page_token: token, ..open };
+        let pinned = v1::CompareRevisionsRequest { to: Some(at(7)), page_token: token, ..open };
         assert!(client.compare_revisions(pinned).await.is_ok());
 
         let bad = [
@@ -240,7 +244,7 @@ async fn pages_of_a_comparison_are_of_the_same_two_revisions() {
                 "PAGE_TOKEN_INVALID",
             ),
             (v1::CompareRevisionsRequest { page_size: 1001, ..all.clone() }, "LIMIT_EXCEEDED"),
-            (v1::CompareRevisionsRequest { to: at(99), ..all }, "REVISION_AHEAD"),
+            (v1::CompareRevisionsRequest { to: Some(at(99)), ..all }, "REVISION_AHEAD"),
         ];
         for (request, why) in bad {
             let refused = client.compare_revisions(request).await.unwrap_err();
