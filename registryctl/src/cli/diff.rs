@@ -93,8 +93,11 @@ mod tests {
             Compared::Versions(old, new) => format!("{old} {new}"),
             Compared::Revisions(from, to, about) => {
                 let to = to.map_or_else(|| "now".to_owned(), |to| to.to_string());
-                let name = about.map(|About { kind, name, .. }| format!(" {kind} {name:?}"));
-                format!("{from} {to}{}", name.unwrap_or_default())
+                let name = |name: Option<registry_core::Name>| name.map(|name| format!("/{name}"));
+                let about = about.map(|About { kind, name: of, .. }| {
+                    format!(" {kind}{}", name(of).unwrap_or_default())
+                });
+                format!("{from} {to}{}", about.unwrap_or_default())
             }
         })
     }
@@ -118,8 +121,8 @@ mod tests {
             read(&["2026-01-31..2026-02-01T12:00:00Z"]).unwrap(),
             "2026-01-31T23:59:59.999Z 2026-02-01T12:00:00.000Z"
         );
-        assert_eq!(read(&["3..7", "tools"]).unwrap(), "revision 3 revision 7 tool None");
-        assert!(read(&["3..", "tool/fetch"]).unwrap().ends_with("tool Some(Name(\"fetch\"))"));
+        assert_eq!(read(&["3..7", "tools"]).unwrap(), "revision 3 revision 7 tool");
+        assert_eq!(read(&["3..", "tool/fetch"]).unwrap(), "revision 3 now tool/fetch");
     }
 
     #[test]
