@@ -4,12 +4,15 @@
 //! tests all use it. Cloning shares structure and is cheap. Deliberately absent: validation of new
 //! changes, and scoping.
 
+mod compare;
 mod digest;
 mod past;
 
 use std::{ops::Bound, sync::Arc};
 
 use imbl::{OrdMap, OrdSet};
+
+pub use compare::{EntityDifference, SettingDifference};
 
 use crate::{
     commit::{Action, ChainHash, Change, RegistryId, Revision, SealedCommit},

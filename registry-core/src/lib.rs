@@ -5,6 +5,7 @@
 //! function of its arguments, so that the server, the gateway and the command line share it.
 
 pub mod at;
+pub mod blame;
 pub mod catalog;
 pub mod checkpoint;
 pub mod commit;

@@ -115,3 +115,5 @@ pub const SEARCH_POSTINGS: usize = 2_000_000;
 pub const SEARCH_FILTERS: usize = 16;
 /// Most names that a list without words looks at for one page.
 pub const SEARCH_NAMES: usize = 2_000;
+/// Most bytes of earlier versions that are read to say where the values of a document come from.
+pub const BLAME_BYTES: usize = 64 * 1024 * 1024;

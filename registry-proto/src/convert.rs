@@ -32,7 +32,7 @@ pub use history::commit;
 pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind};
 pub use lifecycle::{InvalidLifecycle, InvalidNotice, InvalidState, filter_states, state};
 pub use nack::{InvalidNack, Nack};
-pub use record::{InvalidRecord, record_of, record_with_document};
+pub use record::{InvalidRecord, outline_of, record_of, record_with_document};
 pub use sbom::{InvalidSbomFormat, sbom_format};
 pub use setting::{InvalidSetting, setting_state, settings};
 pub use snapshot::InvalidSnapshotEntity;

@@ -5,6 +5,9 @@
 pub mod apply;
 pub mod at;
 pub mod audit;
+pub mod blame;
+pub mod compare;
+pub mod copy;
 pub mod export;
 pub mod gateways;
 pub mod graph;

@@ -8,6 +8,7 @@ mod apply;
 mod at;
 mod audit;
 mod commit;
+mod diff;
 mod governance;
 mod graph;
 mod import;
@@ -29,6 +30,7 @@ pub(crate) use apply::{ApplyArgs, ApplyGuards, ApplyHow, PruneArgs};
 pub(crate) use at::AtArgs;
 pub(crate) use audit::{AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
 pub(crate) use commit::CommitArgs;
+pub(crate) use diff::{Compared, DiffArgs};
 pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
@@ -40,7 +42,7 @@ pub(crate) use import::{
     ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs, ImportResultArgs,
     ImportServerJsonArgs,
 };
-pub(crate) use log::{About, LogArgs};
+pub(crate) use log::{About, BlameArgs, HistoryArgs, LogArgs, ShowArgs};
 pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{Entity, Name, VersionPair};
@@ -49,7 +51,8 @@ pub(crate) use verify::{LiveTarget, VerifyArgs};
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  refused by validation, or the answer is no (not found, another base revision)
+  1  refused by validation, or the answer is no (not found, another base revision); for diff
+     --exit-code and sbom diff: something is different
   2  wrong usage: arguments, or files that cannot be read or written
   3  the registry, or the server that is asked, cannot be reached
   4  it failed, or answered what cannot be understood
@@ -146,8 +149,10 @@ pub(crate) enum Command {
     Log(LogArgs),
     /// Show one commit
     Show(ShowArgs),
-    /// Show the differences between two versions
+    /// Show the differences between two versions, or between two revisions of the registry
     Diff(DiffArgs),
+    /// Show which version introduced each value of a document, who registered it, when and why
+    Blame(BlameArgs),
     /// Show what an entity needs, or what needs it, as a tree
     Tree(TreeArgs),
     /// Show the paths by which one entity needs another
@@ -245,24 +250,6 @@ pub(crate) struct ListArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct HistoryArgs {
-    #[command(flatten)]
-    pub(crate) name: Name,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
-    /// The commit's revision
-    pub(crate) revision: u64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DiffArgs {
-    #[command(flatten)]
-    pub(crate) versions: VersionPair,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct CompatArgs {
     #[command(flatten)]
     pub(crate) versions: VersionPair,
@@ -294,6 +281,8 @@ pub(crate) struct ExportArgs {
     /// Leave out what proves the copy (registry, revision, digests), for a file to edit by hand
     #[arg(long)]
     pub(crate) plain: bool,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@
 
 mod apply;
 mod audit;
+mod blame;
 mod commit;
 mod compat;
 mod completions;
@@ -77,7 +78,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::History(args) => history::run(session, &args).await,
         Command::Log(args) => log::run(session, &args).await,
         Command::Show(args) => log::show(session, &args).await,
-        Command::Diff(args) => diff::run(session, &args).await,
+        Command::Diff(args) => diff::run(session, args).await,
+        Command::Blame(args) => blame::run(session, &args).await,
         Command::Tree(args) => tree::run(session, &args).await,
         Command::Why(args) => why::run(session, &args).await,
         Command::Impact(args) => impact::run(session, &args).await,

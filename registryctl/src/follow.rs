@@ -118,7 +118,8 @@ impl Follower {
     }
 }
 
-fn prove(catalog: &Catalog, entities: u64, digest: &[u8]) -> Result<(), Failure> {
+/// Proves a catalog that was received as so many entities, by the digest that came with it.
+pub(crate) fn prove(catalog: &Catalog, entities: u64, digest: &[u8]) -> Result<(), Failure> {
     let promised = <[u8; 32]>::try_from(digest).map(Digest::from_bytes).ok();
     if promised != Some(catalog.digest()) || catalog.len() as u64 != entities {
         return Err(Failure::answer("the snapshot does not have the digest that it claims"));

@@ -3,6 +3,7 @@
 //!
 //! Deliberately absent: proof; what must be proven (`export`, `watch`) goes through `follow`.
 
+mod commit;
 mod token;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use registry_proto::{convert, v1};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
+pub(crate) use commit::{ChangeView, CommitView, EventView, OriginView};
 pub(crate) use token::{TokenView, roles};
 
 /// What names an entity.
@@ -66,6 +68,21 @@ pub(crate) struct LifecycleView {
     pub(crate) changed_at: Option<String>,
 }
 
+impl LifecycleView {
+    /// Everything that the last change said, on one line.
+    pub(crate) fn said(&self) -> String {
+        let said = [&self.message, &self.replacement, &self.sunset, &self.forced];
+        parts(said).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// A reason, a replacement, a sunset and why something was forced, as far as they are there.
+fn parts(said: [&Option<String>; 4]) -> impl Iterator<Item = String> {
+    let named = ["", "use ", "until ", "forced: "].into_iter().zip(said);
+    let parts = named.filter_map(|(name, part)| part.as_ref().map(|part| format!("{name}{part}")));
+    parts.filter(|part| !part.is_empty())
+}
+
 impl From<v1::Lifecycle> for LifecycleView {
     fn from(lifecycle: v1::Lifecycle) -> Self {
         let v1::Lifecycle { state, message, revision, replacement, sunset, forced, changed_at } =
@@ -99,164 +116,6 @@ impl From<v1::EntityRecord> for RecordView {
             lifecycle: lifecycle.unwrap_or_default().into(),
             document,
         }
-    }
-}
-
-/// A commit.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CommitView {
-    pub(crate) revision: u64,
-    pub(crate) author: String,
-    pub(crate) committed_at: Option<String>,
-    pub(crate) message: String,
-    pub(crate) request_id: Option<String>,
-    pub(crate) chain: String,
-    pub(crate) changes: Vec<ChangeView>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) settings: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) origin: Option<OriginView>,
-}
-
-/// How an author was authenticated, and from where it came.
-#[derive(Debug, Serialize)]
-pub(crate) struct OriginView {
-    pub(crate) method: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) team: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) address: Option<String>,
-}
-
-/// One change of a commit.
-#[derive(Debug, Serialize)]
-pub(crate) struct ChangeView {
-    pub(crate) action: String,
-    #[serde(flatten)]
-    pub(crate) key: KeyView,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) digest: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) replacement: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) sunset: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) forced: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) owner: Option<String>,
-}
-
-impl From<v1::Commit> for CommitView {
-    fn from(commit: v1::Commit) -> Self {
-        let v1::Commit {
-            revision,
-            author,
-            committed_at,
-            message,
-            request_id,
-            changes,
-            chain,
-            canonical: _, // never asked for
-            origin,
-            settings,
-        } = commit;
-        let origin =
-            origin.map(|v1::Origin { method, team, address }| OriginView { method, team, address });
-        Self {
-            revision,
-            author,
-            committed_at: time_text(committed_at),
-            message,
-            request_id,
-            chain,
-            changes: changes.into_iter().map(ChangeView::from).collect(),
-            settings: settings.into_iter().map(setting_text).collect(),
-            origin,
-        }
-    }
-}
-
-impl From<v1::CommittedChange> for ChangeView {
-    fn from(change: v1::CommittedChange) -> Self {
-        let v1::CommittedChange {
-            key,
-            action,
-            digest,
-            message,
-            replacement,
-            sunset,
-            forced,
-            owner,
-        } = change;
-        let key = key.unwrap_or_default().into();
-        let replacement = replacement.map(key_text);
-        Self { action, key, digest, reason: message, replacement, sunset, forced, owner }
-    }
-}
-
-impl OriginView {
-    /// `token ci, team docs, from 10.0.0.1`.
-    pub(crate) fn text(&self) -> String {
-        let team = self.team.as_ref().map(|team| format!(", team {team}")).unwrap_or_default();
-        let from = self.address.as_ref().map(|from| format!(", from {from}")).unwrap_or_default();
-        format!("{}{team}{from}", self.method)
-    }
-}
-
-impl ChangeView {
-    /// Everything that a lifecycle change says, on one line.
-    pub(crate) fn said(&self) -> String {
-        let part = |name: &str, value: &Option<String>| {
-            value.as_ref().map(|value| format!("{name}{value}"))
-        };
-        let parts = [
-            part("", &self.reason),
-            part("use ", &self.replacement),
-            part("until ", &self.sunset),
-            part("forced: ", &self.forced),
-        ];
-        let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
-        parts.join("; ")
-    }
-}
-
-impl CommitView {
-    /// `3 register, 1 retire`.
-    pub(crate) fn summary(&self) -> String {
-        let mut counts: Vec<(&str, usize)> = Vec::new();
-        for change in &self.changes {
-            match counts.iter_mut().find(|(action, _)| *action == change.action) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((&change.action, 1)),
-            }
-        }
-        let mut counts: Vec<_> =
-            counts.into_iter().map(|(action, count)| format!("{count} {action}")).collect();
-        counts.extend(self.settings.iter().cloned());
-        counts.join(", ")
-    }
-}
-
-/// One change of one entity, with its commit.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct EventView {
-    pub(crate) revision: u64,
-    pub(crate) committed_at: Option<String>,
-    pub(crate) author: String,
-    pub(crate) message: String,
-    #[serde(flatten)]
-    pub(crate) change: ChangeView,
-}
-
-impl From<v1::EntityEvent> for EventView {
-    fn from(event: v1::EntityEvent) -> Self {
-        let v1::EntityEvent { change, revision, author, committed_at, message } = event;
-        let change = change.unwrap_or_default().into();
-        Self { revision, committed_at: time_text(committed_at), author, message, change }
     }
 }
 

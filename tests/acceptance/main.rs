@@ -14,6 +14,7 @@ mod following;
 mod gitops;
 mod governance;
 mod graph;
+mod history;
 mod identity;
 mod import_a2a;
 mod import_mcp;

@@ -2,9 +2,11 @@
 //!
 //! Deliberately absent: stores, which have a conformance suite of their own.
 
+use std::collections::BTreeSet;
+
 use proptest::{collection::vec, prelude::*};
 use registry_core::{
-    Catalog, Record, RegistryFile, SealedCommit,
+    Catalog, Key, Record, RegistryFile, SealedCommit,
     registry_file::{read_export, write, write_export},
 };
 
@@ -104,5 +106,38 @@ proptest! {
             catalog.iter().map(|(key, record)| format!("{key} {}", line(record))).collect()
         };
         prop_assert_eq!(lines(&before), lines(&after));
+    }
+
+    #[test]
+    fn two_catalogs_differ_where_their_entities_do(
+        batches in vec(vec(wish(), 1..6), 1..8),
+        sides in any::<[prop::sample::Index; 2]>(),
+        place in any::<prop::sample::Index>(),
+    ) {
+        let (_, snapshots) = log(&batches);
+        let [old, new] = sides.map(|side| &snapshots[side.index(snapshots.len())]);
+        let state = |catalog: &Catalog, key: &Key| {
+            let record = catalog.find(key)?;
+            Some((record.lifecycle.state, record.lifecycle.notice.clone()))
+        };
+        let keys: BTreeSet<_> = old.iter().chain(new.iter()).map(|(key, _)| key.clone()).collect();
+        let expected: Vec<_> =
+            keys.into_iter().filter(|key| state(old, key) != state(new, key)).collect();
+        let found = |after: Option<&Key>| -> Vec<Key> {
+            old.entity_differences(new, after).map(|found| found.key.clone()).collect()
+        };
+        prop_assert_eq!(&found(None), &expected);
+        for difference in old.entity_differences(new, None) {
+            prop_assert_eq!(difference.old, old.find(difference.key));
+            prop_assert_eq!(difference.new, new.find(difference.key));
+        }
+        if !expected.is_empty() {
+            let place = place.index(expected.len());
+            prop_assert_eq!(&found(Some(&expected[place])), &expected[place + 1..]);
+        }
+        for (key, _) in new.iter() {
+            let lower = new.versions(key.kind, &key.name).filter(|(lower, _)| *lower < key);
+            prop_assert_eq!(new.predecessor(key), lower.map(|(_, record)| record).last());
+        }
     }
 }

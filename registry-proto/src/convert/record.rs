@@ -54,23 +54,33 @@ pub enum InvalidRecord {
 /// Without the canonical document.
 impl From<&Record> for v1::EntityRecord {
     fn from(record: &Record) -> Self {
-        let Record { document, owner, registered, registered_at, lifecycle } = record;
-        Self {
-            key: Some(document.key().into()),
-            entity: Some(document.entity().into()),
-            digest: document.digest().to_string(),
-            owner: owner.to_string(),
-            registered_revision: registered.0,
-            registered_at: Some(timestamp(*registered_at)),
-            lifecycle: Some(lifecycle.into()),
-            document: None,
-        }
+        Self { entity: Some(record.document.entity().into()), ..outline(record) }
+    }
+}
+
+/// Without any form of its content.
+fn outline(record: &Record) -> v1::EntityRecord {
+    let Record { document, owner, registered, registered_at, lifecycle } = record;
+    v1::EntityRecord {
+        key: Some(document.key().into()),
+        entity: None,
+        digest: document.digest().to_string(),
+        owner: owner.to_string(),
+        registered_revision: registered.0,
+        registered_at: Some(timestamp(*registered_at)),
+        lifecycle: Some(lifecycle.into()),
+        document: None,
     }
 }
 
 /// A record as a catalog has it: with the present owner of its name, and without its document.
 pub fn record_of(catalog: &Catalog, record: &Record) -> v1::EntityRecord {
     v1::EntityRecord { owner: catalog.owner_of(record).to_owned(), ..record.into() }
+}
+
+/// The same without its typed form.
+pub fn outline_of(catalog: &Catalog, record: &Record) -> v1::EntityRecord {
+    v1::EntityRecord { owner: catalog.owner_of(record).to_owned(), ..outline(record) }
 }
 
 /// A record with its canonical document.

@@ -34,6 +34,9 @@ const TABLE: &[(&str, Need)] = &[
     ("/registry.v1.HistoryService/ListCommits", READ),
     ("/registry.v1.HistoryService/GetCommit", READ),
     ("/registry.v1.HistoryService/GetEntityHistory", READ),
+    ("/registry.v1.HistoryService/CompareRevisions", READ),
+    ("/registry.v1.HistoryService/Blame", READ),
+    ("/registry.v1.HistoryService/ExportCatalog", READ),
     ("/registry.v1.AuditService/GetCheckpoint", READ),
     ("/registry.v1.AuditService/Prove", READ),
     // It reads the whole database.

@@ -38,17 +38,20 @@ pub enum Error {
 }
 
 impl App {
+    /// The revision of a point in history, which the present one (`head`) has reached.
+    pub async fn revision_at(&self, at: Option<At>, head: Revision) -> Result<Revision, Error> {
+        match at {
+            None => Ok(head),
+            Some(At::Revision(wanted)) if wanted > head => Err(Error::Ahead { wanted, head }),
+            Some(At::Revision(revision)) => Ok(revision),
+            Some(At::Time(time)) => Ok(self.store.revision_at(time).await?.min(head)),
+        }
+    }
+
     /// The catalog of a point in history; without one, the present.
     pub async fn catalog_at(&self, at: Option<At>) -> Result<Arc<Catalog>, Error> {
         let now = self.catalog();
-        let wanted = match at {
-            None => return Ok(now),
-            Some(At::Revision(revision)) => revision,
-            Some(At::Time(time)) => self.store.revision_at(time).await?.min(now.revision()),
-        };
-        if wanted > now.revision() {
-            return Err(Error::Ahead { wanted, head: now.revision() });
-        }
+        let wanted = self.revision_at(at, now.revision()).await?;
         if wanted == now.revision() {
             return Ok(now);
         }

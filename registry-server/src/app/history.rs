@@ -2,10 +2,10 @@
 //!
 //! Deliberately absent: the documents as they were; entities never change, so `Get` has them.
 
-use registry_core::{Kind, Name, Revision, Timestamp, Version};
+use registry_core::{At, Kind, Name, Revision, Timestamp, Version};
 
 use super::{
-    App,
+    App, at,
     page::{self, InvalidPage},
 };
 use crate::store::{self, About, CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit};
@@ -24,6 +24,9 @@ pub enum Error {
         /// The last one.
         head: Revision,
     },
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
     /// The database.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -44,6 +47,8 @@ pub struct ListCommits {
     pub since: Option<Timestamp>,
     /// Only at this time or before it.
     pub until: Option<Timestamp>,
+    /// As the log was then.
+    pub at: Option<At>,
 }
 
 /// A page of the log with the token of the next one; empty at the end.
@@ -84,7 +89,7 @@ pub async fn list_commits(
 
 /// After which revision and up to which one commits are wanted.
 async fn bounds(app: &App, query: &ListCommits) -> Result<(Revision, Revision), Error> {
-    let head = app.catalog().revision();
+    let head = app.revision_at(query.at, app.catalog().revision()).await?;
     let until = match query.until {
         Some(until) => app.store.revision_at(until).await?.min(head),
         None => head,
@@ -106,14 +111,15 @@ pub async fn get_commit(app: &App, wanted: Revision) -> Result<StoredCommit, Err
 /// Lists what happened to a name, or to one version of it.
 pub async fn entity_history(
     app: &App,
-    (kind, name, version): (Kind, Name, Option<Version>),
+    (kind, name, version, at): (Kind, Name, Option<Version>, Option<At>),
     size: usize,
     token: &str,
 ) -> Result<Page<EntityEvent>, Error> {
-    let mark = format!("{kind} {name} {version:?}");
+    let mark = format!("{kind} {name} {version:?} {at:?}");
+    let until = app.revision_at(at, app.catalog().revision()).await?;
     let after = page::cursor(&mark, token, read_place)?;
     // One more than asked for tells whether there is another page.
-    let query = HistoryQuery { kind, name, version, after, limit: size + 1 };
+    let query = HistoryQuery { kind, name, version, after, until, limit: size + 1 };
     let mut items = app.store.entity_history(&query).await?;
     let more = items.len() > size;
     items.truncate(size);

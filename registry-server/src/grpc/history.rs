@@ -2,7 +2,9 @@
 //!
 //! Deliberately absent: anything but decoding, one call and encoding.
 
-use registry_core::{Name, Revision, Timestamp, Version, limits};
+mod encode;
+
+use registry_core::{Kind, Name, Revision, Timestamp, Version, limits};
 use registry_proto::{convert, v1, v1::history_service_server::HistoryService};
 use tonic::{Request, Response, Status};
 
@@ -12,10 +14,13 @@ use super::{
 };
 use crate::{
     app::{
+        blame::{self, Question},
+        compare::{self, Comparison},
+        copy,
         history::{self, ListCommits, Page},
         page,
     },
-    store::{About, EntityEvent, Order, StoredCommit},
+    store::{About, Order, StoredCommit},
 };
 
 #[tonic::async_trait]
@@ -35,6 +40,7 @@ impl HistoryService for Service {
             version,
             since,
             until,
+            at,
         } = request.into_inner();
         let query = ListCommits {
             order: if newest_first { Order::NewestFirst } else { Order::OldestFirst },
@@ -43,6 +49,7 @@ impl HistoryService for Service {
             about: about(kind, name, version)?,
             since: time("since", since)?,
             until: time("until", until)?,
+            at: convert::at(at).map_err(InvalidRequest::from)?,
         };
         let size = page::size(page_size)?;
         let Page { items, next_page_token } =
@@ -67,19 +74,71 @@ impl HistoryService for Service {
         &self,
         request: Request<v1::GetEntityHistoryRequest>,
     ) -> Result<Response<v1::GetEntityHistoryResponse>, Status> {
-        let v1::GetEntityHistoryRequest { kind, name, version, page_size, page_token } =
+        let v1::GetEntityHistoryRequest { kind, name, version, page_size, page_token, at } =
             request.into_inner();
-        let kind = convert::kind(kind).map_err(InvalidRequest::from)?;
-        let name = Name::parse(kind, &name).map_err(|e| field("name", &e))?;
-        let version = Some(version).filter(|version| !version.is_empty());
-        let version = version.map(|version| Version::parse(&version)).transpose();
-        let version = version.map_err(|e| field("version", &e))?;
+        let (kind, name, version) = whose(kind, &name, &version)?;
+        let at = convert::at(at).map_err(InvalidRequest::from)?;
         let size = page::size(page_size)?;
+        let whose = (kind, name, version, at);
         let Page { items, next_page_token } =
-            history::entity_history(&self.app, (kind, name, version), size, &page_token).await?;
-        let events = items.into_iter().map(event).collect();
+            history::entity_history(&self.app, whose, size, &page_token).await?;
+        let events = items.into_iter().map(encode::event).collect();
         Ok(Response::new(v1::GetEntityHistoryResponse { events, next_page_token }))
     }
+
+    async fn compare_revisions(
+        &self,
+        request: Request<v1::CompareRevisionsRequest>,
+    ) -> Result<Response<v1::CompareRevisionsResponse>, Status> {
+        let v1::CompareRevisionsRequest { from, to, kind, name, version, page_size, page_token } =
+            request.into_inner();
+        let from = convert::at(from).map_err(|e| field("from", &e))?;
+        let comparison = Comparison {
+            from: from.ok_or(InvalidRequest::Missing("from"))?,
+            to: convert::at(to).map_err(|e| field("to", &e))?,
+            about: about(kind, name, version)?,
+        };
+        let size = page::size(page_size)?;
+        let compared = compare::compare(&self.app, comparison, size, &page_token).await?;
+        Ok(Response::new(encode::compared(&compared)))
+    }
+
+    async fn blame(
+        &self,
+        request: Request<v1::BlameRequest>,
+    ) -> Result<Response<v1::BlameResponse>, Status> {
+        let v1::BlameRequest { kind, name, version, at, page_size, page_token } =
+            request.into_inner();
+        let (kind, name, version) = whose(kind, &name, &version)?;
+        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let question = Question { kind, name, version, at };
+        let size = page::size(page_size)?;
+        let explained = blame::blame(&self.app, question, size, &page_token).await?;
+        Ok(Response::new(encode::explained(explained)))
+    }
+
+    async fn export_catalog(
+        &self,
+        request: Request<v1::ExportCatalogRequest>,
+    ) -> Result<Response<v1::ExportCatalogResponse>, Status> {
+        let v1::ExportCatalogRequest { at, page_token } = request.into_inner();
+        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let copied = copy::copy(&self.app, at, &page_token).await?;
+        Ok(Response::new(encode::copied(&copied)))
+    }
+}
+
+/// A name that must be given, and a version that may be.
+fn whose(
+    kind: i32,
+    name: &str,
+    version: &str,
+) -> Result<(Kind, Name, Option<Version>), InvalidRequest> {
+    let kind = convert::kind(kind)?;
+    let name = Name::parse(kind, name).map_err(|e| field("name", &e))?;
+    let version = Some(version).filter(|version| !version.is_empty());
+    let version = version.map(Version::parse).transpose().map_err(|e| field("version", &e))?;
+    Ok((kind, name, version))
 }
 
 /// What commits are to change; a name needs its kind, a version its name.
@@ -104,15 +163,4 @@ fn time(
     time: Option<prost_types::Timestamp>,
 ) -> Result<Option<Timestamp>, InvalidRequest> {
     time.map(convert::read_timestamp).transpose().map_err(|e| field(name, &e))
-}
-
-fn event(event: EntityEvent) -> v1::EntityEvent {
-    let EntityEvent { revision, ordinal: _, key, action, author, committed_at, message } = event;
-    v1::EntityEvent {
-        change: Some((&registry_core::Change { key, action }).into()),
-        revision: revision.0,
-        author,
-        committed_at: Some(convert::timestamp(committed_at)),
-        message,
-    }
 }

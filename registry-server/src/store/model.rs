@@ -85,6 +85,8 @@ pub struct HistoryQuery {
     pub version: Option<Version>,
     /// Only what comes after this change: its revision and its place in the commit.
     pub after: Option<(Revision, u32)>,
+    /// Only what had happened when this revision was made.
+    pub until: Revision,
     /// At most how many.
     pub limit: usize,
 }

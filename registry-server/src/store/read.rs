@@ -269,7 +269,7 @@ pub(super) async fn entity_history(
     backend: &Backend,
     query: &HistoryQuery,
 ) -> Result<Vec<EntityEvent>, Error> {
-    let HistoryQuery { kind, name, version, after, limit } = query;
+    let HistoryQuery { kind, name, version, after, until, limit } = query;
     let (kind, name) = (kind.as_str(), name.as_str());
     let version = version.as_ref().map(ToString::to_string);
     let (revision, ordinal) =
@@ -279,7 +279,7 @@ pub(super) async fn entity_history(
         Backend(backend),
         EventRow,
         sql::HISTORY,
-        [kind, name, &version, revision, ordinal, limit],
+        [kind, name, &version, revision, ordinal, stored(*until), limit],
         fetch_all
     )
     .map_err(|e| backend.explain(&e))?;

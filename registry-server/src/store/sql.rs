@@ -94,11 +94,11 @@ macro_rules! events {
 }
 
 /// The changes of one name: $1 kind, $2 name, $3 version or null, $4 revision and $5 ordinal of
-/// the change before, $6 limit.
+/// the change before, $6 last revision, $7 limit.
 pub(super) const HISTORY: &str = events!(
     "ch.kind = $1 AND ch.name = $2 AND (CAST($3 AS text) IS NULL OR ch.version = $3)
-       AND (ch.revision, ch.ordinal) > ($4, $5)",
-    " LIMIT $6"
+       AND (ch.revision, ch.ordinal) > ($4, $5) AND ch.revision <= $6",
+    " LIMIT $7"
 );
 
 /// All lifecycle changes up to a revision, in order: $1 revision.

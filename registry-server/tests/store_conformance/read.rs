@@ -113,6 +113,7 @@ pub(crate) async fn the_history_of_a_name_is_complete_and_paged(fixture: &Fixtur
         name: Name::parse(Kind::Schema, "A").unwrap(),
         version: None,
         after: None,
+        until: Revision(4),
         limit: 100,
     };
     let events = store.entity_history(&query).await.unwrap();
@@ -147,6 +148,8 @@ pub(crate) async fn the_history_of_a_name_is_complete_and_paged(fixture: &Fixtur
     assert_eq!(paged, events);
     let second = HistoryQuery { version: Some(Version::parse("2.0.0").unwrap()), ..query.clone() };
     assert_eq!(store.entity_history(&second).await.unwrap(), events[1..2]);
+    let sooner = HistoryQuery { until: Revision(2), ..query.clone() };
+    assert_eq!(store.entity_history(&sooner).await.unwrap(), events[..3]);
     let agent = HistoryQuery { kind: Kind::Agent, ..query };
     assert_eq!(store.entity_history(&agent).await.unwrap(), []);
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::AtArgs;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
     /// Recompute everything from the database, and say exactly what does not fit
@@ -51,6 +53,8 @@ pub(crate) struct ExportTrailArgs {
     /// Only commits after this revision
     #[arg(long, value_name = "REVISION", default_value_t = 0)]
     pub(crate) after: u64,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
     /// Write to this file instead of standard output; it is replaced only when all is there
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,

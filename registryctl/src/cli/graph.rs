@@ -98,6 +98,8 @@ pub(crate) struct LockArgs {
     /// Take the newest versions that fit, also where a locked one still does
     #[arg(long)]
     pub(crate) update: bool,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
 }
 
 #[derive(Debug, Args)]

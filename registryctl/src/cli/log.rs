@@ -1,4 +1,4 @@
-//! The arguments of `log`.
+//! The arguments of `log`, `show`, `history` and `blame`.
 //!
 //! Deliberately absent: time zones; days are in UTC.
 
@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 use registry_core::{Date, Kind, Name, Timestamp, Version};
 
+use super::AtArgs;
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
@@ -26,10 +27,38 @@ pub(crate) struct LogArgs {
     /// Only commits until then: 2026-01-31 (its end) or 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = end)]
     pub(crate) until: Option<Timestamp>,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The commit's revision
+    pub(crate) revision: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    pub(crate) name: super::Name,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without a version: the one that was registered last. A value comes from the version since which it \
+has been the same, at the same pointer, in every version up to this one, in the order of their \
+registration; those of one commit count by version.")]
+pub(crate) struct BlameArgs {
+    #[command(flatten)]
+    pub(crate) name: super::Name,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
 }
 
 /// What commits are to change.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct About {
     pub(crate) kind: Kind,
     pub(crate) name: Option<Name>,

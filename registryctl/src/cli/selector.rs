@@ -28,7 +28,7 @@ pub(crate) struct Name {
 pub(crate) struct VersionPair {
     /// KIND NAME OLD NEW, KIND/NAME OLD NEW, or KIND/NAME@OLD KIND/NAME@NEW
     #[arg(value_name = "VERSIONS", num_args = 2..=4, required = true)]
-    versions: Vec<String>,
+    pub(super) versions: Vec<String>,
 }
 
 fn wrong(said: &[String], form: &str) -> Failure {

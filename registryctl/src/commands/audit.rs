@@ -163,6 +163,7 @@ async fn trail(session: &Session, args: &ExportTrailArgs) -> Result<(), Failure>
     let mut wanted = v1::ListCommitsRequest {
         page_size: PAGE_SIZE,
         after_revision: args.after,
+        at: args.at.message(),
         ..Default::default()
     };
     let (progress, mut out) = (Progress::spinner("exporting"), Vec::new());

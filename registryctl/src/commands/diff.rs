@@ -1,12 +1,15 @@
-//! `diff`: what is different between two versions of one entity.
+//! `diff`: what is different between two versions of one entity, or between two revisions.
 //!
-//! Deliberately absent: whether a difference breaks anybody.
+//! Deliberately absent: whether a difference breaks anybody; `compat` says that.
 
+mod revisions;
+
+use registry_core::Key;
 use serde_json::Value;
 
 use super::{Session, get};
 use crate::{
-    cli::{DiffArgs, Format},
+    cli::{Compared, DiffArgs, Format},
     diff::{Difference, diff},
     failure::Failure,
     screen::TextTable,
@@ -14,27 +17,48 @@ use crate::{
     view::short_value,
 };
 
-pub(super) async fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
-    let (old, new) = args.versions.keys()?;
-    let client = session.connect().await?;
-    let old = get::content(&get::fetch(&client, &old, None).await?)?;
-    let new = get::content(&get::fetch(&client, &new, None).await?)?;
-    show(session, &diff(&old, &new))
+pub(super) async fn run(session: &Session, args: DiffArgs) -> Result<(), Failure> {
+    let exit_code = args.exit_code;
+    let found = match args.compared()? {
+        Compared::Versions(old, new) => versions(session, &old, &new).await?,
+        Compared::Revisions(from, to, about) => {
+            revisions::run(session, (from, to), about.as_ref()).await?
+        }
+    };
+    if found > 0 && exit_code { Err(Failure::Different) } else { Ok(()) }
 }
 
-fn show(session: &Session, differences: &[Difference]) -> Result<(), Failure> {
+/// Shows the differences between two documents, and says how many there are.
+async fn versions(session: &Session, old: &Key, new: &Key) -> Result<usize, Failure> {
+    let client = session.connect().await?;
+    let before = get::content(&get::fetch(&client, old, None).await?)?;
+    let after = get::content(&get::fetch(&client, new, None).await?)?;
+    let differences = diff(&before, &after);
     if session.screen.format == Format::Json {
-        return session.screen.json(&differences);
+        session.screen.json(&differences)?;
+    } else if differences.is_empty() {
+        session.screen.line(&format!("no difference between {old} and {new}"))?;
+    } else {
+        let mut table = TextTable::new(&["", "POINTER", "OLD", "NEW"]);
+        for difference in &differences {
+            let (mark, paint) = mark(difference.old.as_ref(), difference.new.as_ref());
+            let Difference { pointer, old, new } = difference;
+            table.painted(paint, [mark, pointer, &text(old.as_ref()), &text(new.as_ref())]);
+        }
+        session.screen.table(&table)?;
     }
-    let mut table = TextTable::new(&["", "POINTER", "OLD", "NEW"]);
-    for Difference { pointer, old, new } in differences {
-        let (mark, paint) = match (old, new) {
-            (None, _) => ("+", Paint::Good),
-            (_, None) => ("-", Paint::Bad),
-            (Some(_), Some(_)) => ("~", Paint::Careful),
-        };
-        let text = |value: &Option<Value>| value.as_ref().map(short_value).unwrap_or_default();
-        table.painted(paint, [mark, pointer, &text(old), &text(new)]);
+    Ok(differences.len())
+}
+
+/// How something is marked that was there, or is there now.
+fn mark<T>(old: Option<T>, new: Option<T>) -> (&'static str, Paint) {
+    match (old, new) {
+        (None, _) => ("+", Paint::Good),
+        (_, None) => ("-", Paint::Bad),
+        (Some(_), Some(_)) => ("~", Paint::Careful),
     }
-    session.screen.table(&table)
+}
+
+fn text(value: Option<&Value>) -> String {
+    value.map(short_value).unwrap_or_default()
 }

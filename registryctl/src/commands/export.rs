@@ -1,6 +1,6 @@
-//! `export`: the whole registry as one registry-v2 file, received over the stream and proven.
+//! `export`: the whole registry as one registry-v2 file, as it is or as it was, and proven.
 //!
-//! Deliberately absent: older revisions.
+//! Deliberately absent: the log; `audit export` has that.
 
 use std::{
     fs::{self, File},
@@ -11,12 +11,16 @@ use std::{
 use registry_core::registry_file::{write, write_export};
 
 use super::Session;
-use crate::{cli::ExportArgs, failure::Failure, follow::Follower};
+use crate::{cli::ExportArgs, copy, failure::Failure, follow::Follower};
 
 pub(super) async fn run(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let head = client.head().await?;
-    let catalog = Follower::open(&client, None).await?.catalog(head).await?;
+    let catalog = if let Some(at) = args.at.at {
+        copy::fetch(&client, at).await?
+    } else {
+        let head = client.head().await?;
+        Follower::open(&client, None).await?.catalog(head).await?
+    };
     let bytes = if args.plain { write(&catalog) } else { write_export(&catalog) };
     save(session, args.out.as_deref(), &bytes)
 }

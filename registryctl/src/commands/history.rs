@@ -22,6 +22,7 @@ pub(super) async fn run(session: &Session, args: &HistoryArgs) -> Result<(), Fai
         version: version.map(|version| version.to_string()).unwrap_or_default(),
         page_size: PAGE_SIZE,
         page_token: String::new(),
+        at: args.at.message(),
     };
     let mut events = Vec::new();
     loop {

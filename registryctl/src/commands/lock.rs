@@ -46,7 +46,7 @@ struct LockView<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failure> {
-    let LockArgs { file, lock_file, update } = args;
+    let LockArgs { file, lock_file, update, at } = args;
     let required = read_requirements(file)?;
     if required.len() > limits::REQUIREMENTS {
         let (count, most) = (required.len(), limits::REQUIREMENTS);
@@ -55,7 +55,7 @@ pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failur
     let old = Lock::find(lock_file)?;
     let client = session.connect().await?;
     let kept = old.as_ref().filter(|_| !update);
-    let (lock, rows) = choose(&client, &required, kept, old.as_ref()).await?;
+    let (lock, rows) = choose(&client, &required, (kept, old.as_ref()), at.message()).await?;
     let written = !old.as_ref().is_some_and(|old| lock.is_same(old));
     if written {
         export::save(session, Some(lock_file), &lock.write())?;
@@ -67,10 +67,10 @@ pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failur
 async fn choose(
     client: &Client,
     required: &[Requirement],
-    kept: Option<&Lock>,
-    old: Option<&Lock>,
+    (kept, old): (Option<&Lock>, Option<&Lock>),
+    at: Option<v1::At>,
 ) -> Result<(Lock, Vec<Row>), Failure> {
-    let Answers { outcomes, revision, registry } = answers(client, required, kept).await?;
+    let Answers { outcomes, revision, registry } = answers(client, required, kept, at).await?;
     if let Some(kept) = kept {
         same_registry(kept, &registry)?;
     }
@@ -108,6 +108,7 @@ async fn answers(
     client: &Client,
     required: &[Requirement],
     kept: Option<&Lock>,
+    at: Option<v1::At>,
 ) -> Result<Answers, Failure> {
     let wanted = required.iter().map(|required| match kept.and_then(|kept| kept.keeps(required)) {
         Some(version) => {
@@ -115,7 +116,7 @@ async fn answers(
         }
         None => required.clone(),
     });
-    let mut answers = ask(client, &wanted.collect::<Vec<_>>(), None).await?;
+    let mut answers = ask(client, &wanted.collect::<Vec<_>>(), at).await?;
     let is_gone = |(required, outcome): &(&Requirement, &mut Result<Resolved, String>)| {
         let retired = outcome.as_ref().is_ok_and(|found| found.lifecycle.state == "retired");
         retired && !required.constraint.is_exact()
@@ -125,7 +126,7 @@ async fn answers(
         return Ok(answers);
     }
     let anew: Vec<_> = gone.iter().map(|(required, _)| (*required).clone()).collect();
-    let Answers { outcomes, .. } = ask(client, &anew, Some(at(answers.revision))).await?;
+    let Answers { outcomes, .. } = ask(client, &anew, Some(self::at(answers.revision))).await?;
     for ((_, old), new) in gone.into_iter().zip(outcomes) {
         *old = new;
     }

@@ -22,6 +22,7 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         author: args.author.clone(),
         since: args.since.map(convert::timestamp),
         until: args.until.map(convert::timestamp),
+        at: args.at.message(),
         ..Default::default()
     };
     if let Some(About { kind, name, version }) = &args.about {
@@ -35,9 +36,9 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
     }
     let mut table = TextTable::new(&["REVISION", "TIME", "AUTHOR", "CHANGES", "MESSAGE"]);
     for commit in &commits {
-        let CommitView { revision, author, committed_at, message, .. } = commit;
+        let CommitView { revision, author, committed_at, .. } = commit;
         let time = committed_at.as_deref().unwrap_or_default();
-        table.row([&revision.to_string(), time, author, &commit.summary(), message]);
+        table.row([&revision.to_string(), time, author, &commit.summary(), &commit.why()]);
     }
     session.screen.table(&table)
 }

@@ -128,9 +128,10 @@ impl Watch<'_> {
         if screen.format == Format::Json {
             return screen.json_line(commit);
         }
-        let CommitView { revision, author, committed_at, message, .. } = commit;
-        let (time, changes) = (committed_at.as_deref().unwrap_or_default(), commit.summary());
-        let text = format!("{revision}  {time}  {author}  {changes}  {message}");
+        let CommitView { revision, author, committed_at, .. } = commit;
+        let time = committed_at.as_deref().unwrap_or_default();
+        let (changes, why) = (commit.summary(), commit.why());
+        let text = format!("{revision}  {time}  {author}  {changes}  {why}");
         screen.line(printable(text.trim_end()).as_ref())
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tonic::{Code, Status};
 
 use super::{super::refusal::Refusal, internal, not_found, store_refusal};
-use crate::app::{at, audit, graph, history, list, resolve, sbom, search, settings, who_has};
+use crate::app::{
+    at, audit, blame, compare, copy, graph, history, list, resolve, sbom, search, settings, who_has,
+};
 
 impl From<list::Error> for Status {
     fn from(error: list::Error) -> Self {
@@ -103,7 +105,43 @@ impl From<history::Error> for Status {
                 let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
                 refusal.with("current_revision", &head).into()
             }
+            history::Error::Past(error) => error.into(),
             history::Error::Store(error) => store_refusal(&error).into(),
+        }
+    }
+}
+
+impl From<compare::Error> for Status {
+    fn from(error: compare::Error) -> Self {
+        match error {
+            compare::Error::Page(error) => error.into(),
+            compare::Error::Past(error) => error.into(),
+            compare::Error::Internal(_) => internal(&error),
+        }
+    }
+}
+
+impl From<blame::Error> for Status {
+    fn from(error: blame::Error) -> Self {
+        match error {
+            blame::Error::Page(error) => error.into(),
+            blame::Error::Past(error) => error.into(),
+            blame::Error::NotRegistered { revision, .. } => {
+                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
+                refusal.with("revision", &revision).into()
+            }
+            blame::Error::Store(error) => store_refusal(&error).into(),
+            blame::Error::Internal(_) => internal(&error),
+        }
+    }
+}
+
+impl From<copy::Error> for Status {
+    fn from(error: copy::Error) -> Self {
+        match error {
+            copy::Error::Page(error) => error.into(),
+            copy::Error::Past(error) => error.into(),
+            copy::Error::Internal(_) => internal(&error),
         }
     }
 }

@@ -1,0 +1,93 @@
+//! Where values come from, over the versions of one name.
+//!
+//! Deliberately absent: who registered them; the log has that.
+
+use serde_json::json;
+
+use super::{blame, blame_within, versions};
+use crate::{
+    Catalog, Kind, Name, Version,
+    commit::{Action, Change, Commit, SealedCommit},
+    rules::testing::{catalog, register, schema},
+    timestamp::Timestamp,
+};
+
+/// One commit for each version of the schema `a`.
+fn registered(documents: &[(&str, serde_json::Value)]) -> Catalog {
+    let mut catalog = catalog(&[schema("other", &json!(true))]);
+    for (version, schema) in documents {
+        let value = json!({ "name": "a", "version": version, "schema": schema });
+        let crate::rules::Proposed::Register(document) = register(Kind::Schema, &value) else {
+            unreachable!()
+        };
+        let action = Action::Register { digest: document.digest(), owner: None };
+        let commit = Commit {
+            revision: catalog.revision().next(),
+            author: "tester".to_owned(),
+            committed_at: Timestamp::from_millis(0),
+            changes: vec![Change { key: document.key().clone(), action }],
+            ..Commit::default()
+        };
+        let sealed = SealedCommit::seal(&catalog.chain(), commit, vec![document]).unwrap();
+        catalog.apply(&sealed).unwrap();
+    }
+    catalog
+}
+
+/// `pointer version` of each value below the schema.
+fn blamed(catalog: &Catalog, version: Option<&str>, limit: usize) -> Vec<String> {
+    let name = Name::parse(Kind::Schema, "a").unwrap();
+    let version = version.map(|version| Version::parse(version).unwrap());
+    let versions = versions(catalog, (Kind::Schema, &name), version.as_ref());
+    let lines = blame_within(limit, &versions).into_iter();
+    let lines = lines.filter(|line| line.pointer.starts_with("/schema"));
+    let text = |line: super::Line| {
+        let earlier = if line.or_earlier { " or earlier" } else { "" };
+        let version = &versions[line.origin].document.key().version;
+        format!("{} {version}{earlier}", &line.pointer["/schema".len()..])
+    };
+    lines.map(text).collect()
+}
+
+#[test]
+fn a_value_comes_from_the_version_since_which_it_is_the_same() {
+    let catalog = registered(&[
+        ("1.0.0", json!({ "type": "string", "minLength": 1, "enum": ["a", "b"] })),
+        ("1.1.0", json!({ "type": "string", "minLength": 2, "enum": ["a", "b", "c"] })),
+        ("2.0.0", json!({ "type": "string", "minLength": 1, "enum": ["b", "b"], "not": {} })),
+    ]);
+    assert_eq!(
+        blamed(&catalog, None, usize::MAX),
+        ["/enum/0 2.0.0", "/enum/1 1.0.0", "/minLength 2.0.0", "/not 2.0.0", "/type 1.0.0"]
+    );
+    assert_eq!(
+        blamed(&catalog, Some("1.1.0"), usize::MAX),
+        ["/enum/0 1.0.0", "/enum/1 1.0.0", "/enum/2 1.1.0", "/minLength 1.1.0", "/type 1.0.0"]
+    );
+    assert!(blamed(&catalog, Some("9.0.0"), usize::MAX).is_empty());
+}
+
+#[test]
+fn versions_count_in_the_order_of_their_registration() {
+    let catalog = registered(&[
+        ("2.0.0", json!({ "minimum": 1 })),
+        ("1.0.0", json!({ "minimum": 1 })),
+        ("1.0.1", json!({ "minimum": 0 })),
+        ("2.0.1", json!({ "minimum": 1 })),
+    ]);
+    assert_eq!(blamed(&catalog, None, usize::MAX), ["/minimum 2.0.1"]);
+    assert_eq!(blamed(&catalog, Some("1.0.0"), usize::MAX), ["/minimum 2.0.0"]);
+}
+
+#[test]
+fn where_too_much_would_have_to_be_read_it_says_so() {
+    let one = json!({ "minimum": 1 });
+    let catalog = registered(&[("1.0.0", one.clone()), ("1.0.1", one.clone()), ("1.0.2", one)]);
+    let name = Name::parse(Kind::Schema, "a").unwrap();
+    let all = versions(&catalog, (Kind::Schema, &name), None);
+    let bytes = all[1].document.bytes().len();
+    assert_eq!(blamed(&catalog, None, bytes), ["/minimum 1.0.1 or earlier"]);
+    assert_eq!(blamed(&catalog, None, 2 * bytes), ["/minimum 1.0.0"]);
+    assert_eq!(blame(&all).len(), 3, "the name and the version too");
+    assert!(blame(&[]).is_empty());
+}

@@ -1,0 +1,220 @@
+//! Say what is different between two points in history: which entities are registered, their
+//! lifecycles, and what is set about names.
+//!
+//! Both catalogs are walked from where the page before ended, so all pages together cost one walk.
+//! Deliberately absent: differences inside of documents, which readers compute; and what happened
+//! in between, which the log has.
+
+use std::sync::Arc;
+
+use registry_core::{
+    At, Catalog, Key, Record, Selector,
+    catalog::{EntityDifference, SettingDifference},
+    setting::Set,
+};
+
+use super::{
+    App, at, beside,
+    page::{self, InvalidPage},
+};
+use crate::store::About;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The page cannot be.
+    #[error(transparent)]
+    Page(#[from] InvalidPage),
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
+    /// A bug here.
+    #[error("comparing two catalogs failed: {0}")]
+    Internal(String),
+}
+
+/// What to compare.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// As it was then.
+    pub from: At,
+    /// As it was then; `None`: now.
+    pub to: Option<At>,
+    /// Only this.
+    pub about: Option<About>,
+}
+
+/// Something that is different.
+#[derive(Debug, Clone)]
+pub enum Difference {
+    /// An entity that is new, gone, or in another state.
+    Entity {
+        /// As it was.
+        old: Option<Arc<Record>>,
+        /// As it is.
+        new: Option<Arc<Record>>,
+        /// The next lower version of what is on one side only.
+        earlier: Option<Arc<Record>>,
+    },
+    /// Another setting.
+    Setting {
+        /// About what.
+        on: Selector,
+        /// What was set, and who owned the name.
+        old: (Set, Option<Arc<str>>),
+        /// What is set, and who owns the name.
+        new: (Set, Option<Arc<str>>),
+    },
+}
+
+/// A page of differences.
+#[derive(Debug)]
+pub struct Compared {
+    /// Entities by their keys, then settings by their selectors.
+    pub differences: Vec<Difference>,
+    /// Where to go on; empty at the end.
+    pub next_page_token: String,
+    /// The first of the two.
+    pub from: Arc<Catalog>,
+    /// The second.
+    pub to: Arc<Catalog>,
+}
+
+/// After what a page begins.
+#[derive(Debug, Clone)]
+enum Place {
+    Start,
+    Entity(Key),
+    Setting(Selector),
+}
+
+/// Compares two points in history.
+pub async fn compare(
+    app: &App,
+    Comparison { from, to, about }: Comparison,
+    size: usize,
+    token: &str,
+) -> Result<Compared, Error> {
+    let (from, to) = (app.catalog_at(Some(from)).await?, app.catalog_at(to).await?);
+    let mark = format!("compare {} {} {about:?}", from.revision(), to.revision());
+    let place = page::cursor(&mark, token, read_place)?.unwrap_or(Place::Start);
+    let walk = Walk { from: from.clone(), to: to.clone(), about };
+    let walking = move || walk.page(&place, size);
+    let (differences, is_last) = beside(walking, Error::Internal).await?;
+    let last = differences.last().filter(|_| !is_last);
+    let next_page_token = last.map(|last| page::token(&mark, &last.place()));
+    let next_page_token = next_page_token.unwrap_or_default();
+    Ok(Compared { differences, next_page_token, from, to })
+}
+
+/// No selector has an `@`, so it is never taken for a key.
+fn read_place(cursor: &str) -> Option<Place> {
+    let key = || cursor.parse().ok().map(Place::Entity);
+    key().or_else(|| cursor.parse().ok().map(Place::Setting))
+}
+
+struct Walk {
+    from: Arc<Catalog>,
+    to: Arc<Catalog>,
+    about: Option<About>,
+}
+
+impl Walk {
+    /// A page, and whether it is the last one.
+    fn page(&self, place: &Place, size: usize) -> (Vec<Difference>, bool) {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        let (key, selector) = match place {
+            Place::Start => (None, None),
+            Place::Entity(key) => (Some(key), None),
+            Place::Setting(selector) => (None, Some(selector)),
+        };
+        let entities = self
+            .from
+            .entity_differences(&self.to, key)
+            .take_while(|_| selector.is_none())
+            .filter(|difference| self.concerns(difference.key))
+            .map(|difference| self.entity(&difference));
+        let settings = self
+            .from
+            .setting_differences(&self.to, selector)
+            .filter(|difference| self.touches(difference.on))
+            .map(|difference| self.setting(&difference));
+        for difference in entities.chain(settings) {
+            bytes += difference.bytes();
+            let full = page.len() == size || bytes > page::PAGE_BYTES;
+            if full && !page.is_empty() {
+                return (page, false);
+            }
+            page.push(difference);
+        }
+        (page, true)
+    }
+
+    fn concerns(&self, key: &Key) -> bool {
+        self.about.as_ref().is_none_or(|About { kind, name, version }| {
+            key.kind == *kind
+                && name.as_ref().is_none_or(|name| key.name == *name)
+                && version.as_ref().is_none_or(|version| key.version == *version)
+        })
+    }
+
+    /// Whether a setting may hold for what was asked for.
+    fn touches(&self, on: &Selector) -> bool {
+        let Some(About { kind, name, version: _ }) = &self.about else { return true };
+        match (name, on) {
+            (Some(name), on) => on.covers(*kind, name),
+            (None, Selector::Name(of_kind, _)) => of_kind == kind,
+            (None, _) => true,
+        }
+    }
+
+    fn entity(&self, difference: &EntityDifference<'_>) -> Difference {
+        let EntityDifference { key, old, new } = *difference;
+        let earlier = match (old, new) {
+            (None, _) => self.to.predecessor(key),
+            (_, None) => self.from.predecessor(key),
+            (Some(_), Some(_)) => None,
+        };
+        let [old, new, earlier] = [old, new, earlier].map(Option::<&Arc<Record>>::cloned);
+        Difference::Entity { old, new, earlier }
+    }
+
+    fn setting(&self, difference: &SettingDifference<'_>) -> Difference {
+        let SettingDifference { on, old, new } = *difference;
+        let owner = |catalog: &Catalog| match on {
+            Selector::Name(kind, name) => catalog.owner(*kind, name),
+            Selector::Everything | Selector::Namespace(_) => None,
+        };
+        let side = |set: Option<&Set>, catalog| (set.cloned().unwrap_or_default(), owner(catalog));
+        let (old, new) = (side(old, &self.from), side(new, &self.to));
+        Difference::Setting { on: on.clone(), old, new }
+    }
+}
+
+impl Difference {
+    /// Where the next page goes on.
+    fn place(&self) -> String {
+        match self {
+            Self::Entity { old, new, .. } => {
+                let key = old.as_ref().or(new.as_ref()).map(|record| record.document.key());
+                key.map(ToString::to_string).unwrap_or_default()
+            }
+            Self::Setting { on, .. } => on.to_string(),
+        }
+    }
+
+    /// About how much room it takes in an answer.
+    fn bytes(&self) -> usize {
+        const OUTLINE: usize = 512;
+        let said = |record: &Arc<Record>| {
+            record.lifecycle.notice.as_ref().map_or(0, |notice| notice.text_bytes())
+        };
+        let Self::Entity { old, new, earlier } = self else { return OUTLINE };
+        let records = [old, new, earlier].into_iter().flatten();
+        let documents = |record: &Arc<Record>| match earlier {
+            Some(_) => record.document.bytes().len(),
+            None => 0,
+        };
+        records.map(|record| OUTLINE + said(record) + documents(record)).sum()
+    }
+}

@@ -1,0 +1,111 @@
+//! Answers about history on the wire: differences, explained values, copies.
+//!
+//! Deliberately absent: requests; `history.rs` reads them.
+
+use bytes::Bytes;
+use registry_core::{Action, Catalog, Change, Record, Selector, blame::Line, setting::Set};
+use registry_proto::{
+    convert::{self, Position},
+    v1::{self, difference::Difference as Wire},
+};
+
+use crate::{
+    app::{
+        blame::Explained,
+        compare::{Compared, Difference},
+        copy::Copied,
+    },
+    store::{EntityEvent, StoredCommit},
+};
+
+pub(super) fn event(event: EntityEvent) -> v1::EntityEvent {
+    let EntityEvent { revision, ordinal: _, key, action, author, committed_at, message } = event;
+    v1::EntityEvent {
+        change: Some((&Change { key, action }).into()),
+        revision: revision.0,
+        author,
+        committed_at: Some(convert::timestamp(committed_at)),
+        message,
+    }
+}
+
+pub(super) fn compared(compared: &Compared) -> v1::CompareRevisionsResponse {
+    let Compared { differences, next_page_token, from, to } = compared;
+    let write = |difference| v1::Difference { difference: Some(write(from, to, difference)) };
+    v1::CompareRevisionsResponse {
+        differences: differences.iter().map(write).collect(),
+        next_page_token: next_page_token.clone(),
+        from_revision: from.revision().0,
+        to_revision: to.revision().0,
+    }
+}
+
+fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> Wire {
+    match difference {
+        Difference::Entity { old, new, earlier } => {
+            let record = |catalog: &Catalog, record: &Record| {
+                let document = earlier.is_some().then(|| record.document.bytes().clone());
+                v1::EntityRecord { document, ..convert::outline_of(catalog, record) }
+            };
+            let there = if new.is_some() { to } else { from };
+            Wire::Entity(v1::EntityDifference {
+                old: old.as_deref().map(|old| record(from, old)),
+                new: new.as_deref().map(|new| record(to, new)),
+                earlier: earlier.as_deref().map(|earlier| record(there, earlier)),
+            })
+        }
+        Difference::Setting { on, old: (old, old_owner), new: (new, new_owner) } => {
+            let state = |on: &Selector, set: &Set| Some(convert::setting_state(on, set));
+            Wire::Setting(v1::SettingDifference {
+                old: state(on, old),
+                new: state(on, new),
+                old_owner: old_owner.as_deref().map(str::to_owned),
+                new_owner: new_owner.as_deref().map(str::to_owned),
+            })
+        }
+    }
+}
+
+pub(super) fn explained(explained: Explained) -> v1::BlameResponse {
+    let Explained { key, lines, origins, next_page_token } = explained;
+    let line = |Line { pointer, value, origin, or_earlier }| v1::BlameLine {
+        pointer,
+        value: value.to_string(),
+        // A page has far fewer.
+        origin: u32::try_from(origin).unwrap_or(u32::MAX),
+        or_earlier,
+    };
+    v1::BlameResponse {
+        key: Some((&key).into()),
+        lines: lines.into_iter().map(line).collect(),
+        origins: origins.iter().map(|(record, commit)| registration(record, commit)).collect(),
+        next_page_token,
+    }
+}
+
+fn registration(record: &Record, stored: &StoredCommit) -> v1::EntityEvent {
+    let commit = &stored.commit;
+    let (key, digest) = (record.document.key().clone(), record.document.digest());
+    event(EntityEvent {
+        revision: record.registered,
+        ordinal: 0,
+        key,
+        action: Action::Register { digest, owner: None },
+        author: commit.author.clone(),
+        committed_at: commit.committed_at,
+        message: commit.message.clone(),
+    })
+}
+
+pub(super) fn copied(copied: &Copied) -> v1::ExportCatalogResponse {
+    let Copied { records, digest, next_page_token, catalog } = copied;
+    let is_first = digest.is_some();
+    let settings = catalog.settings().iter().filter(|_| is_first);
+    v1::ExportCatalogResponse {
+        position: Some((&Position::of(catalog)).into()),
+        entities: records.iter().map(|record| (&**record).into()).collect(),
+        settings: settings.map(|(on, set)| convert::setting_state(on, set)).collect(),
+        digest: digest.map(|digest| Bytes::copy_from_slice(digest.as_bytes())).unwrap_or_default(),
+        next_page_token: next_page_token.clone(),
+    }
+}

@@ -1,0 +1,95 @@
+//! `blame`: which version introduced each value of a document, who registered it, when and why.
+//!
+//! Deliberately absent: what the value was before; `diff` of two versions shows that.
+
+use registry_proto::v1;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Session;
+use crate::{
+    cli::{BlameArgs, Format},
+    client::{PAGE_SIZE, request},
+    failure::Failure,
+    screen::TextTable,
+    view::{EventView, KeyView, short_value},
+};
+
+/// A value, and the registration that introduced it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LineView {
+    pointer: String,
+    value: Value,
+    version: String,
+    revision: u64,
+    author: String,
+    committed_at: Option<String>,
+    message: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    or_earlier: bool,
+}
+
+pub(super) async fn run(session: &Session, args: &BlameArgs) -> Result<(), Failure> {
+    let (kind, name, version) = args.name.parts()?;
+    let client = session.connect().await?;
+    let mut wanted = v1::BlameRequest {
+        kind: v1::Kind::from(kind).into(),
+        name: name.to_string(),
+        version: version.map(|version| version.to_string()).unwrap_or_default(),
+        at: args.at.message(),
+        page_size: PAGE_SIZE,
+        page_token: String::new(),
+    };
+    let mut lines = Vec::new();
+    loop {
+        let page = client.answer(client.history().blame(request(wanted.clone()))).await?;
+        let v1::BlameResponse { key, lines: explained, origins, next_page_token } = page;
+        let key = KeyView::from(key.unwrap_or_default());
+        let origins: Vec<_> = origins.into_iter().map(EventView::from).collect();
+        for line in explained {
+            lines.push(view(line, &origins)?);
+        }
+        if next_page_token.is_empty() {
+            return show(session, &key, &lines);
+        }
+        // All pages are of the same version, whatever is registered meanwhile.
+        wanted.version.clone_from(&key.version);
+        wanted.page_token = next_page_token;
+    }
+}
+
+fn view(line: v1::BlameLine, origins: &[EventView]) -> Result<LineView, Failure> {
+    let v1::BlameLine { pointer, value, origin, or_earlier } = line;
+    let origin = usize::try_from(origin).ok().and_then(|origin| origins.get(origin));
+    let EventView { revision, committed_at, author, message, change } =
+        origin.ok_or_else(|| Failure::answer("a value without its origin"))?;
+    Ok(LineView {
+        pointer,
+        value: serde_json::from_str(&value).map_err(Failure::answer)?,
+        version: change.key.version.clone(),
+        revision: *revision,
+        author: author.clone(),
+        committed_at: committed_at.clone(),
+        message: message.clone(),
+        or_earlier,
+    })
+}
+
+fn show(session: &Session, key: &KeyView, lines: &[LineView]) -> Result<(), Failure> {
+    let screen = session.screen;
+    if screen.format == Format::Json {
+        return screen.json(&json!({ "entity": key.to_string(), "lines": lines }));
+    }
+    let heading = ["VERSION", "REVISION", "TIME", "AUTHOR", "POINTER", "VALUE", "MESSAGE"];
+    let mut table = TextTable::new(&heading);
+    for line in lines {
+        let LineView { pointer, value, version, revision, author, committed_at, message, .. } =
+            line;
+        let version = if line.or_earlier { format!("<={version}") } else { version.clone() };
+        let time = committed_at.as_deref().unwrap_or_default();
+        let (revision, value) = (revision.to_string(), short_value(value));
+        table.row([&*version, &revision, time, author, pointer, &value, message]);
+    }
+    screen.table(&table)
+}

@@ -1,0 +1,132 @@
+//! `diff A..B`: what was registered, deprecated, retired, restored and set between two points in
+//! history, with the differences inside of new versions.
+//!
+//! Each page is shown as it comes, so that nothing grows with the history. Deliberately absent: who
+//! did it and what happened in between; `log` says that.
+
+mod view;
+
+use registry_core::{At, Revision};
+use registry_proto::v1::{self, difference::Difference as Wire};
+
+use super::{super::Session, mark, text};
+use crate::{
+    cli::{About, Format},
+    client::{PAGE_SIZE, request},
+    failure::Failure,
+    screen::Screen,
+    style::{Paint, printable},
+};
+use view::{Counts, DifferenceView};
+
+/// Shows the differences, and says how many there are.
+pub(super) async fn run(
+    session: &Session,
+    (from, to): (At, Option<At>),
+    about: Option<&About>,
+) -> Result<usize, Failure> {
+    let client = session.connect().await?;
+    let mut wanted = request_of(from, to, about);
+    let mut output = Output { screen: session.screen, counts: Counts::default(), revisions: None };
+    loop {
+        let v1::CompareRevisionsResponse {
+            differences,
+            next_page_token,
+            from_revision,
+            to_revision,
+        } = client.answer(client.history().compare_revisions(request(wanted.clone()))).await?;
+        output.begin(from_revision, to_revision)?;
+        for difference in differences {
+            let difference = difference.difference;
+            let difference: Wire = difference.ok_or_else(|| Failure::answer("nothing differs"))?;
+            output.show(&DifferenceView::try_from(difference)?)?;
+        }
+        if next_page_token.is_empty() {
+            return output.end();
+        }
+        // All pages are of the same two revisions, whatever is registered meanwhile.
+        wanted.from = Some(At::Revision(Revision(from_revision)).into());
+        wanted.to = Some(At::Revision(Revision(to_revision)).into());
+        wanted.page_token = next_page_token;
+    }
+}
+
+fn request_of(from: At, to: Option<At>, about: Option<&About>) -> v1::CompareRevisionsRequest {
+    let kind = about.map_or(v1::Kind::Unspecified, |about| about.kind.into());
+    let name = about.and_then(|about| about.name.as_ref());
+    let version = about.and_then(|about| about.version.as_ref());
+    v1::CompareRevisionsRequest {
+        from: Some(from.into()),
+        to: to.map(Into::into),
+        kind: kind.into(),
+        name: name.map(ToString::to_string).unwrap_or_default(),
+        version: version.map(ToString::to_string).unwrap_or_default(),
+        page_size: PAGE_SIZE,
+        page_token: String::new(),
+    }
+}
+
+struct Output {
+    screen: Screen,
+    counts: Counts,
+    /// Which revisions are compared, once that is known.
+    revisions: Option<(u64, u64)>,
+}
+
+impl Output {
+    fn begin(&mut self, from: u64, to: u64) -> Result<(), Failure> {
+        if self.revisions.replace((from, to)).is_some() || self.screen.format == Format::Table {
+            return Ok(());
+        }
+        let head = format!("{{\n  \"from\": {from},\n  \"to\": {to},\n  \"differences\": [");
+        self.screen.bytes(head.as_bytes())
+    }
+
+    fn show(&mut self, difference: &DifferenceView) -> Result<(), Failure> {
+        let is_first = self.counts.total() == 0;
+        self.counts.add(difference);
+        if self.screen.format == Format::Table {
+            return self.lines(difference);
+        }
+        // A difference holds texts, numbers and JSON only.
+        let text = serde_json::to_string(difference).unwrap_or_default();
+        let comma = if is_first { "" } else { "," };
+        self.screen.bytes(format!("{comma}\n    {text}").as_bytes())
+    }
+
+    /// A line for what is different, and one for each difference inside of it.
+    fn lines(&self, difference: &DifferenceView) -> Result<(), Failure> {
+        let style = self.screen.style;
+        let (mark, paint, what) = difference.headline();
+        let what = printable(&what);
+        self.screen.line(&style.paint(paint, format!("{mark} {what}")))?;
+        let DifferenceView::Entity(entity) = difference else { return Ok(()) };
+        if let Some(against) = &entity.against {
+            let against = format!("    compared with {}", printable(against));
+            self.screen.line(&style.paint(Paint::Dim, against))?;
+        }
+        for inner in &entity.differences {
+            let (mark, paint) = super::mark(inner.old.as_ref(), inner.new.as_ref());
+            let values = [inner.old.as_ref(), inner.new.as_ref()].into_iter().flatten();
+            let values: Vec<_> = values.map(|value| text(Some(value))).collect();
+            let line = format!("    {mark} {}  {}", inner.pointer, values.join(" -> "));
+            self.screen.line(&style.paint(paint, printable(&line)))?;
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<usize, Failure> {
+        let total = self.counts.total();
+        if self.screen.format == Format::Json {
+            let line = if total == 0 { "]\n}" } else { "\n  ]\n}" };
+            self.screen.line(line)?;
+            return Ok(total);
+        }
+        let (from, to) = self.revisions.unwrap_or_default();
+        self.screen.line(&match total {
+            0 => format!("no difference between revision {from} and revision {to}"),
+            _ => format!("revision {from} to revision {to}: {}", self.counts),
+        })?;
+        Ok(total)
+    }
+}

@@ -1,0 +1,227 @@
+//! One difference between two revisions: as `--output json` has it, and in a line.
+//!
+//! Deliberately absent: colours and the order of lines.
+
+use std::fmt;
+
+use registry_proto::v1::{self, difference::Difference as Wire};
+use serde::Serialize;
+
+use super::mark;
+use crate::{
+    commands::get,
+    diff::{Difference, diff},
+    failure::Failure,
+    style::Paint,
+    view::RecordView,
+};
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum DifferenceView {
+    Entity(Box<EntityView>),
+    Setting(Box<SettingView>),
+}
+
+/// An entity that is new, gone, or in another state.
+#[derive(Serialize)]
+pub(super) struct EntityView {
+    change: Change,
+    entity: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<RecordView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new: Option<RecordView>,
+    /// With which version the document is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) against: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) differences: Vec<Difference>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Change {
+    Registered,
+    /// It is registered later: the differences are the reverse ones.
+    Unregistered,
+    Lifecycle,
+    Settings,
+}
+
+/// A name, a namespace or everything about which something else is set.
+#[derive(Serialize)]
+pub(super) struct SettingView {
+    change: Change,
+    on: String,
+    old: StateView,
+    new: StateView,
+}
+
+#[derive(PartialEq, Serialize)]
+struct StateView {
+    archived: bool,
+    owner: Option<String>,
+    compatibility: Option<String>,
+    revision: u64,
+}
+
+impl TryFrom<Wire> for DifferenceView {
+    type Error = Failure;
+
+    fn try_from(difference: Wire) -> Result<Self, Failure> {
+        match difference {
+            Wire::Entity(entity) => Ok(Self::Entity(Box::new(EntityView::try_from(entity)?))),
+            Wire::Setting(setting) => Ok(Self::Setting(Box::new(setting.into()))),
+        }
+    }
+}
+
+impl TryFrom<v1::EntityDifference> for EntityView {
+    type Error = Failure;
+
+    fn try_from(difference: v1::EntityDifference) -> Result<Self, Failure> {
+        let v1::EntityDifference { old, new, earlier } = difference;
+        let content = |record: Option<&v1::EntityRecord>| record.map(get::content).transpose();
+        let differences = match (content(earlier.as_ref())?, &old, &new) {
+            (Some(earlier), None, Some(new)) => diff(&earlier, &get::content(new)?),
+            (Some(earlier), Some(old), None) => diff(&get::content(old)?, &earlier),
+            _ => Vec::new(),
+        };
+        let change = match (&old, &new) {
+            (None, Some(_)) => Change::Registered,
+            (Some(_), None) => Change::Unregistered,
+            (Some(_), Some(_)) => Change::Lifecycle,
+            (None, None) => return Err(Failure::answer("an entity without a record")),
+        };
+        let view = |record: v1::EntityRecord| RecordView { document: None, ..record.into() };
+        let (old, new) = (old.map(view), new.map(view));
+        let entity = old.as_ref().or(new.as_ref()).map(|record| record.key.to_string());
+        let against = earlier.map(|earlier| view(earlier).key.to_string());
+        Ok(Self { change, entity: entity.unwrap_or_default(), old, new, against, differences })
+    }
+}
+
+impl From<v1::SettingDifference> for SettingView {
+    fn from(difference: v1::SettingDifference) -> Self {
+        let v1::SettingDifference { old, new, old_owner, new_owner } = difference;
+        let on = new.as_ref().or(old.as_ref()).map(|state| state.on.clone());
+        let state = |state: Option<v1::SettingState>, owner: Option<String>| {
+            let v1::SettingState { on: _, archived, owner: set, compatibility, revision } =
+                state.unwrap_or_default();
+            // Of a name: who owns it, also where nobody was made its owner.
+            StateView { archived, owner: owner.or(set), compatibility, revision }
+        };
+        let (old, new) = (state(old, old_owner), state(new, new_owner));
+        Self { change: Change::Settings, on: on.unwrap_or_default(), old, new }
+    }
+}
+
+impl DifferenceView {
+    /// The mark, its colour and the line.
+    pub(super) fn headline(&self) -> (&'static str, Paint, String) {
+        match self {
+            Self::Entity(entity) => {
+                let (mark, paint) = mark(entity.old.as_ref(), entity.new.as_ref());
+                (mark, paint, format!("{}  {}", entity.entity, entity.said()))
+            }
+            Self::Setting(setting) => {
+                ("~", Paint::Careful, format!("{}  {}", setting.on, setting.said()))
+            }
+        }
+    }
+}
+
+impl EntityView {
+    fn said(&self) -> String {
+        let registered = |record: &RecordView| {
+            let at = record.registered_at.as_deref().unwrap_or("an unknown time");
+            format!("registered in revision {}, {at}", record.registered_revision)
+        };
+        let state = |record: &RecordView| match record.lifecycle.state {
+            "active" => String::new(),
+            state => format!("; {state}{}", reason(record)),
+        };
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => {
+                let (before, after) = (old.lifecycle.state, new.lifecycle.state);
+                let revision = new.lifecycle.revision;
+                format!("{before} -> {after} in revision {revision}{}", reason(new))
+            }
+            (None, Some(new)) => format!("{}{}", registered(new), state(new)),
+            (Some(old), None) => format!("not yet registered; {}", registered(old)),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+fn reason(record: &RecordView) -> String {
+    let said = record.lifecycle.said();
+    if said.is_empty() { said } else { format!(": {said}") }
+}
+
+impl SettingView {
+    fn said(&self) -> String {
+        let Self { old, new, .. } = self;
+        let mut parts = Vec::new();
+        let mut part = |name: &str, old: &Option<String>, new: &Option<String>, none: &str| {
+            if old != new {
+                let text =
+                    |value: &Option<String>| value.clone().unwrap_or_else(|| none.to_owned());
+                parts.push(format!("{name}: {} -> {}", text(old), text(new)));
+            }
+        };
+        part("owner", &old.owner, &new.owner, "nobody");
+        part("compatibility", &old.compatibility, &new.compatibility, "inherited");
+        if old.archived != new.archived {
+            parts.push((if new.archived { "archived" } else { "not archived" }).to_owned());
+        }
+        if parts.is_empty() {
+            // Somebody was made the owner of what they owned already.
+            parts.push("its owner is set".to_owned());
+        }
+        parts.join(", ")
+    }
+}
+
+/// How many differences there are of each sort.
+#[derive(Default)]
+pub(super) struct Counts {
+    registered: usize,
+    unregistered: usize,
+    lifecycle: usize,
+    settings: usize,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, difference: &DifferenceView) {
+        let change = match difference {
+            DifferenceView::Entity(entity) => entity.change,
+            DifferenceView::Setting(setting) => setting.change,
+        };
+        *match change {
+            Change::Registered => &mut self.registered,
+            Change::Unregistered => &mut self.unregistered,
+            Change::Lifecycle => &mut self.lifecycle,
+            Change::Settings => &mut self.settings,
+        } += 1;
+    }
+
+    pub(super) fn total(&self) -> usize {
+        self.registered + self.unregistered + self.lifecycle + self.settings
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.registered, "registered"),
+            (self.unregistered, "not yet registered"),
+            (self.lifecycle, "with another lifecycle"),
+            (self.settings, "with other settings"),
+        ];
+        let some = counts.iter().filter(|(count, _)| *count > 0);
+        let texts: Vec<_> = some.map(|(count, what)| format!("{count} {what}")).collect();
+        f.write_str(&texts.join(", "))
+    }
+}

@@ -1,0 +1,208 @@
+//! Commits, their changes, and what happened to one entity, as they are shown.
+//!
+//! Deliberately absent: proof; `follow` has that.
+
+use registry_proto::v1;
+use serde::Serialize;
+
+use super::{KeyView, key_text, parts, setting_text, time_text};
+
+/// A commit.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CommitView {
+    pub(crate) revision: u64,
+    pub(crate) author: String,
+    pub(crate) committed_at: Option<String>,
+    pub(crate) message: String,
+    pub(crate) request_id: Option<String>,
+    pub(crate) chain: String,
+    pub(crate) changes: Vec<ChangeView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) settings: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<OriginView>,
+}
+
+/// How an author was authenticated, and from where it came.
+#[derive(Debug, Serialize)]
+pub(crate) struct OriginView {
+    pub(crate) method: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) team: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<String>,
+}
+
+/// One change of a commit.
+#[derive(Debug, Serialize)]
+pub(crate) struct ChangeView {
+    pub(crate) action: String,
+    #[serde(flatten)]
+    pub(crate) key: KeyView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) replacement: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sunset: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) forced: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+}
+
+impl From<v1::Commit> for CommitView {
+    fn from(commit: v1::Commit) -> Self {
+        let v1::Commit {
+            revision,
+            author,
+            committed_at,
+            message,
+            request_id,
+            changes,
+            chain,
+            canonical: _, // never asked for
+            origin,
+            settings,
+        } = commit;
+        let origin =
+            origin.map(|v1::Origin { method, team, address }| OriginView { method, team, address });
+        Self {
+            revision,
+            author,
+            committed_at: time_text(committed_at),
+            message,
+            request_id,
+            chain,
+            changes: changes.into_iter().map(ChangeView::from).collect(),
+            settings: settings.into_iter().map(setting_text).collect(),
+            origin,
+        }
+    }
+}
+
+impl From<v1::CommittedChange> for ChangeView {
+    fn from(change: v1::CommittedChange) -> Self {
+        let v1::CommittedChange {
+            key,
+            action,
+            digest,
+            message,
+            replacement,
+            sunset,
+            forced,
+            owner,
+        } = change;
+        let key = key.unwrap_or_default().into();
+        let replacement = replacement.map(key_text);
+        Self { action, key, digest, reason: message, replacement, sunset, forced, owner }
+    }
+}
+
+impl OriginView {
+    /// `token ci, team docs, from 10.0.0.1`.
+    pub(crate) fn text(&self) -> String {
+        let team = self.team.as_ref().map(|team| format!(", team {team}")).unwrap_or_default();
+        let from = self.address.as_ref().map(|from| format!(", from {from}")).unwrap_or_default();
+        format!("{}{team}{from}", self.method)
+    }
+}
+
+impl ChangeView {
+    /// Everything that a lifecycle change says, on one line.
+    pub(crate) fn said(&self) -> String {
+        self.parts().collect::<Vec<_>>().join("; ")
+    }
+
+    fn parts(&self) -> impl Iterator<Item = String> {
+        parts([&self.reason, &self.replacement, &self.sunset, &self.forced])
+    }
+}
+
+impl CommitView {
+    /// `3 register, 1 retire`.
+    pub(crate) fn summary(&self) -> String {
+        let mut counts: Vec<(&str, usize)> = Vec::new();
+        for change in &self.changes {
+            match counts.iter_mut().find(|(action, _)| *action == change.action) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((&change.action, 1)),
+            }
+        }
+        let mut counts: Vec<_> =
+            counts.into_iter().map(|(action, count)| format!("{count} {action}")).collect();
+        counts.extend(self.settings.iter().cloned());
+        counts.join(", ")
+    }
+
+    /// Its message, and what its changes say: each once, and the first few of many.
+    pub(crate) fn why(&self) -> String {
+        const MOST: usize = 4;
+        let said = self.changes.iter().flat_map(ChangeView::parts);
+        let mut parts: Vec<String> = Vec::new();
+        for part in std::iter::once(self.message.clone()).chain(said) {
+            if part.is_empty() || parts.contains(&part) {
+                continue;
+            }
+            if parts.len() > MOST {
+                parts.push("…".to_owned());
+                break;
+            }
+            parts.push(part);
+        }
+        parts.join("; ")
+    }
+}
+
+/// One change of one entity, with its commit.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventView {
+    pub(crate) revision: u64,
+    pub(crate) committed_at: Option<String>,
+    pub(crate) author: String,
+    pub(crate) message: String,
+    #[serde(flatten)]
+    pub(crate) change: ChangeView,
+}
+
+impl From<v1::EntityEvent> for EventView {
+    fn from(event: v1::EntityEvent) -> Self {
+        let v1::EntityEvent { change, revision, author, committed_at, message } = event;
+        let change = change.unwrap_or_default().into();
+        Self { revision, committed_at: time_text(committed_at), author, message, change }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_says_why_once_and_shortly() {
+        let change = |reason: &str, sunset: Option<&str>| v1::CommittedChange {
+            action: "deprecate".to_owned(),
+            message: Some(reason.to_owned()),
+            sunset: sunset.map(str::to_owned),
+            ..Default::default()
+        };
+        let why = |message: &str, changes: Vec<_>| {
+            CommitView::from(v1::Commit {
+                message: message.to_owned(),
+                changes,
+                ..Default::default()
+            })
+            .why()
+        };
+        assert_eq!(why("", vec![change("slow", None), change("slow", None)]), "slow");
+        assert_eq!(why("m", vec![change("slow", Some("2027-01-31"))]), "m; slow; until 2027-01-31");
+        assert_eq!(why("slow", vec![change("slow", None)]), "slow");
+        assert_eq!(why("slow", vec![change("slow", Some("2027-01-31"))]), "slow; until 2027-01-31");
+        let many = ["a", "b", "c", "d", "e"].map(|reason| change(reason, None));
+        assert_eq!(why("m", many.to_vec()), "m; a; b; c; d; …");
+        assert_eq!(why("", Vec::new()), "");
+    }
+}

@@ -1,0 +1,346 @@
+//! What was there then, what has changed since, and where each value comes from: over gRPC and by
+//! the command line, on both databases.
+//!
+//! Deliberately absent: whether the log is the one that was written (`audit.rs`).
+
+use acceptance::{Database, Registry};
+use registry_proto::v1;
+use serde_json::Value;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+fn run(registry: &Registry, arguments: &[&str]) -> String {
+    let output = registry.ctl(arguments);
+    assert!(output.success(), "{arguments:?}: {output:?}");
+    output.stdout
+}
+
+fn json(registry: &Registry, arguments: &[&str]) -> Value {
+    let shown = run(registry, &[arguments, &["--output", "json"]].concat());
+    serde_json::from_str(&shown).unwrap_or_else(|e| panic!("{e}: {shown}"))
+}
+
+/// One commit each, beginning with revision 1.
+const COMMITS: [&[&str]; 7] = [
+    &["apply", "-f", "examples/registry-v2.json", "--yes", "--message", "the example"],
+    &["apply", "-f", "examples/new-version.json", "--yes", "--message", "better search"],
+    &["deprecate", "tool/get_webpage@1.0.0", "--message", "slow", "--sunset", "2027-01-31"],
+    &["transfer", "tool/fetch", "web-team"],
+    &["archive", "schema/SearchQuery"],
+    &["restore", "tool/get_webpage@1.0.0"],
+    &["unarchive", "schema/SearchQuery"],
+];
+
+/// The registry after all commits, on each database.
+async fn filled() -> Vec<(Database, Registry)> {
+    let start = |database: Database| {
+        let registry = Registry::start_on(&database.url());
+        for commit in COMMITS {
+            run(&registry, commit);
+        }
+        (database, registry)
+    };
+    Database::both().await.map(start).into()
+}
+
+#[tokio::test]
+async fn an_export_of_the_past_is_what_was_exported_then() {
+    for database in Database::both().await {
+        let mut registry = Registry::start_on(&database.url());
+        let everything = |registry: &Registry, at: &[&str]| {
+            [&["export"][..], &["export", "--plain"]]
+                .map(|form| run(registry, &[form, at].concat()))
+        };
+        let mut then = vec![everything(&registry, &[])];
+        for commit in COMMITS {
+            run(&registry, commit);
+            then.push(everything(&registry, &[]));
+        }
+        for restarted in [false, true] {
+            for (revision, exported) in then.iter().enumerate() {
+                let revision = revision.to_string();
+                let again = everything(&registry, &["--at", &revision]);
+                assert!(again == *exported, "revision {revision}, restarted: {restarted}");
+                if revision != "0" {
+                    let time = json(&registry, &["show", &revision])["committedAt"].clone();
+                    let time = time.as_str().expect("a time");
+                    assert!(everything(&registry, &["--at", time]) == *exported, "{time}");
+                }
+            }
+            registry.process.kill_9();
+            registry.restart();
+        }
+        let file = format!("{}/registry.json", registry.url());
+        let file = reqwest::get(file).await.expect("it answers").text().await.expect("a file");
+        assert!(run(&registry, &["export", "--at", "7"]) == file);
+        let ahead = registry.ctl(&["export", "--at", "8"]);
+        assert!(ahead.code == 1 && ahead.stderr.contains("no revision 8 yet"), "{ahead:?}");
+    }
+}
+
+/// `change what` of each difference.
+fn outline(compared: &Value) -> Vec<String> {
+    let differences = compared["differences"].as_array().expect("a list");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let line = |difference: &Value| {
+        let what = text(&difference["entity"]) + &text(&difference["on"]);
+        format!("{} {what}", text(&difference["change"]))
+    };
+    differences.iter().map(line).collect()
+}
+
+#[tokio::test]
+async fn two_revisions_are_compared() {
+    for (_database, registry) in filled().await {
+        let compared = |points: &str| json(&registry, &["diff", points]);
+        let first = compared("1..2");
+        assert_eq!((&first["from"], &first["to"]), (&Value::from(1), &Value::from(2)));
+        let new = [
+            "schema/SearchQuery@1.1.0",
+            "server/document-service@1.3.0",
+            "tool/search_documents@1.1.0",
+            "agent/research-agent@2.2.0",
+        ];
+        assert_eq!(outline(&first), new.map(|key| format!("registered {key}")));
+        let schema = &first["differences"][0];
+        assert_eq!(schema["against"], "schema/SearchQuery@1.0.0");
+        assert_eq!(schema["new"]["registeredRevision"], 2);
+        let pointers: Vec<_> =
+            schema["differences"].as_array().unwrap().iter().map(|d| &d["pointer"]).collect();
+        assert_eq!(pointers, ["/description", "/schema/properties/minScore", "/version"]);
+
+        let third = compared("2..3");
+        assert_eq!(outline(&third), ["lifecycle tool/get_webpage@1.0.0"]);
+        let lifecycle = &third["differences"][0]["new"]["lifecycle"];
+        assert_eq!(
+            (&lifecycle["state"], &lifecycle["message"]),
+            (&"deprecated".into(), &"slow".into())
+        );
+        assert_eq!(third["differences"][0]["old"]["lifecycle"]["state"], "active");
+
+        let both = compared("3..5");
+        assert_eq!(outline(&both), ["settings schema/SearchQuery", "settings tool/fetch"]);
+        assert_eq!(both["differences"][0]["new"]["archived"], true);
+        let me = json(&registry, &["show", "1"])["author"].clone();
+        let owner = &both["differences"][1];
+        assert_eq!((&owner["old"]["owner"], &owner["new"]["owner"]), (&me, &"web-team".into()));
+
+        // What came and went again is no difference; what remains is.
+        assert_eq!(outline(&compared("2..")), ["settings tool/fetch"]);
+        assert_eq!(outline(&json(&registry, &["diff", "4..7", "schema"])), [""; 0]);
+        assert_eq!(outline(&compared("0..1")).len(), 77);
+        assert_eq!(outline(&compared("..2")).len(), 81);
+    }
+}
+
+#[tokio::test]
+async fn differences_are_shown_to_people_and_counted() {
+    for (_database, registry) in filled().await {
+        let shown = run(&registry, &["diff", "1..5"]);
+        for line in [
+            "+ schema/SearchQuery@1.1.0  registered in revision 2, ",
+            "    compared with schema/SearchQuery@1.0.0",
+            "    + /schema/properties/minScore  {\"default\":0,",
+            "    ~ /version  \"1.0.0\" -> \"1.1.0\"",
+            "~ tool/get_webpage@1.0.0  active -> deprecated in revision 3: slow; until 2027-01-31",
+            "~ schema/SearchQuery  archived",
+            "~ tool/fetch  owner: ",
+            "revision 1 to revision 5: 4 registered, 1 with another lifecycle, 2 with other settings",
+        ] {
+            assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line}\n{shown}");
+        }
+        let same = run(&registry, &["diff", "4..7", "schema"]);
+        assert_eq!(same, "no difference between revision 4 and revision 7\n");
+        assert_eq!(registry.ctl(&["diff", "4..7", "schema", "--exit-code"]).code, 0);
+        assert_eq!(registry.ctl(&["diff", "1..2", "--exit-code"]).code, 1);
+        let pair = "schema/SearchQuery@1.0.0..1.1.0";
+        assert!(run(&registry, &["diff", pair]).contains("minScore"));
+        assert_eq!(registry.ctl(&["diff", pair, "--exit-code"]).code, 1);
+        let itself = "schema/SearchQuery@1.0.0..1.0.0";
+        assert!(run(&registry, &["diff", itself, "--exit-code"]).starts_with("no difference"));
+        assert_eq!(registry.ctl(&["diff", "1..8"]).code, 1, "there is no revision 8 yet");
+        assert_eq!(registry.ctl(&["diff", "1"]).code, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_comparison_is_filtered_reversed_and_of_times() {
+    for (_database, registry) in filled().await {
+        let of = |arguments: &[&str]| outline(&json(&registry, &[&["diff"], arguments].concat()));
+        assert_eq!(of(&["1..5", "tool"]).len(), 3, "two tools and the owner of a third one");
+        assert_eq!(of(&["1..5", "tool/fetch"]), ["settings tool/fetch"]);
+        assert_eq!(
+            of(&["1..5", "schema/SearchQuery"]),
+            ["registered schema/SearchQuery@1.1.0", "settings schema/SearchQuery"]
+        );
+        assert_eq!(of(&["1..5", "server/nothing"]), [""; 0]);
+        let back = json(&registry, &["diff", "3..1", "schema"]);
+        assert_eq!(outline(&back), ["unregistered schema/SearchQuery@1.1.0"]);
+        let score = &back["differences"][0]["differences"][1];
+        assert_eq!(score["pointer"], "/schema/properties/minScore");
+        assert!(score["new"].is_null() && score["old"]["default"] == 0, "{score}");
+        let time = |revision: &str| json(&registry, &["show", revision])["committedAt"].clone();
+        let (second, third) = (time("2"), time("3"));
+        let points = format!("{}..{}", second.as_str().unwrap(), third.as_str().unwrap());
+        assert_eq!(of(&[&points]), ["lifecycle tool/get_webpage@1.0.0"]);
+        assert_eq!(of(&["2020-01-01.."]).len(), 82, "all that there is, and an owner");
+    }
+}
+
+fn at(revision: u64) -> v1::At {
+    v1::At { at: Some(v1::at::At::Revision(revision)) }
+}
+
+fn reason(status: &Status) -> String {
+    status.get_details_error_info().map(|info| info.reason).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn pages_of_a_comparison_are_of_the_same_two_revisions() {
+    for (_database, registry) in filled().await {
+        let mut client = registry.history().await;
+        let all = v1::CompareRevisionsRequest {
+            from: Some(at(1)),
+            to: Some(at(5)),
+            ..Default::default()
+        };
+        let whole = client.compare_revisions(all.clone()).await.unwrap().into_inner();
+        assert_eq!((whole.differences.len(), whole.next_page_token.is_empty()), (7, true));
+        let mut page = v1::CompareRevisionsRequest { page_size: 1, ..all.clone() };
+        let mut paged = Vec::new();
+        loop {
+            let answer = client.compare_revisions(page.clone()).await.unwrap().into_inner();
+            assert!(answer.differences.len() <= 1);
+            paged.extend(answer.differences);
+            if answer.next_page_token.is_empty() {
+                break;
+            }
+            page.page_token = answer.next_page_token;
+        }
+        assert!(paged == whole.differences, "{paged:?}");
+
+        let open = v1::CompareRevisionsRequest { to: None, page_size: 1, ..all.clone() };
+        let first = client.compare_revisions(open.clone()).await.unwrap().into_inner();
+        assert_eq!((first.from_revision, first.to_revision), (1, 7));
+        run(&registry, &["archive", "tool/fetch"]);
+        let token = first.next_page_token;
+        let moved = v1::CompareRevisionsRequest { page_token: token.clone(), ..open.clone() };
+        let refused = client.compare_revisions(moved).await.unwrap_err();
+        assert_eq!(
+            (refused.code(), &*reason(&refused)),
+            (Code::InvalidArgument, "PAGE_TOKEN_INVALID")
+        );
+        let pinned = v1::CompareRevisionsRequest { to: Some(at(7)), page_token: token, ..open };
+        assert!(client.compare_revisions(pinned).await.is_ok());
+
+        let bad = [
+            (v1::CompareRevisionsRequest { from: None, ..all.clone() }, "INVALID_REQUEST"),
+            (
+                v1::CompareRevisionsRequest { name: "fetch".to_owned(), ..all.clone() },
+                "INVALID_REQUEST",
+            ),
+            (
+                v1::CompareRevisionsRequest { page_token: "00".to_owned(), ..all.clone() },
+                "PAGE_TOKEN_INVALID",
+            ),
+            (v1::CompareRevisionsRequest { page_size: 1001, ..all.clone() }, "LIMIT_EXCEEDED"),
+            (v1::CompareRevisionsRequest { to: Some(at(99)), ..all }, "REVISION_AHEAD"),
+        ];
+        for (request, why) in bad {
+            let refused = client.compare_revisions(request).await.unwrap_err();
+            assert_eq!(reason(&refused), why);
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_value_is_blamed_on_the_version_that_introduced_it() {
+    for (_database, registry) in filled().await {
+        let blame = |arguments: &[&str]| json(&registry, &[&["blame"], arguments].concat());
+        let of = |blamed: &Value, pointer: &str| {
+            let lines = blamed["lines"].as_array().expect("a list");
+            let line = lines.iter().find(|line| line["pointer"] == pointer).expect(pointer);
+            (line["version"].clone(), line["revision"].clone(), line["message"].clone())
+        };
+        let newest = blame(&["schema/SearchQuery"]);
+        assert_eq!(newest["entity"], "schema/SearchQuery@1.1.0");
+        let second = (Value::from("1.1.0"), Value::from(2), Value::from("better search"));
+        let first = (Value::from("1.0.0"), Value::from(1), Value::from("the example"));
+        assert_eq!(of(&newest, "/schema/properties/minScore/default"), second);
+        assert_eq!(of(&newest, "/description"), second);
+        assert_eq!(of(&newest, "/schema/properties/query/minLength"), first);
+        assert_eq!(of(&newest, "/name"), first);
+        assert_eq!(newest["lines"][0]["author"], json(&registry, &["show", "2"])["author"]);
+        assert_eq!(blame(&["schema", "SearchQuery", "1.1.0"]), newest);
+
+        let then = blame(&["schema/SearchQuery", "--at", "1"]);
+        assert_eq!(then["entity"], "schema/SearchQuery@1.0.0");
+        assert_eq!(then, blame(&["schema/SearchQuery@1.0.0"]));
+        let shown = run(&registry, &["blame", "schema/SearchQuery"]);
+        let line = shown.lines().find(|line| line.contains("/minScore/maximum")).expect("a line");
+        assert!(line.starts_with("1.1.0    2 ") && line.ends_with("  better search"), "{line}");
+        let early = registry.ctl(&["blame", "schema/SearchQuery@1.1.0", "--at", "1"]);
+        assert!(
+            early.code == 1 && early.stderr.contains("not registered at revision 1"),
+            "{early:?}"
+        );
+        assert_eq!(registry.ctl(&["blame", "schema/Nothing"]).code, 1);
+    }
+}
+
+#[tokio::test]
+async fn blame_is_paged() {
+    for (_database, registry) in filled().await {
+        let mut client = registry.history().await;
+        let mut request = v1::BlameRequest {
+            kind: v1::Kind::Schema.into(),
+            name: "SearchQuery".to_owned(),
+            ..Default::default()
+        };
+        let whole = client.blame(request.clone()).await.unwrap().into_inner();
+        request.page_size = 2;
+        let (mut lines, mut revisions) = (0, Vec::new());
+        loop {
+            let page = client.blame(request.clone()).await.unwrap().into_inner();
+            for line in page.lines {
+                assert_eq!(line.pointer, whole.lines[lines].pointer);
+                revisions.push(page.origins[usize::try_from(line.origin).unwrap()].revision);
+                lines += 1;
+            }
+            if page.next_page_token.is_empty() {
+                break;
+            }
+            request.page_token = page.next_page_token;
+        }
+        let origin = |line: &v1::BlameLine| usize::try_from(line.origin).unwrap();
+        let expected: Vec<_> =
+            whole.lines.iter().map(|line| whole.origins[origin(line)].revision).collect();
+        assert_eq!(revisions, expected);
+        let other = v1::BlameRequest { version: "1.0.0".to_owned(), ..request };
+        assert_eq!(reason(&client.blame(other).await.unwrap_err()), "PAGE_TOKEN_INVALID");
+    }
+}
+
+#[tokio::test]
+async fn the_log_says_why_and_is_read_as_it_was() {
+    for (_database, registry) in filled().await {
+        let log = run(&registry, &["log"]);
+        let line = |revision: &str| {
+            log.lines().find(|line| line.starts_with(revision)).expect("a line").to_owned()
+        };
+        assert!(line("3 ").ends_with("  slow; until 2027-01-31"), "{log}");
+        assert!(line("2 ").ends_with("better search"), "{log}");
+        let revisions = |arguments: &[&str]| -> Vec<u64> {
+            let commits = json(&registry, arguments);
+            commits.as_array().unwrap().iter().filter_map(|c| c["revision"].as_u64()).collect()
+        };
+        assert_eq!(revisions(&["log", "--at", "3"]), [3, 2, 1]);
+        assert_eq!(revisions(&["log", "--at", "3", "-n", "1"]), [3]);
+        assert_eq!(revisions(&["history", "tool/get_webpage", "--at", "5"]), [1, 3]);
+        assert_eq!(revisions(&["history", "tool/get_webpage"]), [1, 3, 6]);
+        assert_eq!(run(&registry, &["audit", "export", "--at", "2"]).lines().count(), 2);
+        for read in [&["log", "--at", "8"][..], &["history", "tool/fetch", "--at", "8"]] {
+            assert_eq!(registry.ctl(read).code, 1, "{read:?}");
+        }
+    }
+}
