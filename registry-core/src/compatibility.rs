@@ -28,13 +28,15 @@ mod sample;
 mod scalars;
 mod unevaluated;
 
+use std::fmt;
+
 use serde_json::Value;
 
 pub use decide::covers;
 pub use entity::compare;
 pub use mode::{Direction, InvalidMode, Mode};
 
-use crate::{entity::Entity, limits, reference::Key, version::Version};
+use crate::{entity::Entity, limits, reference::Key};
 
 /// Longest example that a message shows, in characters.
 const EXAMPLE: usize = 200;
@@ -99,8 +101,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// What it means, in words for people.
-    pub fn explain(&self, old: &Version, new: &Version) -> String {
+    /// What it means, in words for people; `old` and `new` are what the two are called.
+    pub fn explain(&self, old: &dyn fmt::Display, new: &dyn fmt::Display) -> String {
         let Self { keyword, elsewhere, instance, refused_by, .. } = self;
         let place = elsewhere.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
         match (instance.as_ref().map(shortened), refused_by) {
@@ -180,6 +182,11 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// What comparing something with itself finds.
+    pub(crate) fn identical() -> Self {
+        Self { is_identical: true, differences: Vec::new(), doubts: Vec::new() }
+    }
+
     /// The result as one word.
     pub fn outcome(&self) -> Outcome {
         if !self.differences.is_empty() {

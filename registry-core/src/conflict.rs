@@ -2,24 +2,22 @@
 //!
 //! Deliberately absent: changing what is registered, which never happens.
 
-mod rewrite;
+mod change;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use serde_json::Value;
-
 use crate::{
     catalog::Catalog,
-    contract::{Change, classify},
+    compatibility::Budget,
     document::Document,
-    entity::Entity,
     lifecycle::Notice,
-    reference::Key,
+    reference::{Key, Kind},
+    rewrite::rewritten,
     rules::Proposed,
-    version::Version,
+    version::{Change, Version},
 };
 
 /// What to do when a key is registered with other content.
@@ -95,11 +93,15 @@ struct Bump<'a> {
     catalog: &'a Catalog,
     batch: &'a [Proposed],
     renamed: BTreeMap<Key, Key>,
+    budget: Budget,
 }
+
+/// The batch with all versions that were given so far, by its own keys.
+type Documents<'a> = BTreeMap<&'a Key, Arc<Document>>;
 
 impl<'a> Bump<'a> {
     fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
-        Self { catalog, batch, renamed: BTreeMap::new() }
+        Self { catalog, batch, renamed: BTreeMap::new(), budget: Budget::of_batch() }
     }
 
     fn settle(mut self) -> Settled {
@@ -115,9 +117,17 @@ impl<'a> Bump<'a> {
             if conflicts.is_empty() {
                 return self.settled(&documents);
             }
-            for (key, document) in conflicts {
-                let to = self.next(&key, &document, &documents);
-                self.renamed.insert(key, to);
+            // What a schema leads to gets its version first: then no reference means two things.
+            let waiting: BTreeSet<&Key> = conflicts.iter().map(|(key, _)| key).collect();
+            let ready = |(key, _): &&(Key, Arc<Document>)| !leads_to(key, &documents, &waiting);
+            let mut ready: Vec<_> = conflicts.iter().filter(ready).collect();
+            if ready.is_empty() {
+                // A circle of schemas, which the registry refuses.
+                ready = conflicts.iter().collect();
+            }
+            for (key, document) in ready {
+                let to = self.next(key, document, &documents);
+                self.renamed.insert(key.clone(), to);
             }
         }
     }
@@ -165,8 +175,7 @@ impl<'a> Bump<'a> {
         }
     }
 
-    /// The documents with all versions that were given so far, by their keys in the batch.
-    fn documents(&self) -> BTreeMap<&'a Key, Arc<Document>> {
+    fn documents(&self) -> Documents<'a> {
         let mut documents = BTreeMap::new();
         for proposed in self.batch {
             let Proposed::Register(document) = proposed else { continue };
@@ -180,22 +189,17 @@ impl<'a> Bump<'a> {
         if !concerns(document.key()) && !document.edges().iter().any(concerns) {
             return Arc::clone(document);
         }
-        let value = rewrite::rewritten(document, &self.renamed);
+        let value = rewritten(document, &self.renamed);
         // Only versions differ; should that be too much, the registry says so of the original.
         Document::parse(document.key().kind, &value).map_or_else(|_| Arc::clone(document), Arc::new)
     }
 
     /// A free version after the newest one, by what has changed since that.
-    fn next(
-        &self,
-        key: &Key,
-        document: &Document,
-        documents: &BTreeMap<&Key, Arc<Document>>,
-    ) -> Key {
+    fn next(&mut self, key: &Key, document: &Document, documents: &Documents<'_>) -> Key {
         let newest = self.catalog.versions(key.kind, &key.name).last();
         let (mut version, change) = match newest {
             Some((newest, record)) => {
-                let change = self.change(record.document.entity(), document, documents);
+                let change = self.change(&record.document, document, documents);
                 (newest.version.clone().max(key.version.clone()), change)
             }
             None => (key.version.clone(), Change::Words),
@@ -213,32 +217,25 @@ impl<'a> Bump<'a> {
         Key::new(key.kind, key.name.clone(), version)
     }
 
+    /// What has changed since a registered version; what it refers to has its version already.
     fn change(
-        &self,
-        registered: &Entity,
+        &mut self,
+        registered: &Document,
         document: &Document,
-        documents: &BTreeMap<&Key, Arc<Document>>,
+        documents: &Documents<'_>,
     ) -> Change {
-        fn schema(entity: &Entity) -> Option<&Value> {
-            match entity {
-                Entity::Schema(schema) => Some(&schema.schema),
-                _ => None,
-            }
-        }
-        let in_catalog = |key: &Key| schema(self.catalog.find(key)?.document.entity());
-        let renamed_back: BTreeMap<&Key, &Key> =
-            self.renamed.iter().map(|(from, to)| (to, from)).collect();
-        let in_batch = |key: &Key| {
-            let from = renamed_back.get(key).copied().unwrap_or(key);
-            match documents.get(from) {
-                Some(document) => schema(document.entity()),
-                None => in_catalog(key),
-            }
+        let now: BTreeMap<&Key, &Key> = self.renamed.iter().map(|(from, to)| (to, from)).collect();
+        let (catalog, budget) = (self.catalog, &mut self.budget);
+        let resolve = |key: &Key| {
+            let renamed = now.get(key).and_then(|from| documents.get(*from));
+            let registered = || catalog.find(key).map(|record| &record.document);
+            let document = renamed.or_else(registered).or_else(|| documents.get(key))?;
+            Some(document.entity())
         };
-        classify((registered, &in_catalog), (document.entity(), &in_batch))
+        change::between(registered.entity(), document.entity(), &resolve, budget)
     }
 
-    fn settled(self, documents: &BTreeMap<&Key, Arc<Document>>) -> Settled {
+    fn settled(self, documents: &Documents<'_>) -> Settled {
         let mut changes = Vec::new();
         for (i, proposed) in self.batch.iter().enumerate() {
             let change = match proposed {
@@ -257,6 +254,25 @@ impl<'a> Bump<'a> {
         let bumped = self.renamed.into_iter().map(|(from, to)| Settlement::Bumped { from, to });
         Settled { changes, settlements: bumped.collect() }
     }
+}
+
+/// Whether the schemas that this one refers to, directly or through others, are waiting themselves.
+fn leads_to(key: &Key, documents: &Documents<'_>, waiting: &BTreeSet<&Key>) -> bool {
+    let schemas = |key: &Key| {
+        let edges = documents.get(key).map(|document| document.edges()).unwrap_or_default();
+        edges.iter().filter(|key| key.kind == Kind::Schema)
+    };
+    let mut open: Vec<&Key> = schemas(key).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(next) = open.pop() {
+        if seen.insert(next) {
+            if waiting.contains(next) {
+                return true;
+            }
+            open.extend(schemas(next));
+        }
+    }
+    false
 }
 
 #[cfg(test)]

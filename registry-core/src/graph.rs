@@ -10,13 +10,14 @@
 mod cycles;
 mod impact;
 mod paths;
+mod promise;
 mod reach;
 mod scratch;
 
 use std::collections::BTreeSet;
 
 pub use cycles::cycles;
-pub use impact::{Affected, Effect, Impact, Planned, impact};
+pub use impact::{Affected, Compared, Effect, Impact, Planned, impact};
 pub use paths::{Paths, paths};
 pub use reach::{Direction, Reach, Reached};
 

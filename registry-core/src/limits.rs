@@ -51,6 +51,10 @@ pub const BATCH_SETTINGS: usize = 1_000;
 pub const CHECKPOINT_BYTES: usize = 4 * 1024;
 /// Most violations that are reported for one value.
 pub const VIOLATIONS: usize = 32;
+/// Most looks at a value, or at a part of it, that validating it may take: about 20 milliseconds.
+pub const VALIDATION_STEPS: u64 = 1_000_000;
+/// How many more for each value in it.
+pub const VALIDATION_STEPS_EACH: u64 = 100;
 /// Longest JSONPath, in bytes.
 pub const PATH_BYTES: usize = 1024;
 /// Deepest nesting of brackets and parentheses in a JSONPath.
@@ -95,6 +99,10 @@ pub const CANDIDATES: usize = 20;
 pub const COMPARISON_STEPS: usize = 50_000;
 /// Most steps that all comparisons of one commit may take together.
 pub const BATCH_COMPARISON_STEPS: usize = 2_000_000;
+/// Most differences and doubts that an answer names of one comparison.
+pub const COMPARISON_FINDINGS: usize = 100;
+/// Longest value that an answer gives to show a difference, in bytes of JSON.
+pub const COMPARISON_INSTANCE_BYTES: usize = 16 * 1024;
 /// Deepest nesting of a comparison, references followed.
 pub const COMPARISON_DEPTH: usize = 128;
 /// Most words of a document that are searched; the most telling ones come first.

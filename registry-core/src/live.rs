@@ -2,7 +2,8 @@
 //!
 //! What is not registered of a tool (a schema, a description) is the upstream's by definition and
 //! cannot differ; its words are looked at all the same. Deliberately absent: asking the server,
-//! `icons` and `_meta`, and the input schema of a tool that hides fields.
+//! `icons` and `_meta`, the input schema of a tool that hides fields, and the output schema of one
+//! that transforms its output: those are not the server's.
 
 mod texts;
 mod tool;
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use crate::{
     catalog::Catalog,
+    compatibility::Budget,
     entity::{Entity, Server, Tool},
     import::{LiveServer, text::Sign, version_of},
     lifecycle::LifecycleState,
@@ -28,6 +30,8 @@ pub enum Class {
     Cosmetic,
     /// More than before.
     Compatible,
+    /// Neither compatible nor breaking could be shown.
+    Undecided,
     /// Words that speak to the model, or hide something.
     Suspicious,
     /// Callers may fail.
@@ -43,11 +47,24 @@ pub struct Difference {
     pub tool: String,
     /// Where in the tool: `/description`.
     pub pointer: String,
+    /// The keyword of a schema that makes the difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keyword: Option<String>,
+    /// A value that shows it: one side accepts it, the other refuses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Value>,
     /// What differs.
     pub what: String,
     /// What made it suspicious.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub signs: BTreeSet<Sign>,
+}
+
+impl Difference {
+    fn new(class: Class, tool: &str, pointer: &str, what: impl Into<String>) -> Self {
+        let (tool, pointer, what) = (tool.to_owned(), pointer.to_owned(), what.into());
+        Self { class, tool, pointer, keyword: None, instance: None, what, signs: BTreeSet::new() }
+    }
 }
 
 /// A server that is not registered.
@@ -65,7 +82,8 @@ pub fn compare(
     let Entity::Server(registered) = record.document.entity() else {
         return Err(NotRegistered(server.clone()));
     };
-    let mut comparison = Comparison { catalog, server, found: Vec::new() };
+    let budget = Budget::of_batch();
+    let mut comparison = Comparison { catalog, server, budget, found: Vec::new() };
     comparison.server(registered, live);
     let mut found = comparison.found;
     found.sort_by(|a, b| b.class.cmp(&a.class).then_with(|| a.tool.cmp(&b.tool)));
@@ -75,14 +93,13 @@ pub fn compare(
 struct Comparison<'a> {
     catalog: &'a Catalog,
     server: &'a Key,
+    budget: Budget,
     found: Vec<Difference>,
 }
 
 impl<'a> Comparison<'a> {
     fn add(&mut self, class: Class, tool: &str, pointer: &str, what: impl Into<String>) {
-        let (tool, pointer) = (tool.to_owned(), pointer.to_owned());
-        let signs = BTreeSet::new();
-        self.found.push(Difference { class, tool, pointer, what: what.into(), signs });
+        self.found.push(Difference::new(class, tool, pointer, what));
     }
 
     fn server(&mut self, registered: &Server, live: &LiveServer) {

@@ -5,7 +5,9 @@
 //! which belongs to whoever knows how often a schema is used.
 
 mod identity;
+mod metered;
 mod problem;
+mod states;
 mod weight;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,6 +16,7 @@ use jsonschema::{Draft, PatternOptions, Registry, ValidationOptions};
 use serde_json::{Map, Value, json};
 
 pub(crate) use identity::{absolute_ids, same_id};
+use metered::{Counted, Metered, Stopped, within};
 pub use problem::InvalidSchema;
 pub(crate) use weight::{Weight, weigh};
 
@@ -28,7 +31,11 @@ use crate::{
 
 /// A compiled JSON Schema; cheap to use from many threads.
 #[derive(Debug)]
-pub struct Validator(jsonschema::Validator);
+pub struct Validator {
+    compiled: jsonschema::Validator<Metered>,
+    /// Of the biggest regular expression.
+    states: usize,
+}
 
 /// One place where a value breaks its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,21 +47,83 @@ pub struct Violation {
 }
 
 impl Validator {
-    /// Checks a value; reports at most [`limits::VIOLATIONS`] of what is wrong with it.
+    /// Checks a value; reports at most [`limits::VIOLATIONS`] of what is wrong with it. A value
+    /// that takes more than [`limits::VALIDATION_STEPS`] is refused too.
     pub fn validate(&self, instance: &Value) -> Result<(), Vec<Violation>> {
-        if self.0.is_valid(instance) {
-            return Ok(());
+        match self.outcome(instance) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.violations(instance)),
+            Err(stopped) => Err(vec![too_costly(instance, stopped)]),
         }
-        let violation = |error: jsonschema::ValidationError<'_>| Violation {
-            pointer: error.instance_path().as_str().to_owned(),
-            message: problem::shortened(&error.to_string()),
-        };
-        Err(self.0.iter_errors(instance).take(limits::VIOLATIONS).map(violation).collect())
     }
 
     /// Whether a value fits, without saying why not.
     pub fn is_valid(&self, instance: &Value) -> bool {
-        self.0.is_valid(instance)
+        self.accepts(instance) == Some(true)
+    }
+
+    /// Whether a value fits; `None` if finding out takes more than [`limits::VALIDATION_STEPS`].
+    pub(crate) fn accepts(&self, instance: &Value) -> Option<bool> {
+        self.outcome(instance).ok()
+    }
+
+    fn outcome(&self, instance: &Value) -> Result<bool, Stopped> {
+        let check = || self.compiled.is_valid(Counted(instance));
+        // Big values may take more; few are, so only what takes long is measured.
+        within(limits::VALIDATION_STEPS, self.states, check)
+            .or_else(|_| within(steps_for(instance), self.states, check))
+    }
+
+    fn violations(&self, instance: &Value) -> Vec<Violation> {
+        let violation = |error: jsonschema::ValidationError<'_>| Violation {
+            pointer: error.instance_path().as_str().to_owned(),
+            message: problem::shortened(&error.to_string()),
+        };
+        let errors = || self.compiled.iter_errors(Counted(instance)).take(limits::VIOLATIONS);
+        // Each error costs about ten looks. What was found before the steps ran out may be of
+        // values that were not shown any more.
+        let found = within(steps_for(instance) / 10, self.states, errors)
+            .map(|errors| errors.map(violation).collect());
+        found.unwrap_or_else(|_| {
+            let message = "it does not fit the schema, in too many ways to say how".to_owned();
+            vec![Violation { pointer: String::new(), message }]
+        })
+    }
+}
+
+/// The steps that validating this value may take.
+fn steps_for(instance: &Value) -> u64 {
+    let values = u64::try_from(values(instance)).unwrap_or(u64::MAX);
+    limits::VALIDATION_STEPS.saturating_add(values.saturating_mul(limits::VALIDATION_STEPS_EACH))
+}
+
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(values).sum(),
+        Value::Object(members) => members.values().map(values).sum(),
+        _ => 0,
+    }
+}
+
+fn too_costly(instance: &Value, stopped: Stopped) -> Violation {
+    let message = format!(
+        "checking it takes more than {} steps: the schema leads there in too many ways",
+        steps_for(instance)
+    );
+    Violation { pointer: place(instance, At::ROOT, stopped).unwrap_or_default(), message }
+}
+
+/// The pointer of the value at which the steps ran out.
+fn place(value: &Value, at: At<'_>, stopped: Stopped) -> Option<String> {
+    match value {
+        _ if stopped.is_at(value) => Some(at.to_string()),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(i, item)| place(item, at.index(i), stopped))
+        }
+        Value::Object(members) => {
+            members.iter().find_map(|(name, member)| place(member, at.member(name), stopped))
+        }
+        _ => None,
     }
 }
 
@@ -72,7 +141,13 @@ pub fn compile<'a>(
         return Err(problems);
     }
     let draft = draft(schema);
-    build(schema, draft, needed).map(Validator).map_err(|e| problem::of_build(schema, draft, &e))
+    if let Err(heavy) = weight::weigh_with(schema, resolve) {
+        return Err(vec![heavy]);
+    }
+    let states = needed.values().chain([schema]).map(states::most_states).max().unwrap_or(0);
+    let compiled =
+        build(schema, draft, needed).map_err(|e| problem::of_build(schema, draft, &e))?;
+    Ok(Validator { compiled, states })
 }
 
 /// Compiles a schema whose references are registered in this catalog.
@@ -87,12 +162,14 @@ fn build(
     schema: &Value,
     draft: Draft,
     needed: BTreeMap<String, Value>,
-) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
+) -> Result<jsonschema::Validator<Metered>, jsonschema::ValidationError<'static>> {
     let patterns = PatternOptions::regex()
         .size_limit(limits::PATTERN_BYTES)
         .dfa_size_limit(limits::PATTERN_BYTES);
-    let options: ValidationOptions<'_> =
-        jsonschema::options().with_draft(draft).with_pattern_options(patterns).offline();
+    let options: ValidationOptions<'_, _, Metered> = jsonschema::options_for::<Metered>()
+        .with_draft(draft)
+        .with_pattern_options(patterns)
+        .offline();
     if needed.is_empty() {
         return options.build(schema);
     }

@@ -6,7 +6,16 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::contract::Change;
+/// What a new release changes for those who use an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// Nothing that is promised: words, or the same promise said otherwise.
+    Words,
+    /// More than before; those who rely on it may go on.
+    Compatible,
+    /// Those who rely on it may fail.
+    Breaking,
+}
 
 /// An exact version by semver 2.0.0, ordered by its precedence rules.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,18 +55,19 @@ impl Version {
         Self(lowest)
     }
 
-    /// The next release after a change of this kind (semver sections 4 and 6 to 8): below 1.0.0 what
-    /// breaks takes a minor version, and the rest a patch.
+    /// The next release after a change of this kind (semver sections 4 and 6 to 8): what breaks
+    /// begins the next line; below 1.0.0 all else is a patch.
     pub fn next(&self, change: Change) -> Self {
         let semver::Version { major, minor, patch, .. } = self.0;
-        let level = if major == 0 && change > Change::Words { Some(change) } else { None };
-        Self(match (change, level) {
-            (Change::Breaking, None) => semver::Version::new(major.saturating_add(1), 0, 0),
-            (Change::Compatible, None) | (_, Some(Change::Breaking)) => {
-                semver::Version::new(major, minor.saturating_add(1), 0)
+        match change {
+            Change::Breaking => self.next_breaking(),
+            Change::Compatible if major > 0 => {
+                Self(semver::Version::new(major, minor.saturating_add(1), 0))
             }
-            _ => semver::Version::new(major, minor, patch.saturating_add(1)),
-        })
+            Change::Compatible | Change::Words => {
+                Self(semver::Version::new(major, minor, patch.saturating_add(1)))
+            }
+        }
     }
 
     /// For constraints, which are read by the same library.
@@ -132,11 +142,32 @@ mod tests {
     #[test]
     fn the_next_version_says_what_has_changed() {
         let next = |text: &str, change| Version::parse(text).unwrap().next(change).to_string();
-        assert_eq!(next("1.2.3", Change::Words), "1.2.4");
-        assert_eq!(next("1.2.3-rc.1+b", Change::Compatible), "1.3.0");
-        assert_eq!(next("1.2.3", Change::Breaking), "2.0.0");
-        assert_eq!(next("0.2.3", Change::Compatible), "0.2.4");
-        assert_eq!(next("0.2.3", Change::Breaking), "0.3.0");
+        for (version, words, compatible, breaking) in [
+            ("1.2.3", "1.2.4", "1.3.0", "2.0.0"),
+            ("1.2.3-rc.1+b", "1.2.4", "1.3.0", "2.0.0"),
+            ("0.2.3", "0.2.4", "0.2.4", "0.3.0"),
+            ("0.1.0", "0.1.1", "0.1.1", "0.2.0"),
+            ("0.0.3", "0.0.4", "0.0.4", "0.0.4"),
+            ("0.0.0", "0.0.1", "0.0.1", "0.0.1"),
+        ] {
+            let all = [Change::Words, Change::Compatible, Change::Breaking];
+            assert_eq!(all.map(|change| next(version, change)), [words, compatible, breaking]);
+        }
+    }
+
+    #[test]
+    fn only_what_breaks_leaves_the_line_and_always_does() {
+        for version in ["1.2.3", "10.0.0", "0.2.3", "0.1.0", "0.0.3", "0.0.0"] {
+            let version = Version::parse(version).unwrap();
+            assert_ne!(version.next(Change::Breaking).line(), version.line());
+            assert_eq!(version.next(Change::Breaking), version.next_breaking());
+            // Each version below 0.1.0 is a line by itself.
+            let stays = version.line().0 > 0 || version.line().1 > 0;
+            for change in [Change::Words, Change::Compatible] {
+                assert_eq!(version.next(change).line() == version.line(), stays, "{version}");
+                assert!(version.next(change) > version);
+            }
+        }
     }
 
     #[test]

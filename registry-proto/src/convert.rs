@@ -27,7 +27,9 @@ pub use at::{InvalidAt, at};
 pub use change::{InvalidChange, batch, plan};
 pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, validation_failure};
 pub use entity::document;
-pub use graph::{InvalidWireRequirement, affected, edge, node, requirement, resolved, unresolved};
+pub use graph::{
+    InvalidWireRequirement, affected, compared, edge, node, requirement, resolved, unresolved,
+};
 pub use history::commit;
 pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind};
 pub use lifecycle::{InvalidLifecycle, InvalidNotice, InvalidState, filter_states, state};

@@ -56,7 +56,7 @@ Exit codes:
   2  wrong usage: arguments, or files that cannot be read or written
   3  the registry, or the server that is asked, cannot be reached
   4  it failed, or answered what cannot be understood
-  5  something would change (--dry-run --exit-code)
+  5  something would change (--dry-run --exit-code), or is outdated (outdated --exit-code)
 
 Files are registry-v2 documents in JSON or YAML. Validation messages point into them by line and
 column. A directory stands for all .json, .yaml and .yml files directly in it, in the order of

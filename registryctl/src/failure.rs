@@ -74,9 +74,9 @@ pub(crate) enum Failure {
     /// Validation refused it; the findings have not been shown.
     #[error("refused by validation")]
     Invalid(Vec<v1::Diagnostic>),
-    /// A dry run found that something would change, and was asked to say so.
-    #[error("something would change")]
-    WouldChange,
+    /// Something would change or could, and the caller asked for an exit code that says so.
+    #[error("{0}")]
+    WouldChange(String),
     /// The answer is no.
     #[error("{message}")]
     Refused {
@@ -130,7 +130,7 @@ impl Failure {
             Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Usage(_) | Self::File { .. } | Self::Output(_) | Self::Runtime(_) => 2,
             Self::Unreachable { .. } | Self::LiveUnreachable { .. } => 3,
-            Self::WouldChange => 5,
+            Self::WouldChange(_) => 5,
             Self::Server { .. } | Self::Answer(_) | Self::LiveAnswer { .. } => 4,
         }
     }

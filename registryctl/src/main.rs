@@ -7,6 +7,7 @@ mod batch;
 mod cli;
 mod client;
 mod commands;
+mod comparison;
 mod copy;
 mod credentials;
 mod diff;

@@ -246,3 +246,64 @@ fn a_new_version_is_tried_on_its_dependents() {
     assert_eq!(registry.ctl(&["resolve", "tool/fetch@^9"]).code, 1);
     assert_eq!(registry.ctl(&["resolve", "tool/fetch@^"]).code, 2);
 }
+
+/// `In` takes texts; one tool takes it as arguments, an agent calls that tool.
+const USERS: &str = r##"{ "schemaVersion": "2.0",
+  "schemas": [{ "name": "In", "version": "1.0.0",
+    "schema": { "type": "object", "properties": { "a": { "type": "string" } } } }],
+  "servers": [{ "name": "s", "version": "1.0.0",
+    "provides": [{ "tool": "taker", "version": "1.0.0" }] }],
+  "tools": [{ "name": "taker", "version": "1.0.0",
+    "source": { "server": "s", "serverVersion": "1.0.0", "tool": "taker" },
+    "inputSchema": { "$ref": "#In:1.0.0" } }],
+  "agents": [{ "name": "caller", "version": "1.0.0", "description": "d", "url": "u",
+    "protocolVersion": "0.3", "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
+    "capabilities": { "extensions": [{ "uri": "urn:agentgateway:sbom", "params": { "depends": [
+      { "type": "tool", "name": "taker", "version": "1.0.0" } ] } }] } }] }"##;
+
+fn what_a_schema_breaks_is_shown_with_a_value(registry: &Registry) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    registry.apply_file(&write("users.json", USERS));
+    let version = |version: &str, a: &str| {
+        let text = format!(
+            r#"{{ "schemaVersion": "2.0", "schemas": [{{ "name": "In", "version": "{version}",
+                "schema": {{ "type": "object", "properties": {{ "a": {a} }} }} }}] }}"#
+        );
+        write(&format!("{version}.json"), &text)
+    };
+    let wider = version("1.1.0", r#"{ "type": ["string", "null"] }"#);
+    registry.apply_file(&wider);
+    let fits = shown(registry, &["impact", "schema/In@1.0.0", "--to", "1.1.0"], 0);
+    assert!(fits.contains("what it promises: compatible"), "{fits}");
+    assert!(fits.ends_with("0 of 2 dependents break\n"), "{fits}");
+    let other = version("2.0.0", r#"{ "type": "integer" }"#);
+    let other = other.to_str().expect("UTF-8");
+    let broken = ["impact", "schema/In@1.0.0", "--change", other, "--output", "json"];
+    let broken: serde_json::Value =
+        serde_json::from_str(&shown(registry, &broken, 1)).expect("JSON");
+    assert_eq!((&broken["breaking"], &broken["total"]), (&2.into(), &2.into()));
+    let comparison = &broken["comparison"];
+    assert_eq!(comparison["outcome"], "breaking");
+    assert_eq!(comparison["differences"][0]["keyword"], "type");
+    assert_eq!(comparison["differences"][0]["pointer"], "/schema/properties/a/type");
+    assert!(comparison["differences"][0]["instance"]["a"].is_string(), "{comparison}");
+    assert_eq!(broken["affected"][0]["findings"][0]["code"], "breaking-change");
+    let table = shown(registry, &["impact", "schema/In@1.0.0", "--change", other], 1);
+    assert!(table.contains("`type` refuses what 1.0.0 allows: {\"a\":"), "{table}");
+}
+
+#[test]
+fn what_a_schema_breaks_is_shown_with_a_value_on_sqlite() {
+    what_a_schema_breaks_is_shown_with_a_value(&Registry::start());
+}
+
+#[tokio::test]
+async fn what_a_schema_breaks_is_shown_with_a_value_on_postgres() {
+    let database = postgres::database().await;
+    what_a_schema_breaks_is_shown_with_a_value(&Registry::start_on(database.url()));
+}

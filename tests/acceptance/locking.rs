@@ -192,18 +192,44 @@ fn outdated_shows_what_an_upgrade_changes_and_breaks() {
     assert!(project.lock(&[]).success());
     let fresh = project.run(&["outdated"], &[]);
     assert_eq!(fresh.stdout, "all 2 requirements are up to date\n", "{fresh:?}");
+    assert!(project.run(&["outdated", "--exit-code"], &[]).success());
     project.new_version();
     let fetch = ["deprecate", "tool/fetch@1.2.3", "--replacement", "tool/get_webpage@1.0.0"];
     assert!(project.registry.ctl(&fetch).success());
     let outdated = project.run(&["outdated"], &[]);
     assert!(outdated.success(), "{outdated:?}");
     insta::assert_snapshot!("outdated", outdated.stdout);
+    let for_ci = project.run(&["outdated", "--exit-code"], &[]);
+    assert_eq!(for_ci.code, 5, "{for_ci:?}");
+    assert!(for_ci.stderr.contains("2 of 2 requirements are not up to date"), "{for_ci:?}");
     let json = project.run(&["outdated", "--output", "json"], &[]);
     let rows: Value = serde_json::from_str(&json.stdout).expect("JSON");
     let query = &rows[0];
     assert_eq!((&query["current"], &query["wanted"]), (&"1.0.0".into(), &"1.1.0".into()));
     assert_eq!(query["upgrade"]["dependents"], 7);
+    assert_eq!(query["upgrade"]["comparison"]["outcome"], "compatible");
     assert_eq!(rows[1]["lifecycle"]["replacement"], "tool/get_webpage@1.0.0");
+}
+
+#[test]
+fn outdated_says_what_a_breaking_upgrade_refuses() {
+    let project = Project::new(Registry::start(), r#"{ "schemas": { "Order": "latest" } }"#);
+    let apply = |version: &str, kind: &str| {
+        let file = project.path("order.json");
+        let text = format!(
+            r#"{{ "schemaVersion": "2.0", "schemas": [
+                {{ "name": "Order", "version": "{version}", "schema": {{ "type": "{kind}" }} }}] }}"#
+        );
+        fs::write(&file, text).expect("written");
+        project.registry.apply_file(&file);
+    };
+    apply("1.0.0", "string");
+    assert!(project.lock(&[]).success());
+    apply("2.0.0", "integer");
+    let outdated = project.run(&["outdated"], &[]);
+    assert!(outdated.success(), "{outdated:?}");
+    assert!(outdated.stdout.contains("schema/Order 1.0.0 -> 2.0.0: breaking"), "{outdated:?}");
+    assert!(outdated.stdout.contains("`type` refuses what 1.0.0 allows: \""), "{outdated:?}");
 }
 
 #[test]

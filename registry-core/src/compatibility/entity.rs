@@ -51,7 +51,7 @@ pub fn compare<'a>(
     resolve: Resolve<'a>,
     budget: &mut Budget,
 ) -> Comparison {
-    let mut found = Comparison { is_identical: true, differences: Vec::new(), doubts: Vec::new() };
+    let mut found = Comparison::identical();
     let (olds, news) = (parts(old), parts(new));
     let directions: &[Direction] = match direction {
         Direction::Full => &[Direction::Backward, Direction::Forward],

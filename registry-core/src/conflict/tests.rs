@@ -99,3 +99,38 @@ fn words_are_a_patch() {
     let words = [schema("A", &json!({ "type": "string", "title": "A" }))];
     assert_eq!(lines(&settle(&before, &words, OnConflict::Bump)), ["schema/A@1.0.0 -> 1.0.1"]);
 }
+
+#[test]
+fn a_bump_says_what_has_changed() {
+    let bumped = |old: serde_json::Value, new: serde_json::Value| {
+        let settled =
+            settle(&catalog(&[schema("A", &old)]), &[schema("A", &new)], OnConflict::Bump);
+        lines(&settled).join("\n")
+    };
+    let text = json!({ "type": "string" });
+    assert_eq!(bumped(text.clone(), json!({ "anyOf": [text] })), "schema/A@1.0.0 -> 1.0.1");
+    let wider = json!({ "type": ["string", "null"] });
+    assert_eq!(bumped(text.clone(), wider.clone()), "schema/A@1.0.0 -> 1.1.0");
+    assert_eq!(bumped(wider, text), "schema/A@1.0.0 -> 2.0.0");
+    let pattern = |text: &str| json!({ "pattern": text });
+    let open = bumped(pattern("^(a|b)$"), pattern("^[ab]$"));
+    assert_eq!(open, "schema/A@1.0.0 -> 2.0.0", "what is undecided may break");
+}
+
+#[test]
+fn a_bump_sees_through_references_that_move_along() {
+    // `C` breaks; `B` and `A` are the same but for what they refer to, and `A` has other words.
+    let to = |name: &str| json!({ "items": { "$ref": format!("#{name}:1.0.0") } });
+    let all = |c: &str, words: &str| {
+        let mut a = to("B");
+        a["title"] = json!(words);
+        vec![schema("A", &a), schema("B", &to("C")), schema("C", &json!({ "type": c }))]
+    };
+    let before = catalog(&all("string", "a"));
+    let settled = settle(&before, &all("integer", "b"), OnConflict::Bump);
+    assert_eq!(
+        lines(&settled),
+        ["schema/A@1.0.0 -> 2.0.0", "schema/B@1.0.0 -> 2.0.0", "schema/C@1.0.0 -> 2.0.0"]
+    );
+    assert_eq!(accepted(&before, &settled), 3);
+}

@@ -1,23 +1,26 @@
 //! What a change would do to those who depend on what is changed, without making it.
 //!
-//! Deliberately absent: judgement of its own. What breaks is what the rules would say: about the
-//! change itself, and about each dependent if it moved along.
+//! Deliberately absent: judgement of its own. What breaks is what the rules and the comparison of
+//! versions say: about the change itself, and about each dependent if it moved along.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
     paths::ways,
+    promise::{Promises, promises},
     reach::{Direction, Reach},
     scratch,
 };
 use crate::{
     catalog::{Catalog, Record},
+    compatibility::Comparison,
     diagnostic::{Code, Diagnostic},
     document::Document,
     lifecycle::{LifecycleState, Notice},
     limits,
     reference::Key,
     rules::{Proposed, plan},
+    version::Version,
 };
 
 /// What somebody thinks of doing to an entity.
@@ -55,8 +58,20 @@ pub struct Affected {
     pub paths: u64,
     /// What happens to it.
     pub effect: Effect,
-    /// What the rules would say about it if it moved to the new version.
+    /// What the rules would say about it if it moved to the new version, and how that breaks what
+    /// it promises or calls.
     pub findings: Vec<Diagnostic>,
+}
+
+/// A replacement, compared with what it replaces.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// The version that is replaced.
+    pub old: Version,
+    /// The version that replaces it.
+    pub new: Version,
+    /// What was found.
+    pub found: Comparison,
 }
 
 /// What a change would do.
@@ -64,6 +79,8 @@ pub struct Affected {
 pub struct Impact {
     /// What the rules say about the change itself.
     pub findings: Vec<Diagnostic>,
+    /// How a replacement compares with what it replaces.
+    pub comparison: Option<Compared>,
     /// The dependents, what breaks first, then the nearest; at most as many as asked for.
     pub affected: Vec<Affected>,
     /// How many dependents there are.
@@ -86,11 +103,13 @@ pub fn impact(catalog: &Catalog, key: &Key, planned: &Planned, most: usize) -> I
     let reach = Reach::of(catalog, [key], Direction::LiveDependents, None);
     let records: Vec<Arc<Record>> =
         reach.nodes()[1..].iter().filter_map(|node| catalog.find(&node.key).cloned()).collect();
-    let (findings, mut effects) = match planned {
-        Planned::Retire => (lifecycle(catalog, key, LifecycleState::Retired), retire(&records)),
+    let (findings, comparison, mut effects) = match planned {
+        Planned::Retire => {
+            (lifecycle(catalog, key, LifecycleState::Retired), None, retire(&records))
+        }
         Planned::Deprecate => {
             let effects = records.iter().map(|record| (idle(record), Vec::new())).collect();
-            (lifecycle(catalog, key, LifecycleState::Deprecated), effects)
+            (lifecycle(catalog, key, LifecycleState::Deprecated), None, effects)
         }
         Planned::Change(document) => change(catalog, key, document, &records),
     };
@@ -117,7 +136,8 @@ pub fn impact(catalog: &Catalog, key: &Key, planned: &Planned, most: usize) -> I
             findings,
         }
     });
-    Impact { findings, affected: affected.collect(), total: records.len(), breaking, unchecked }
+    let (affected, total) = (affected.collect(), records.len());
+    Impact { findings, comparison, affected, total, breaking, unchecked }
 }
 
 /// For each dependent, in order, what happens to it and what is found about it.
@@ -151,7 +171,7 @@ fn change(
     key: &Key,
     document: &Arc<Document>,
     dependents: &[Arc<Record>],
-) -> (Vec<Diagnostic>, Effects) {
+) -> (Vec<Diagnostic>, Option<Compared>, Effects) {
     let moving: Vec<Arc<Document>> = dependents
         .iter()
         .filter(|record| idle(record) == Effect::Affected)
@@ -161,7 +181,15 @@ fn change(
     let mut about_new = plan(catalog, &[Proposed::Register(document.clone())]).diagnostics;
     // What moves to it uses it.
     about_new.retain(|found| found.code != Code::SchemaUnused || moving.is_empty());
-    let mut found: HashMap<Key, Vec<Diagnostic>> = HashMap::new();
+    let old = catalog.find(key).map(|record| &*record.document);
+    let promises = old.map(|old| promises(catalog, (old, document), &moving));
+    let (comparison, mut found) = match promises {
+        Some(Promises { of_change: found, of_dependents }) => {
+            let (old, new) = (key.version.clone(), document.key().version.clone());
+            (Some(Compared { old, new, found }), of_dependents)
+        }
+        None => (None, HashMap::new()),
+    };
     for diagnostic in scratch::moved(catalog, key, document, &moving) {
         if let Some(entity) = diagnostic.entity.clone() {
             found.entry(entity).or_default().push(diagnostic);
@@ -180,5 +208,5 @@ fn change(
         let breaks = findings.iter().any(Diagnostic::is_error);
         (if breaks { Effect::Breaks } else { Effect::Affected }, findings)
     });
-    (about_new, effects.collect())
+    (about_new, comparison, effects.collect())
 }

@@ -4,16 +4,15 @@
 //! Deliberately absent: new versions for what moves. On the scratch catalog each keeps its key, so
 //! that what is found names it as its owner knows it.
 
-use std::sync::Arc;
-
-use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     catalog::Catalog,
     diagnostic::{Code, Diagnostic},
     document::Document,
-    reference::{Key, SchemaRef},
-    rules::{Proposed, Relation, references, validate},
+    reference::Key,
+    rewrite::rewritten,
+    rules::{Proposed, validate},
 };
 
 /// Moves these dependents from the old version to the new one, and says what is found about them
@@ -25,10 +24,11 @@ pub(super) fn moved(
     dependents: &[Arc<Document>],
 ) -> Vec<Diagnostic> {
     let scratch = catalog.without(dependents.iter().map(|document| document.key()));
+    let renamed = BTreeMap::from([(old.clone(), new.key().clone())]);
     let mut unreadable = Vec::new();
     let mut batch = vec![Proposed::Register(new.clone())];
     for document in dependents {
-        match repointed(document, old, new.key()) {
+        match Document::parse(document.key().kind, &rewritten(document, &renamed)) {
             Ok(document) => batch.push(Proposed::Register(Arc::new(document))),
             Err(found) => {
                 unreadable.extend(found.into_iter().map(|found| found.about(0, document.key())));
@@ -54,20 +54,4 @@ fn is_circle(found: &Diagnostic) -> bool {
 /// Whether two findings say the same, wherever they stand in their batches.
 fn same(a: &Diagnostic, b: &Diagnostic) -> bool {
     (a.code, &a.entity, &a.pointer, &a.message) == (b.code, &b.entity, &b.pointer, &b.message)
-}
-
-/// The document with each reference to one version made a reference to the other.
-fn repointed(document: &Document, old: &Key, new: &Key) -> Result<Document, Vec<Diagnostic>> {
-    let entity = document.entity();
-    let mut value = entity.to_value();
-    let version = || Value::String(new.version.to_string());
-    for reference in references(entity).iter().filter(|reference| reference.key == *old) {
-        let Some(place) = value.pointer_mut(&reference.pointer) else { continue };
-        match reference.relation {
-            Relation::Source => place["serverVersion"] = version(),
-            Relation::Depends | Relation::Provides => place["version"] = version(),
-            Relation::Schema => *place = Value::String(SchemaRef::text_of(new)),
-        }
-    }
-    Document::parse(entity.kind(), &value)
 }

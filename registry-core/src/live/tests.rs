@@ -103,11 +103,14 @@ fn what_is_missing_or_another_breaks_callers() {
             "Breaking add_user/name: the server has two tools of this name",
             "Breaking add_user/annotations/destructiveHint: \
              the server no longer promises `destructiveHint: false`",
-            "Breaking add_user/inputSchema: the schema is another",
+            "Breaking add_user/inputSchema/required: \
+             `required` refuses what the registered one allows: {}",
             "Breaking get user/annotations/readOnlyHint: \
              the server no longer promises `readOnlyHint: true`",
-            "Breaking get user/outputSchema: the schema is another",
+            "Breaking get user/outputSchema: `type` of the registered one (at /outputSchema/type) \
+             refuses what the live one allows: \"\"",
             "Breaking plain: the server does not have it",
+            "Cosmetic get user/outputSchema: the text is another",
         ]
     );
     let retired = set("tool/plain@1.0.0", crate::LifecycleState::Retired, None);
@@ -129,6 +132,47 @@ fn more_is_compatible() {
             "Compatible extra: it is not registered",
         ]
     );
+}
+
+#[test]
+fn schemas_are_compared_by_what_they_accept() {
+    let user = "/inputSchema/properties/user";
+    // Wider, with a value that fits now; narrower; written otherwise; and what nobody can tell.
+    let id = |schema: Value| {
+        after(|tools| tools[1]["inputSchema"]["properties"]["id"] = schema).join("\n")
+    };
+    assert_eq!(
+        id(json!({ "type": ["string", "null"] })),
+        "Compatible get user/inputSchema/properties/id/type: `type` of the registered one \
+         (at /inputSchema/properties/id/type) refuses what the live one allows: {\"id\":null}"
+    );
+    let narrower = id(json!({ "type": "string", "maxLength": 3 }));
+    assert!(narrower.starts_with(
+        "Breaking get user/inputSchema/properties/id/maxLength: `maxLength` refuses what"
+    ));
+    let otherwise = id(json!({ "anyOf": [{ "type": "string" }] }));
+    assert_eq!(
+        otherwise,
+        "Cosmetic get user/inputSchema: the schema is written otherwise, and the same values fit"
+    );
+    let twice = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+    let (mut before, mut now) = (tools(), tools());
+    before[1]["inputSchema"]["properties"]["id"] = twice("^(a|b)$");
+    now[1]["inputSchema"]["properties"]["id"] = twice("^[ab]$");
+    let draft = server(&live(before), &Wishes::default()).draft;
+    let file = RegistryFile::from_value(&draft.to_value()).unwrap();
+    let open = differences(&catalog(file.proposals()), &live(now)).join("\n");
+    assert!(open.starts_with("Undecided get user/inputSchema/properties/id/pattern: "), "{open}");
+    // What comes out may only be less, through the registered schema that both tools share.
+    let out = after(|tools| {
+        tools[1]["outputSchema"]["properties"]["user"]["required"] = json!(["name"]);
+    });
+    assert!(out[0].starts_with("Compatible get user/outputSchema/properties/user"), "{out:?}");
+    let unusable = id(json!({ "$ref": "#users.User:1.0.0" }));
+    assert!(unusable.contains("/$ref: it is no usable schema: the schema"), "{unusable}");
+    let found =
+        after(|tools| tools[0]["inputSchema"]["properties"]["user"]["required"] = json!(["age"]));
+    assert!(found[0].starts_with(&format!("Breaking add_user{user}")), "{found:?}");
 }
 
 #[test]

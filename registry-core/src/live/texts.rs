@@ -41,8 +41,7 @@ impl Comparison<'_> {
             (None, _) => return,
         };
         let class = if signs.is_empty() { Class::Cosmetic } else { Class::Suspicious };
-        let (tool, pointer) = (tool.to_owned(), pointer.to_owned());
-        self.found.push(Difference { class, tool, pointer, what, signs });
+        self.found.push(Difference { signs, ..Difference::new(class, tool, pointer, what) });
     }
 
     fn new_signs(&self, tool: &str, before: Option<&str>, after: &str) -> BTreeSet<Sign> {

@@ -1,14 +1,16 @@
 //! One live tool against the registered one.
 //!
-//! Deliberately absent: whether it should be there.
+//! Schemas are compared by `compatibility`, as those of any two versions are. Deliberately absent:
+//! whether the tool should be there.
 
 use serde_json::{Map, Value};
 
-use super::{Class, Comparison};
+use super::{Class, Comparison, Difference};
 use crate::{
-    contract::{Change, Contract, Side, classify_schema},
+    compatibility::{self, Direction, Outcome, compare},
     entity::{Entity, Tool},
     reference::Key,
+    schema_compile::compile,
     schema_inline::inlined,
 };
 
@@ -19,6 +21,41 @@ const PROMISES: [(&str, bool); 4] = [
     ("idempotentHint", true),
     ("openWorldHint", false),
 ];
+
+/// Which schema of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Input,
+    Output,
+}
+
+impl Field {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Input => "inputSchema",
+            Self::Output => "outputSchema",
+        }
+    }
+
+    /// The registered schema, if it describes what the server itself takes or gives.
+    fn registered(self, tool: &Tool) -> Option<&Value> {
+        let hides = tool.source().is_some_and(|source| !source.hide_fields.is_empty());
+        match self {
+            Self::Input => tool.input_schema.as_ref().filter(|_| !hides),
+            Self::Output => tool.output_schema.as_ref().filter(|_| tool.output_transform.is_none()),
+        }
+    }
+
+    /// The tool with another schema here.
+    fn replaced(self, tool: &Tool, schema: Value) -> Entity {
+        let mut tool = tool.clone();
+        match self {
+            Self::Input => tool.input_schema = Some(schema),
+            Self::Output => tool.output_schema = Some(schema),
+        }
+        Entity::Tool(Box::new(tool))
+    }
+}
 
 impl Comparison<'_> {
     pub(super) fn tool(&mut self, registered: &Tool, live: &Value) {
@@ -34,11 +71,16 @@ impl Comparison<'_> {
             let after = live.get("annotations").and_then(Value::as_object).unwrap_or(&nothing);
             self.annotations(name, before, after);
         }
-        let hides = registered.source().is_some_and(|source| !source.hide_fields.is_empty());
-        let input = registered.input_schema.as_ref().filter(|_| !hides);
-        self.schema((name, "/inputSchema"), input, live.get("inputSchema"), Side::Input);
-        let output = registered.output_schema.as_ref();
-        self.schema((name, "/outputSchema"), output, live.get("outputSchema"), Side::Output);
+        for field in [Field::Input, Field::Output] {
+            let said = live.get(field.name()).filter(|schema| !schema.is_null());
+            match (field.registered(registered), said) {
+                (Some(before), said) => self.schema((registered, name), field, before, said),
+                (None, Some(said)) => {
+                    self.schema_words((name, &format!("/{}", field.name())), None, said);
+                }
+                (None, None) => {}
+            }
+        }
     }
 
     fn annotations(&mut self, tool: &str, before: &Map<String, Value>, after: &Map<String, Value>) {
@@ -65,45 +107,86 @@ impl Comparison<'_> {
         }
     }
 
+    /// Compares one schema; a server that gives none takes or gives anything.
     fn schema(
         &mut self,
-        place: (&str, &str),
-        before: Option<&Value>,
-        after: Option<&Value>,
-        side: Side,
+        (registered, tool): (&Tool, &str),
+        field: Field,
+        before: &Value,
+        said: Option<&Value>,
     ) {
-        let catalog = self.catalog;
-        let resolve = |key: &Key| match catalog.find(key)?.document.entity() {
+        let at = format!("/{}", field.name());
+        if let Some(problem) =
+            said.and_then(|said| compile(said, &|_| None).err()?.into_iter().next())
+        {
+            let pointer = format!("{at}{}", problem.pointer());
+            self.add(Class::Breaking, tool, &pointer, format!("it is no usable schema: {problem}"));
+            return;
+        }
+        let (anything, catalog) = (Value::Bool(true), self.catalog);
+        let after = said.unwrap_or(&anything);
+        let old = Entity::Tool(Box::new(registered.clone()));
+        let new = field.replaced(registered, after.clone());
+        let resolve = |key: &Key| catalog.find(key).map(|record| record.document.entity());
+        let is_the_same = self.promises(tool, (&old, &new), &resolve);
+        let schema_of = |key: &Key| match resolve(key)? {
             Entity::Schema(schema) => Some(&schema.schema),
             _ => None,
         };
-        let Some(before) = before else {
-            if let Some(after) = after {
-                self.schema_words(place, None, after);
-            }
-            return;
-        };
-        let old = Contract { schema: Some(before), resolve: &resolve };
-        let new = Contract { schema: after.filter(|schema| !schema.is_null()), resolve: &|_| None };
-        let (tool, pointer) = place;
-        match classify_schema(old, new, side) {
-            Change::Identical => return,
-            Change::Words => {}
-            Change::Compatible => {
-                self.add(
-                    Class::Compatible,
-                    tool,
-                    pointer,
-                    "the schema is compatible, not the same",
-                );
-            }
-            Change::Breaking => {
-                self.add(Class::Breaking, tool, pointer, "the schema is another");
-            }
+        let (before_form, after_form) = (inlined(before, &schema_of), inlined(after, &|_| None));
+        let is_written_alike = before_form.is_some() && before_form == after_form;
+        let (before, after) =
+            (before_form.as_ref().unwrap_or(before), after_form.as_ref().unwrap_or(after));
+        let found = self.found.len();
+        self.schema_words((tool, &at), Some(before), after);
+        if is_the_same && !is_written_alike && self.found.len() == found {
+            let what = "the schema is written otherwise, and the same values fit";
+            self.add(Class::Cosmetic, tool, &at, what);
         }
-        let before = inlined(before, &resolve);
-        if let Some(after) = new.schema.and_then(|schema| inlined(schema, &|_| None)) {
-            self.schema_words(place, before.as_ref(), &after);
+    }
+
+    /// Says what differs between what is registered and what is there; whether nothing does.
+    fn promises<'e>(
+        &mut self,
+        tool: &str,
+        (old, new): (&'e Entity, &'e Entity),
+        resolve: compatibility::Resolve<'e>,
+    ) -> bool {
+        let backward = compare(old, new, Direction::Backward, resolve, &mut self.budget);
+        match backward.outcome() {
+            Outcome::Identical => return true,
+            Outcome::Breaking | Outcome::Undecided => {
+                self.compared(Class::Breaking, tool, &backward);
+                return false;
+            }
+            Outcome::Compatible => {}
+        }
+        let forward = compare(old, new, Direction::Forward, resolve, &mut self.budget);
+        // What works goes on working; whether more does now may be open.
+        if let (true, Some(doubt)) = (forward.differences.is_empty(), forward.doubts.first()) {
+            let what = "the schema is compatible, and perhaps wider or narrower";
+            self.add(Class::Compatible, tool, &doubt.pointer, what);
+            return false;
+        }
+        let more = compatibility::Comparison { doubts: Vec::new(), ..forward };
+        self.compared(Class::Compatible, tool, &more);
+        more.differences.is_empty()
+    }
+
+    /// Adds what a comparison found.
+    fn compared(&mut self, class: Class, tool: &str, comparison: &compatibility::Comparison) {
+        for difference in &comparison.differences {
+            let what = difference.explain(&"the registered one", &"the live one");
+            let compatibility::Difference { keyword, pointer, instance, .. } = difference;
+            self.found.push(Difference {
+                keyword: Some(keyword.clone()),
+                instance: instance.clone(),
+                ..Difference::new(class, tool, pointer, what)
+            });
+        }
+        for doubt in &comparison.doubts {
+            let what = format!("cannot tell whether this is compatible: {}", doubt.reason);
+            self.add(Class::Undecided, tool, &doubt.pointer, what);
         }
     }
 }

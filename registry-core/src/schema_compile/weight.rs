@@ -4,15 +4,18 @@
 //! It is counted as if nothing ended early. Below the place itself, of alternatives (`anyOf`,
 //! `oneOf`, `then`, `else`) only the heaviest counts: every tree of expressions leads back through
 //! several, which a value that is told apart early does not pay for. Deliberately absent: such
-//! alternatives that cannot be told apart; there the depth of a value decides what it costs.
+//! alternatives that cannot be told apart; there the value decides what it costs, and `metered.rs`
+//! counts it.
 
 mod read;
 
-use crate::{limits, reference::Key};
+use std::collections::HashMap;
+
 use read::Graph;
 use serde_json::Value;
 
 use super::problem::InvalidSchema;
+use crate::{decode::At, json_schema::each_reference, limits, reference::Key};
 
 /// How often a schema is applied: to the place itself, and at most to a place below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +66,42 @@ pub(crate) fn weigh(
         }
     }
     Ok(weights[0])
+}
+
+/// As [`weigh`], with the registered schemas that it leads to, each weighed once.
+pub(super) fn weigh_with<'a>(
+    schema: &Value,
+    resolve: &dyn Fn(&Key) -> Option<&'a Value>,
+) -> Result<Weight, InvalidSchema> {
+    let needs = |schema: &Value| {
+        let mut found = Vec::new();
+        each_reference(schema, At::ROOT, &mut |key, _, _| {
+            found.extend(key.ok().and_then(|key| Some((key.clone(), resolve(key)?))));
+        });
+        found
+    };
+    // `None`: not all that it needs is weighed yet. A circle leads nowhere here.
+    let mut weights: HashMap<Key, Option<Weight>> = HashMap::new();
+    let known = |weights: &HashMap<Key, Option<Weight>>, key: &Key| {
+        weights.get(key).copied().flatten().unwrap_or(Weight::ONE)
+    };
+    let mut path = needs(schema);
+    while let Some((key, value)) = path.last().cloned() {
+        match weights.get(&key) {
+            None => {
+                weights.insert(key, None);
+                path.extend(needs(value).into_iter().filter(|(key, _)| !weights.contains_key(key)));
+                continue;
+            }
+            Some(None) => {
+                let weight = weigh(value, &mut |key| known(&weights, key));
+                weights.insert(key, Some(weight.unwrap_or(Weight::HEAVY)));
+            }
+            Some(Some(_)) => {}
+        }
+        path.pop();
+    }
+    weigh(schema, &mut |key| known(&weights, key))
 }
 
 /// How often a place below is met, as far as that is known by now.

@@ -4,7 +4,9 @@
 
 use registry_core::{
     Catalog, Kind, Record,
-    graph::{Affected, Effect},
+    compatibility::{Difference, Doubt, Outcome, Side},
+    graph::{Affected, Compared, Effect},
+    limits,
     resolve::{Candidate, Constraint, InvalidRequirement, Requirement, Unresolved},
     rules::Relation,
 };
@@ -51,6 +53,35 @@ pub fn affected(catalog: &Catalog, affected: &Affected) -> v1::AffectedEntity {
         paths: *paths,
         effect: effect.into(),
         findings: diagnostics(findings),
+    }
+}
+
+/// Writes what comparing two versions found.
+pub fn compared(Compared { old, new, found }: &Compared) -> v1::Comparison {
+    let compatibility = match found.outcome() {
+        Outcome::Identical => v1::Compatibility::Identical,
+        Outcome::Compatible => v1::Compatibility::Compatible,
+        Outcome::Undecided => v1::Compatibility::Undecided,
+        Outcome::Breaking => v1::Compatibility::Breaking,
+    };
+    let difference = |difference: &Difference| v1::SchemaDifference {
+        keyword: difference.keyword.clone(),
+        pointer: difference.pointer.clone(),
+        instance: (difference.instance.as_ref().map(ToString::to_string))
+            .filter(|instance| instance.len() <= limits::COMPARISON_INSTANCE_BYTES),
+        refused_by_old: difference.refused_by == Side::Old,
+        message: difference.explain(old, new),
+        elsewhere: difference.elsewhere.clone(),
+    };
+    let doubt = |Doubt { pointer, reason }: &Doubt| v1::SchemaDoubt {
+        pointer: pointer.clone(),
+        reason: reason.clone(),
+    };
+    let most = limits::COMPARISON_FINDINGS;
+    v1::Comparison {
+        compatibility: compatibility.into(),
+        differences: found.differences.iter().take(most).map(difference).collect(),
+        doubts: found.doubts.iter().take(most).map(doubt).collect(),
     }
 }
 

@@ -190,7 +190,7 @@ fn read_plan(plan: impact_request::Plan) -> Result<Plan, Status> {
 }
 
 fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::ImpactResponse {
-    let Impact { findings, affected, total, breaking, unchecked } = impact;
+    let Impact { findings, comparison, affected, total, breaking, unchecked } = impact;
     let about_plan = findings::for_answer(convert::diagnostics(findings));
     let mut truncated = affected.len() < *total;
     let mut room = findings::ANSWER_BYTES;
@@ -210,5 +210,6 @@ fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::ImpactResponse {
         unchecked: *unchecked as u64,
         truncated,
         revision: catalog.revision().0,
+        comparison: comparison.as_ref().map(convert::compared),
     }
 }

@@ -107,4 +107,7 @@ pub(crate) struct OutdatedArgs {
     /// The lock file
     #[arg(long, value_name = "FILE", default_value = LOCK_FILE)]
     pub(crate) lock_file: PathBuf,
+    /// End with 5 if anything is outdated, deprecated, retired or unknown
+    #[arg(long)]
+    pub(crate) exit_code: bool,
 }

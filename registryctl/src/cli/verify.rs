@@ -23,7 +23,7 @@ pub(crate) struct VerifyArgs {
     pub(crate) config: Option<PathBuf>,
     /// End with 1 if there is such a difference
     #[arg(long, value_enum, value_name = "CLASS", value_delimiter = ',',
-          default_values = ["suspicious", "breaking"])]
+          default_values = ["undecided", "suspicious", "breaking"])]
     pub(crate) fail_on: Vec<FailOn>,
     #[command(flatten)]
     pub(crate) reach: LiveArgs,
@@ -36,6 +36,8 @@ pub(crate) enum FailOn {
     Cosmetic,
     /// More than before
     Compatible,
+    /// Neither compatible nor breaking could be shown
+    Undecided,
     /// Words that speak to the model, or hide something
     Suspicious,
     /// Callers may fail
@@ -47,6 +49,7 @@ impl FailOn {
         match self {
             Self::Cosmetic => Class::Cosmetic,
             Self::Compatible => Class::Compatible,
+            Self::Undecided => Class::Undecided,
             Self::Suspicious => Class::Suspicious,
             Self::Breaking => Class::Breaking,
         }

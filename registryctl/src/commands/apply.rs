@@ -98,7 +98,10 @@ pub(super) async fn batch(
         }
     };
     show_ending(screen, &planned, &ending, &settled)?;
-    if how.exit_code && would_change { Err(Failure::WouldChange) } else { Ok(()) }
+    if how.exit_code && would_change {
+        return Err(Failure::WouldChange("something would change".to_owned()));
+    }
+    Ok(())
 }
 
 /// Asks the registry what it would do.

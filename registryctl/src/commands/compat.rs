@@ -10,20 +10,20 @@ use std::{
 
 use registry_core::{
     Digest, Document, Entity, Key, Kind,
-    compatibility::{self, Budget, Comparison, Outcome, Side, compare},
+    compatibility::{self, Budget, Outcome, compare},
+    graph::Compared,
     rules::Proposed,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::{Session, get, rejected};
 use crate::{
     batch::Batch,
     cli::{CompatArgs, Direction, Format},
     client::Client,
+    comparison::ComparisonView,
     failure::Failure,
     report::Finding,
-    screen::TextTable,
-    style::Paint,
 };
 
 pub(super) async fn run(session: &Session, args: &CompatArgs) -> Result<(), Failure> {
@@ -41,8 +41,10 @@ pub(super) async fn run(session: &Session, args: &CompatArgs) -> Result<(), Fail
     };
     let resolve = |key: &Key| known.documents.get(key).map(|document| document.entity());
     let comparison = compare(before, after, direction, &resolve, &mut Budget::of_one());
-    show(session, (&old, &new), &comparison)?;
-    match comparison.outcome() {
+    let compared =
+        Compared { old: old.version.clone(), new: new.version.clone(), found: comparison };
+    show(session, (&old, &new), &(&compared).into())?;
+    match compared.found.outcome() {
         Outcome::Breaking => Err(Failure::Rejected(format!("{new} breaks what {old} promises"))),
         Outcome::Identical | Outcome::Compatible | Outcome::Undecided => Ok(()),
     }
@@ -103,53 +105,20 @@ async fn fetch(client: &Client, key: &Key) -> Result<Arc<Document>, Failure> {
     Ok(Arc::new(document))
 }
 
-fn show(
-    session: &Session,
-    (old, new): (&Key, &Key),
-    comparison: &Comparison,
-) -> Result<(), Failure> {
+fn show(session: &Session, (old, new): (&Key, &Key), view: &ComparisonView) -> Result<(), Failure> {
     let screen = session.screen;
     if screen.format == Format::Json {
-        return screen.json(&in_json((old, new), comparison));
+        return screen.json(&CompatView { old: old.to_string(), new: new.to_string(), view });
     }
-    screen.line(&format!("{old} -> {new}: {}", comparison.outcome().as_str()))?;
-    if comparison.differences.is_empty() && comparison.doubts.is_empty() {
-        return Ok(());
-    }
-    let mut table = TextTable::new(&["", "POINTER", "WHY"]);
-    for difference in &comparison.differences {
-        let why = difference.explain(&old.version, &new.version);
-        table.painted(Paint::Bad, ["-", &difference.pointer, &why]);
-    }
-    for doubt in &comparison.doubts {
-        table.painted(Paint::Careful, ["?", &doubt.pointer, &doubt.reason]);
-    }
-    screen.table(&table)
+    screen.line(&format!("{old} -> {new}: {}", view.outcome))?;
+    view.show(screen)
 }
 
-fn in_json((old, new): (&Key, &Key), comparison: &Comparison) -> Value {
-    let differences = comparison.differences.iter().map(|difference| {
-        json!({
-            "keyword": difference.keyword,
-            "pointer": difference.pointer,
-            "elsewhere": difference.elsewhere,
-            "instance": difference.instance,
-            "refusedBy": match difference.refused_by {
-                Side::Old => "old",
-                Side::New => "new",
-            },
-            "message": difference.explain(&old.version, &new.version),
-        })
-    });
-    let doubts = comparison
-        .doubts
-        .iter()
-        .map(|doubt| json!({ "pointer": doubt.pointer, "reason": doubt.reason }));
-    json!({
-        "old": old.to_string(),
-        "new": new.to_string(),
-        "outcome": comparison.outcome().as_str(),
-        "differences": differences.collect::<Vec<_>>(),
-        "doubts": doubts.collect::<Vec<_>>(),
-    })
+/// The result for scripts.
+#[derive(Serialize)]
+struct CompatView<'a> {
+    old: String,
+    new: String,
+    #[serde(flatten)]
+    view: &'a ComparisonView,
 }

@@ -13,6 +13,7 @@ use crate::{
     batch::Batch,
     cli::{Format, ImpactArgs, Output, PlannedArgs},
     client::request,
+    comparison::ComparisonView,
     failure::Failure,
     graph::Node,
     picture::{Mark, Picture},
@@ -30,6 +31,9 @@ struct ImpactView {
     breaking: u64,
     unchecked: u64,
     truncated: bool,
+    /// How a replacement compares with what it replaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<ComparisonView>,
     findings: Vec<Finding>,
     affected: Vec<AffectedView>,
 }
@@ -109,10 +113,12 @@ impl From<v1::ImpactResponse> for ImpactView {
             unchecked,
             truncated,
             revision,
+            comparison,
         } = response;
+        let comparison = comparison.map(ComparisonView::from);
         let findings = findings.iter().map(Finding::from).collect();
         let affected = affected.into_iter().map(AffectedView::from).collect();
-        Self { revision, total, breaking, unchecked, truncated, findings, affected }
+        Self { revision, total, breaking, unchecked, truncated, comparison, findings, affected }
     }
 }
 
@@ -141,6 +147,10 @@ impl ImpactView {
         let about = self.affected.iter().flat_map(|affected| &affected.findings);
         let all = self.findings.iter().chain(about).cloned().collect();
         super::show_findings(screen, &Report::new(all));
+        if let Some(comparison) = &self.comparison {
+            screen.line(&format!("what it promises: {}", comparison.outcome))?;
+            comparison.show(screen)?;
+        }
         if !self.affected.is_empty() {
             let mut table = TextTable::new(&["EFFECT", "ENTITY", "PATHS", "BY WAY OF"]);
             for AffectedView { node, effect, path, paths, findings: _ } in &self.affected {

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     cli::{Format, OutdatedArgs},
     client::{Client, request},
+    comparison::ComparisonView,
     diff::{Difference, diff},
     failure::Failure,
     graph::Resolved,
@@ -52,6 +53,8 @@ struct Row {
 #[derive(Debug, Serialize)]
 struct Upgrade {
     to: String,
+    /// Whether that keeps what the current version promises.
+    comparison: Option<ComparisonView>,
     /// Where the documents differ, as JSON pointers.
     changed: Vec<String>,
     /// What would be needed that is not needed now, and the other way round.
@@ -74,7 +77,13 @@ pub(super) async fn run(session: &Session, args: &OutdatedArgs) -> Result<(), Fa
             rows.push(row);
         }
     }
-    show(session.screen, &rows, required.len())
+    show(session.screen, &rows, required.len())?;
+    if args.exit_code && !rows.is_empty() {
+        let (some, all) = (rows.len(), required.len());
+        let message = format!("{some} of {all} requirements are not up to date");
+        return Err(Failure::WouldChange(message));
+    }
+    Ok(())
 }
 
 /// The locked requirements with their versions.
@@ -145,6 +154,16 @@ impl Row {
     }
 }
 
+impl Upgrade {
+    /// What changes, what it means for what is promised, and how many dependents break.
+    fn cells(&self) -> (String, &'static str, String) {
+        let Self { to: _, comparison, changed, added, removed, breaks, dependents } = self;
+        let changes = format!("{} places, +{} -{}", changed.len(), added.len(), removed.len());
+        let promise = comparison.as_ref().map_or("", |comparison| comparison.outcome);
+        (changes, promise, format!("{} of {dependents}", breaks.len()))
+    }
+}
+
 async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upgrade>, Failure> {
     // What the registry does not have cannot be compared.
     let Some(to) = row.target().filter(|_| row.lifecycle.is_some()) else { return Ok(None) };
@@ -175,6 +194,7 @@ async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upg
     });
     Ok(Some(Upgrade {
         to: to.to_owned(),
+        comparison: impact.comparison.map(ComparisonView::from),
         changed: changed.filter(|pointer| pointer != "/version").collect(),
         added: after.difference(&before).cloned().collect(),
         removed: before.difference(&after).cloned().collect(),
@@ -190,25 +210,42 @@ fn show(screen: Screen, rows: &[Row], all: usize) -> Result<(), Failure> {
     if rows.is_empty() {
         return screen.line(&format!("all {all} requirements are up to date"));
     }
-    let heading =
-        ["REQUIREMENT", "CURRENT", "WANTED", "LATEST", "LIFECYCLE", "CHANGES", "BREAKS", "NOTICE"];
+    let heading = [
+        "REQUIREMENT",
+        "CURRENT",
+        "WANTED",
+        "LATEST",
+        "LIFECYCLE",
+        "CHANGES",
+        "PROMISE",
+        "BREAKS",
+        "NOTICE",
+    ];
     let mut table = TextTable::new(&heading);
     for row in rows {
         let Row { requirement, current, wanted, latest, upgrade, .. } = row;
         let text = |version: &Option<String>| version.clone().unwrap_or_else(|| "-".to_owned());
-        let (changes, breaks) = upgrade.as_ref().map_or_else(Default::default, |upgrade| {
-            let Upgrade { to: _, changed, added, removed, breaks, dependents } = upgrade;
-            let changes = format!("{} places, +{} -{}", changed.len(), added.len(), removed.len());
-            (changes, format!("{} of {dependents}", breaks.len()))
-        });
+        let (changes, promise, breaks) = upgrade.as_ref().map(Upgrade::cells).unwrap_or_default();
         let (wanted, latest, notice) = (text(wanted), text(latest), row.notice());
+        let (state, notice) = (row.state(), &*notice);
         let cells =
-            [requirement, current, &*wanted, &latest, row.state(), &changes, &breaks, &notice];
-        match row.state() {
+            [requirement, current, &*wanted, &latest, state, &changes, promise, &breaks, notice];
+        match state {
             "active" => table.row(cells),
             "retired" => table.painted(Paint::Bad, cells),
             _ => table.painted(Paint::Careful, cells),
         }
     }
-    screen.table(&table)
+    screen.table(&table)?;
+    // Under the table: which keyword breaks what, and with which value.
+    let upgrades = rows.iter().filter_map(|row| Some((row, row.upgrade.as_ref()?)));
+    for (Row { requirement, current, .. }, Upgrade { to, comparison, .. }) in upgrades {
+        let worth = ["breaking", "undecided"];
+        let Some(comparison) = comparison.as_ref().filter(|c| worth.contains(&c.outcome)) else {
+            continue;
+        };
+        screen.line(&format!("\n{requirement} {current} -> {to}: {}", comparison.outcome))?;
+        comparison.show(screen)?;
+    }
+    Ok(())
 }

@@ -104,6 +104,7 @@ fn show(screen: Screen, verified: &[Verified]) -> Result<(), Failure> {
             let (word, paint) = match class {
                 Class::Cosmetic => ("cosmetic", Paint::Dim),
                 Class::Compatible => ("compatible", Paint::Good),
+                Class::Undecided => ("undecided", Paint::Careful),
                 Class::Suspicious => ("suspicious", Paint::Bad),
                 Class::Breaking => ("breaking", Paint::Bad),
             };

@@ -153,7 +153,7 @@ fn a_server_that_no_longer_provides_a_tool_breaks_it() {
 fn a_schema_that_is_no_object_breaks_tools_that_take_it_as_arguments() {
     let new = versioned(&schema("In", &json!({ "type": "array" })), "2.0.0");
     let found = of(&catalog(&registry()), "schema/In@1.0.0", &replacement(&new));
-    assert_eq!(lines(&found)[0], "Breaks read → In schema-invalid");
+    assert_eq!(lines(&found)[0], "Breaks read → In breaking-change schema-invalid");
 }
 
 #[test]
@@ -205,4 +205,78 @@ fn a_replacement_is_tried_on_a_bounded_number_of_dependents() {
     let found = of(&catalog(&batch), "server/files@1.0.0", &replacement(&new));
     assert_eq!((found.breaking, found.unchecked), (limits::IMPACT_DOCUMENTS, extra));
     assert_eq!(found.affected.last().unwrap().effect, Effect::Unchecked);
+}
+
+/// caller → taker → In; giver gives what In accepts.
+fn users_of(schema_of_in: &Value) -> Vec<Proposed> {
+    let takes = json!({ "inputSchema": { "$ref": "#In:1.0.0" } });
+    let gives = json!({ "outputSchema": { "$ref": "#In:1.0.0" } });
+    vec![
+        schema("In", schema_of_in),
+        with(&tool("taker", json!({ "spec": {} })), takes),
+        with(&tool("giver", json!({ "spec": {} })), gives),
+        agent("caller", &json!([on("tool", "taker")])),
+    ]
+}
+
+#[test]
+fn only_what_a_schema_really_breaks_is_broken() {
+    let object = |more: &Value| json!({ "type": "object", "properties": { "a": more } });
+    let wide = object(&json!({ "type": ["string", "null"] }));
+    let narrow = object(&json!({ "type": "string" }));
+    let change = |from: &Value, to: &Value| {
+        let new = versioned(&schema("In", to), "2.0.0");
+        let found = of(&catalog(&users_of(from)), "schema/In@1.0.0", &replacement(&new));
+        let outcome = found.comparison.as_ref().unwrap().found.outcome().as_str();
+        (outcome, lines(&found), found)
+    };
+    // Narrower: who takes it refuses what it took, who gives it gives less.
+    let (outcome, told, found) = change(&wide, &narrow);
+    assert_eq!(outcome, "breaking");
+    assert_eq!(
+        told,
+        [
+            "Breaks taker → In breaking-change",
+            "Breaks caller → taker → In breaking-change",
+            "Affected giver → In",
+        ]
+    );
+    let message = &found.affected[0].findings[0].message;
+    assert!(message.starts_with("`type` (in schema/In@2.0.0 at /schema/properties/a/type)"));
+    assert!(message.ends_with("refuses what 1.0.0 allows: {\"a\":null}"), "{message}");
+    // Wider: the other way round.
+    let (outcome, told, _) = change(&narrow, &wide);
+    assert_eq!(outcome, "compatible");
+    assert_eq!(
+        told,
+        [
+            "Breaks giver → In breaking-change",
+            "Affected taker → In",
+            "Affected caller → taker → In",
+        ]
+    );
+    let pattern = |text: &str| object(&json!({ "type": "string", "pattern": text }));
+    let (outcome, told, found) = change(&pattern("^(a|b)$"), &pattern("^[ab]$"));
+    assert_eq!((outcome, found.breaking), ("undecided", 0));
+    assert!(told.iter().any(|line| line == "Affected taker → In compatibility-undecided"));
+}
+
+#[test]
+fn a_skill_that_nobody_uses_breaks_nobody() {
+    let skill = |id: &str, input: &str| {
+        json!({ "id": id, "name": id, "description": "d", "tags": [],
+            "inputSchema": { "type": input } })
+    };
+    let worker = |work: &str, rest: &str| {
+        let skills = json!({ "skills": [skill("rest", rest), skill("work", work)] });
+        with(&agent("worker", &json!([])), skills)
+    };
+    let batch = vec![worker("string", "string"), agent("boss", &json!([on("agent", "worker")]))];
+    let catalog = catalog(&batch);
+    let to = |new: &Proposed| {
+        let new = replacement(&versioned(new, "2.0.0"));
+        lines(&of(&catalog, "agent/worker@1.0.0", &new))
+    };
+    assert_eq!(to(&worker("string", "null")), ["Affected boss → worker"]);
+    assert_eq!(to(&worker("null", "string")), ["Breaks boss → worker breaking-change"]);
 }

@@ -2,10 +2,13 @@
 //!
 //! Deliberately absent: schemas that are merely wrong.
 
-use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
-use super::{compiled, problems};
+use serde_json::{Map, Value, json};
+
+use super::{compile, compiled, problems};
 use crate::{
+    reference::Key,
     rules::testing::{catalog, schema},
     schema_compile::compile_in,
 };
@@ -55,4 +58,161 @@ fn parts_have_a_known_dialect_too() {
         problems(&json!({ "properties": { "p": part } })),
         ["/properties/p/$schema: the dialect \"https://example.com/d\" is not supported"]
     );
+}
+
+/// What compiling and validating the worst of 64 KiB may take here: less than a second in a debug
+/// build, a tenth of that in a release build; the rest is for a busy machine.
+const MOST: Duration = Duration::from_secs(5);
+
+/// What is said about a value, in bounded time.
+fn said(name: &str, schema: &Value, value: &Value) -> Vec<(String, String)> {
+    let start = Instant::now();
+    let Ok(validator) = compile(schema, &|_| None) else {
+        return vec![(String::new(), "refused".to_owned())];
+    };
+    let found = validator.validate(value).err().unwrap_or_default();
+    let took = start.elapsed();
+    assert!(took < MOST, "{name} takes {took:?}");
+    found.into_iter().map(|violation| (violation.pointer, violation.message)).collect()
+}
+
+/// `{"x": {"x": … leaf}}`.
+fn deep(depth: usize, leaf: Value) -> Value {
+    (0..depth).fold(leaf, |inner, _| json!({ "x": inner }))
+}
+
+/// Alternatives that each lead back, and cannot be told apart.
+fn alternatives(keyword: &str, back: &Value) -> Value {
+    let branch = json!({ "type": "object", "properties": { "x": back }, "required": ["x"] });
+    json!({ keyword: [branch, branch, branch, branch, { "type": "string" }] })
+}
+
+#[test]
+fn alternatives_that_lead_back_cost_bounded_time() {
+    let back = json!({ "$ref": "#/$defs/a" });
+    for keyword in ["anyOf", "oneOf"] {
+        let schema = json!({ "$defs": { "a": alternatives(keyword, &back) }, "$ref": "#/$defs/a" });
+        for depth in [3, 20, 60] {
+            assert!(!said(keyword, &schema, &deep(depth, json!(5))).is_empty());
+        }
+        let wide: Value = (0..600).map(|_| deep(10, json!(5))).collect();
+        let list = json!({ "$defs": schema["$defs"], "items": { "$ref": "#/$defs/a" } });
+        said("wide", &list, &wide);
+    }
+    let dynamic = alternatives("anyOf", &json!({ "$dynamicRef": "#a" }));
+    let dynamic = json!({ "$defs": { "a": dynamic }, "$dynamicAnchor": "a", "$ref": "#/$defs/a" });
+    said("$dynamicRef", &dynamic, &deep(60, json!(5)));
+    let not = json!({ "type": "object", "properties": { "x": { "not": { "$ref": "#" } } }, "required": ["x"] });
+    said("not", &json!({ "oneOf": [not, not, { "type": "string" }] }), &deep(60, json!(5)));
+}
+
+#[test]
+fn unevaluated_properties_over_recursion_cost_bounded_time() {
+    let back = json!({ "$ref": "#" });
+    let branch = json!({ "type": "object", "properties": { "x": back },
+        "unevaluatedProperties": false });
+    let schema = json!({ "anyOf": [branch, branch, { "type": "string" }],
+        "unevaluatedProperties": false });
+    said("unevaluatedProperties", &schema, &deep(60, json!(5)));
+    let inside = json!({ "properties": { "x": back }, "unevaluatedProperties": back });
+    said("unevaluatedProperties of itself", &inside, &deep(60, json!(5)));
+}
+
+#[test]
+fn doubling_is_refused_even_where_no_rule_looks() {
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let mut defs = Map::new();
+        for i in 0..40 {
+            let next = json!({ "$ref": format!("#/$defs/d{}", i + 1) });
+            defs.insert(format!("d{i}"), json!({ keyword: [next, next] }));
+        }
+        defs.insert("d40".to_owned(), json!({ "type": "object" }));
+        let found = problems(&json!({ "$defs": defs, "$ref": "#/$defs/d0" }));
+        assert!(found[0].ends_with("in more than 10000 ways"), "{found:?}");
+    }
+    // Through registered schemas, too.
+    let two = |to: &str| json!({ "allOf": [{ "$ref": to }, { "$ref": to }] });
+    let links: Vec<Value> = (0..40).map(|i| two(&format!("#L{}:1.0.0", i + 1))).collect();
+    let last = json!({ "type": "null" });
+    let resolve = |key: &Key| {
+        let at: usize = key.name.as_str()[1..].parse().ok()?;
+        Some(links.get(at).unwrap_or(&last))
+    };
+    let found = compile(&links[0], &resolve).unwrap_err();
+    assert!(found[0].to_string().ends_with("in more than 10000 ways"), "{found:?}");
+}
+
+#[test]
+fn big_lists_cost_bounded_time() {
+    let long: Vec<Value> = (0..10_000).map(|i| json!(format!("e{i}"))).collect();
+    let numbers: Vec<Value> = (0..10_000).map(|i| json!(i)).collect();
+    let list = json!(vec!["none"; 8_000]);
+    said("enum of texts", &json!({ "items": { "enum": long } }), &list);
+    let mixed = [long.clone(), numbers.clone()].concat();
+    said("enum of all", &json!({ "items": { "enum": mixed } }), &list);
+    let numeric = json!((0..8_000).map(|i| i + 20_000).collect::<Vec<_>>());
+    said("enum of numbers", &json!({ "items": { "enum": mixed } }), &numeric);
+    let consts = vec![json!({ "$ref": "#/$defs/c" }); 2_000];
+    let consts = json!({ "$defs": { "c": { "const": numbers } }, "allOf": consts });
+    said("const", &consts, &json!(numbers));
+    said("required", &json!({ "items": { "required": long } }), &json!(vec![json!({}); 8_000]));
+    let unique = vec![json!({ "uniqueItems": true }); 1_000];
+    said("uniqueItems", &json!({ "allOf": unique }), &json!(numbers));
+    // Lists of lists, which a hash of what is in them alone does not tell apart.
+    let nested =
+        |i: usize| {
+            (0..16).fold(json!([]), |inner, bit| {
+                if i >> bit & 1 == 0 { json!([inner]) } else { json!([[], inner]) }
+            })
+        };
+    let alike: Value = (0..1_500).map(nested).collect();
+    assert!(said("uniqueItems alike", &json!({ "uniqueItems": true }), &alike).is_empty());
+}
+
+#[test]
+fn patterns_cost_bounded_time() {
+    let text: String = (0..65_536)
+        .map(|i: u32| if (i.wrapping_mul(i) / 7).is_multiple_of(3) { 'a' } else { 'b' })
+        .collect();
+    for pattern in [
+        "(a+)+$",
+        "(a|aa)+$",
+        "(a?){200}c",
+        "[ab]*a[ab]{500}c",
+        "(.*a){12}c",
+        "(x+x+)+y",
+        "[ab]{1,2000}c",
+    ] {
+        said(pattern, &json!({ "pattern": pattern }), &json!(text));
+    }
+    let all = ["[ab]*a[ab]{500}c"; 20].map(|pattern| json!({ "pattern": pattern }));
+    said("many", &json!({ "allOf": all }), &json!(text));
+}
+
+#[test]
+fn real_recursion_is_not_refused() {
+    let operator = |name: &str| {
+        let back = json!({ "$ref": "#" });
+        json!({ "type": "object",
+            "properties": { "op": { "const": name }, "l": back, "r": back },
+            "required": ["op", "l", "r"] })
+    };
+    let mut branches: Vec<_> =
+        ["and", "or", "eq", "ne", "lt", "gt", "add", "sub", "mul", "div"].map(operator).to_vec();
+    branches.push(json!({ "type": ["number", "string"] }));
+    let schema = compiled(&json!({ "oneOf": branches }));
+    let expression = (0..9).fold(json!(1), |inner, i| {
+        let op = ["and", "div", "lt"][i % 3];
+        json!({ "op": op, "l": inner, "r": inner })
+    });
+    assert!(schema.validate(&expression).is_ok());
+    let chain = (0..60).fold(json!(1), |inner, _| json!({ "op": "sub", "l": inner, "r": 2 }));
+    assert!(schema.validate(&chain).is_ok());
+    let large: Value =
+        (0..100_000).map(|i| json!({ "id": i, "name": "n", "tags": ["a"] })).collect();
+    let rows = json!({ "items": { "required": ["id"], "properties": {
+        "id": { "type": "integer" }, "name": { "type": "string", "maxLength": 9 },
+        "tags": { "items": { "enum": ["a", "b"] }, "uniqueItems": true } },
+        "additionalProperties": false } });
+    assert!(compiled(&rows).validate(&large).is_ok(), "big is not hostile");
 }

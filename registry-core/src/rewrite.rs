@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The document's JSON with every key that is renamed under its new version.
-pub(super) fn rewritten(document: &Document, renamed: &BTreeMap<Key, Key>) -> Value {
+pub(crate) fn rewritten(document: &Document, renamed: &BTreeMap<Key, Key>) -> Value {
     let mut value = document.entity().to_value();
     let kind = document.key().kind;
     let names = Names(renamed);

@@ -1,0 +1,42 @@
+//! What a new version means for those who use an earlier one, as its number will say.
+//!
+//! Deliberately absent: comparing schemas (`compatibility`).
+
+use crate::{
+    compatibility::{Budget, Direction, Outcome, Resolve, compare},
+    entity::{Entity, Server},
+    version::Change,
+};
+
+/// What has changed between two versions; what cannot be decided counts as breaking.
+pub(super) fn between<'a>(
+    old: &'a Entity,
+    new: &'a Entity,
+    resolve: Resolve<'a>,
+    budget: &mut Budget,
+) -> Change {
+    if let (Entity::Server(before), Entity::Server(after)) = (old, new) {
+        return offers(before, after);
+    }
+    match compare(old, new, Direction::Backward, resolve, budget).outcome() {
+        Outcome::Identical => return Change::Words,
+        Outcome::Breaking | Outcome::Undecided => return Change::Breaking,
+        Outcome::Compatible => {}
+    }
+    match compare(old, new, Direction::Forward, resolve, budget).outcome() {
+        Outcome::Identical | Outcome::Compatible => Change::Words,
+        Outcome::Breaking | Outcome::Undecided => Change::Compatible,
+    }
+}
+
+/// A server promises the tools that it provides, in whatever version.
+fn offers(before: &Server, after: &Server) -> Change {
+    let keeps = |old: &Server, new: &Server| {
+        old.provides.iter().all(|p| new.provides.iter().any(|other| other.tool == p.tool))
+    };
+    match (keeps(before, after), keeps(after, before)) {
+        (false, _) => Change::Breaking,
+        (true, false) => Change::Compatible,
+        (true, true) => Change::Words,
+    }
+}

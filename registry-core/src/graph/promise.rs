@@ -1,0 +1,179 @@
+//! What moving to another version means for what each dependent promises, and for what it calls.
+//!
+//! Compared as any two versions are (`compatibility`). What moves gets a version of its own,
+//! `1.0.0+moved`, so that no reference means two things. Deliberately absent: what validation says
+//! (`scratch.rs`).
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use crate::{
+    catalog::Catalog,
+    compatibility::{Budget, Comparison, Difference, Direction, Doubt, Outcome, compare},
+    diagnostic::{Code, Diagnostic},
+    document::Document,
+    entity::Entity,
+    reference::Key,
+    rewrite::rewritten,
+    rules::{Reference, Relation, references},
+    version::Version,
+};
+
+const HELP: &str = "it can move only as a new version that may break, or not at all";
+
+/// What comparing found: about the change itself, and about each dependent.
+pub(super) struct Promises {
+    pub(super) of_change: Comparison,
+    pub(super) of_dependents: HashMap<Key, Vec<Diagnostic>>,
+}
+
+/// Compares a replacement with what it replaces, and each dependent with itself once moved.
+pub(super) fn promises(
+    catalog: &Catalog,
+    (old, new): (&Document, &Arc<Document>),
+    dependents: &[Arc<Document>],
+) -> Promises {
+    let world = World::of(catalog, (old.key(), new), dependents);
+    let mut budget = Budget::of_batch();
+    let mut compared = HashMap::new();
+    let before = std::iter::once(old).chain(dependents.iter().map(|document| &**document));
+    for document in before {
+        let Some(after) = world.after(document.key()) else { continue };
+        let resolve = |key: &Key| world.find(key);
+        let (before, after) = (document.entity(), after.entity());
+        let found = compare(before, after, Direction::Backward, &resolve, &mut budget);
+        compared.insert(document.key(), found);
+    }
+    let about = |document: &Arc<Document>| {
+        let own = compared.get(document.key()).map(|found| own(document, found));
+        let mut found = own.unwrap_or_default();
+        for reference in references(document.entity()) {
+            if reference.relation == Relation::Depends
+                && let Some(comparison) = compared.get(&reference.key)
+                && let Some(target) = world.after(&reference.key)
+            {
+                found.extend(call(document, &reference, (target, comparison)));
+            }
+        }
+        (document.key().clone(), found)
+    };
+    let of_dependents = dependents.iter().map(about).collect();
+    let of_change = compared.remove(old.key()).unwrap_or_else(Comparison::identical);
+    Promises { of_change, of_dependents }
+}
+
+/// The catalog with what moves beside what is there.
+struct World<'a> {
+    catalog: &'a Catalog,
+    renamed: BTreeMap<Key, Key>,
+    moved: HashMap<Key, Arc<Document>>,
+}
+
+impl<'a> World<'a> {
+    fn of(
+        catalog: &'a Catalog,
+        (old, new): (&Key, &Arc<Document>),
+        dependents: &[Arc<Document>],
+    ) -> Self {
+        let to = if old == new.key() { moved(old) } else { new.key().clone() };
+        let mut renamed = BTreeMap::from([(old.clone(), to.clone())]);
+        let keys = dependents.iter().map(|document| document.key());
+        renamed.extend(keys.map(|key| (key.clone(), moved(key))));
+        let mut documents = HashMap::from([(to, Arc::clone(new))]);
+        for document in dependents {
+            // What cannot be read with its new references is refused, which `scratch` says.
+            let value = rewritten(document, &renamed);
+            if let Ok(parsed) = Document::parse(document.key().kind, &value) {
+                documents.insert(parsed.key().clone(), Arc::new(parsed));
+            }
+        }
+        Self { catalog, renamed, moved: documents }
+    }
+
+    /// What stands in the place of this entity once all have moved.
+    fn after(&self, key: &Key) -> Option<&Arc<Document>> {
+        self.moved.get(self.renamed.get(key)?)
+    }
+
+    fn find(&self, key: &Key) -> Option<&Entity> {
+        let registered = || self.catalog.find(key).map(|record| &record.document);
+        self.moved.get(key).or_else(registered).map(|document| document.entity())
+    }
+}
+
+/// The key of what moves; semver orders nothing by what stands after the `+`.
+fn moved(key: &Key) -> Key {
+    let version = key.version.to_string();
+    let sign = if version.contains('+') { '.' } else { '+' };
+    let version = Version::parse(&format!("{version}{sign}moved"));
+    Key { version: version.unwrap_or_else(|_| key.version.clone()), ..key.clone() }
+}
+
+/// What a dependent promises, now and once it has moved.
+fn own(document: &Document, found: &Comparison) -> Vec<Diagnostic> {
+    let version = &document.key().version;
+    let breaks = |difference: &Difference| {
+        let message = difference.explain(version, &"the moved one");
+        Diagnostic::error(Code::BreakingChange, difference.pointer.clone(), message).with_help(HELP)
+    };
+    let doubt = |doubt: &Doubt| {
+        let message = format!("cannot tell whether it breaks what it promises: {}", doubt.reason);
+        Diagnostic::warning(Code::CompatibilityUndecided, doubt.pointer.clone(), message)
+    };
+    let breaks = found.differences.iter().map(breaks);
+    let all = breaks.chain(found.doubts.iter().map(doubt));
+    all.map(|found| found.about(0, document.key())).collect()
+}
+
+/// What a dependent calls, now and once that has changed or moved.
+fn call(
+    document: &Document,
+    reference: &Reference,
+    (target, found): (&Document, &Comparison),
+) -> Option<Diagnostic> {
+    let found = of_skill(found, target.entity(), skill(document, reference).as_deref());
+    let (name, version) = (&reference.key, &target.key().version);
+    let problem = match found.outcome() {
+        Outcome::Identical | Outcome::Compatible => return None,
+        Outcome::Breaking => {
+            let difference = found.differences.first()?;
+            let why = difference.explain(&name.version, version);
+            let message = format!("{} at {}: {why}", target.key(), difference.pointer);
+            Diagnostic::error(Code::BreakingChange, reference.pointer.clone(), message)
+        }
+        Outcome::Undecided => {
+            let doubt = found.doubts.first()?;
+            let message = format!(
+                "cannot tell whether {} breaks what {} promises, at {}: {}",
+                target.key(),
+                name.version,
+                doubt.pointer,
+                doubt.reason
+            );
+            Diagnostic::warning(Code::CompatibilityUndecided, reference.pointer.clone(), message)
+        }
+    };
+    Some(problem.about(0, document.key()))
+}
+
+/// The skill that a dependency names.
+fn skill(document: &Document, reference: &Reference) -> Option<String> {
+    let value = document.entity().to_value();
+    Some(value.pointer(&reference.pointer)?.get("skill")?.as_str()?.to_owned())
+}
+
+/// What concerns the callers of one skill; that a skill is gone is for validation to say.
+fn of_skill(found: &Comparison, target: &Entity, skill: Option<&str>) -> Comparison {
+    let mut found = found.clone();
+    let Entity::Agent(agent) = target else { return found };
+    let concerns = |pointer: &str| {
+        let index = pointer.strip_prefix("/skills/").and_then(|rest| rest.split('/').next());
+        let at = index.and_then(|index| agent.skills.get(index.parse::<usize>().ok()?));
+        at.is_some_and(|at| skill.is_none_or(|skill| at.id == skill))
+    };
+    found.differences.retain(|difference| concerns(&difference.pointer));
+    found.doubts.retain(|doubt| concerns(&doubt.pointer));
+    found
+}

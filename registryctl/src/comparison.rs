@@ -1,0 +1,122 @@
+//! What comparing two versions found, for people and for scripts.
+//!
+//! Deliberately absent: the comparison, which is the core's.
+
+use registry_core::{
+    compatibility::{Difference, Doubt, Side},
+    graph::Compared,
+};
+use registry_proto::v1;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    failure::Failure,
+    screen::{Screen, TextTable},
+    style::Paint,
+};
+
+/// A comparison.
+#[derive(Debug, Serialize)]
+pub(crate) struct ComparisonView {
+    /// `identical`, `compatible`, `undecided` or `breaking`.
+    pub(crate) outcome: &'static str,
+    differences: Vec<DifferenceView>,
+    doubts: Vec<DoubtView>,
+}
+
+/// Something that breaks.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DifferenceView {
+    keyword: String,
+    pointer: String,
+    /// Where the keyword itself is, when that is elsewhere.
+    elsewhere: Option<String>,
+    /// A value that one version accepts and the other refuses.
+    instance: Option<Value>,
+    refused_by: &'static str,
+    message: String,
+}
+
+/// Something that could not be decided.
+#[derive(Debug, Serialize)]
+struct DoubtView {
+    pointer: String,
+    reason: String,
+}
+
+impl ComparisonView {
+    /// What breaks and what is open, as a table; nothing where there is nothing.
+    pub(crate) fn show(&self, screen: Screen) -> Result<(), Failure> {
+        if self.differences.is_empty() && self.doubts.is_empty() {
+            return Ok(());
+        }
+        let mut table = TextTable::new(&["", "POINTER", "WHY"]);
+        for DifferenceView { pointer, message, .. } in &self.differences {
+            table.painted(Paint::Bad, ["-", pointer, message]);
+        }
+        for DoubtView { pointer, reason } in &self.doubts {
+            table.painted(Paint::Careful, ["?", pointer, reason]);
+        }
+        screen.table(&table)
+    }
+}
+
+impl From<&Compared> for ComparisonView {
+    fn from(Compared { old, new, found }: &Compared) -> Self {
+        let difference = |difference: &Difference| DifferenceView {
+            keyword: difference.keyword.clone(),
+            pointer: difference.pointer.clone(),
+            elsewhere: difference.elsewhere.clone(),
+            instance: difference.instance.clone(),
+            refused_by: refused_by(difference.refused_by == Side::Old),
+            message: difference.explain(old, new),
+        };
+        let doubt = |Doubt { pointer, reason }: &Doubt| DoubtView {
+            pointer: pointer.clone(),
+            reason: reason.clone(),
+        };
+        Self {
+            outcome: found.outcome().as_str(),
+            differences: found.differences.iter().map(difference).collect(),
+            doubts: found.doubts.iter().map(doubt).collect(),
+        }
+    }
+}
+
+impl From<v1::Comparison> for ComparisonView {
+    fn from(comparison: v1::Comparison) -> Self {
+        let v1::Comparison { compatibility, differences, doubts } = comparison;
+        let outcome = match v1::Compatibility::try_from(compatibility) {
+            Ok(v1::Compatibility::Identical) => "identical",
+            Ok(v1::Compatibility::Compatible) => "compatible",
+            Ok(v1::Compatibility::Undecided) => "undecided",
+            Ok(v1::Compatibility::Breaking) => "breaking",
+            Ok(v1::Compatibility::Unspecified) | Err(_) => "unknown",
+        };
+        let difference = |difference: v1::SchemaDifference| {
+            let v1::SchemaDifference {
+                keyword,
+                pointer,
+                instance,
+                refused_by_old,
+                message,
+                elsewhere,
+            } = difference;
+            let instance = instance.and_then(|text| serde_json::from_str(&text).ok());
+            let refused_by = refused_by(refused_by_old);
+            DifferenceView { keyword, pointer, elsewhere, instance, refused_by, message }
+        };
+        let doubt = |v1::SchemaDoubt { pointer, reason }| DoubtView { pointer, reason };
+        Self {
+            outcome,
+            differences: differences.into_iter().map(difference).collect(),
+            doubts: doubts.into_iter().map(doubt).collect(),
+        }
+    }
+}
+
+fn refused_by(old: bool) -> &'static str {
+    if old { "old" } else { "new" }
+}
