@@ -12,7 +12,7 @@ use registry_proto::{convert, v1};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
-pub(crate) use token::{TokenView, roles};
+pub(crate) use token::{AccessEventView, TokenView, roles};
 
 /// What names an entity.
 #[derive(Debug, Clone, Serialize)]

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     app::{
-        history::{self, ListCommits, Page},
-        page,
+        history::{self, ListCommits},
+        page::{self, Page},
     },
     store::{About, EntityEvent, Order, StoredCommit},
 };
