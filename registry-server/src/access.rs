@@ -6,6 +6,7 @@
 
 mod certificates;
 mod denied;
+mod failures;
 mod gate;
 mod needs;
 mod oidc;
@@ -19,11 +20,12 @@ mod tokens;
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
-use self::secret::PREFIX;
+use self::{failures::Ask, secret::PREFIX};
 use http::{HeaderMap, header::AUTHORIZATION};
 
 pub use certificates::Certificates;
 pub use denied::Denied;
+pub use failures::Failures;
 pub(crate) use gate::layer;
 pub use needs::{Need, known_path};
 pub use oidc::Oidc;
@@ -48,7 +50,9 @@ pub struct Access {
     /// Tokens of the identity provider.
     pub oidc: Option<Arc<Oidc>>,
     /// How much a principal may ask; none: as much as it likes.
-    pub rate: Option<RateLimit>,
+    pub rate: Option<RateLimit<Arc<str>>>,
+    /// How often each address may fail to prove who it is.
+    pub failures: Failures,
 }
 
 /// What a call shows of its caller.
@@ -73,7 +77,9 @@ impl Access {
         if need == Need::Nothing {
             return Ok(None);
         }
-        let principal = self.authenticate(shown).await?;
+        let ask = self.failures.ask(shown.address, Instant::now());
+        let failed = |denied| self.failures.note(shown.address, denied, Instant::now());
+        let principal = self.authenticate(shown, ask).await.map_err(failed)?;
         if let Need::OneOf(roles) = need
             && !principal.roles.meets(roles)
         {
@@ -87,7 +93,7 @@ impl Access {
     }
 
     /// A proof that fails is never replaced by a weaker one.
-    async fn authenticate(&self, shown: &Shown<'_>) -> Result<Principal, Denied> {
+    async fn authenticate(&self, shown: &Shown<'_>, ask: Ask) -> Result<Principal, Denied> {
         let mut proofs = shown.headers.get_all(AUTHORIZATION).iter();
         let Some(proof) = proofs.next() else {
             let certificate = shown.certificate.ok_or(Denied::Missing)?;
@@ -104,8 +110,10 @@ impl Access {
         }
         let token = token.trim();
         match &self.oidc {
-            Some(oidc) if !token.starts_with(PREFIX) => oidc.principal(token, shown.address).await,
-            _ => Ok(self.tokens.find(token).await?.principal(shown.address)),
+            Some(oidc) if !token.starts_with(PREFIX) => {
+                oidc.principal(token, shown.address, ask).await
+            }
+            _ => Ok(self.tokens.find(token, ask).await?.principal(shown.address)),
         }
     }
 }

@@ -29,6 +29,7 @@ const NACKS: &str = "registry_nacks_total";
 const REQUESTS: &str = "registry_request_seconds";
 const INDEXED: &str = "registry_search_index_seconds";
 const INDEX_SIZE: &str = "registry_search_index_entries";
+const TLS: &str = "registry_tls_changes_total";
 const ERRORS: &str = "registry_errors_total";
 
 /// How often samples are folded into histograms.
@@ -86,6 +87,7 @@ fn describe() {
     describe_counter!(SNAPSHOTS, "Snapshots sent");
     describe_counter!(NACKS, "Revisions that followers refused");
     describe_histogram!(REQUESTS, "Time to answer a request, by method; of streams, to begin");
+    describe_counter!(TLS, "Changes of the files of TLS that were seen, by what became of them");
     describe_counter!(ERRORS, "Failed requests, by reason");
 }
 
@@ -159,6 +161,11 @@ pub(crate) fn snapshot() {
 /// A follower refused a revision.
 pub(crate) fn nack() {
     counter!(NACKS).increment(1);
+}
+
+/// The files of TLS have changed, and were taken or refused.
+pub(crate) fn tls_changed(outcome: &'static str) {
+    counter!(TLS, "outcome" => outcome).increment(1);
 }
 
 /// A request was answered.

@@ -13,12 +13,12 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, sleep, timeout_at},
 };
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
+use self::tls::Tls;
 use crate::{
-    access::{self, Access, Certificates, Oidc, RateLimit, Tokens},
+    access::{self, Access, Certificates, Failures, Oidc, RateLimit, Tokens},
     app::{App, at::Archive, audit::Signer, export::Export, sbom, search::Searcher, who_has},
     checkpoint_key,
     clock::Clock,
@@ -72,14 +72,14 @@ pub struct Server {
     app: Arc<App>,
     writer: JoinHandle<()>,
     config: ServeConfig,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
 }
 
 impl Server {
     /// Opens the database and reads the catalog.
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
-        let tls = tls::acceptor(&config.tls)?;
+        let tls = Tls::open(&config.tls).await?;
         let key = checkpoint_key::open(&config.checkpoint_key()?)?;
         let store = Store::open(&config.database()?).await?;
         let tokens = Tokens::open(store.clone(), clock.clone()).await?;
@@ -202,6 +202,7 @@ async fn open_access(config: &Config, tokens: Arc<Tokens>) -> Result<Access, Inv
         oidc: Oidc::open(&config.oidc).await?,
         certificates: Certificates::new(config.tls.tls_clients.clone()),
         rate,
+        failures: Failures::default(),
     })
 }
 

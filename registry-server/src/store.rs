@@ -36,7 +36,7 @@ pub use model::{
     About, CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader,
 };
 pub use past::Past;
-pub use tokens::{NewAccessEvent, Revoked, StoredToken, Which};
+pub use tokens::{AccessEvent, NewAccessEvent, Revoked, StoredToken, TokenPlace, Which};
 use tokio::sync::mpsc;
 pub use url::{DatabaseUrl, InvalidDatabaseUrl};
 

@@ -12,13 +12,19 @@ use registry_core::{Timestamp, expiry::parse_expiry};
 use registry_server::{
     Config,
     access::{NewToken, Principal},
-    app::tokens::{self, Error},
+    app::{
+        page::Page,
+        tokens::{self, Error},
+    },
     clock::{Clock as _, SystemClock},
     config::TokenCommand,
     store::{Store, StoredToken, Which},
 };
 
 use super::{DATABASE, FAILED, USAGE};
+
+/// How many tokens are read at once.
+const PAGE: usize = 1_000;
 
 type Failure = (u8, String);
 
@@ -44,7 +50,7 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
         }
         TokenCommand::List { all } => {
             let which = if all { Which::All } else { Which::Live(now) };
-            let tokens = tokens::list(&store, which).await.map_err(|e| failure(&e))?;
+            let tokens = all_pages(&store, which).await.map_err(|e| failure(&e))?;
             io::stdout().write_all(table(&tokens, now).as_bytes())
         }
         TokenCommand::Revoke { id } => {
@@ -56,6 +62,18 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
     done.map(|()| ExitCode::SUCCESS).map_err(|e| (FAILED, format!("cannot write the output: {e}")))
 }
 
+async fn all_pages(store: &Store, which: Which) -> Result<Vec<StoredToken>, Error> {
+    let (mut all, mut next) = (Vec::new(), String::new());
+    loop {
+        let Page { items, next_page_token } = tokens::list(store, which, PAGE, &next).await?;
+        all.extend(items);
+        if next_page_token.is_empty() {
+            return Ok(all);
+        }
+        next = next_page_token;
+    }
+}
+
 fn usage(error: &impl ToString) -> Failure {
     (USAGE, error.to_string())
 }
@@ -64,7 +82,7 @@ fn failure(error: &Error) -> Failure {
     let code = match error {
         Error::Invalid(_) => USAGE,
         Error::Store(_) => DATABASE,
-        Error::TooMany | Error::Unknown(_) | Error::Random => FAILED,
+        Error::TooMany | Error::Unknown(_) | Error::Random | Error::Page(_) => FAILED,
     };
     (code, error.to_string())
 }

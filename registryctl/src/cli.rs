@@ -28,7 +28,7 @@ pub(crate) use access::{AccessArgs, CreateTokenArgs, TokenCommand};
 pub(crate) use address::Address;
 pub(crate) use apply::{ApplyArgs, ApplyGuards, ApplyHow, PruneArgs};
 pub(crate) use at::AtArgs;
-pub(crate) use audit::{AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
+pub(crate) use audit::{AccessTrailArgs, AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
 pub(crate) use commit::CommitArgs;
 pub(crate) use diff::{Compared, DiffArgs};
 pub(crate) use governance::{
@@ -173,7 +173,7 @@ pub(crate) enum Command {
     /// Bills of materials: what something consists of, and what contains it
     #[command(subcommand)]
     Sbom(Sbom),
-    /// Prove the log, keep checkpoints of it, and export it
+    /// Prove the log, keep checkpoints of it, export it, and read the trail of tokens
     #[command(subcommand)]
     Audit(AuditCommand),
     /// Follow the registry and print each commit as it is made

@@ -165,7 +165,40 @@ fn unreadable(path: &Path, reason: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*, sample::select};
+
     use super::*;
+
+    /// Texts out of the words of both files, which get further than random bytes.
+    fn nearly() -> impl Strategy<Value = Vec<u8>> {
+        let words = "{ } [ ] : , \"tools\" \"agents\" \"a\" \"^1\" \"latest\" \"lockVersion\" 1 \
+             \"registry\" \"revision\" \"requirements\" \"entities\" \"constraint\" \"version\" null";
+        let words = select(words.split_whitespace().collect::<Vec<_>>());
+        vec(words, 0..40).prop_map(|words| words.concat().into_bytes())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn whatever_the_files_hold_they_are_read_or_refused(
+            bytes in prop_oneof![vec(any::<u8>(), 0..256), nearly()],
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            for name in ["a.json", "a.yaml"] {
+                let path = dir.path().join(name);
+                fs::write(&path, &bytes).unwrap();
+                if let Ok(Some(lock)) = Lock::find(&path) {
+                    fs::write(&path, lock.write()).unwrap();
+                    prop_assert_eq!(Lock::read(&path).unwrap(), lock);
+                }
+                fs::write(&path, &bytes).unwrap();
+                if let Ok(required) = read_requirements(&path) {
+                    prop_assert!(!required.is_empty());
+                }
+            }
+        }
+    }
 
     fn requirements(name: &str, text: &str) -> Result<Vec<String>, String> {
         let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 pub(crate) use commit::{ChangeView, CommitView, EventView, OriginView};
-pub(crate) use token::{TokenView, roles};
+pub(crate) use token::{AccessEventView, TokenView, roles};
 
 /// What names an entity.
 #[derive(Debug, Clone, Serialize)]

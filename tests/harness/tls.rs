@@ -5,7 +5,9 @@
 use std::{fs, path::PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType, string::Ia5String,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+    string::Ia5String,
 };
 use tempfile::TempDir;
 
@@ -43,7 +45,7 @@ impl Authority {
     /// A certificate for a server on this machine.
     pub fn server(&self) -> Files {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        self.sign("server", &CertificateParams::new(names).expect("names"))
+        self.sign("server", CertificateParams::new(names).expect("names"))
     }
 
     /// A certificate for a client of this name: a SPIFFE id, or a common name.
@@ -55,10 +57,33 @@ impl Authority {
         } else {
             params.distinguished_name.push(DnType::CommonName, name);
         }
-        self.sign(&name.replace(['/', ':'], "-"), &params)
+        self.sign(&file_of(name), params)
     }
 
-    fn sign(&self, file: &str, params: &CertificateParams) -> Files {
+    /// Writes which clients' certificates are not good any more (CRL, PEM), and gives the file.
+    pub fn revoke(&self, names: &[&str]) -> PathBuf {
+        let revoked = |name: &&str| RevokedCertParams {
+            serial_number: serial(&file_of(name)),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(2999, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: names.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let path = self.dir.path().join("crl.pem");
+        let list = list.signed_by(&self.issuer).expect("a list").pem().expect("PEM");
+        fs::write(&path, list).expect("a file");
+        path
+    }
+
+    fn sign(&self, file: &str, mut params: CertificateParams) -> Files {
+        params.serial_number = Some(serial(file));
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         let path = |end: &str| self.dir.path().join(format!("{file}.{end}.pem"));
@@ -67,6 +92,15 @@ impl Authority {
         fs::write(&files.key, key.serialize_pem()).expect("a file");
         files
     }
+}
+
+fn file_of(name: &str) -> String {
+    name.replace(['/', ':'], "-")
+}
+
+/// The end of its name: a serial number has 20 bytes at most.
+fn serial(file: &str) -> SerialNumber {
+    SerialNumber::from_slice(&file.as_bytes()[file.len().saturating_sub(16)..])
 }
 
 impl Default for Authority {

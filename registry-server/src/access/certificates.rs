@@ -1,8 +1,8 @@
 //! Who a client's certificate is: its SPIFFE id or the common name of its subject, and what the
 //! settings say of that name.
 //!
-//! TLS has proved the certificate before. Deliberately absent: revocation lists; give certificates
-//! short lives.
+//! TLS has proved the certificate before, also that it was not revoked. Deliberately absent: names
+//! of other sorts (DNS, mail).
 
 use std::net::SocketAddr;
 

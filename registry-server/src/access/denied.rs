@@ -35,6 +35,12 @@ pub enum Denied {
     /// Too many requests.
     #[error("too many requests; try again in {} ms", .0.as_millis() + 1)]
     Limited(Duration),
+    /// Too many credentials from its address were not valid, and this one is not either.
+    #[error(
+        "the credentials are not valid, nor were too many before them from this address; try again in {} ms",
+        .0.as_millis() + 1
+    )]
+    Failing(Duration),
 }
 
 fn shown(roles: Roles) -> String {

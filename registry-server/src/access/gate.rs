@@ -48,7 +48,7 @@ async fn pass(State(access): State<Arc<Access>>, mut request: Request, next: Nex
 fn note(denied: &Denied, shown: &Shown<'_>, path: &str) {
     let address = shown.address.map(|address| address.to_string()).unwrap_or_default();
     match denied {
-        Denied::Missing | Denied::Limited(_) | Denied::NoRule => {
+        Denied::Missing | Denied::Limited(_) | Denied::Failing(_) | Denied::NoRule => {
             tracing::debug!(target: "audit", event = "denied", path, address, reason = %denied);
         }
         Denied::Invalid(why) => {
@@ -70,7 +70,7 @@ fn refuse(denied: &Denied, request: &Request) -> Response {
         Denied::Forbidden { .. } => StatusCode::FORBIDDEN,
         Denied::NoRule => StatusCode::NOT_FOUND,
         Denied::Unverifiable => StatusCode::SERVICE_UNAVAILABLE,
-        Denied::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
+        Denied::Limited(_) | Denied::Failing(_) => StatusCode::TOO_MANY_REQUESTS,
     };
     let mut response = if request.uri().path().starts_with(needs::MCP_REGISTRY) {
         problem(code, denied)
@@ -81,7 +81,7 @@ fn refuse(denied: &Denied, request: &Request) -> Response {
     if code == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    if let Denied::Limited(wait) = denied {
+    if let Denied::Limited(wait) | Denied::Failing(wait) = denied {
         let seconds = wait.as_secs() + 1;
         headers.insert(RETRY_AFTER, seconds.into());
     }

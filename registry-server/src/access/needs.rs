@@ -41,6 +41,7 @@ const TABLE: &[(&str, Need)] = &[
     ("/registry.v1.AuditService/Prove", READ),
     // It reads the whole database.
     ("/registry.v1.AuditService/VerifyLog", AUDIT),
+    ("/registry.v1.AuditService/ListAccessEvents", AUDIT),
     ("/registry.v1.GraphService/GetDependencies", READ),
     ("/registry.v1.GraphService/GetDependents", READ),
     ("/registry.v1.GraphService/Why", READ),

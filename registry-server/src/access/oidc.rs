@@ -22,7 +22,7 @@ use self::{
     claims::Claims,
     keys::{Keys, Source},
 };
-use super::{Denied, Principal};
+use super::{Denied, Principal, failures::Ask};
 use crate::config::{InvalidConfig, OidcConfig};
 
 /// How far clocks may be apart, in seconds.
@@ -76,6 +76,7 @@ impl Oidc {
         &self,
         token: &str,
         address: Option<SocketAddr>,
+        ask: Ask,
     ) -> Result<Principal, Denied> {
         let invalid = |why: String| Denied::Invalid(format!("jwt: {why}"));
         let header = decode_header(token).map_err(|e| invalid(e.to_string()))?;
@@ -83,7 +84,7 @@ impl Oidc {
             return Err(invalid("it has critical extensions, and none is known here".to_owned()));
         }
         let (algorithm, id) = (header.alg, header.kid.as_deref());
-        if !self.keys.load().knows(id) {
+        if ask == Ask::Yes && !self.keys.load().knows(id) {
             self.look().await;
         }
         let keys = self.keys.load();

@@ -1,29 +1,31 @@
-//! How much one principal may ask: a steady rate with a burst on top (GCRA), per server.
+//! How much one caller may do: a steady rate with a burst on top (GCRA), per server.
 //!
-//! For each principal one moment is kept: when its bucket will be full again. Deliberately absent:
+//! For each caller one moment is kept: when its bucket will be full again. Deliberately absent:
 //! limits across several servers, and limits on streams that are open already.
 
 use std::{
     collections::HashMap,
+    hash::Hash,
     num::NonZeroU32,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Most principals that are remembered; past that, those are forgotten whose bucket is full.
-const PRINCIPALS: usize = 10_000;
+/// Most callers that are remembered. Past that, those are forgotten whose bucket is full, and
+/// everybody where that leaves more than half: nobody pays for a crowd of others.
+const CALLERS: usize = 10_000;
 
-/// A rate for each principal.
+/// A rate for each caller; `K` tells them apart.
 #[derive(Debug)]
-pub struct RateLimit {
+pub struct RateLimit<K> {
     /// What one request takes.
     interval: Duration,
-    /// How far ahead of the steady rate a principal may be.
+    /// How far ahead of the steady rate a caller may be.
     tolerance: Duration,
-    full_at: Mutex<HashMap<Arc<str>, Instant>>,
+    full_at: Mutex<HashMap<K, Instant>>,
 }
 
-impl RateLimit {
+impl<K: Clone + Eq + Hash> RateLimit<K> {
     /// So many requests a second, and so many at once.
     pub fn new(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
         let interval = Duration::from_secs(1) / per_second.get();
@@ -32,23 +34,35 @@ impl RateLimit {
     }
 
     /// Takes one request, or says when to come again.
-    pub fn take(&self, principal: &Arc<str>, now: Instant) -> Result<(), Duration> {
-        // The map is whole even if somebody panicked beside it.
-        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if full_at.len() >= PRINCIPALS && !full_at.contains_key(principal) {
+    pub fn take(&self, caller: &K, now: Instant) -> Result<(), Duration> {
+        let mut full_at = self.lock();
+        if full_at.len() >= CALLERS && !full_at.contains_key(caller) {
             full_at.retain(|_, full| *full > now);
-            if full_at.len() >= PRINCIPALS {
-                return Err(self.interval);
+            if full_at.len() > CALLERS / 2 {
+                full_at.clear();
             }
         }
-        let full = full_at.entry(principal.clone()).or_insert(now);
-        let ahead = full.saturating_duration_since(now);
-        let wait = ahead.saturating_sub(self.tolerance);
+        let full = full_at.entry(caller.clone()).or_insert(now);
+        let wait = self.wait(*full, now);
         if !wait.is_zero() {
             return Err(wait);
         }
         *full = now.max(*full) + self.interval;
         Ok(())
+    }
+
+    /// Whether a request could be taken now.
+    pub fn has_room(&self, caller: &K, now: Instant) -> bool {
+        self.lock().get(caller).is_none_or(|full| self.wait(*full, now).is_zero())
+    }
+
+    fn wait(&self, full: Instant, now: Instant) -> Duration {
+        full.saturating_duration_since(now).saturating_sub(self.tolerance)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Instant>> {
+        // The map is whole even if somebody panicked beside it.
+        self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,7 +70,7 @@ impl RateLimit {
 mod tests {
     use super::*;
 
-    fn limit(per_second: u32, burst: u32) -> RateLimit {
+    fn limit<K: Clone + Eq + Hash>(per_second: u32, burst: u32) -> RateLimit<K> {
         let number = |n| NonZeroU32::new(n).unwrap();
         RateLimit::new(number(per_second), number(burst))
     }
@@ -64,11 +78,13 @@ mod tests {
     #[test]
     fn a_burst_passes_then_the_steady_rate_and_nobody_pays_for_another() {
         let limit = limit(10, 3);
-        let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
+        let (ann, bob) = ("ann", "bob");
         let start = Instant::now();
         for _ in 0..3 {
+            assert!(limit.has_room(&ann, start));
             assert_eq!(limit.take(&ann, start), Ok(()));
         }
+        assert!(!limit.has_room(&ann, start));
         let wait = limit.take(&ann, start).unwrap_err();
         assert_eq!(wait, Duration::from_millis(100));
         assert_eq!(limit.take(&bob, start), Ok(()));
@@ -78,15 +94,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn what_is_remembered_is_bounded_and_a_crowd_locks_nobody_out() {
         let limit = limit(1, 1);
         let start = Instant::now();
-        for i in 0..PRINCIPALS {
-            assert_eq!(limit.take(&i.to_string().into(), start), Ok(()));
+        for caller in 0..5 * CALLERS {
+            assert_eq!(limit.take(&caller, start), Ok(()), "{caller}");
+            assert!(limit.lock().len() <= CALLERS);
         }
-        let late: Arc<str> = "late".into();
-        assert!(limit.take(&late, start).is_err());
-        assert_eq!(limit.take(&late, start + Duration::from_secs(2)), Ok(()));
-        assert_eq!(limit.full_at.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn whose_bucket_is_full_is_forgotten_first() {
+        let limit = limit(1, 1);
+        let start = Instant::now();
+        for caller in 1..CALLERS {
+            assert_eq!(limit.take(&caller, start), Ok(()));
+        }
+        let later = start + Duration::from_secs(2);
+        assert_eq!(limit.take(&0, later), Ok(()));
+        assert_eq!(limit.take(&CALLERS, later), Ok(()));
+        assert_eq!(limit.lock().len(), 2);
+        assert!(limit.take(&0, later).is_err(), "it is remembered");
     }
 }

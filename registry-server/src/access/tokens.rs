@@ -16,10 +16,10 @@ use arc_swap::ArcSwap;
 use registry_core::Timestamp;
 use tokio::{sync::Mutex, time::sleep};
 
-use super::{Denied, TokenSecret, token::Token};
+use super::{Denied, TokenSecret, failures::Ask, token::Token};
 use crate::{
     clock::Clock,
-    store::{self, Store, StoredToken, Which},
+    store::{self, Store, StoredToken, TokenPlace, Which},
 };
 
 /// How often the tokens are read.
@@ -70,11 +70,11 @@ impl Tokens {
     }
 
     /// The token of this text. What is wrong with it is for the log only.
-    pub(super) async fn find(&self, text: &str) -> Result<Arc<Token>, Denied> {
+    pub(super) async fn find(&self, text: &str, ask: Ask) -> Result<Arc<Token>, Denied> {
         let secret = TokenSecret::parse(text).map_err(|e| Denied::Invalid(e.to_string()))?;
         let id = secret.id();
         let invalid = |why: &str| Denied::Invalid(format!("the token {id} {why}"));
-        if !self.known.load().by_id.contains_key(id) {
+        if ask == Ask::Yes && !self.known.load().by_id.contains_key(id) {
             self.look().await;
         }
         let known = self.known.load();
@@ -152,7 +152,7 @@ async fn keep_fresh(tokens: Weak<Tokens>) {
 
 async fn read(store: &Store, now: Timestamp) -> Result<Known, store::Error> {
     let read = Instant::now();
-    let stored = store.tokens(Which::Live(now), LIVE).await?;
+    let stored = store.tokens(Which::Live(now), &TokenPlace::start(), LIVE).await?;
     let mut by_id = HashMap::with_capacity(stored.len());
     for token in stored {
         let StoredToken { id, .. } = &token;

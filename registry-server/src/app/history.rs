@@ -6,7 +6,7 @@ use registry_core::{At, Kind, Name, Revision, Timestamp, Version};
 
 use super::{
     App, at,
-    page::{self, InvalidPage},
+    page::{self, InvalidPage, Page},
 };
 use crate::store::{self, About, CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit};
 
@@ -49,15 +49,6 @@ pub struct ListCommits {
     pub until: Option<Timestamp>,
     /// As the log was then.
     pub at: Option<At>,
-}
-
-/// A page of the log with the token of the next one; empty at the end.
-#[derive(Debug)]
-pub struct Page<T> {
-    /// What is on it.
-    pub items: Vec<T>,
-    /// Where to go on.
-    pub next_page_token: String,
 }
 
 /// Lists commits.
@@ -120,14 +111,8 @@ pub async fn entity_history(
     let after = page::cursor(&mark, token, read_place)?;
     // One more than asked for tells whether there is another page.
     let query = HistoryQuery { kind, name, version, after, until, limit: size + 1 };
-    let mut items = app.store.entity_history(&query).await?;
-    let more = items.len() > size;
-    items.truncate(size);
-    let last = items.last().filter(|_| more);
-    let next_page_token = last
-        .map(|last| page::token(&mark, &format!("{}.{}", last.revision, last.ordinal)))
-        .unwrap_or_default();
-    Ok(Page { items, next_page_token })
+    let items = app.store.entity_history(&query).await?;
+    Ok(Page::of(items, size, &mark, |last| format!("{}.{}", last.revision, last.ordinal)))
 }
 
 fn read_place(cursor: &str) -> Option<(Revision, u32)> {

@@ -17,6 +17,32 @@ const FINGERPRINT: usize = 8;
 /// A page of entities ends here even where it is not full, so that it fits into a message.
 pub(super) const PAGE_BYTES: usize = 3 << 20;
 
+/// A page of a list with the token of the next one; empty at the end.
+#[derive(Debug)]
+pub struct Page<T> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// Where to go on.
+    pub next_page_token: String,
+}
+
+impl<T> Page<T> {
+    /// The first `size` of these items, of which there is one more where there is another page.
+    /// `cursor` says where an item is; `query` is everything that must stay the same.
+    pub(super) fn of(
+        mut items: Vec<T>,
+        size: usize,
+        query: &str,
+        cursor: impl FnOnce(&T) -> String,
+    ) -> Self {
+        let more = items.len() > size;
+        items.truncate(size);
+        let last = items.last().filter(|_| more);
+        let next_page_token = last.map(|last| token(query, &cursor(last))).unwrap_or_default();
+        Self { items, next_page_token }
+    }
+}
+
 /// Why a page cannot be given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPage {
@@ -110,10 +136,24 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn cursor(query: &str, token: &str) -> Result<Option<String>, InvalidPage> {
         super::cursor(query, token, |cursor| Some(cursor.to_owned()))
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_was_given_out_is_a_token(text in "\\PC*|([0-9a-f]{2}){0,80}", query: String) {
+            prop_assert!(text.is_empty() || cursor(&query, &text).is_err());
+        }
+
+        #[test]
+        fn a_token_leads_back_to_its_cursor(query: String, at in "\\PC{0,200}") {
+            prop_assert_eq!(cursor(&query, &token(&query, &at)), Ok(Some(at)));
+        }
     }
 
     #[test]

@@ -1,17 +1,15 @@
-//! Make, list and end API tokens.
+//! Make, list and end API tokens, and read the trail of that.
 //!
 //! Each is noted in the trail of the database and in the log (target `audit`). Deliberately
 //! absent: who may; the gate has decided that, or whoever has the database.
 
 use registry_core::Timestamp;
 
+use super::page::{self, InvalidPage, Page};
 use crate::{
     access::{InvalidToken, LIVE, NewToken, Principal, TokenSecret},
-    store::{self, NewAccessEvent, Store, StoredToken, Which},
+    store::{self, AccessEvent, NewAccessEvent, Store, StoredToken, TokenPlace, Which},
 };
-
-/// Most tokens that are listed.
-const LISTED: usize = 10_000;
 
 /// Why a token was not made or ended.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +26,9 @@ pub enum Error {
     /// The machine has no randomness.
     #[error("the machine gives no random bytes")]
     Random,
+    /// The page asked for.
+    #[error(transparent)]
+    Page(#[from] InvalidPage),
     /// The database.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -65,8 +66,39 @@ pub async fn create(
 }
 
 /// Lists tokens, newest first: those that live, or all.
-pub async fn list(store: &Store, which: Which) -> Result<Vec<StoredToken>, Error> {
-    Ok(store.tokens(which, LISTED).await?)
+pub async fn list(
+    store: &Store,
+    which: Which,
+    size: usize,
+    token: &str,
+) -> Result<Page<StoredToken>, Error> {
+    let mark = match which {
+        Which::Live(_) => "tokens that live",
+        Which::All => "tokens",
+    };
+    let after = page::cursor(mark, token, read_place)?.unwrap_or_else(TokenPlace::start);
+    let items = store.tokens(which, &after, size + 1).await?;
+    let place = |last: &StoredToken| format!("{} {}", last.created_at.as_millis(), last.id);
+    Ok(Page::of(items, size, mark, place))
+}
+
+fn read_place(cursor: &str) -> Option<TokenPlace> {
+    let (millis, id) = cursor.split_once(' ')?;
+    let created_at = Timestamp::from_millis(millis.parse().ok()?);
+    Some(TokenPlace { created_at, id: id.to_owned() })
+}
+
+/// Lists the trail after this number, oldest first.
+pub async fn list_events(
+    store: &Store,
+    after: u64,
+    size: usize,
+    token: &str,
+) -> Result<Page<AccessEvent>, Error> {
+    let mark = format!("access events after {after}");
+    let after = page::cursor(&mark, token, |cursor| cursor.parse().ok())?.unwrap_or(after);
+    let items = store.access_events(after, size + 1).await?;
+    Ok(Page::of(items, size, &mark, |last| last.number.to_string()))
 }
 
 /// Ends a token.

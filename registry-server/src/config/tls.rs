@@ -1,6 +1,7 @@
-//! TLS on the server's port, and whose certificates are known.
+//! TLS on the server's port, and whose certificates are known. The files may be replaced while the
+//! server runs.
 //!
-//! Deliberately absent: taking new certificates while the server runs; restart it.
+//! Deliberately absent: asking authorities which certificates they have revoked (OCSP).
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -23,6 +24,10 @@ pub struct TlsConfig {
     /// The certificates (PEM) that a client's must lead to. A client may show none, and a token.
     #[arg(long, env = "REGISTRY_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
+
+    /// Which certificates those have revoked: their lists (CRL, PEM), one of each at least.
+    #[arg(long, env = "REGISTRY_TLS_CLIENT_CRL", value_name = "FILE", requires = "tls_client_ca")]
+    pub tls_client_crl: Option<PathBuf>,
 
     /// Who a client's certificate is: `NAME=TEAM:ROLE[,ROLE…]`, where NAME is its SPIFFE id or, if
     /// it has none, the common name of its subject; `*` at the end stands for any rest. The longest

@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     access::{NewToken, Principal, Role, Roles, SCOPES, Scopes},
-    app::tokens,
+    app::{
+        page::{self, Page},
+        tokens,
+    },
     store::{Revoked, StoredToken, Which},
 };
 
@@ -43,11 +46,13 @@ impl AccessService for Service {
         &self,
         request: Request<v1::ListTokensRequest>,
     ) -> Result<Response<v1::ListTokensResponse>, Status> {
-        let v1::ListTokensRequest { include_ended } = request.into_inner();
+        let v1::ListTokensRequest { include_ended, page_size, page_token } = request.into_inner();
         let which = if include_ended { Which::All } else { Which::Live(self.app.clock.now()) };
-        let listed = tokens::list(&self.app.store, which).await?;
-        let tokens = listed.into_iter().map(encode).collect::<Result<_, _>>()?;
-        Ok(Response::new(v1::ListTokensResponse { tokens }))
+        let size = page::size(page_size)?;
+        let Page { items, next_page_token } =
+            tokens::list(&self.app.store, which, size, &page_token).await?;
+        let tokens = items.into_iter().map(encode).collect::<Result<_, _>>()?;
+        Ok(Response::new(v1::ListTokensResponse { tokens, next_page_token }))
     }
 
     async fn revoke_token(

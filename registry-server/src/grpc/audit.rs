@@ -1,4 +1,4 @@
-//! `AuditService`: checkpoints, proofs, and the verification of the log.
+//! `AuditService`: checkpoints, proofs, the verification of the log, and the trail of tokens.
 //!
 //! Deliberately absent: anything but decoding, one call and encoding.
 
@@ -10,15 +10,19 @@ use futures_util::{
     stream::{self, BoxStream},
 };
 use registry_core::{Digest, Revision, proof::Proof};
-use registry_proto::{v1, v1::audit_service_server::AuditService};
+use registry_proto::{convert, v1, v1::audit_service_server::AuditService};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::status;
 use crate::{
-    app::App,
-    store::{Finding, Progress},
+    app::{
+        App,
+        page::{self, Page},
+        tokens,
+    },
+    store::{AccessEvent, Finding, NewAccessEvent, Progress},
 };
 
 /// So many verifications run at once: each reads everything.
@@ -89,6 +93,19 @@ impl AuditService for Service {
         let steps = ReceiverStream::new(heard).map(|progress| Ok(response(progress, None)));
         Ok(Response::new(steps.chain(stream::once(last)).boxed()))
     }
+
+    async fn list_access_events(
+        &self,
+        request: Request<v1::ListAccessEventsRequest>,
+    ) -> Result<Response<v1::ListAccessEventsResponse>, Status> {
+        let v1::ListAccessEventsRequest { after_number, page_size, page_token } =
+            request.into_inner();
+        let size = page::size(page_size)?;
+        let Page { items, next_page_token } =
+            tokens::list_events(&self.app.store, after_number, size, &page_token).await?;
+        let events = items.into_iter().map(access_event).collect();
+        Ok(Response::new(v1::ListAccessEventsResponse { events, next_page_token }))
+    }
 }
 
 fn response(
@@ -99,6 +116,12 @@ fn response(
     let write = |Finding { place, problem }| v1::LogFinding { place, problem };
     let findings = findings.into_iter().flatten().map(write).collect();
     v1::VerifyLogResponse { revision: revision.0, head: head.0, findings, done }
+}
+
+fn access_event(AccessEvent { number, event, subject, what }: AccessEvent) -> v1::AccessEvent {
+    let NewAccessEvent { at, principal, method, address, detail } = what;
+    let at = Some(convert::timestamp(at));
+    v1::AccessEvent { number, at, principal, method, address, event, subject, detail }
 }
 
 fn bytes(digest: &Digest) -> Bytes {

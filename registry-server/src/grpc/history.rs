@@ -17,8 +17,8 @@ use crate::{
         blame::{self, Question},
         compare::{self, Comparison},
         copy,
-        history::{self, ListCommits, Page},
-        page,
+        history::{self, ListCommits},
+        page::{self, Page},
     },
     store::{About, Order, StoredCommit},
 };

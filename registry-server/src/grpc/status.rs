@@ -71,7 +71,9 @@ pub fn denied(denied: &Denied) -> Status {
             say(Code::PermissionDenied, "PERMISSION_DENIED").with("needs_one_of", needs)
         }
         Denied::NoRule => return unimplemented(),
-        Denied::Limited(wait) => say(Code::ResourceExhausted, "RATE_LIMITED").retry_after(*wait),
+        Denied::Limited(wait) | Denied::Failing(wait) => {
+            say(Code::ResourceExhausted, "RATE_LIMITED").retry_after(*wait)
+        }
     };
     refusal.into()
 }
@@ -97,6 +99,7 @@ impl From<tokens::Error> for Status {
             Error::TooMany => say(Code::ResourceExhausted, "TOO_MANY_TOKENS"),
             Error::Unknown(_) => say(Code::NotFound, "NOT_FOUND"),
             Error::Random => say(Code::Internal, "INTERNAL"),
+            Error::Page(error) => return error.clone().into(),
             Error::Store(error) => store_refusal(error),
         };
         refusal.into()

@@ -18,10 +18,10 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Sleep, sleep, timeout},
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::Peer;
+use super::{Peer, tls::Tls};
 
 /// How long a connection may take to show its protocol.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ const BREATHER: Duration = Duration::from_millis(100);
 pub(super) fn connections(
     listener: TcpListener,
     most: usize,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let room = Arc::new(Semaphore::new(most));
     stream::unfold((listener, room), |(listener, room)| async move {
@@ -51,7 +51,7 @@ pub(super) fn connections(
 async fn open(
     stream: TcpStream,
     place: OwnedSemaphorePermit,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     patience: Duration,
 ) -> Option<Connection> {
     let (address, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
@@ -59,7 +59,7 @@ async fn open(
         None => (Socket::Plain(stream), None),
         Some(tls) => {
             // Whoever speaks no TLS, or shows a certificate of others, is not worth a line of log.
-            let stream = timeout(patience, tls.accept(stream)).await.ok()?.ok()?;
+            let stream = timeout(patience, tls.acceptor().accept(stream)).await.ok()?.ok()?;
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate = shown.map(|certificate| Arc::new(certificate.clone().into_owned()));
             (Socket::Tls(Box::new(stream)), certificate)

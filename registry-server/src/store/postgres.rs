@@ -29,6 +29,10 @@ const RESTED: Duration = Duration::from_secs(1);
 const CONNECTIONS: u32 = 8;
 /// What `pg_notify` and `LISTEN` agree on.
 const CHANNEL: &str = "registry_commits";
+/// One writer of tokens at a time, until its transaction ends: $1 a number that they agree on. So
+/// the trail shows its numbers in their order, and who has read up to one misses none before it.
+const ONE_WRITER: &str = "SELECT pg_advisory_xact_lock($1)";
+const WRITER: i64 = 0x0072_6779_5f61_6363;
 
 /// An open Postgres database.
 #[derive(Clone)]
@@ -76,7 +80,9 @@ impl PostgresStore {
     }
 
     pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
-        self.pool.begin().await
+        let mut transaction = self.pool.begin().await?;
+        sqlx::query(ONE_WRITER).bind(WRITER).execute(&mut *transaction).await?;
+        Ok(transaction)
     }
 
     pub(super) async fn begin_read(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {

@@ -134,6 +134,20 @@ row!(
     }
 );
 
+row!(
+    /// A line of the trail.
+    AccessEventRow {
+        number: i64,
+        at: At,
+        principal: String,
+        method: String,
+        address: String,
+        event: String,
+        subject: String,
+        detail: String,
+    }
+);
+
 pub(super) fn corrupt(what: impl Display, detail: impl Display) -> Error {
     Error::Corrupt { what: what.to_string(), detail: detail.to_string() }
 }

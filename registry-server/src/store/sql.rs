@@ -145,23 +145,25 @@ pub(super) const CREATE_IDENTITY: &str =
 pub(super) const CREATE_HEAD: &str =
     "INSERT INTO head (revision, chain) VALUES (0, $1) ON CONFLICT DO NOTHING";
 
+/// A page of tokens: $1 limit, $2 creation and $3 id of the token before.
 macro_rules! tokens {
     ($filter:literal) => {
         concat!(
             "SELECT id, digest, name, team, roles, scopes, created_at, created_by, expires_at,
                     revoked_at, revoked_by, last_used_at
-             FROM tokens ",
+             FROM tokens
+             WHERE (created_at < $2 OR (created_at = $2 AND id > $3)) ",
             $filter,
             " ORDER BY created_at DESC, id LIMIT $1"
         )
     };
 }
 
-/// The tokens that live: $1 limit, $2 now.
+/// The tokens that live: also $4 now.
 pub(super) const LIVE_TOKENS: &str =
-    tokens!("WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)");
+    tokens!("AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $4)");
 
-/// All tokens: $1 limit.
+/// All tokens.
 pub(super) const ALL_TOKENS: &str = tokens!("");
 
 /// A new token, unless $10 live already.
@@ -183,3 +185,8 @@ pub(super) const TOKEN_USED: &str = "UPDATE tokens SET last_used_at = $2 WHERE i
 pub(super) const NEW_ACCESS_EVENT: &str = "
     INSERT INTO access_events (at, principal, method, address, event, subject, detail)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+/// A page of the trail: $1 number of the line before, $2 limit.
+pub(super) const ACCESS_EVENTS: &str = "
+    SELECT number, at, principal, method, address, event, subject, detail
+    FROM access_events WHERE number > $1 ORDER BY number LIMIT $2";

@@ -9,7 +9,7 @@ use super::{
     Error, PATIENCE, Store,
     at::At,
     backend::{Backend, run},
-    row::{TokenRow, corrupt},
+    row::{AccessEventRow, TokenRow, corrupt},
     sql,
 };
 
@@ -62,6 +62,35 @@ pub struct NewAccessEvent {
     pub address: String,
     /// What it meant, for people.
     pub detail: String,
+}
+
+/// A line of the trail as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessEvent {
+    /// Its number.
+    pub number: u64,
+    /// `token-created` or `token-revoked`.
+    pub event: String,
+    /// The token's id.
+    pub subject: String,
+    /// Who, when, how, from where.
+    pub what: NewAccessEvent,
+}
+
+/// The place of a token in the list of all, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenPlace {
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// Its id.
+    pub id: String,
+}
+
+impl TokenPlace {
+    /// Before all tokens.
+    pub fn start() -> Self {
+        Self { created_at: Timestamp::from_millis(i64::MAX), id: String::new() }
+    }
 }
 
 /// Runs these statements in one transaction, on either database.
@@ -119,9 +148,19 @@ impl Store {
         self.within(PATIENCE, revoke(&self.backend, id, event)).await
     }
 
-    /// Tokens, newest first; those that live, or all.
-    pub async fn tokens(&self, which: Which, limit: usize) -> Result<Vec<StoredToken>, Error> {
-        self.within(PATIENCE, list(&self.backend, which, limit)).await
+    /// Tokens after a place, newest first; those that live, or all.
+    pub async fn tokens(
+        &self,
+        which: Which,
+        after: &TokenPlace,
+        limit: usize,
+    ) -> Result<Vec<StoredToken>, Error> {
+        self.within(PATIENCE, list(&self.backend, which, after, limit)).await
+    }
+
+    /// The lines of the trail after this number, oldest first.
+    pub async fn access_events(&self, after: u64, limit: usize) -> Result<Vec<AccessEvent>, Error> {
+        self.within(PATIENCE, events(&self.backend, after, limit)).await
     }
 
     /// Notes when tokens were last used.
@@ -192,16 +231,43 @@ async fn note_use(backend: &Backend, used: &[(String, Timestamp)]) -> Result<(),
     })
 }
 
-async fn list(backend: &Backend, which: Which, limit: usize) -> Result<Vec<StoredToken>, Error> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+async fn list(
+    backend: &Backend,
+    which: Which,
+    TokenPlace { created_at, id }: &TokenPlace,
+    limit: usize,
+) -> Result<Vec<StoredToken>, Error> {
+    let (limit, at, id) = (i64::try_from(limit).unwrap_or(i64::MAX), At(*created_at), id.as_str());
     let rows: Result<Vec<TokenRow>, _> = match which {
         Which::Live(now) => {
-            run!(Backend(backend), TokenRow, sql::LIVE_TOKENS, [limit, At(now)], fetch_all)
+            let now = At(now);
+            run!(Backend(backend), TokenRow, sql::LIVE_TOKENS, [limit, at, id, now], fetch_all)
         }
-        Which::All => run!(Backend(backend), TokenRow, sql::ALL_TOKENS, [limit], fetch_all),
+        Which::All => run!(Backend(backend), TokenRow, sql::ALL_TOKENS, [limit, at, id], fetch_all),
     };
     let rows = rows.map_err(|e| backend.explain(&e))?;
     rows.into_iter().map(StoredToken::try_from).collect()
+}
+
+async fn events(backend: &Backend, after: u64, limit: usize) -> Result<Vec<AccessEvent>, Error> {
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows: Result<Vec<AccessEventRow>, _> =
+        run!(Backend(backend), AccessEventRow, sql::ACCESS_EVENTS, [after, limit], fetch_all);
+    let rows = rows.map_err(|e| backend.explain(&e))?;
+    rows.into_iter().map(AccessEvent::try_from).collect()
+}
+
+impl TryFrom<AccessEventRow> for AccessEvent {
+    type Error = Error;
+
+    fn try_from(row: AccessEventRow) -> Result<Self, Error> {
+        let AccessEventRow { number, at: At(at), principal, method, address, .. } = row;
+        let number = u64::try_from(number)
+            .map_err(|_| corrupt(format!("access event {number}"), "its number is negative"))?;
+        let what = NewAccessEvent { at, principal, method, address, detail: row.detail };
+        Ok(Self { number, event: row.event, subject: row.subject, what })
+    }
 }
 
 impl TryFrom<TokenRow> for StoredToken {

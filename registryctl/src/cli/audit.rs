@@ -22,6 +22,8 @@ pub(crate) enum AuditCommand {
     Check(CheckArgs),
     /// Write the audit trail as JSON Lines: a commit a line, oldest first
     Export(ExportTrailArgs),
+    /// List who made and ended API tokens, when, and from where; oldest first
+    Access(AccessTrailArgs),
 }
 
 #[derive(Debug, Args)]
@@ -58,4 +60,11 @@ pub(crate) struct ExportTrailArgs {
     /// Write to this file instead of standard output; it is replaced only when all is there
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AccessTrailArgs {
+    /// Only events after this number
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) after: u64,
 }

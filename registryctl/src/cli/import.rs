@@ -30,7 +30,7 @@ pub(crate) enum ImportFrom {
     A2a(ImportA2aArgs),
     /// Repair a registry file of version 1, or a loose one of version 2
     Registry(ImportRegistryArgs),
-    /// Register the MCP servers of a server.json, or of an answer of an MCP registry
+    /// Take the MCP servers of a server.json, or of an answer of an MCP registry
     #[command(name = "server-json", visible_alias = "server.json")]
     ServerJson(ImportServerJsonArgs),
 }
@@ -40,13 +40,8 @@ pub(crate) struct ImportServerJsonArgs {
     /// A file, `-` for standard input, or a URL: http(s)://HOST/PATH
     #[arg(value_name = "FILE|URL")]
     pub(crate) from: String,
-    /// Do not register: write a registry-v2 file to review and apply later; `-`: standard output
-    #[arg(long, short = 'o', value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) how: ApplyHow,
-    #[command(flatten)]
-    pub(crate) commit: CommitArgs,
+    pub(crate) result: ImportResultArgs,
 }
 
 #[derive(Debug, Args)]
@@ -97,12 +92,12 @@ pub(crate) struct ImportMcpArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ImportResultArgs {
     /// Write here instead: one file if it ends in `.json`, else a directory with a file a kind
-    #[arg(long, value_name = "FILE|DIR")]
+    #[arg(long, short = 'o', value_name = "FILE|DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Write `metadata.managedBy` into every document, for `apply --prune`
     #[arg(long, value_name = "SOURCE")]
     pub(crate) managed_by: Option<String>,
-    /// Go on and register them, after showing the plan
+    /// Go on and register them, after showing the plan; without it, nothing is registered
     #[arg(long)]
     pub(crate) apply: bool,
     #[command(flatten)]

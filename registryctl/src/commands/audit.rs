@@ -1,6 +1,8 @@
-//! `audit`: prove the log, keep checkpoints of it, and export it.
+//! `audit`: prove the log, keep checkpoints of it, and export it; and read the trail of tokens.
 //!
 //! Deliberately absent: what ran; gateways write that.
+
+mod access;
 
 use std::{fs, path::Path};
 
@@ -34,6 +36,7 @@ pub(super) async fn run(session: &Session, command: AuditCommand) -> Result<(), 
         AuditCommand::Prove(args) => prove(session, &args).await,
         AuditCommand::Check(args) => check(session, &args),
         AuditCommand::Export(args) => trail(session, &args).await,
+        AuditCommand::Access(args) => access::run(session, &args).await,
     }
 }
 

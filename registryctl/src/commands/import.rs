@@ -46,11 +46,22 @@ struct Outcome<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failure> {
+    let result = match &args.from {
+        ImportFrom::Mcp(args) => &args.result,
+        ImportFrom::A2a(args) => &args.result,
+        ImportFrom::Registry(args) => &args.result,
+        ImportFrom::ServerJson(args) => &args.result,
+    };
+    let means_apply = result.how.yes || result.how.dry_run || !result.how.message.is_empty();
+    if means_apply && !result.apply {
+        let message = "--yes, --dry-run and --message are about registering: add --apply";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let (imported, result) = match args.from {
         ImportFrom::Mcp(args) => (mcp::import(&args).await?, args.result),
         ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
         ImportFrom::Registry(args) => (registry::import(&args)?, args.result),
-        ImportFrom::ServerJson(args) => return server_json::run(session, args).await,
+        ImportFrom::ServerJson(args) => (server_json::import(session, &args).await?, args.result),
     };
     finish(session, imported, result).await
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::Session;
 use crate::{
     cli::{CreateTokenArgs, Format, TokenCommand},
-    client::request,
+    client::{Client, PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
     style::Paint,
@@ -51,9 +51,7 @@ async fn create(session: &Session, args: CreateTokenArgs) -> Result<(), Failure>
 
 async fn list(session: &Session, include_ended: bool) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let wanted = request(v1::ListTokensRequest { include_ended });
-    let listed = client.answer(client.access().list_tokens(wanted)).await?;
-    let tokens: Vec<_> = listed.tokens.into_iter().map(TokenView::from).collect();
+    let tokens = all(&client, include_ended).await?;
     if session.screen.format == Format::Json {
         return session.screen.json(&tokens);
     }
@@ -82,6 +80,21 @@ async fn list(session: &Session, include_ended: bool) -> Result<(), Failure> {
         if is_live { table.row(cells) } else { table.painted(Paint::Dim, cells) }
     }
     session.screen.table(&table)
+}
+
+/// Reads pages of tokens until there are no more.
+async fn all(client: &Client, include_ended: bool) -> Result<Vec<TokenView>, Failure> {
+    let mut wanted =
+        v1::ListTokensRequest { include_ended, page_size: PAGE_SIZE, ..Default::default() };
+    let mut tokens = Vec::new();
+    loop {
+        let page = client.answer(client.access().list_tokens(request(wanted.clone()))).await?;
+        tokens.extend(page.tokens.into_iter().map(TokenView::from));
+        if page.next_page_token.is_empty() {
+            return Ok(tokens);
+        }
+        wanted.page_token = page.next_page_token;
+    }
 }
 
 async fn revoke(session: &Session, id: String) -> Result<(), Failure> {

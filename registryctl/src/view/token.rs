@@ -1,4 +1,4 @@
-//! Tokens and roles, as they are shown.
+//! Tokens, roles, and the trail of tokens, as they are shown.
 //!
 //! Deliberately absent: the text of a token.
 
@@ -50,6 +50,27 @@ impl From<v1::Token> for TokenView {
             revoked_by: Some(revoked_by).filter(|by| !by.is_empty()),
             last_used_at: time(last_used_at),
         }
+    }
+}
+
+/// A line of the trail of tokens.
+#[derive(Debug, Serialize)]
+pub(crate) struct AccessEventView {
+    pub(crate) number: u64,
+    pub(crate) at: Option<String>,
+    pub(crate) principal: String,
+    pub(crate) method: String,
+    pub(crate) address: String,
+    pub(crate) event: String,
+    pub(crate) subject: String,
+    pub(crate) detail: String,
+}
+
+impl From<v1::AccessEvent> for AccessEventView {
+    fn from(event: v1::AccessEvent) -> Self {
+        let v1::AccessEvent { number, at, principal, method, address, event, subject, detail } =
+            event;
+        Self { number, at: time(at), principal, method, address, event, subject, detail }
     }
 }
 

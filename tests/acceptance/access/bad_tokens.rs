@@ -1,6 +1,6 @@
 //! Tokens that must not open anything: made up, cut, expired, revoked, and used again after that.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use acceptance::access::{Guarded, server};
 use registry_proto::v1::{
@@ -56,6 +56,51 @@ async fn what_was_never_given_opens_nothing_and_all_of_it_gets_one_answer() {
     }
     answers.dedup();
     assert_eq!(answers.len(), 1, "no answer tells whether a token exists: {answers:?}");
+}
+
+/// Every address of 127.0.0.0/8 is this machine, so a test has as many as it likes.
+async fn status_over_http(guarded: &Guarded, from: &str, token: &str) -> (u16, Option<u64>) {
+    let client = reqwest::Client::builder().local_address(from.parse::<IpAddr>().expect("one"));
+    let url = format!("{}/registry.json", guarded.registry.url());
+    let request = client.build().expect("a client").get(url).bearer_auth(token);
+    let answer = request.send().await.expect("an answer");
+    let wait = answer.headers().get("retry-after");
+    let wait = wait.map(|wait| wait.to_str().expect("text").parse().expect("seconds"));
+    (answer.status().as_u16(), wait)
+}
+
+#[tokio::test]
+async fn an_address_that_fails_too_often_is_told_when_to_come_again_and_no_other_is() {
+    let guarded = Guarded::start(&[]);
+    let forged = forged(&guarded.admin);
+    let mut limited = None;
+    for _ in 0..200 {
+        let status = list(&guarded, &forged).await.expect_err("forged");
+        if status.code() == Code::ResourceExhausted {
+            limited = Some(status);
+            break;
+        }
+    }
+    let limited = limited.expect("a limit");
+    assert_eq!(limited.get_details_error_info().expect("an ErrorInfo").reason, "RATE_LIMITED");
+    let wait = limited.get_details_retry_info().expect("a RetryInfo").retry_delay;
+    assert!(wait.is_some_and(|wait| wait <= Duration::from_secs(1)), "{wait:?}");
+    // What is forged fails now and then, as the bucket fills; what is valid always passes.
+    acceptance::eventually("HTTP says so too", || async {
+        status_over_http(&guarded, "127.0.0.1", &forged).await == (429, Some(1))
+    })
+    .await;
+    assert!(list(&guarded, &guarded.admin).await.is_ok(), "others share the address");
+    assert_eq!(status_over_http(&guarded, "127.0.0.1", &guarded.admin).await, (200, None));
+    assert_eq!(status_over_http(&guarded, "127.0.0.2", &forged).await, (401, None));
+    assert_eq!(status_over_http(&guarded, "127.0.0.2", &guarded.admin).await, (200, None));
+    acceptance::eventually("the API of MCP registries says so in its own form", || async {
+        let api = reqwest::Client::new().post(format!("{}/v0.1/publish", guarded.registry.url()));
+        let answer = api.bearer_auth(&forged).send().await.expect("an answer");
+        let is_problem = answer.headers()["content-type"] == "application/problem+json";
+        answer.status() == 429 && is_problem
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,9 +1,13 @@
-//! `registryctl` with a token: tokens made, listed, ended; whoami; who the author is.
+//! `registryctl` with a token: tokens made, listed, ended; whoami; who the author is; the trail.
 
 use std::process::Command;
 
-use acceptance::{access::Guarded, binary, root};
+use acceptance::{Database, access::Guarded, binary, root};
+use registry_proto::v1::{
+    self, access_service_client::AccessServiceClient, audit_service_client::AuditServiceClient,
+};
 use serde_json::Value;
+use tonic::Code;
 
 struct Ctl<'a> {
     guarded: &'a Guarded,
@@ -71,6 +75,76 @@ fn an_admin_makes_and_ends_a_token_and_its_holder_is_its_name() {
     assert!(err.contains("the credentials are not valid") && !err.contains(secret), "{err}");
     let ended = admin.json(&["token", "list", "--all"]);
     assert!(ended.as_array().expect("a list").iter().any(|token| token["revokedBy"] == "root"));
+}
+
+/// Every maker and end of a token is there for auditors, in pages and in order, on both databases.
+#[tokio::test]
+async fn auditors_read_who_made_and_ended_tokens() {
+    for database in Database::both().await {
+        let guarded = Guarded::start_on(&database.url(), &[]);
+        let admin = Ctl { guarded: &guarded, token: &guarded.admin };
+        let made = admin.json(&["token", "create", "--name", "ci", "--role", "publisher"]);
+        let ci = made["secret"].as_str().expect("a text");
+        let id = made["token"]["id"].as_str().expect("an id");
+        assert_eq!(admin.run(&["token", "revoke", id]).0, 0);
+        let auditor = guarded.token("eve", "audit", "auditor");
+        let auditor = Ctl { guarded: &guarded, token: &auditor };
+        let trail = auditor.json(&["audit", "access"]);
+        let trail = trail.as_array().expect("a list");
+        let seen: Vec<_> = trail.iter().map(|line| line["event"].as_str().expect("text")).collect();
+        assert_eq!(seen, ["token-created", "token-created", "token-revoked", "token-created"]);
+        assert_eq!((&trail[0]["method"], &trail[0]["address"]), (&"local".into(), &"".into()));
+        let known_by = format!("token {}", &guarded.admin[4..16]);
+        for line in &trail[1..3] {
+            let said = ["principal", "method", "address", "subject"].map(|field| &line[field]);
+            assert_eq!(said, ["root", &*known_by, "127.0.0.1", id]);
+        }
+        let detail = trail[1]["detail"].as_str().expect("text");
+        assert!(detail.starts_with("name ci, team ci, roles publisher, scopes *"), "{detail}");
+        let later = auditor.json(&["audit", "access", "--after", &trail[1]["number"].to_string()]);
+        assert_eq!(later.as_array().map(Vec::as_slice), Some(&trail[2..]));
+        let (code, table, _) = auditor.run(&["audit", "access"]);
+        assert!(code == 0 && table.contains("token-revoked"), "{table}");
+        assert!(!table.contains(&ci[17..]), "no text of a token is in it");
+        pages_are_all_of_it(&guarded, trail.len()).await;
+    }
+}
+
+/// A page an event and a page a token, and a token of one list is none of another.
+async fn pages_are_all_of_it(guarded: &Guarded, events: usize) {
+    let mut audit = AuditServiceClient::new(guarded.channel(&guarded.admin).await);
+    let mut access = AccessServiceClient::new(guarded.channel(&guarded.admin).await);
+    let mut wanted = v1::ListAccessEventsRequest { page_size: 1, ..Default::default() };
+    let mut numbers = Vec::new();
+    loop {
+        let page = audit.list_access_events(wanted.clone()).await.expect("a page").into_inner();
+        numbers.extend(page.events.iter().map(|event| event.number));
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        wanted.page_token = page.next_page_token;
+    }
+    assert!(numbers.len() == events && numbers.is_sorted(), "{numbers:?}");
+    let all = v1::ListTokensRequest { include_ended: true, ..Default::default() };
+    let listed = access.list_tokens(all.clone()).await.expect("a list").into_inner().tokens;
+    let (mut paged, mut next) = (Vec::new(), String::new());
+    loop {
+        let wanted = v1::ListTokensRequest { page_size: 2, page_token: next, ..all.clone() };
+        let page = access.list_tokens(wanted).await.expect("a page").into_inner();
+        assert!(page.tokens.len() <= 2);
+        paged.extend(page.tokens);
+        next = page.next_page_token;
+        if next.is_empty() {
+            break;
+        }
+        let other = v1::ListTokensRequest { page_token: next.clone(), ..Default::default() };
+        let refused = access.list_tokens(other).await.expect_err("another list");
+        assert_eq!(refused.code(), Code::InvalidArgument);
+    }
+    assert_eq!((paged.len(), &paged), (3, &listed));
+    let too_big = v1::ListTokensRequest { page_size: 1_001, ..all };
+    let refused = access.list_tokens(too_big).await.expect_err("too big");
+    assert!(refused.message().contains("at most 1000"), "{refused:?}");
 }
 
 #[test]

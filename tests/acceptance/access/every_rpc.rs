@@ -53,6 +53,7 @@ const RULES: &[(&str, May)] = &[
     ("registry.v1.AuditService/GetCheckpoint", READERS),
     ("registry.v1.AuditService/Prove", READERS),
     ("registry.v1.AuditService/VerifyLog", AUDITORS),
+    ("registry.v1.AuditService/ListAccessEvents", AUDITORS),
     ("registry.v1.GraphService/GetDependencies", READERS),
     ("registry.v1.GraphService/GetDependents", READERS),
     ("registry.v1.GraphService/Why", READERS),

@@ -1,5 +1,10 @@
 //! TLS on the one port, and clients that are known by their certificates.
 
+use std::{
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
 use acceptance::{
     Gateway, GatewayOptions, Registry,
     access::{Guarded, create_token},
@@ -7,7 +12,7 @@ use acceptance::{
 };
 use serde_json::Value;
 
-fn text(path: &std::path::Path) -> &str {
+fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
@@ -133,6 +138,107 @@ async fn a_gateway_follows_over_tls_with_a_token_file_or_a_certificate() {
         stranger.process.stderr().contains("who is calling?")
     })
     .await;
+}
+
+/// Certificates as Kubernetes mounts them: links through one directory, which is exchanged at once.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new(authority: &Authority) -> Self {
+        let mounted = Self(tempfile::tempdir().expect("a temporary directory"));
+        for file in ["tls.crt", "tls.key", "ca.crt"] {
+            symlink(Path::new("..data").join(file), mounted.path(file)).expect("a link");
+        }
+        mounted.exchange(authority);
+        mounted
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    fn exchange(&self, authority: &Authority) {
+        let new = tempfile::tempdir_in(self.0.path()).expect("a directory").keep();
+        let Files { certificate, key } = authority.server();
+        for (from, to) in [(&certificate, "tls.crt"), (&key, "tls.key"), (&authority.ca, "ca.crt")]
+        {
+            std::fs::copy(from, new.join(to)).expect("a copy");
+        }
+        symlink(new, self.path("..new")).expect("a link");
+        std::fs::rename(self.path("..new"), self.path("..data")).expect("renamed");
+    }
+}
+
+/// Somebody who trusts this authority and comes for the first time; whether they are served.
+async fn is_served(url: &str, authority: &Authority) -> bool {
+    trusting(authority).get(format!("{url}/livez")).send().await.is_ok()
+}
+
+fn trusting(authority: &Authority) -> reqwest::Client {
+    let ca = std::fs::read(&authority.ca).expect("a file");
+    let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");
+    reqwest::Client::builder().tls_certs_only([ca]).build().expect("a client")
+}
+
+#[tokio::test]
+async fn new_certificates_are_taken_without_a_restart_and_open_connections_stay() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let mounted = Mounted::new(&old);
+    let [certificate, key, ca] = ["tls.crt", "tls.key", "ca.crt"].map(|file| mounted.path(file));
+    let files = ["--tls-cert", text(&certificate), "--tls-key", text(&key), "--tls-client-ca"];
+    let guarded = Guarded::start(&[&files[..], &[text(&ca)], &RULES].concat());
+    let (url, ci) = (guarded.registry.url(), "ci.docs");
+    let livez = format!("{url}/livez");
+    let early = trusting(&old);
+    assert!(early.get(&livez).send().await.is_ok());
+    assert!(!is_served(&url, &new).await);
+    whoami(&guarded.registry, &old, Some(&old.client(ci))).expect("known by the old authority");
+
+    mounted.exchange(&new);
+    acceptance::eventually("the new certificate", || is_served(&url, &new)).await;
+    assert!(!is_served(&url, &old).await, "the old one is gone");
+    assert!(early.get(&livez).send().await.is_ok(), "the connection from before stays");
+    whoami(&guarded.registry, &new, Some(&new.client(ci))).expect("known by the new authority");
+    let refused = whoami(&guarded.registry, &new, Some(&old.client(ci))).expect_err("the old one");
+    assert!(refused.starts_with("3:"), "{refused}");
+
+    std::fs::write(&key, "no key").expect("a file");
+    acceptance::eventually("it is told", || async {
+        guarded
+            .registry
+            .process
+            .stderr()
+            .contains("the files of TLS have changed; those before go on")
+    })
+    .await;
+    assert!(is_served(&url, &new).await, "what was there before goes on");
+    mounted.exchange(&old);
+    acceptance::eventually("and mended", || is_served(&url, &old)).await;
+    let metrics = trusting(&old).get(format!("{url}/metrics")).send().await.expect("metrics");
+    let metrics = metrics.text().await.expect("text");
+    for line in ["outcome=\"taken\"} 2", "outcome=\"refused\"} 1"] {
+        assert!(metrics.contains(&format!("registry_tls_changes_total{{{line}")), "{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_certificate_is_refused_as_soon_as_the_list_says_so() {
+    let authority = Authority::new();
+    let revoked = authority.revoke(&["somebody"]);
+    let guarded = serve(&authority, &[&RULES[..], &["--tls-client-crl", text(&revoked)]].concat());
+    let who = |name| whoami(&guarded.registry, &authority, Some(&authority.client(name)));
+    let gateway = "spiffe://prod/gateways/eu-1";
+    who("ci.docs").expect("let in");
+    assert!(who("somebody").expect_err("revoked").starts_with("3:"), "no connection");
+    authority.revoke(&["somebody", "ci.docs"]);
+    acceptance::eventually("it is refused", || async { who("ci.docs").is_err() }).await;
+    who(gateway).expect("others are let in");
+    let token = ["whoami", "--ca-cert", text(&authority.ca), "--token", &guarded.admin];
+    assert!(guarded.registry.ctl(&token).success(), "so is who shows no certificate");
+    let other = Authority::new();
+    std::fs::copy(other.revoke(&[]), &revoked).expect("a copy");
+    acceptance::eventually("a list of others says nothing", || async { who(gateway).is_err() })
+        .await;
 }
 
 fn options(source: &str) -> GatewayOptions {

@@ -26,17 +26,18 @@ async fn a_server_json_is_registered_after_its_plan() {
     let dir = tempfile::tempdir().unwrap();
     let document = complete("com.example/docs", "1.2.3");
     let file = written(dir.path(), "server.json", &document);
-    let dry = import(&api.registry, &file, &["--dry-run"]);
+    let dry = import(&api.registry, &file, &["--apply", "--dry-run"]);
     assert!(dry.success() && dry.stdout.contains("register"), "{dry:?}");
     assert_eq!(api.registry.revision().await, 0);
-    let done = import(&api.registry, &file, &["--yes", "--message", "imported"]);
+    let done = import(&api.registry, &file, &["--apply", "--yes", "--message", "imported"]);
     assert!(done.success() && done.stdout.contains("revision 1"), "{done:?}");
     let served = api.get("/v0.1/servers/com.example%2Fdocs/versions/1.2.3").await;
     assert_eq!(served.json()["server"], document);
-    let again = import(&api.registry, &file, &["--yes"]);
+    let again = import(&api.registry, &file, &["--apply", "--yes"]);
     assert!(again.success() && again.stdout.contains("nothing to change"), "{again:?}");
     // The other spelling, and JSON for scripts.
-    let other = api.registry.ctl(&["import", "server-json", &file, "--yes", "--output", "json"]);
+    let other = ["import", "server-json", &file, "--apply", "--yes", "--output", "json"];
+    let other = api.registry.ctl(&other);
     let outcome: Value = serde_json::from_str(&other.stdout).unwrap();
     assert_eq!((&outcome["accepted"], &outcome["committed"]), (&json!(true), &json!(false)));
 }
@@ -48,7 +49,7 @@ async fn a_mistake_is_shown_where_it_is() {
     let mut document = complete("com.example/docs", "1.x");
     document["packages"][0]["version"] = json!("latest");
     let file = written(dir.path(), "server.json", &document);
-    let refused = import(&registry, &file, &["--yes"]);
+    let refused = import(&registry, &file, &[]);
     assert_eq!(refused.code, 1, "{refused:?}");
     for part in
         ["error[version-invalid]: `1.x`", "server.json:", "`latest` is not the version", "--> "]
@@ -57,9 +58,9 @@ async fn a_mistake_is_shown_where_it_is() {
     }
     let broken = dir.path().join("broken.json");
     fs::write(&broken, "{ \"name\": ").unwrap();
-    let refused = import(&registry, broken.to_str().unwrap(), &["--yes"]);
+    let refused = import(&registry, broken.to_str().unwrap(), &[]);
     assert!(refused.code == 1 && refused.stderr.contains("not valid JSON"), "{refused:?}");
-    let missing = import(&registry, "no-such-file.json", &["--yes"]);
+    let missing = import(&registry, "no-such-file.json", &[]);
     assert_eq!(missing.code, 2, "{missing:?}");
     assert_eq!(registry.revision().await, 0);
 }
@@ -76,10 +77,14 @@ async fn what_is_imported_can_be_reviewed_first() {
     let valid = registry.ctl(&["validate", "-f", out.to_str().unwrap()]);
     assert!(valid.success(), "{valid:?}");
     registry.apply_file(&out);
-    let direct = import(&registry, &file, &["--yes"]);
+    let direct = import(&registry, &file, &["--apply", "--yes"]);
     assert!(direct.stdout.contains("nothing to change"), "the same entity: {direct:?}");
-    let printed = import(&registry, &file, &["--out", "-"]);
+    let printed = import(&registry, &file, &[]);
     assert_eq!(printed.stdout, fs::read_to_string(&out).unwrap());
+    for flag in ["--yes", "--dry-run"] {
+        let unclear = import(&registry, &file, &[flag]);
+        assert!(unclear.code == 2 && unclear.stderr.contains("add --apply"), "{unclear:?}");
+    }
 }
 
 /// What a registry serves is what another takes: a server, a list, and its own entities.
@@ -91,10 +96,10 @@ async fn one_registry_imports_from_another() {
     assert_eq!(first.status, 200);
     from.publish("com.example/docs", "1.1.0").await;
     let one = format!("{}/v0.1/servers/com.example%2Fdocs/versions/1.0.0", from.url);
-    let done = import(&to.registry, &one, &["--yes"]);
+    let done = import(&to.registry, &one, &["--apply", "--yes"]);
     assert!(done.success(), "{done:?}");
     let all = format!("{}/v0.1/servers?limit=100", from.url);
-    let done = import(&to.registry, &all, &["--yes"]);
+    let done = import(&to.registry, &all, &["--apply", "--yes"]);
     assert!(done.success(), "{done:?}");
     let list = async |api: &Api| {
         let list = api.get("/v0.1/servers?limit=100").await.json();
@@ -103,8 +108,11 @@ async fn one_registry_imports_from_another() {
     };
     assert_eq!(list(&to).await, list(&from).await);
     let page = format!("{}/v0.1/servers?limit=3", from.url);
-    let part = import(&to.registry, &page, &["--dry-run"]);
-    assert!(part.success() && part.stderr.contains("the list goes on"), "{part:?}");
+    let part = import(&to.registry, &page, &["--output", "json"]);
+    let part: Value = serde_json::from_str(&part.stdout).unwrap();
+    assert_eq!(part["file"]["servers"].as_array().unwrap().len(), 3);
+    let look = &part["repairs"][0];
+    assert!(look["by"] == "person" && look["what"].as_str().unwrap().contains("the list goes on"));
 }
 
 /// Answers every connection with these bytes; gives the URL.
@@ -146,7 +154,7 @@ async fn a_url_is_read_with_limits_and_from_its_own_host_only() {
         ("file:///etc/passwd".to_owned(), 2, "only http:// and https://"),
     ];
     for (url, code, message) in cases {
-        let done = import(&registry, &url, &["--yes"]);
+        let done = import(&registry, &url, &["--apply", "--yes"]);
         assert_eq!(done.code, code, "{url}: {done:?}");
         assert!(done.stderr.contains(message), "{url}: {done:?}");
     }

@@ -1,7 +1,9 @@
-//! Publishing, statuses and validation.
+//! Publishing, statuses and validation; who may publish.
 //!
-//! Deliberately absent: who may publish.
+//! Deliberately absent: the rules of ownership beyond that they hold here too.
 
+use acceptance::{Database, access::Guarded};
+use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 use super::{Api, OFFICIAL, OURS, complete, server};
@@ -31,6 +33,45 @@ async fn a_version_is_published_once_and_never_changes() {
     assert_eq!(body["errors"][0]["location"], "body.version");
     let log = api.registry.ctl(&["log", "--output", "json"]);
     assert!(log.stdout.contains("published over the MCP registry API"), "{}", log.stdout);
+}
+
+/// Publishes over HTTP with a token, or without one.
+async fn publish_as(guarded: &Guarded, token: Option<&str>, document: &Value) -> (u16, Value) {
+    let request = reqwest::Client::new().post(format!("{}/v0.1/publish", guarded.registry.url()));
+    let request = token.iter().fold(request.json(document), RequestBuilder::bearer_auth);
+    let answer = request.send().await.expect("an answer");
+    let (status, kind) = (answer.status().as_u16(), answer.headers()["content-type"].clone());
+    let expected = if status == 200 { "application/json" } else { "application/problem+json" };
+    assert_eq!(kind, expected, "{status}");
+    (status, answer.json().await.expect("JSON"))
+}
+
+#[tokio::test]
+async fn only_its_owner_publishes_under_a_name() {
+    for database in Database::both().await {
+        // Also where everybody may read.
+        let guarded = Guarded::start_on(&database.url(), &["--public-mcp-registry"]);
+        let docs = guarded.token("ci-docs", "docs", "publisher");
+        let search = guarded.token("ci-search", "search", "publisher");
+        let reader = guarded.token("eve", "docs", "reader");
+        let version = |version| server("com.example/docs", version);
+        assert_eq!(publish_as(&guarded, Some(&docs), &version("1.0.0")).await.0, 200);
+        let (status, problem) = publish_as(&guarded, Some(&search), &version("1.1.0")).await;
+        assert_eq!((status, &problem["status"]), (403, &json!(403)), "{problem}");
+        assert_eq!(problem["errors"][0]["code"], "not-owner", "{problem}");
+        let detail = problem["detail"].as_str().expect("text");
+        assert!(detail.starts_with("not yours: ") && detail.contains("`docs`"), "{detail}");
+        assert_eq!(problem["error"], detail);
+        let (status, problem) = publish_as(&guarded, Some(&reader), &version("1.1.0")).await;
+        assert!(status == 403 && problem["detail"].is_string(), "{problem}");
+        let (status, problem) = publish_as(&guarded, None, &version("1.1.0")).await;
+        assert!(status == 401 && problem["detail"].is_string(), "{problem}");
+        assert_eq!(publish_as(&guarded, Some(&docs), &version("1.1.0")).await.0, 200);
+        let log = guarded.registry.ctl(&["log", "--output", "json", "--token", &docs]);
+        let log: Value = serde_json::from_str(&log.stdout).expect("JSON");
+        let authors: Vec<_> = log.as_array().unwrap().iter().map(|c| &c["author"]).collect();
+        assert_eq!(authors, ["ci-docs", "ci-docs"]);
+    }
 }
 
 /// What is replaced in a document, where the mistake is, and words of what is said.

@@ -87,9 +87,29 @@ fn fitting<'a>(claim: &str, text: &'a str) -> Result<&'a str, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::btree_map, prelude::*};
     use serde_json::json;
 
     use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_claimed_a_principal_has_a_name_or_there_is_none(
+            said in btree_map("email|team|realm|roles", "\\PC{0,200}", 0..4),
+            shape in 0..3,
+        ) {
+            let wrapped = |text: String| match shape {
+                0 => json!(text),
+                1 => json!([text, 1, null]),
+                _ => json!({ "roles": text }),
+            };
+            let said: Value = said.into_iter().map(|(name, text)| (name, wrapped(text))).collect();
+            if let Ok(principal) = claims(&[]).principal(&said, None) {
+                prop_assert!((1..=128).contains(&principal.name.len()), "{principal:?}");
+                prop_assert!(!principal.name.contains(char::is_whitespace), "{principal:?}");
+            }
+        }
+    }
 
     fn claims(rules: &[&str]) -> Claims {
         Claims {

@@ -48,7 +48,20 @@ fn mark(json: &[u8]) -> [u8; MARK] {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn only_what_was_given_out_is_a_cursor(text in "\\PC*|[A-Za-z0-9_-]{0,200}", json: String) {
+            prop_assert_eq!(read(&text), None);
+            // Also with the right mark, which is no secret: what is in it is read strictly.
+            let json = json.as_bytes();
+            let marked = [&mark(json), json].concat();
+            prop_assert_eq!(read(&URL_SAFE_NO_PAD.encode(marked)), None);
+        }
+    }
 
     #[test]
     fn a_cursor_is_safe_in_urls_and_tells_when_it_was_changed() {

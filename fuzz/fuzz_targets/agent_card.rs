@@ -1,0 +1,23 @@
+//! Agent cards: reading never panics, and what is made of a card is an agent, or a person is asked.
+//!
+//! Deliberately absent: fetching one.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use registry_core::{
+    Document, Kind,
+    document::parse_json,
+    import::{By, CardWishes, agent},
+};
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(value) = parse_json(data) else { return };
+    let imported = agent(&value, &CardWishes::default());
+    let is_said = imported.repairs.iter().any(|repair| repair.by == By::Person);
+    for agent in &imported.draft.agents {
+        assert!(is_said || Document::parse(Kind::Agent, agent).is_ok(), "{agent}");
+    }
+    assert!(is_said || !imported.draft.is_empty());
+    parse_json(&imported.draft.write()).expect("a draft is JSON");
+});

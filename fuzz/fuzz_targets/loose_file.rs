@@ -1,0 +1,27 @@
+//! Loose registry files: repairing never panics, what needs no person is valid, and what was
+//! repaired needs no second repair.
+//!
+//! Deliberately absent: YAML; the command line reads it into the same values.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use registry_core::{
+    Catalog, RegistryFile, RegistryId,
+    document::parse_json,
+    import::{By, registry_file},
+    rules::plan,
+};
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(value) = parse_json(data) else { return };
+    let once = registry_file(&value);
+    if once.repairs.iter().any(|repair| repair.by == By::Person) {
+        return;
+    }
+    let file = RegistryFile::from_value(&once.draft.to_value()).expect("documents");
+    let catalog = Catalog::empty(RegistryId::new("fuzz"));
+    assert!(plan(&catalog, file.proposals()).is_acceptable(), "{once:?}");
+    let again = registry_file(&once.draft.to_value());
+    assert_eq!((again.repairs, again.draft), (vec![], once.draft));
+});

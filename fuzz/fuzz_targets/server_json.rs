@@ -1,0 +1,31 @@
+//! `server.json` and what MCP registries answer: reading never panics, what is refused is told why,
+//! and what is taken is served so that it is taken again.
+//!
+//! Deliberately absent: HTTP, and the schema of the format; a property test has that.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use registry_core::{
+    Entity,
+    document::parse_json,
+    mcp_registry::{self, Found, ServerDetail},
+};
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(value) = parse_json(data) else { return };
+    let _ = mcp_registry::more_pages(&value);
+    for Found { pointer, value: found } in mcp_registry::find(&value) {
+        assert_eq!(value.pointer(&pointer), Some(found));
+        let (document, diagnostics) = mcp_registry::document(found);
+        let Some(document) = document else {
+            assert!(diagnostics.iter().any(|found| found.is_error()));
+            continue;
+        };
+        let Entity::Server(server) = document.entity() else { panic!("no server") };
+        let served = ServerDetail::of(server, server.name.as_str());
+        let served = serde_json::to_value(served).expect("texts and JSON");
+        let (again, diagnostics) = mcp_registry::document(&served);
+        assert_eq!(again.map(|again| again.digest()), Some(document.digest()), "{diagnostics:?}");
+    }
+});

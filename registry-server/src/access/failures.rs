@@ -1,0 +1,104 @@
+//! How often each address may fail to prove who it is.
+//!
+//! Past that, what fails there is answered by when to come again: it makes nobody look at the
+//! database or ask the identity provider, and writes no line of log. What is valid still passes,
+//! because many callers may share an address (a proxy, a mesh), and nobody guesses 256 random bits.
+//! Deliberately absent: calls that show nothing.
+
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    num::NonZeroU32,
+    time::Instant,
+};
+
+use super::{Denied, RateLimit};
+
+/// Failures a second that each address may go on with.
+const PER_SECOND: NonZeroU32 = NonZeroU32::MIN;
+/// Failures of an address before that rate holds.
+const BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(59);
+/// What is left of an IPv6 address: its network of 64 bits, which one host has as a rule (RFC 4291
+/// section 2.5.4).
+const NETWORK: u128 = !0 << 64;
+
+/// The failures of each address.
+#[derive(Debug)]
+pub struct Failures(RateLimit<IpAddr>);
+
+/// Whether somebody else may be asked about what is not known here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// Yes.
+    Yes,
+    /// No: the caller has failed too often.
+    No,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self(RateLimit::new(PER_SECOND, BURST))
+    }
+}
+
+impl Failures {
+    /// Whether a caller at this address is worth asking somebody else.
+    pub(super) fn ask(&self, address: Option<SocketAddr>, now: Instant) -> Ask {
+        if self.0.has_room(&network(address), now) { Ask::Yes } else { Ask::No }
+    }
+
+    /// Notes a failure, and gives what the caller hears: the same, or when to come again.
+    pub(super) fn note(&self, address: Option<SocketAddr>, denied: Denied, now: Instant) -> Denied {
+        match denied {
+            Denied::Invalid(_) => {
+                self.0.take(&network(address), now).map_or_else(Denied::Failing, |()| denied)
+            }
+            _ => denied,
+        }
+    }
+}
+
+/// Whose failures they are. Callers without an address are all one.
+fn network(address: Option<SocketAddr>) -> IpAddr {
+    match address.map(|address| address.ip().to_canonical()) {
+        Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
+        Some(address) => address,
+        None => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(address: &str) -> SocketAddr {
+        SocketAddr::new(address.parse().unwrap(), 1)
+    }
+
+    #[test]
+    fn an_address_of_version_6_counts_by_its_network() {
+        let same = |a, b| network(Some(at(a))) == network(Some(at(b)));
+        assert!(same("2001:db8::1", "2001:db8::ffff:1"));
+        assert!(!same("2001:db8::1", "2001:db8:0:1::1"));
+        assert!(same("::ffff:192.0.2.1", "192.0.2.1"));
+        assert!(!same("192.0.2.1", "192.0.2.2"));
+    }
+
+    #[test]
+    fn who_fails_too_often_hears_when_to_come_again_and_nobody_else_does() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        let invalid = || Denied::Invalid("a test".to_owned());
+        let (bad, good) = (Some(at("2001:db8::1")), Some(at("2001:db8:0:1::1")));
+        for _ in 0..BURST.get() {
+            assert_eq!(failures.ask(bad, now), Ask::Yes);
+            assert_eq!(failures.note(bad, invalid(), now), invalid());
+        }
+        assert_eq!(failures.ask(Some(at("2001:db8::2")), now), Ask::No);
+        let second = Duration::from_secs(1);
+        assert_eq!(failures.note(bad, invalid(), now), Denied::Failing(second));
+        assert_eq!(failures.note(bad, Denied::Missing, now), Denied::Missing);
+        assert_eq!(failures.note(good, invalid(), now), invalid());
+        assert_eq!(failures.note(bad, invalid(), now + second), invalid());
+    }
+}
