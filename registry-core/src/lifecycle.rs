@@ -141,6 +141,11 @@ impl Lifecycle {
         self.notice.as_ref()?.sunset
     }
 
+    /// Why it was retired although something active depends on it.
+    pub fn forced(&self) -> Option<&str> {
+        self.notice.as_ref()?.forced.as_deref()
+    }
+
     /// Whether the last change led here and said just this.
     pub fn is(&self, state: LifecycleState, notice: &Notice) -> bool {
         self.state == state

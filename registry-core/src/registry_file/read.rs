@@ -229,8 +229,8 @@ struct Written {
     change: Option<LifecycleChange>,
 }
 
-const LIFECYCLE: [&str; 5] =
-    ["deprecated", "retired", "deprecationMessage", "replacement", "sunset"];
+const LIFECYCLE: [&str; 6] =
+    ["deprecated", "retired", "deprecationMessage", "replacement", "sunset", "forced"];
 
 impl Written {
     /// `None`: there is nothing of the kind.
@@ -249,7 +249,7 @@ impl Written {
             message: fields.optional_string("deprecationMessage"),
             replacement: parsed(problems, &fields, "replacement"),
             sunset: parsed(problems, &fields, "sunset"),
-            forced: None,
+            forced: fields.optional_string("forced"),
         };
         let change = match (retired, deprecated) {
             (true, _) => Some((LifecycleState::Retired, notice)),

@@ -8,11 +8,14 @@ use super::{FileError, RegistryFile, write, write_export};
 use crate::{
     Catalog, RegistryId,
     diagnostic::Diagnostic,
-    lifecycle::LifecycleState::{Deprecated, Retired},
+    lifecycle::{
+        LifecycleState::{Deprecated, Retired},
+        Notice,
+    },
     limits,
     rules::{
         plan,
-        testing::{agent, catalog, lines, schema, server, set, source_tool},
+        testing::{agent, catalog, lines, schema, server, set, set_with, source_tool},
     },
 };
 
@@ -197,10 +200,11 @@ fn problems_beyond_many_are_left_out() {
 
 #[test]
 fn what_is_retired_goes_with_its_dependents_into_another_registry() {
+    let forced = Notice { forced: Some("leaked keys".to_owned()), ..Notice::default() };
     let registered = [
         server("files", &["read"]),
         source_tool("read", "files"),
-        set("server/files@1.0.0", Retired, None),
+        set_with("server/files@1.0.0", Retired, forced),
     ];
     let before = catalog(&registered);
     for bytes in [write(&before), write_export(&before)] {

@@ -39,6 +39,8 @@ struct Written<'a> {
     replacement: Option<&'a Key>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sunset: Option<Date>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forced: Option<&'a str>,
 }
 
 /// Writes a catalog as a file that [`super::RegistryFile::parse`] reads.
@@ -67,6 +69,7 @@ impl<'a> Written<'a> {
             deprecation_message: record.lifecycle.message(),
             replacement: record.lifecycle.replacement(),
             sunset: record.lifecycle.sunset(),
+            forced: record.lifecycle.forced(),
         }
     }
 }

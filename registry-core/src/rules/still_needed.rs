@@ -115,6 +115,10 @@ impl<'a> Users<'_, 'a> {
                 let onward = |step: &(&'a Key, Option<usize>)| step.1.map(|next| steps[next]);
                 let path = std::iter::successors(Some((user, Some(from))), onward);
                 let path: Path<'a> = path.map(|(key, _)| key).collect();
+                // A circle is refused elsewhere.
+                if path[1..].contains(&user) {
+                    continue;
+                }
                 if self.is_active(user) && !known.contains(&path) {
                     if paths.len() == limits::PATHS {
                         return true;
