@@ -50,7 +50,7 @@ pub struct Searched {
 
 /// A page that is wanted.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct PageWanted<'a> {
     /// As it was then.
     pub at: Option<At>,
     /// Most results.
@@ -144,10 +144,10 @@ async fn follow(hub: Arc<Hub>, sender: watch::Sender<Option<Arc<Index>>>) {
 }
 
 /// Searches.
-pub async fn search(app: &App, query: Query, wanted: Wanted<'_>) -> Result<Searched, Error> {
-    let Wanted { at, size, token, with_documents } = wanted;
+pub async fn search(app: &App, query: Query, wanted: PageWanted<'_>) -> Result<Searched, Error> {
+    let PageWanted { at, size, token, with_documents } = wanted;
     let mark = format!("search {query:?} {at:?}");
-    let from = page::cursor(&mark, token, From::read)?;
+    let from = page::cursor(&mark, token, Cursor::read)?;
     let at = from.as_ref().map(|from| At::Revision(from.revision)).or(at);
     let index = index_at(app, at).await?;
     let revision = index.revision();
@@ -160,7 +160,7 @@ pub async fn search(app: &App, query: Query, wanted: Wanted<'_>) -> Result<Searc
         found.hits.truncate(room);
         found.next = found.hits.last().map(|last| last.place);
     }
-    let next = found.next.map(|place| From { revision, total, place });
+    let next = found.next.map(|place| Cursor { revision, total, place });
     if next.is_some() {
         app.search.keep(&index);
     }
@@ -199,13 +199,13 @@ fn fitting(hits: &[Hit], with_documents: bool) -> usize {
 
 /// Where a further page begins: in which revision, how many results its first page told of, and
 /// after which place.
-struct From {
+struct Cursor {
     revision: Revision,
     total: Total,
     place: Place,
 }
 
-impl From {
+impl Cursor {
     fn write(&self) -> String {
         let Self { revision, total, place: Place { score, doc } } = self;
         let (count, more) = match total {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::app::{
     page,
-    search::{self, Searched, Wanted},
+    search::{self, PageWanted, Searched},
 };
 
 #[tonic::async_trait]
@@ -29,7 +29,7 @@ impl DiscoveryService for Service {
         let (with_documents, token) = (request.include_document, request.page_token.clone());
         let size = page::search_size(request.page_size)?;
         let query = read(request)?;
-        let wanted = Wanted { at, size, token: &token, with_documents };
+        let wanted = PageWanted { at, size, token: &token, with_documents };
         let Searched { hits, total, next_page_token, index } =
             search::search(&self.app, query, wanted).await?;
         let (total, total_is_at_least) = match total {

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, Key, Record, Revision, SettingChange, limits};
+use registry_core::{
+    Catalog, Diagnostic, Key, Record, Revision, SettingChange, limits, rules::Proposed,
+};
 use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
 
@@ -24,6 +26,9 @@ use crate::{
     registrar::{Applied, Submission},
 };
 
+/// A batch of more changes is worked on beside the runtime.
+const BIG: usize = 8;
+
 #[tonic::async_trait]
 impl RegistryService for Service {
     async fn apply(
@@ -31,24 +36,10 @@ impl RegistryService for Service {
         request: Request<v1::ApplyRequest>,
     ) -> Result<Response<v1::ApplyResponse>, Status> {
         let principal = access::principal(&request)?;
-        let v1::ApplyRequest {
-            changes,
-            message,
-            author,
-            request_id,
-            base_revision,
-            dry_run,
-            settings,
-        } = request.into_inner();
-        let mode = if dry_run { Mode::DryRun } else { Mode::Commit };
-        let changes = invalid::list("changes", changes, limits::BATCH_CHANGES)?;
-        let message = invalid::text("message", message, limits::MESSAGE_BYTES)?;
-        let author = read_author(&principal, author)?;
-        let request_id = invalid::request_id(request_id)?;
-        let base_revision = base_revision.map(Revision);
-        let settings = read_settings(settings)?;
-        let batch = match decode(changes).await? {
-            Ok(batch) => batch,
+        let request = request.into_inner();
+        let mode = if request.dry_run { Mode::DryRun } else { Mode::Commit };
+        let submission = match submission(&principal, request).await? {
+            Ok(submission) => submission,
             Err(found) if mode == Mode::DryRun => {
                 let revision = self.app.catalog().revision().0;
                 let diagnostics = findings::for_answer(convert::diagnostics(&found));
@@ -59,16 +50,6 @@ impl RegistryService for Service {
                 metrics::refused(&found);
                 return Err(status::refused(&found));
             }
-        };
-        let submission = Submission {
-            batch,
-            settings,
-            author,
-            origin: principal.origin(),
-            claimant: principal.claimant(),
-            message,
-            request_id,
-            base_revision,
         };
         let Applied { revision, committed, batch, plan } =
             apply::apply(&self.app, submission, mode).await?;
@@ -171,13 +152,42 @@ fn read_settings(settings: Vec<v1::SettingChange>) -> Result<Vec<SettingChange>,
     settings.into_iter().map(|change| Ok(SettingChange::try_from(change)?)).collect()
 }
 
-/// A batch of more changes is worked on beside the runtime.
-const BIG: usize = 8;
-
-type Decoded = Result<Vec<registry_core::rules::Proposed>, Vec<registry_core::Diagnostic>>;
+/// Reads what somebody wants to apply; a batch that cannot be read gives its findings.
+async fn submission(
+    principal: &Principal,
+    request: v1::ApplyRequest,
+) -> Result<Result<Submission, Vec<Diagnostic>>, Status> {
+    let v1::ApplyRequest {
+        changes,
+        message,
+        author,
+        request_id,
+        base_revision,
+        dry_run: _,
+        settings,
+    } = request;
+    let changes = invalid::list("changes", changes, limits::BATCH_CHANGES)?;
+    let message = invalid::text("message", message, limits::MESSAGE_BYTES)?;
+    let author = read_author(principal, author)?;
+    let request_id = invalid::request_id(request_id)?;
+    let base_revision = base_revision.map(Revision);
+    let settings = read_settings(settings)?;
+    Ok(decode(changes).await?.map(|batch| Submission {
+        batch,
+        settings,
+        author,
+        origin: principal.origin(),
+        claimant: principal.claimant(),
+        message,
+        request_id,
+        base_revision,
+    }))
+}
 
 /// Reads a batch; a big one beside the runtime, because it takes a while.
-async fn decode(changes: Vec<v1::Change>) -> Result<Decoded, Status> {
+async fn decode(
+    changes: Vec<v1::Change>,
+) -> Result<Result<Vec<Proposed>, Vec<Diagnostic>>, Status> {
     if changes.len() <= BIG {
         return Ok(convert::batch(changes));
     }
