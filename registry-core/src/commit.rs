@@ -128,7 +128,7 @@ pub struct Commit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Origin {
-    /// What proved it: `token ci-deploy`, `certificate`, `oidc https://issuer.example`.
+    /// What proved it: `token 3f9a12c04b7d`, `certificate`, `oidc https://issuer.example`.
     pub method: String,
     /// The team for which the author acted.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -17,8 +17,8 @@ pub enum Method {
     Token(Arc<str>),
     /// By a client certificate.
     Certificate,
-    /// By a token of the identity provider.
-    Oidc,
+    /// By a token of the identity provider with this issuer.
+    Oidc(Arc<str>),
     /// By having the database: the `token` command on the server's machine.
     Local,
 }
@@ -30,7 +30,7 @@ impl fmt::Display for Method {
             Self::Open => f.write_str("open"),
             Self::Token(id) => write!(f, "token {id}"),
             Self::Certificate => f.write_str("certificate"),
-            Self::Oidc => f.write_str("oidc"),
+            Self::Oidc(issuer) => write!(f, "oidc {issuer}"),
             Self::Local => f.write_str("local"),
         }
     }

@@ -135,7 +135,7 @@ async fn a_right_token_is_who_its_claims_say() {
     let provider = Provider::start();
     let token = Provider::sign(&provider.curve, "k1", &Provider::claims());
     let who = provider.who(&token).await.expect("let in");
-    assert_eq!((&*who.name, &*who.team, &*who.method), ("ann", "docs", "oidc"));
+    assert_eq!((&*who.name, &*who.team, &*who.method), ("ann", "docs", "oidc https://id.example"));
     assert_eq!(who.roles, [i32::from(v1::Role::Publisher)], "only the rules give roles");
     assert!(provider.who(&provider.guarded.admin).await.is_ok(), "API tokens go on");
 }

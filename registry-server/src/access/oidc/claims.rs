@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the proof.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ const NAME_BYTES: usize = 128;
 
 /// Which claims mean what.
 pub(super) struct Claims {
+    issuer: Arc<str>,
     name: String,
     team: String,
     roles: String,
@@ -25,6 +26,7 @@ pub(super) struct Claims {
 impl Claims {
     pub(super) fn of(config: &OidcConfig) -> Self {
         Self {
+            issuer: config.oidc_issuer.clone().unwrap_or_default().into(),
             name: config.oidc_name_claim.clone(),
             team: config.oidc_team_claim.clone(),
             roles: config.oidc_roles_claim.clone(),
@@ -48,7 +50,7 @@ impl Claims {
             team: team.into(),
             roles: self.roles(find(claims, &self.roles)),
             scopes: Scopes::default(),
-            method: Method::Oidc,
+            method: Method::Oidc(self.issuer.clone()),
             address,
         })
     }
@@ -113,6 +115,7 @@ mod tests {
 
     fn claims(rules: &[&str]) -> Claims {
         Claims {
+            issuer: "https://issuer.example".into(),
             name: "email".to_owned(),
             team: "team".to_owned(),
             roles: "/realm/roles".to_owned(),
