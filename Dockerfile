@@ -8,7 +8,7 @@ RUN cargo build --release --locked --bins
 FROM debian:bookworm-slim AS base
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates curl && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --create-home --home-dir /data app \
- && install -d -o app -g app /data/cache
+ && install -d -o app -g app /data/cache /data/keys
 USER app
 WORKDIR /data
 

@@ -16,7 +16,7 @@ use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
 use registry_core::mcp_registry::Namespace;
 
 pub use access::{AccessConfig, Door};
-pub use command::{Command, TokenCommand};
+pub use command::{CheckpointKeyCommand, Command, TokenCommand};
 pub use duration::{parse_duration, parse_wait};
 pub use oidc::{OidcConfig, RoleRule};
 pub use registry_core::Secret;
@@ -67,7 +67,7 @@ pub struct Config {
 
     /// The key that signs checkpoints (Ed25519, PKCS #8 PEM), made at the first start. Servers of one
     /// database share it. Default: checkpoint.key in the data directory.
-    #[arg(long, env = "REGISTRY_CHECKPOINT_KEY", value_name = "FILE")]
+    #[arg(long, global = true, env = "REGISTRY_CHECKPOINT_KEY", value_name = "FILE")]
     pub checkpoint_key: Option<PathBuf>,
 
     /// How log lines are written, on standard error.

@@ -1,12 +1,13 @@
 //! Wiring: settings, logs, socket, signals.
 
+mod keys;
 mod tokens;
 
 use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Parser as _;
 use registry_server::{
-    Config, Server, clock::SystemClock, config::Command, server::Error, telemetry,
+    Config, Server, checkpoint_key, clock::SystemClock, config::Command, server::Error, telemetry,
 };
 use tokio::{
     net::TcpListener,
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         match config.command.clone() {
             None => run(config).await,
             Some(Command::Token(command)) => tokens::run(&config, command).await,
+            Some(Command::CheckpointKey(command)) => keys::run(&config, command).await,
         }
     });
     runtime.shutdown_timeout(Duration::from_millis(500));
@@ -108,8 +110,8 @@ fn stop_signals() -> std::io::Result<(impl Future<Output = ()>, impl Future<Outp
 
 fn code(error: &Error) -> u8 {
     match error {
+        Error::Store(_) | Error::CheckpointKey(checkpoint_key::Error::Store(_)) => DATABASE,
         Error::Config(_) | Error::CheckpointKey(_) => USAGE,
-        Error::Store(_) => DATABASE,
         Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => FAILED,
     }
 }

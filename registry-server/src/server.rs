@@ -80,11 +80,14 @@ impl Server {
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
         let tls = Tls::open(&config.tls).await?;
-        let key = checkpoint_key::open(&config.checkpoint_key()?)?;
         let store = Store::open(&config.database()?).await?;
         let tokens = Tokens::open(store.clone(), clock.clone()).await?;
         let access = Arc::new(open_access(&config, tokens).await?);
         let catalog = store.load().await?;
+        // Late: a server that does not start for another reason makes no key known.
+        let key_file = config.checkpoint_key()?;
+        let key = checkpoint_key::open(&key_file)?;
+        checkpoint_key::recognise(&store, &key_file, &key).await?;
         let hub = Arc::new(Hub::new(catalog, &config.feed));
         let parts = registrar::Parts {
             store: store.clone(),

@@ -11,6 +11,7 @@ mod audit;
 mod backend;
 mod batch;
 mod error;
+mod key;
 mod listener;
 mod model;
 mod past;
@@ -27,13 +28,14 @@ use std::time::Duration;
 
 use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Timestamp};
 
-pub use audit::{Finding, Progress};
+pub use audit::{Finding, Findings, Known, Progress};
 use backend::Backend;
 pub use backend::Hold;
 pub use error::{AppendError, Error};
 pub use listener::Listener;
 pub use model::{
-    About, CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit, StoredCommitHeader,
+    About, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit,
+    StoredCommitHeader,
 };
 pub use past::Past;
 pub use tokens::{AccessEvent, NewAccessEvent, Revoked, StoredToken, TokenPlace, Which};
@@ -133,6 +135,12 @@ impl Store {
         self.within(PATIENCE, read::entity_history(&self.backend, query)).await
     }
 
+    /// What was set about the name, oldest first; nothing of a version of it. Fewer than `limit`
+    /// means that there is no more.
+    pub async fn setting_history(&self, query: &HistoryQuery) -> Result<Vec<SettingEvent>, Error> {
+        self.within(PATIENCE, read::setting_history(&self.backend, query)).await
+    }
+
     /// The chain hash after a revision; `None`: there is no such commit.
     pub async fn chain_after(&self, revision: Revision) -> Result<Option<ChainHash>, Error> {
         self.within(PATIENCE, read::chain_after(&self.backend, &self.registry, revision)).await
@@ -152,14 +160,30 @@ impl Store {
     /// it is, and ends it by going away.
     pub async fn verify(
         &self,
+        known: Known,
         told: mpsc::Sender<Progress>,
-    ) -> Result<(Progress, Vec<Finding>), Error> {
-        audit::verify(&self.backend, &self.registry, told).await
+    ) -> Result<(Progress, Findings), Error> {
+        audit::verify(&self.backend, &self.registry, known, told).await
     }
 
-    /// The chain hashes after a revision, a page of them; none at the end.
-    pub async fn chains_after(&self, revision: Revision) -> Result<Vec<ChainHash>, Error> {
-        self.within(PATIENCE, audit::chains_after(&self.backend, revision)).await
+    /// A page of the chain hashes after a position, each proved by its commit's bytes; none at the
+    /// end.
+    pub async fn chains_after(
+        &self,
+        position: (Revision, ChainHash),
+    ) -> Result<Vec<ChainHash>, Error> {
+        self.within(PATIENCE, audit::chains_after(&self.backend, position)).await
+    }
+
+    /// The key that signs this registry's checkpoints, `NAME+HASH+KEY`: this one, where none is
+    /// known yet.
+    pub async fn checkpoint_key(&self, ours: &str) -> Result<String, Error> {
+        self.within(PATIENCE, key::known(&self.backend, ours)).await
+    }
+
+    /// Lets another key sign checkpoints from now on.
+    pub async fn replace_checkpoint_key(&self, new: &str) -> Result<(), Error> {
+        self.within(PATIENCE, key::replace(&self.backend, new)).await
     }
 
     /// What wakes whoever follows the log. It holds a connection of its own.

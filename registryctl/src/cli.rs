@@ -143,7 +143,7 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Find entities by words of their names, descriptions, tags, skills and properties
     Search(SearchArgs),
-    /// Show every change of one name, or of one version of it
+    /// Show every change of one name and its settings, or of one version of it
     History(HistoryArgs),
     /// List commits, newest first
     Log(LogArgs),

@@ -177,11 +177,29 @@ fn key_text(key: v1::EntityKey) -> String {
     KeyView::from(key).to_string()
 }
 
-/// A setting as a sentence; what this version does not know is named by what it is about.
-pub(crate) fn setting_text(setting: v1::SettingChange) -> String {
-    let on = setting.on.clone();
-    SettingChange::try_from(setting)
-        .map_or_else(|_| format!("a setting of {on}"), |s| s.to_string())
+/// A setting as the canonical commit has it; of one that this version does not know, only what it is
+/// about.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub(crate) enum SettingView {
+    Known(SettingChange),
+    Unknown { on: String },
+}
+
+impl From<v1::SettingChange> for SettingView {
+    fn from(setting: v1::SettingChange) -> Self {
+        let on = setting.on.clone();
+        SettingChange::try_from(setting).map_or(Self::Unknown { on }, Self::Known)
+    }
+}
+
+impl fmt::Display for SettingView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(setting) => setting.fmt(f),
+            Self::Unknown { on } => write!(f, "a setting of {on}"),
+        }
+    }
 }
 
 /// RFC 3339; `None` for a time that was not sent or cannot be written.

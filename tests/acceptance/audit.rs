@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use acceptance::{Database, Registry, root};
-use serde_json::Value;
+use acceptance::{Database, Registry, access::server, root};
+use registry_proto::v1::{self, audit_service_client::AuditServiceClient};
+use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection};
 use tempfile::tempdir;
 
 fn run(registry: &Registry, arguments: &[&str]) -> String {
@@ -51,41 +53,300 @@ async fn the_log_takes_no_edits_from_the_service_itself() {
     }
 }
 
+/// Edits of a log of four commits, the last one a transfer: where they are found, and what is said.
+const EDITS: &[(&str, &str, &str)] = &[
+    // commits
+    (
+        "UPDATE commits SET author = 'mallory' WHERE revision = 2",
+        "revision 2",
+        "its column author has \"mallory\", the log says \"anonymous\"",
+    ),
+    ("UPDATE commits SET message = 'x' WHERE revision = 3", "revision 3", "column message"),
+    ("UPDATE commits SET request_id = '' WHERE revision = 2", "revision 2", "column request_id"),
+    ("UPDATE commits SET changes = 9 WHERE revision = 2", "revision 2", "column changes has 9"),
+    (
+        "UPDATE commits SET canonical = (SELECT canonical FROM commits WHERE revision = 1) WHERE revision = 2",
+        "revision 2",
+        "the chain breaks",
+    ),
+    (
+        "UPDATE commits SET chain = (SELECT chain FROM commits WHERE revision = 1) WHERE revision = 2",
+        "revision 2",
+        "the chain breaks",
+    ),
+    ("DELETE FROM commits WHERE revision = 2", "revision 2", "it is missing"),
+    ("DELETE FROM commits WHERE revision IN (1, 2)", "revisions 1 to 2", "they are missing"),
+    (
+        "DELETE FROM commits WHERE revision = 4; DELETE FROM setting_changes;
+         UPDATE head SET revision = 3, chain = (SELECT chain FROM commits WHERE revision = 3)",
+        "revision 4",
+        "the end of the log was cut off",
+    ),
+    (
+        "INSERT INTO commits SELECT 9000000000000000000, author, committed_at, message, 'other',
+         changes, chain, canonical FROM commits WHERE revision = 4",
+        "revisions 5 to 8999999999999999999",
+        "they are missing",
+    ),
+    // head and registry
+    (
+        "UPDATE head SET chain = (SELECT chain FROM commits WHERE revision = 1)",
+        "the table head",
+        "column chain",
+    ),
+    ("UPDATE head SET revision = 3", "the table head", "column revision has 3, the log says 4"),
+    ("DELETE FROM head", "the table head", "INSERT INTO head"),
+    ("UPDATE registry SET id = 'x'", "the table registry", "column id has \"x\""),
+    ("UPDATE registry SET needs_version = 1", "the table registry", "column needs_version has 1"),
+    ("UPDATE registry SET needs_version = 9", "the table registry", "column needs_version has 9"),
+    ("UPDATE registry SET checkpoint_key = NULL", "the table registry", "checkpoint_key has null"),
+    ("DELETE FROM registry", "the table registry", "its row is missing"),
+    // changes
+    ("DELETE FROM changes WHERE revision = 2 AND ordinal = 0", "revision 2, change 0", "no row"),
+    (
+        "UPDATE changes SET reason = 'fast' WHERE revision = 3",
+        "revision 3, change 0",
+        "its column reason has \"fast\", the log says \"slow\"",
+    ),
+    ("UPDATE changes SET digest = 'x' WHERE revision = 3", "revision 3, change 0", "column digest"),
+    ("UPDATE changes SET ordinal = 50 WHERE revision = 3", "revision 3, change 0", "no row"),
+    (
+        "UPDATE changes SET detail = '{\"zz\":1}' WHERE revision = 2 AND ordinal = 0",
+        "revision 2, change 0",
+        "its column detail has \"{\\\"zz\\\":1}\", the log says null",
+    ),
+    (
+        "INSERT INTO changes SELECT 3, 1, action, kind, name, version, digest, reason, detail
+         FROM changes WHERE revision = 3",
+        "revision 3, change 1",
+        "the commit does not",
+    ),
+    ("UPDATE changes SET revision = 77 WHERE revision = 3", "revision 3, change 0", "no row"),
+    (
+        "INSERT INTO changes SELECT 77, 0, action, kind, name, version, digest, reason, detail
+         FROM changes WHERE revision = 3",
+        "revision 77",
+        "the table changes has 1 rows of it, but no such commit",
+    ),
+    (
+        "INSERT INTO changes SELECT -1, 0, action, kind, name, version, digest, reason, detail
+         FROM changes WHERE revision = 3",
+        "revision -1",
+        "no such commit",
+    ),
+    // settings
+    (
+        "UPDATE setting_changes SET selector = 'tool/x'",
+        "revision 4, setting 0",
+        "its column selector has \"tool/x\", the log says \"tool/fetch\"",
+    ),
+    ("UPDATE setting_changes SET setting = 'x'", "revision 4, setting 0", "column setting"),
+    ("UPDATE setting_changes SET ordinal = 7", "revision 4, setting 0", "no row"),
+    ("INSERT INTO setting_changes VALUES (4, 1, 'x', 'zzz')", "revision 4, setting 1", "does not"),
+    ("INSERT INTO setting_changes VALUES (0, 0, '*', 'zzz')", "revision 0", "no such commit"),
+    ("INSERT INTO setting_changes VALUES (99, 0, '*', 'zzz')", "revision 99", "no such commit"),
+    // entities
+    (
+        "UPDATE entities SET lifecycle = 'active' WHERE name = 'fetch' AND kind = 'tool'",
+        "tool/fetch@1.2.3",
+        "its column lifecycle has \"active\", the log says \"deprecated\"",
+    ),
+    (
+        "UPDATE entities SET lifecycle_reason = 'fast' WHERE name = 'fetch' AND kind = 'tool'",
+        "tool/fetch@1.2.3",
+        "its column lifecycle_reason has \"fast\", the log says \"slow\"",
+    ),
+    (
+        "UPDATE entities SET lifecycle_reason = '' WHERE name = 'get_user' AND kind = 'tool'",
+        "tool/get_user@1.0.0",
+        "its column lifecycle_reason has \"\", the log says null",
+    ),
+    (
+        "UPDATE entities SET lifecycle_notice = '{\"zz\":1}' WHERE name = 'fetch' AND kind = 'tool'",
+        "tool/fetch@1.2.3",
+        "column lifecycle_notice",
+    ),
+    (
+        "UPDATE entities SET lifecycle_revision = 2 WHERE name = 'fetch' AND kind = 'tool'",
+        "tool/fetch@1.2.3",
+        "its column lifecycle_revision has 2, the log says 3",
+    ),
+    (
+        "UPDATE entities SET registered_revision = 99 WHERE name = 'fetch' AND kind = 'tool'",
+        "tool/fetch@1.2.3",
+        "its column registered_revision has 99, the log says 1",
+    ),
+    (
+        "UPDATE entities SET owner = 'mallory' WHERE name = 'fetch' AND kind = 'tool'",
+        "tool/fetch@1.2.3",
+        "its column owner has \"mallory\", the log says \"anonymous\"",
+    ),
+    (
+        "UPDATE entities SET document = (SELECT document FROM entities WHERE name = 'get_user'
+         AND kind = 'tool') WHERE name = 'fetch' AND kind = 'tool'",
+        "tool/fetch@1.2.3",
+        "its column document has the digest",
+    ),
+    (
+        "DELETE FROM entities WHERE name = 'fetch' AND kind = 'tool'",
+        "tool/fetch@1.2.3",
+        "the table entities lacks it",
+    ),
+    (
+        "UPDATE entities SET version = '9.9.9' WHERE name = 'fetch' AND kind = 'tool'",
+        "tool/fetch@9.9.9",
+        "no commit registers it",
+    ),
+];
+
+/// What `audit verify` finds.
+fn findings(registry: &Registry) -> Vec<(String, String)> {
+    let verified = registry.ctl(&["audit", "verify", "--output", "json"]);
+    assert_eq!(verified.code, 1, "{verified:?}");
+    let found: Value = serde_json::from_str(&verified.stdout).expect("JSON");
+    let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or_default().to_owned();
+    let findings = found["findings"].as_array().expect("findings").iter();
+    findings.map(|finding| (text(finding, "place"), text(finding, "problem"))).collect()
+}
+
 #[tokio::test]
 async fn rows_that_were_edited_behind_its_back_are_named() {
-    for (sql, place) in [
-        ("UPDATE commits SET author = 'mallory' WHERE revision = 2", "revision 2"),
-        (
-            "UPDATE commits SET canonical = (SELECT canonical FROM commits WHERE revision = 1) WHERE revision = 2",
-            "revision 2",
-        ),
-        ("DELETE FROM changes WHERE revision = 2 AND ordinal = 0", "revision 2"),
-        ("UPDATE changes SET reason = 'fast' WHERE revision = 3", "revision 3, change 0"),
-        ("DELETE FROM commits WHERE revision = 2", "revision 2"),
-        (
-            "UPDATE entities SET lifecycle = 'active', lifecycle_reason = NULL WHERE name = 'fetch'",
-            "tool/fetch@1.2.3",
-        ),
-        (
-            "UPDATE entities SET owner = 'mallory' WHERE name = 'fetch' AND kind = 'tool'",
-            "tool/fetch@1.2.3",
-        ),
-        ("DELETE FROM entities WHERE name = 'fetch' AND kind = 'tool'", "tool/fetch@1.2.3"),
-        (
-            "UPDATE head SET chain = (SELECT chain FROM commits WHERE revision = 1)",
-            "the table head",
-        ),
-    ] {
-        for database in Database::both().await {
-            let registry = filled(&database);
-            database.disarm().await;
-            database.execute(sql).await.expect(sql);
-            let verified = registry.ctl(&["audit", "verify", "--output", "json"]);
-            assert_eq!(verified.code, 1, "{sql}: {verified:?}");
-            let found: Value = serde_json::from_str(&verified.stdout).expect("JSON");
-            assert_eq!(found["findings"][0]["place"], place, "{sql}: {found}");
+    for database in Database::both().await {
+        let registry = filled(&database);
+        run(&registry, &["transfer", "tool/fetch", "web-team"]);
+        database.save().await;
+        let finer = match database {
+            Database::Sqlite(_) => "replace(committed_at, 'Z', '+00:00')",
+            Database::Postgres(_) => "committed_at + interval '900 microseconds'",
+        };
+        let finer = format!("UPDATE commits SET committed_at = {finer} WHERE revision = 2");
+        let finer = (&*finer, "revision 2", "its column committed_at has");
+        for &(sql, place, problem) in EDITS.iter().chain([&finer]) {
+            database.tamper(sql).await;
+            let found = findings(&registry);
+            assert_eq!(found[0].0, place, "{sql}: {found:?}");
+            assert!(found[0].1.contains(problem), "{sql}: {found:?}");
+            database.restore().await;
         }
+        assert!(run(&registry, &["audit", "verify"]).starts_with("sound: 4 commits"));
     }
+}
+
+#[tokio::test]
+async fn an_edit_is_found_once() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        let edit = "SET chain = (SELECT chain FROM commits WHERE revision = 1) WHERE revision = 2";
+        database.tamper(&format!("UPDATE commits {edit}")).await;
+        assert_eq!(findings(&registry).len(), 1, "the next link holds");
+    }
+}
+
+#[tokio::test]
+async fn of_many_findings_some_are_listed_and_the_rest_is_counted() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        let rows = "CREATE TABLE many (ordinal integer);
+                    INSERT INTO many VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11),(12),
+                    (13),(14),(15),(16),(17),(18),(19),(20),(21),(22),(23),(24),(25),(26),(27),(28),
+                    (29),(30),(31),(32),(33),(34),(35),(36),(37),(38),(39)";
+        let sql = format!(
+            "{rows}; INSERT INTO setting_changes SELECT 1, 40 * a.ordinal + b.ordinal, '*', 'x'
+             FROM many a, many b; DROP TABLE many"
+        );
+        database.tamper(&sql).await;
+        let verified = registry.ctl(&["audit", "verify"]);
+        assert!(verified.stdout.contains("and 600 more"), "{verified:?}");
+        assert!(verified.stderr.contains("1,600 findings"), "{verified:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_guards_of_the_log_are_missed() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        database.disarm().await;
+        let found = findings(&registry);
+        let guard = match database {
+            Database::Sqlite(_) => "the trigger commits_are_not_updated",
+            Database::Postgres(_) => "the trigger commits_only_grow",
+        };
+        assert!(found.iter().any(|(place, _)| place == guard), "{found:?}");
+        assert!(found.iter().all(|(place, _)| place.starts_with("the trigger ")), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_signed_over_an_edited_log() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        database.save().await;
+        for edit in [
+            "UPDATE commits SET chain = (SELECT chain FROM commits WHERE revision = 1) WHERE revision = 2",
+            "DELETE FROM commits WHERE revision = 2",
+            "UPDATE commits SET canonical = (SELECT canonical FROM commits WHERE revision = 1) WHERE revision = 2",
+        ] {
+            database.tamper(edit).await;
+            for wanted in [&["audit", "checkpoint"][..], &["audit", "prove", "3"]] {
+                let refused = registry.ctl(wanted);
+                assert!(refused.stderr.contains("edited at revision 2"), "{edit}: {refused:?}");
+            }
+            database.restore().await;
+        }
+        // The end was cut off behind the server, which still serves it.
+        let cut = "DELETE FROM commits WHERE revision = 3; UPDATE head SET revision = 2";
+        database.tamper(cut).await;
+        let refused = registry.ctl(&["audit", "checkpoint"]);
+        assert!(refused.stderr.contains("edited at revision 3"), "{refused:?}");
+        database.restore().await;
+        assert!(run(&registry, &["audit", "checkpoint"]).contains("\n3\n"));
+    }
+}
+
+/// A table is locked, so that the verification waits for longer than this test takes.
+#[tokio::test]
+async fn a_verification_ends_with_its_caller() {
+    let database = acceptance::postgres::database().await;
+    let registry = Registry::start_on(database.url());
+    registry.apply_example();
+    let mut console = PgConnection::connect(database.url()).await.expect("a connection");
+    let lock = "BEGIN; LOCK TABLE entities IN ACCESS EXCLUSIVE MODE";
+    sqlx::raw_sql(lock).execute(&mut console).await.expect("a lock");
+    let mut client = AuditServiceClient::new(registry.channel().await);
+    let first = client.verify_log(v1::VerifyLogRequest {}).await.expect("it begins").into_inner();
+    assert!(client.verify_log(v1::VerifyLogRequest {}).await.is_err(), "one at a time");
+    drop(first);
+    acceptance::eventually("the next one may begin", || {
+        let mut client = client.clone();
+        async move { client.verify_log(v1::VerifyLogRequest {}).await.is_ok() }
+    })
+    .await;
+    drop(console);
+}
+
+#[tokio::test]
+async fn servers_of_one_database_sign_with_one_key() {
+    let database = acceptance::postgres::database().await;
+    let registry = Registry::start_on(database.url());
+    let known = run(&registry, &["audit", "key"]);
+    assert_eq!(run(&Registry::start_on(database.url()), &["audit", "key"]), known);
+    let dir = tempdir().expect("a directory");
+    let other = dir.path().join("other.key");
+    let other = other.to_str().expect("UTF-8");
+    let flags = ["--listen", "127.0.0.1:0", "--checkpoint-key", other];
+    let refused = server(database.url(), &flags);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(why.contains(known.trim()) && why.contains("checkpoint-key adopt"), "{why}");
+    let adopted = server(database.url(), &["checkpoint-key", "adopt", "--checkpoint-key", other]);
+    assert!(adopted.status.success(), "{adopted:?}");
+    let process = acceptance::Process::start("registry-server", dir.path(), |command| {
+        command.args(flags).args(["--database", database.url(), "--data-dir"]).arg(dir.path());
+    });
+    let address = format!("http://{}", process.address());
+    let now = acceptance::ctl(&address, &["audit", "key"]).stdout;
+    assert_eq!(now.as_bytes(), adopted.stdout);
+    assert_ne!(now, known);
 }
 
 #[tokio::test]
@@ -150,6 +411,62 @@ async fn the_log_is_asked_by_author_entity_and_time() {
         let at = second["committedAt"].as_str().expect("a time");
         assert_eq!(revisions(&["--since", at, "--until", at]), [2]);
         assert_eq!(revisions(&["--until", at]), [2, 1]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_set_about_a_name_belongs_to_its_history() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        run(&registry, &["transfer", "tool/fetch", "web-team"]);
+        run(&registry, &["transfer", "tool/get_user", "data-team"]);
+        run(&registry, &["archive", "tool/fetch"]);
+        run(&registry, &["restore", "tool/fetch@1.2.3"]);
+        let read = |arguments: &[&str]| -> Vec<Value> {
+            let listed = run(&registry, &[arguments, &["--output", "json"]].concat());
+            serde_json::from_str(&listed).expect("JSON")
+        };
+        let revisions = |items: &[Value]| -> Vec<u64> {
+            items.iter().filter_map(|item| item["revision"].as_u64()).collect()
+        };
+        assert_eq!(revisions(&read(&["log", "tool/fetch"])), [7, 6, 4, 3, 1]);
+        assert_eq!(revisions(&read(&["log", "tool/fetch@1.2.3"])), [7, 3, 1]);
+        let history = read(&["history", "tool/fetch"]);
+        assert_eq!(revisions(&history), [1, 3, 4, 6, 7]);
+        assert_eq!(history[2]["setting"], json!({"on": "tool/fetch", "owner": "web-team"}));
+        assert_eq!(revisions(&read(&["history", "tool/fetch@1.2.3"])), [1, 3, 7]);
+        let table = run(&registry, &["history", "tool/fetch"]);
+        assert!(table.contains("archive tool/fetch"), "{table}");
+        let mut pages = Vec::new();
+        let mut wanted = v1::GetEntityHistoryRequest {
+            kind: v1::Kind::Tool.into(),
+            name: "fetch".to_owned(),
+            page_size: 2,
+            ..Default::default()
+        };
+        loop {
+            let page = registry.history().await.get_entity_history(wanted.clone()).await;
+            let page = page.expect("a page").into_inner();
+            pages.push(page.events.iter().map(|event| event.revision).collect::<Vec<_>>());
+            if page.next_page_token.is_empty() {
+                break;
+            }
+            wanted.page_token = page.next_page_token;
+        }
+        assert_eq!(pages, [vec![1, 3], vec![4, 6], vec![7]]);
+    }
+}
+
+#[tokio::test]
+async fn settings_are_shown_as_the_commit_has_them() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        run(&registry, &["transfer", "acme/*", "web-team"]);
+        let expected = json!([{"on": "acme/*", "owner": "web-team"}]);
+        let shown = run(&registry, &["show", "4", "--output", "json"]);
+        assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON")["settings"], expected);
+        let trail = run(&registry, &["audit", "export", "--after", "3"]);
+        assert_eq!(serde_json::from_str::<Value>(&trail).expect("JSON")["settings"], expected);
     }
 }
 

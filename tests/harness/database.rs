@@ -7,6 +7,9 @@ use tempfile::TempDir;
 
 use crate::postgres;
 
+/// What the log is made of.
+const TABLES: [&str; 6] = ["registry", "head", "commits", "changes", "setting_changes", "entities"];
+
 /// A fresh database.
 #[derive(Debug)]
 pub enum Database {
@@ -48,17 +51,53 @@ impl Database {
 
     /// Takes away what keeps the log from being edited.
     pub async fn disarm(&self) {
-        let sql = match self {
+        let (disarm, _) = self.triggers().await;
+        self.execute(&disarm).await.expect("the owner of tables may drop triggers");
+    }
+
+    /// Runs SQL past what keeps the log from being edited, which is there again afterwards.
+    pub async fn tamper(&self, sql: &str) {
+        let (disarm, arm) = self.triggers().await;
+        let sql = format!("BEGIN; {disarm}; {sql}; {arm}; COMMIT");
+        self.execute(&sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+
+    /// Keeps a copy of its tables, for [`Database::restore`].
+    pub async fn save(&self) {
+        let copy = |table| format!("CREATE TABLE saved_{table} AS SELECT * FROM {table};");
+        self.execute(&TABLES.map(copy).concat()).await.expect("tables can be copied");
+    }
+
+    /// Brings back what was kept.
+    pub async fn restore(&self) {
+        let restore = |table| {
+            format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM saved_{table};")
+        };
+        self.tamper(&TABLES.map(restore).concat()).await;
+    }
+
+    /// What takes the triggers away, and what brings them back.
+    async fn triggers(&self) -> (String, String) {
+        match self {
             Self::Sqlite(_) => {
-                "DROP TRIGGER commits_are_not_updated; DROP TRIGGER commits_are_not_deleted;
-                 DROP TRIGGER changes_are_not_updated; DROP TRIGGER changes_are_not_deleted;
-                 DROP TRIGGER entities_are_not_deleted"
+                let mut connection =
+                    SqliteConnection::connect(&self.url()).await.expect("the file is there");
+                let found: Vec<(String, String)> =
+                    sqlx::query_as("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
+                        .fetch_all(&mut connection)
+                        .await
+                        .expect("the schema can be read");
+                let (names, statements): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+                let drop = names.join("; DROP TRIGGER ");
+                (format!("DROP TRIGGER {drop}"), statements.join(";"))
             }
             Self::Postgres(_) => {
-                "ALTER TABLE commits DISABLE TRIGGER USER; ALTER TABLE changes DISABLE TRIGGER USER;
-                 ALTER TABLE entities DISABLE TRIGGER USER"
+                let turn = |to: &str| {
+                    let one = |table| format!("ALTER TABLE {table} {to} TRIGGER USER;");
+                    TABLES.map(one).concat()
+                };
+                (turn("DISABLE"), turn("ENABLE"))
             }
-        };
-        self.execute(sql).await.expect("the owner of tables may drop triggers");
+        }
     }
 }

@@ -147,7 +147,18 @@ impl Registry {
 }
 
 fn configure(command: &mut Command, listen: &str, database: &str, dir: &Path) {
+    command.env("REGISTRY_CHECKPOINT_KEY", checkpoint_key(database));
     command.args(["--listen", listen, "--database", database]).arg("--data-dir").arg(dir);
+}
+
+/// The key that the servers of a database share: beside the file of SQLite, or one for every
+/// Postgres of the tests, beside the running program.
+pub fn checkpoint_key(database: &str) -> PathBuf {
+    let beside = match database.strip_prefix("sqlite:") {
+        Some(file) => PathBuf::from(file),
+        None => std::env::current_exe().expect("the running program has a path"),
+    };
+    beside.with_file_name("checkpoint.key")
 }
 
 /// What a run of `registryctl` gave.

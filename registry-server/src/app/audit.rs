@@ -1,27 +1,37 @@
 //! Sign where the log is, prove what is in it, and verify all of it.
 //!
-//! The Merkle tree's leaves are read when they are first needed and kept: 32 bytes a commit.
-//! Deliberately absent: who may ask.
+//! The Merkle tree's leaves are read when they are first needed and kept: 32 bytes a commit. Each is
+//! recomputed from the commits' bytes, and all together must lead to what this server serves, so
+//! nothing is signed over a log that was edited. Deliberately absent: who may ask.
 
 use std::sync::Arc;
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use registry_core::{
-    Catalog, Checkpoint, Digest, Revision,
+    Catalog, ChainHash, Checkpoint, Digest, RegistryId, Revision,
     checkpoint::VerifierKey,
     merkle::{self, Node},
     proof::Proof,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 
 use super::{App, beside};
-use crate::{clock::Clock, store};
+use crate::{
+    clock::Clock,
+    store::{self, Findings, Known, Progress},
+};
 
 /// Signs checkpoints.
 pub struct Signer {
     pair: Ed25519KeyPair,
     clock: Arc<dyn Clock>,
-    leaves: Mutex<Arc<Vec<Node>>>,
+    leaves: Mutex<Option<Proved>>,
+}
+
+/// Leaves that are proved, and the chain hash after them.
+struct Proved {
+    leaves: Arc<Vec<Node>>,
+    chain: ChainHash,
 }
 
 /// Why nothing can be proved.
@@ -35,12 +45,44 @@ pub enum Error {
         /// The last one.
         head: Revision,
     },
+    /// The database holds something else than what was stored.
+    #[error(
+        "nothing is signed, because the log was damaged or edited at {place}: {problem}; \
+         `registryctl audit verify` lists all that does not fit"
+    )]
+    Unproven {
+        /// The first revision that does not fit.
+        place: String,
+        /// What does not fit.
+        problem: String,
+    },
     /// The database.
     #[error(transparent)]
-    Store(#[from] store::Error),
+    Store(store::Error),
     /// A bug here.
     #[error("the proof could not be made: {0}")]
     Internal(String),
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Corrupt { what, detail } => {
+                Self::Unproven { place: what, problem: detail }
+            }
+            error => Self::Store(error),
+        }
+    }
+}
+
+impl Proved {
+    fn nothing(registry: &RegistryId) -> Self {
+        Self { leaves: Arc::default(), chain: ChainHash::genesis(registry) }
+    }
+
+    fn until(&self) -> Revision {
+        Revision(self.leaves.len() as u64)
+    }
 }
 
 impl Signer {
@@ -56,10 +98,20 @@ impl App {
         Checkpoint::verifier_key(self.registry(), &self.signer.pair)
     }
 
+    /// Proves everything that the database holds, by the log and by what this server serves.
+    pub async fn verify(
+        &self,
+        told: mpsc::Sender<Progress>,
+    ) -> Result<(Progress, Findings), store::Error> {
+        let catalog = self.catalog();
+        let head = (catalog.revision(), catalog.chain());
+        self.store.verify(Known { head, key: self.verifier_key() }, told).await
+    }
+
     /// Signs where the log is now.
     pub async fn checkpoint(&self) -> Result<String, Error> {
         let head = self.catalog();
-        let (leaves, length) = (self.leaves(head.revision()).await?, size(head.revision()));
+        let (leaves, length) = (self.leaves(&head).await?, size(head.revision()));
         let root = beside(move || merkle::root(&leaves[..length]), Error::Internal).await?;
         Ok(self.signed(&head, root))
     }
@@ -69,13 +121,18 @@ impl App {
         let catalog = self.catalog();
         let head = catalog.revision();
         let absent = |wanted| Error::NoCommit { wanted, head };
-        if since > head {
-            return Err(absent(since));
+        let last = wanted.max(since);
+        if last > head {
+            return Err(absent(last));
         }
+        let leaves = self.leaves(&catalog).await?;
         let commit = self.store.commit(wanted).await?.ok_or_else(|| absent(wanted))?;
         let before = Revision(wanted.0 - 1);
         let before = self.store.chain_after(before).await?.ok_or_else(|| absent(before))?;
-        let leaves = self.leaves(head).await?;
+        if merkle::leaf(&before.then(&commit.canonical)) != leaves[size(wanted) - 1] {
+            let problem = "it is another commit than the one that this server has proved there";
+            return Err(unproven(wanted, problem));
+        }
         let prove = move || {
             let leaves = &leaves[..size(head)];
             let inclusion = merkle::inclusion(leaves, size(wanted) - 1);
@@ -99,19 +156,35 @@ impl App {
         Checkpoint { registry, revision, root, chain, time }.sign(&self.signer.pair)
     }
 
-    /// The tree's leaves, at least up to a revision that is in the log.
-    async fn leaves(&self, until: Revision) -> Result<Arc<Vec<Node>>, Error> {
+    /// The tree's leaves, at least up to what is served. Those that are kept lead to what was served
+    /// when they were read, so none of an edited log is ever among them.
+    async fn leaves(&self, served: &Catalog) -> Result<Arc<Vec<Node>>, Error> {
         let mut kept = self.signer.leaves.lock().await;
-        while kept.len() < size(until) {
-            let after = Revision(kept.len() as u64);
-            let chains = self.store.chains_after(after).await?;
-            if chains.is_empty() {
-                return Err(Error::NoCommit { wanted: after.next(), head: until });
-            }
-            Arc::make_mut(&mut kept).extend(chains.iter().map(merkle::leaf));
+        let proved = kept.get_or_insert_with(|| Proved::nothing(self.registry()));
+        let until = served.revision();
+        if proved.until() >= until {
+            return Ok(proved.leaves.clone());
         }
-        Ok(kept.clone())
+        let mut chains = Vec::new();
+        let (mut at, mut chain) = (proved.until(), proved.chain);
+        while at < until {
+            let page = self.store.chains_after((at, chain)).await?;
+            chain = *page.last().ok_or_else(|| unproven(at.next(), "it is missing"))?;
+            at = Revision(at.0 + page.len() as u64);
+            chains.extend(page);
+        }
+        chains.truncate(size(until) - proved.leaves.len());
+        proved.chain = match chains.last() {
+            Some(last) if *last == served.chain() => *last,
+            _ => return Err(unproven(until, "it is another commit than the one that is served")),
+        };
+        Arc::make_mut(&mut proved.leaves).extend(chains.iter().map(merkle::leaf));
+        Ok(proved.leaves.clone())
     }
+}
+
+fn unproven(revision: Revision, problem: &str) -> Error {
+    Error::Unproven { place: format!("revision {revision}"), problem: problem.to_owned() }
 }
 
 /// How many leaves the tree of a revision has.

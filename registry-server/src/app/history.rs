@@ -8,7 +8,9 @@ use super::{
     App, at,
     page::{self, InvalidPage, Page},
 };
-use crate::store::{self, About, CommitQuery, EntityEvent, HistoryQuery, Order, StoredCommit};
+use crate::store::{
+    self, About, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit,
+};
 
 /// Why history cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -99,20 +101,45 @@ pub async fn get_commit(app: &App, wanted: Revision) -> Result<StoredCommit, Err
     app.store.commit(wanted).await?.ok_or(Error::NoCommit { wanted, head })
 }
 
+/// What happened to a name.
+#[derive(Debug)]
+pub enum Event {
+    /// An entity was changed.
+    Changed(EntityEvent),
+    /// Something was set.
+    Set(SettingEvent),
+}
+
+impl Event {
+    /// In which revision, and where in its commit.
+    fn place(&self) -> (Revision, u32) {
+        match self {
+            Self::Changed(event) => (event.revision, event.ordinal),
+            Self::Set(event) => (event.revision, event.ordinal),
+        }
+    }
+}
+
 /// Lists what happened to a name, or to one version of it.
 pub async fn entity_history(
     app: &App,
     (kind, name, version, at): (Kind, Name, Option<Version>, Option<At>),
     size: usize,
     token: &str,
-) -> Result<Page<EntityEvent>, Error> {
+) -> Result<Page<Event>, Error> {
     let mark = format!("{kind} {name} {version:?} {at:?}");
     let until = app.revision_at(at, app.catalog().revision()).await?;
     let after = page::cursor(&mark, token, read_place)?;
     // One more than asked for tells whether there is another page.
     let query = HistoryQuery { kind, name, version, after, until, limit: size + 1 };
-    let items = app.store.entity_history(&query).await?;
-    Ok(Page::of(items, size, &mark, |last| format!("{}.{}", last.revision, last.ordinal)))
+    let changed = app.store.entity_history(&query).await?.into_iter().map(Event::Changed);
+    let set = app.store.setting_history(&query).await?.into_iter().map(Event::Set);
+    let mut items: Vec<Event> = changed.chain(set).collect();
+    items.sort_by_key(Event::place);
+    Ok(Page::of(items, size, &mark, |last| {
+        let (revision, ordinal) = last.place();
+        format!("{revision}.{ordinal}")
+    }))
 }
 
 fn read_place(cursor: &str) -> Option<(Revision, u32)> {

@@ -1,5 +1,5 @@
 //! Commands beside serving: tokens, straight in the database, for the first of them and for the
-//! day when nobody has one that works.
+//! day when nobody has one that works; and the key that signs checkpoints, for the day it is lost.
 //!
 //! Deliberately absent: everything that the API does too; `registryctl` is for that.
 
@@ -13,6 +13,17 @@ pub enum Command {
     /// Make, list and end API tokens, straight in the database
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Say which key signs checkpoints, straight in the database
+    #[command(subcommand)]
+    CheckpointKey(CheckpointKeyCommand),
+}
+
+/// What to do about the key that signs checkpoints.
+#[derive(Debug, Clone, Subcommand)]
+pub enum CheckpointKeyCommand {
+    /// Let the key of --checkpoint-key sign from now on, where the one before is lost; prints the
+    /// public key for auditors
+    Adopt,
 }
 
 /// What to do about tokens.

@@ -13,6 +13,7 @@ use registry_core::{Digest, Revision, proof::Proof};
 use registry_proto::{convert, v1, v1::audit_service_server::AuditService};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::AbortOnDropHandle;
 use tonic::{Request, Response, Status};
 
 use super::status;
@@ -22,7 +23,7 @@ use crate::{
         page::{self, Page},
         tokens,
     },
-    store::{AccessEvent, Finding, NewAccessEvent, Progress},
+    store::{AccessEvent, Finding, Findings, NewAccessEvent, Progress},
 };
 
 /// So many verifications run at once: each reads everything.
@@ -79,10 +80,11 @@ impl AuditService for Service {
         let permit = permit.map_err(|_| status::verification_running())?;
         let (told, heard) = mpsc::channel(4);
         let app = self.app.clone();
-        let verification = tokio::spawn(async move {
+        // It ends with the answer's stream, so with a caller that goes.
+        let verification = AbortOnDropHandle::new(tokio::spawn(async move {
             let _permit = permit;
-            app.store.verify(told).await
-        });
+            app.verify(told).await
+        }));
         let last = async move {
             match verification.await {
                 Ok(Ok((progress, findings))) => Ok(response(progress, Some(findings))),
@@ -110,12 +112,19 @@ impl AuditService for Service {
 
 fn response(
     Progress { revision, head }: Progress,
-    findings: Option<Vec<Finding>>,
+    findings: Option<Findings>,
 ) -> v1::VerifyLogResponse {
     let done = findings.is_some();
+    let Findings { listed, more } = findings.unwrap_or_default();
     let write = |Finding { place, problem }| v1::LogFinding { place, problem };
-    let findings = findings.into_iter().flatten().map(write).collect();
-    v1::VerifyLogResponse { revision: revision.0, head: head.0, findings, done }
+    let findings = listed.into_iter().map(write).collect();
+    v1::VerifyLogResponse {
+        revision: revision.0,
+        head: head.0,
+        findings,
+        done,
+        more_findings: more,
+    }
 }
 
 fn access_event(AccessEvent { number, event, subject, what }: AccessEvent) -> v1::AccessEvent {

@@ -11,6 +11,10 @@ use sqlx::{
     sqlite::{SqliteTypeInfo, SqliteValueRef},
 };
 
+/// A time in a column, just as it is kept there: finer than a millisecond, or in another spelling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Verbatim(pub(super) String);
+
 /// A time in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct At(pub(super) Timestamp);
@@ -43,6 +47,35 @@ impl<'r> Decode<'r, Sqlite> for At {
     }
 }
 
+impl Type<Sqlite> for Verbatim {
+    fn type_info() -> SqliteTypeInfo {
+        <str as Type<Sqlite>>::type_info()
+    }
+}
+
+impl<'r> Decode<'r, Sqlite> for Verbatim {
+    fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
+        Ok(Self(<&str as Decode<Sqlite>>::decode(value)?.to_owned()))
+    }
+}
+
+impl Type<Postgres> for Verbatim {
+    fn type_info() -> PgTypeInfo {
+        <At as Type<Postgres>>::type_info()
+    }
+}
+
+impl<'r> Decode<'r, Postgres> for Verbatim {
+    fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
+        let micros = postgres_micros(value)?;
+        let time = from_postgres(micros);
+        Ok(Self(match micros.rem_euclid(1000) {
+            0 => time.to_string(),
+            finer => format!("{time} and {finer} µs"),
+        }))
+    }
+}
+
 impl Type<Postgres> for At {
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(Oid(1184))
@@ -66,10 +99,19 @@ impl Encode<'_, Postgres> for At {
 
 impl<'r> Decode<'r, Postgres> for At {
     fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
-        if value.format() != PgValueFormat::Binary {
-            return Err("a time came as text".into());
-        }
-        let micros = <i64 as Decode<Postgres>>::decode(value)?;
-        Ok(Self(Timestamp::from_millis(micros.div_euclid(1000) + POSTGRES_EPOCH_MILLIS)))
+        postgres_micros(value).map(from_postgres).map(Self)
     }
+}
+
+/// Microseconds since Postgres' epoch.
+fn postgres_micros(value: PgValueRef<'_>) -> Result<i64, BoxDynError> {
+    if value.format() != PgValueFormat::Binary {
+        return Err("a time came as text".into());
+    }
+    <i64 as Decode<Postgres>>::decode(value)
+}
+
+/// Anything finer than a millisecond is cut off.
+fn from_postgres(micros: i64) -> Timestamp {
+    Timestamp::from_millis(micros.div_euclid(1000) + POSTGRES_EPOCH_MILLIS)
 }

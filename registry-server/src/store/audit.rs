@@ -1,32 +1,39 @@
 //! Reading the whole log again, to prove that the database holds what was stored.
 //!
-//! One unchanging state of the database is read page by page; what does not fit is listed, and the
-//! reading goes on. Deliberately absent: repair.
+//! One unchanging state of the database is read page by page and held against the rows that the
+//! log would write; what does not fit is listed, and the reading goes on. Deliberately absent:
+//! repair, and what the log does not say (tokens and their trail).
 
+mod findings;
+mod surroundings;
 mod verifier;
 
-use registry_core::{ChainHash, RegistryId, Revision};
-use tokio::{sync::mpsc, task::spawn_blocking};
+use registry_core::{ChainHash, RegistryId, Revision, checkpoint::VerifierKey};
+use tokio::{
+    sync::mpsc::{self, error::TrySendError},
+    task::spawn_blocking,
+};
 use verifier::Verifier;
 
 use super::{
-    Error,
+    CommitQuery, Error, Order,
     backend::{Backend, Snapshot, run},
-    read::finished,
-    row::{CommitRow, EntityRow, EventRow, HeadRow, SettingRow, chain, revision, stored},
+    read::{ENOUGH_CHANGES, finished, seals},
+    row::{ChangeRow, CommitRow, HeadRow, SealRow, SetRow, StateRow, chain, corrupt, stored},
     sql,
 };
+pub use findings::{Finding, Findings};
 
 /// How many commits or entities are read at a time.
 const AT_ONCE: i64 = 2_000;
 
-/// Something in the database that is not what was stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Where: `revision 17`, `tool/fetch@1.0.0`, `the table head`.
-    pub place: String,
-    /// What does not fit.
-    pub problem: String,
+/// What a server knows without the database.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// The last commit that it serves, and the chain hash after it.
+    pub head: (Revision, ChainHash),
+    /// The key that it signs checkpoints with.
+    pub key: VerifierKey,
 }
 
 /// How far a verification is.
@@ -42,72 +49,117 @@ pub struct Progress {
 pub(super) async fn verify(
     backend: &Backend,
     registry: &RegistryId,
+    known: Known,
     told: mpsc::Sender<Progress>,
-) -> Result<(Progress, Vec<Finding>), Error> {
-    let explain = |e: sqlx::Error| backend.explain(&e);
+) -> Result<(Progress, Findings), Error> {
     let mut snapshot = backend.snapshot().await?;
-    let head: HeadRow =
-        run!(Snapshot(&mut snapshot), HeadRow, sql::HEAD, [], fetch_one).map_err(explain)?;
-    let mut progress = Progress { revision: Revision(0), head: revision(head.revision)? };
-    let mut verifier = Verifier::new(registry);
+    let head: Option<HeadRow> =
+        run!(Snapshot(&mut snapshot), HeadRow, sql::HEAD, [], fetch_optional)
+            .map_err(|e| backend.explain(&e))?;
+    let end = head.as_ref().map_or(known.head.0, |head| position(head.revision));
+    let mut progress = Progress { revision: Revision(0), head: end };
+    let mut verifier = Verifier::new(registry, known.head);
+    // Nothing is before the first revision, but somebody may have put something there.
+    let mut after = i64::MIN;
     loop {
-        let after = stored(progress.revision);
         let page = commits(backend, &mut snapshot, after).await?;
         let Some(last) = page.commits.last().map(|row| row.revision) else { break };
         verifier = finished(spawn_blocking(move || Ok(verifier.commits(page)))).await?;
-        progress.revision = revision(last)?;
-        if told.send(progress).await.is_err() {
-            return Ok((progress, Vec::new()));
+        after = last;
+        progress.revision = position(last);
+        // Whoever is slow to listen misses steps; whoever is gone needs no answer.
+        if let Err(TrySendError::Closed(_)) = told.try_send(progress) {
+            return Ok((progress, Findings::default()));
         }
     }
     let mut last = (String::new(), String::new(), String::new());
     loop {
-        let (kind, name, version) = &last;
-        let rows: Vec<EntityRow> = run!(
-            Snapshot(&mut snapshot),
-            EntityRow,
-            sql::ENTITIES,
-            [kind, name, version, AT_ONCE],
-            fetch_all
-        )
-        .map_err(explain)?;
-        let Some(EntityRow { kind, name, version, .. }) = rows.last() else { break };
+        let rows = states(backend, &mut snapshot, &last).await?;
+        let Some(StateRow { kind, name, version, .. }) = rows.last() else { break };
         last = (kind.clone(), name.clone(), version.clone());
-        verifier = finished(spawn_blocking(move || Ok(verifier.entities(rows)))).await?;
+        verifier = finished(spawn_blocking(move || Ok(verifier.entities(&rows)))).await?;
     }
-    Ok((progress, verifier.finish(&head)))
+    let mut findings = verifier.finish(head.as_ref());
+    surroundings::verify(backend, &mut snapshot, (registry, &known.key), &mut findings).await?;
+    Ok((progress, findings))
+}
+
+/// A revision to be shown, however strange it is.
+fn position(stored: i64) -> Revision {
+    Revision(u64::try_from(stored).unwrap_or_default())
 }
 
 /// Commits with everything that the database says of them.
 struct Page {
     commits: Vec<CommitRow>,
-    events: Vec<EventRow>,
-    settings: Vec<SettingRow>,
+    changes: Vec<ChangeRow>,
+    settings: Vec<SetRow>,
 }
 
 async fn commits(backend: &Backend, snapshot: &mut Snapshot, after: i64) -> Result<Page, Error> {
     let explain = |e: sqlx::Error| backend.explain(&e);
-    let commits: Vec<CommitRow> =
-        run!(Snapshot(&mut *snapshot), CommitRow, sql::COMMITS, [after, AT_ONCE], fetch_all)
-            .map_err(explain)?;
+    let commits: Vec<CommitRow> = run!(
+        Snapshot(&mut *snapshot),
+        CommitRow,
+        sql::COMMITS,
+        [after, AT_ONCE, ENOUGH_CHANGES],
+        fetch_all
+    )
+    .map_err(explain)?;
     let last = commits.last().map_or(after, |row| row.revision);
-    let events: Vec<EventRow> =
-        run!(Snapshot(&mut *snapshot), EventRow, sql::EVENTS, [after, last], fetch_all)
+    let changes: Vec<ChangeRow> =
+        run!(Snapshot(&mut *snapshot), ChangeRow, sql::CHANGES, [after, last], fetch_all)
             .map_err(explain)?;
-    let settings: Vec<SettingRow> =
-        run!(Snapshot(&mut *snapshot), SettingRow, sql::SETTINGS, [after, last], fetch_all)
+    let settings: Vec<SetRow> =
+        run!(Snapshot(&mut *snapshot), SetRow, sql::SETS, [after, last], fetch_all)
             .map_err(explain)?;
-    Ok(Page { commits, events, settings })
+    Ok(Page { commits, changes, settings })
 }
 
-/// The chain hashes after a revision, in order; at most so many as are read at a time.
+async fn states(
+    backend: &Backend,
+    snapshot: &mut Snapshot,
+    (kind, name, version): &(String, String, String),
+) -> Result<Vec<StateRow>, Error> {
+    run!(Snapshot(snapshot), StateRow, sql::STATES, [kind, name, version, AT_ONCE], fetch_all)
+        .map_err(|e| backend.explain(&e))
+}
+
+/// A page of the chain hashes after a position, in order, each proved by the one before it and its
+/// commit's bytes; none at the end.
 pub(super) async fn chains_after(
     backend: &Backend,
-    after: Revision,
+    (after, chain): (Revision, ChainHash),
 ) -> Result<Vec<ChainHash>, Error> {
-    let rows: Vec<HeadRow> =
-        run!(Backend(backend), HeadRow, sql::CHAINS, [stored(after), AT_ONCE], fetch_all)
-            .map_err(|e| backend.explain(&e))?;
-    let read = |row: &HeadRow| chain(format!("revision {}", row.revision), &row.chain);
-    rows.iter().map(read).collect()
+    let query = CommitQuery {
+        after: Some(after),
+        before: None,
+        author: None,
+        about: None,
+        order: Order::OldestFirst,
+        limit: usize::try_from(AT_ONCE).unwrap_or(usize::MAX),
+    };
+    let rows = seals(backend, &query).await?;
+    finished(spawn_blocking(move || proved(after, chain, &rows))).await
+}
+
+fn proved(
+    mut revision: Revision,
+    mut previous: ChainHash,
+    rows: &[SealRow],
+) -> Result<Vec<ChainHash>, Error> {
+    let mut chains = Vec::with_capacity(rows.len());
+    for row in rows {
+        revision = revision.next();
+        let what = format!("revision {revision}");
+        if row.revision != stored(revision) {
+            return Err(corrupt(what, format!("it is missing before revision {}", row.revision)));
+        }
+        previous = previous.then(&row.canonical);
+        if chain(&what, &row.chain)? != previous {
+            return Err(corrupt(what, "its bytes do not give its chain hash"));
+        }
+        chains.push(previous);
+    }
+    Ok(chains)
 }

@@ -8,9 +8,9 @@ use sqlx::{Postgres, Sqlite, Transaction};
 use super::{
     AppendError, DatabaseUrl, Error, Listener,
     batch::Batch,
-    postgres::{HeldHead, PostgresStore},
-    read,
-    sqlite::SqliteStore,
+    postgres::{self, HeldHead, PostgresStore},
+    read, schema,
+    sqlite::{self, SqliteStore},
     url::Target,
 };
 
@@ -169,6 +169,21 @@ impl Backend {
         }
         let detail = "it refused a request id that nobody has".to_owned();
         Error::Refused { database: self.name().to_owned(), detail }.into()
+    }
+
+    /// The triggers that should guard the log and do not.
+    pub(super) async fn unguarded(&self, snapshot: &mut Snapshot) -> Result<Vec<String>, Error> {
+        let (schema, armed) = match snapshot {
+            Snapshot::Sqlite(snapshot) => (&schema::SQLITE, sqlite::armed(snapshot.reader()).await),
+            Snapshot::Postgres(snapshot) => {
+                (&schema::POSTGRES, postgres::armed(snapshot.reader()).await)
+            }
+        };
+        let armed = armed.map_err(|e| self.explain(&e))?;
+        let missing = schema.triggers().into_iter().filter(|(name, statement)| {
+            !armed.iter().any(|(of, sql)| of == name && sql.as_ref().is_none_or(|s| s == statement))
+        });
+        Ok(missing.map(|(name, _)| name.to_owned()).collect())
     }
 
     pub(super) async fn close(&self) {

@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 
-use registry_core::{Action, ChainHash, Change, Document, Key, Notice, Revision, SealedCommit};
+use registry_core::{
+    Action, ChainHash, Change, Commit, Document, Key, Notice, Revision, SealedCommit,
+};
 use serde::Serialize;
 
 use super::{
@@ -91,7 +93,7 @@ impl<'a> NewKey<'a> {
 }
 
 impl<'a> NewState<'a> {
-    fn after(action: &'a Action, revision: i64) -> Self {
+    pub(super) fn after(action: &'a Action, revision: i64) -> Self {
         let (reason, notice) = action.notice().map_or((None, None), said);
         Self { lifecycle: action.state().as_str(), revision, reason, notice }
     }
@@ -109,7 +111,7 @@ impl<'a> Batch<'a> {
         let (mut changes, mut settings, mut states) = (Vec::new(), Vec::new(), States::default());
         for sealed in commits {
             let revision = stored(sealed.revision());
-            settings.extend(new_settings(sealed));
+            settings.extend(new_settings(sealed.commit()));
             let mut documents = sealed.documents().iter();
             for (change, ordinal) in sealed.commit().changes.iter().zip(0_i32..) {
                 // `SealedCommit` proves that each registration comes with its document.
@@ -117,7 +119,8 @@ impl<'a> Batch<'a> {
                     Action::Register { .. } => documents.next(),
                     _ => None,
                 };
-                states.change(revision, change, document.map(|d| (&**d, owner(sealed, change))));
+                let owner = owner(sealed.commit(), &change.action);
+                states.change(revision, change, document.map(|d| (&**d, owner)));
                 changes.push(new_change(revision, ordinal, change, states.digest(&change.key)));
             }
         }
@@ -167,7 +170,8 @@ fn new_commit(sealed: &SealedCommit) -> NewCommit<'_> {
     }
 }
 
-fn new_change(
+/// The row of a change; `digest` is the one of its entity's document.
+pub(super) fn new_change(
     revision: i64,
     ordinal: i32,
     Change { key, action }: &Change,
@@ -183,9 +187,10 @@ fn new_change(
     NewChange { revision, ordinal, action: action.as_str(), key, digest, reason, detail }
 }
 
-fn new_settings(sealed: &SealedCommit) -> impl Iterator<Item = NewSetting> {
-    let revision = stored(sealed.revision());
-    sealed.commit().settings.iter().zip(0_i32..).map(move |(change, ordinal)| NewSetting {
+/// The rows of what a commit sets.
+pub(super) fn new_settings(commit: &Commit) -> impl Iterator<Item = NewSetting> {
+    let revision = stored(commit.revision);
+    commit.settings.iter().zip(0_i32..).map(move |(change, ordinal)| NewSetting {
         revision,
         ordinal,
         selector: change.on.to_string(),
@@ -193,10 +198,11 @@ fn new_settings(sealed: &SealedCommit) -> impl Iterator<Item = NewSetting> {
     })
 }
 
-fn owner<'a>(sealed: &'a SealedCommit, change: &'a Change) -> &'a str {
-    match &change.action {
+/// Who owns what an action of a commit registers.
+pub(super) fn owner<'a>(commit: &'a Commit, action: &'a Action) -> &'a str {
+    match action {
         Action::Register { owner: Some(owner), .. } => owner,
-        _ => &sealed.commit().author,
+        _ => &commit.author,
     }
 }
 

@@ -4,7 +4,9 @@
 //! Deliberately absent: page tokens and their encoding; those belong to the API.
 
 use bytes::Bytes;
-use registry_core::{Action, ChainHash, Commit, Key, Kind, Name, Revision, Timestamp, Version};
+use registry_core::{
+    Action, ChainHash, Commit, Key, Kind, Name, Revision, SettingChange, Timestamp, Version,
+};
 
 /// A commit without its changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +68,7 @@ pub struct CommitQuery {
     pub before: Option<Revision>,
     /// Only those by this author.
     pub author: Option<String>,
-    /// Only those that change this.
+    /// Only those that change this, or set something about this name.
     pub about: Option<About>,
     /// In which order.
     pub order: Order,
@@ -102,6 +104,23 @@ pub struct EntityEvent {
     pub key: Key,
     /// What was done to it.
     pub action: Action,
+    /// By whom.
+    pub author: String,
+    /// When.
+    pub committed_at: Timestamp,
+    /// Why: the commit's message.
+    pub message: String,
+}
+
+/// One setting of a name, with what its commit says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SettingEvent {
+    /// In which revision.
+    pub revision: Revision,
+    /// Its place in the commit, after all changes of it.
+    pub ordinal: u32,
+    /// What was set.
+    pub set: SettingChange,
     /// By whom.
     pub author: String,
     /// When.

@@ -129,6 +129,23 @@ async fn prepare(options: &PgConnectOptions, name: &str) -> Result<RegistryId, E
     Ok(registry)
 }
 
+/// The triggers that are enabled and do what the migrations say. The bits of `tgtype` (see Postgres'
+/// `pg_trigger.h`): 1 for each row, 2 before, 8 `DELETE`, 16 `UPDATE`, 32 `TRUNCATE`.
+pub(super) async fn armed(
+    connection: &mut PgConnection,
+) -> Result<Vec<(String, Option<String>)>, sqlx::Error> {
+    sqlx::query_as(
+        "SELECT t.tgname::text, NULL::text FROM pg_trigger t
+             JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
+         WHERE c.relnamespace = current_schema()::regnamespace AND t.tgenabled IN ('O', 'A')
+             AND t.tgtype & 43 = 42 AND t.tgqual IS NULL
+             AND (t.tgtype & 16 = 16 OR right(t.tgname::text, 5) = '_stay')
+             AND p.proname = 'refuse_edit' AND p.prosrc LIKE '%RAISE EXCEPTION%'",
+    )
+    .fetch_all(connection)
+    .await
+}
+
 impl fmt::Debug for PostgresStore {
     /// Without the options, which hold the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,23 +7,25 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use registry_core::{
-    Catalog, ChainHash, Document, Name, Record, RegistryId, Revision, SealedCommit, Version,
+    Catalog, ChainHash, Document, Name, Record, RegistryId, Revision, SealedCommit, Selector,
+    Version,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
-    CommitQuery, EntityEvent, Error, HistoryQuery, Order, StoredCommit, StoredCommitHeader,
+    About, CommitQuery, EntityEvent, Error, HistoryQuery, Order, SettingEvent, StoredCommit,
+    StoredCommitHeader,
     backend::{Backend, Snapshot, run},
     past,
     row::{
-        DocumentRow, EntityRow, EventRow, HeadRow, HeaderRow, SealRow, SettingRow, chain, corrupt,
-        revision, stored,
+        DocumentRow, EntityRow, EventRow, HeadRow, HeaderRow, SealRow, SettingEventRow, SettingRow,
+        chain, corrupt, revision, stored,
     },
     sql,
 };
 
 /// A page of commits ends where it has this many changes.
-const ENOUGH_CHANGES: i64 = 10_000;
+pub(super) const ENOUGH_CHANGES: i64 = 10_000;
 /// How many entities are read and proved at a time.
 const ENTITIES_A_TIME: usize = 2_000;
 
@@ -240,7 +242,8 @@ fn stored_commit(genesis: &ChainHash, seal: SealRow) -> Result<StoredCommit, Err
     Ok(StoredCommit { commit, chain, canonical })
 }
 
-async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<SealRow>, Error> {
+/// Commits as the chain covers them.
+pub(super) async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<SealRow>, Error> {
     let CommitQuery { after, before, author, about, order, limit } = query;
     let sql = match (order, author) {
         (Order::OldestFirst, _) if about.is_some() => sql::OLDEST_COMMITS_ABOUT,
@@ -255,11 +258,17 @@ async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<SealRow>, E
     let kind = about.as_ref().map(|about| about.kind.as_str());
     let name = about.as_ref().and_then(|about| about.name.as_ref()).map(Name::as_str);
     let version = about.as_ref().and_then(|about| about.version.as_ref()).map(Version::to_string);
+    let selector = match about {
+        Some(About { kind, name: Some(name), version: None }) => {
+            Some(Selector::Name(*kind, name.clone()).to_string())
+        }
+        _ => None,
+    };
     run!(
         Backend(backend),
         SealRow,
         sql,
-        [after, before, limit, ENOUGH_CHANGES, author, kind, name, &version],
+        [after, before, limit, ENOUGH_CHANGES, author, kind, name, &version, &selector],
         fetch_all
     )
     .map_err(|e| backend.explain(&e))
@@ -284,6 +293,30 @@ pub(super) async fn entity_history(
     )
     .map_err(|e| backend.explain(&e))?;
     rows.into_iter().map(EntityEvent::try_from).collect()
+}
+
+/// What was set about the name, where no version of it is asked for.
+pub(super) async fn setting_history(
+    backend: &Backend,
+    query: &HistoryQuery,
+) -> Result<Vec<SettingEvent>, Error> {
+    let HistoryQuery { kind, name, version, after, until, limit } = query;
+    if version.is_some() {
+        return Ok(Vec::new());
+    }
+    let selector = Selector::Name(*kind, name.clone()).to_string();
+    let (revision, ordinal) =
+        after.map_or((0, -1), |(revision, ordinal)| (stored(revision), i64::from(ordinal)));
+    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+    let rows: Vec<SettingEventRow> = run!(
+        Backend(backend),
+        SettingEventRow,
+        sql::SETTING_HISTORY,
+        [&selector, revision, ordinal, stored(*until), limit],
+        fetch_all
+    )
+    .map_err(|e| backend.explain(&e))?;
+    rows.into_iter().map(SettingEvent::try_from).collect()
 }
 
 /// The result of work on a blocking thread; a panic there goes on here.

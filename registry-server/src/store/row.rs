@@ -12,7 +12,10 @@ use registry_core::{
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
-use super::{EntityEvent, Error, StoredCommitHeader, at::At};
+use super::{
+    EntityEvent, Error, SettingEvent, StoredCommitHeader,
+    at::{At, Verbatim},
+};
 
 /// A struct that is read by column name from both databases.
 macro_rules! row {
@@ -53,17 +56,59 @@ row!(
     }
 );
 row!(
-    /// A whole commit.
+    /// A whole commit, as it is kept.
     CommitRow {
         revision: i64,
         author: String,
-        committed_at: At,
+        committed_at: Verbatim,
         message: String,
         request_id: Option<String>,
         changes: i32,
         chain: String,
         canonical: Vec<u8>,
     }
+);
+row!(
+    /// A change, as it is kept.
+    ChangeRow {
+        revision: i64,
+        ordinal: i32,
+        action: String,
+        kind: String,
+        name: String,
+        version: String,
+        digest: Option<String>,
+        reason: Option<String>,
+        detail: Option<String>,
+    }
+);
+row!(
+    /// A setting of a commit, as it is kept.
+    SetRow { revision: i64, ordinal: i32, selector: String, setting: String }
+);
+row!(
+    /// An entity with its state, as it is kept.
+    StateRow {
+        kind: String,
+        name: String,
+        version: String,
+        digest: String,
+        owner: String,
+        registered_revision: i64,
+        lifecycle: String,
+        lifecycle_revision: i64,
+        lifecycle_reason: Option<String>,
+        lifecycle_notice: Option<String>,
+        document: Vec<u8>,
+    }
+);
+row!(
+    /// Which registry the database is.
+    RegistryRow { id: String, needs_version: i64, checkpoint_key: Option<String> }
+);
+row!(
+    /// How many rows there are of a revision.
+    StrayRow { revision: i64, strays: i64 }
 );
 row!(
     /// A document that a commit registered.
@@ -97,6 +142,18 @@ row!(
 row!(
     /// A setting.
     SettingRow { revision: i64, selector: String, setting: String }
+);
+row!(
+    /// A setting with what its commit says.
+    SettingEventRow {
+        revision: i64,
+        ordinal: i32,
+        selector: String,
+        setting: String,
+        author: String,
+        committed_at: At,
+        message: String,
+    }
 );
 row!(
     /// A change with what its commit says.
@@ -214,6 +271,12 @@ impl DocumentRow {
     }
 }
 
+impl StateRow {
+    pub(super) fn key(&self) -> Result<Key, Error> {
+        key(&self.kind, &self.name, &self.version)
+    }
+}
+
 impl TryFrom<DocumentRow> for Arc<Document> {
     type Error = Error;
 
@@ -250,6 +313,19 @@ impl TryFrom<SettingRow> for (Revision, SettingChange) {
         let on = Selector::from_str(&row.selector).map_err(|e| corrupt(&what, e))?;
         let setting: Setting = serde_json::from_str(&row.setting).map_err(|e| corrupt(&what, e))?;
         Ok((revision(row.revision)?, SettingChange { on, setting }))
+    }
+}
+
+impl TryFrom<SettingEventRow> for SettingEvent {
+    type Error = Error;
+
+    fn try_from(row: SettingEventRow) -> Result<Self, Error> {
+        let SettingEventRow { revision, ordinal, selector, setting, author, message, .. } = row;
+        let what = format!("a setting of revision {revision}");
+        let ordinal = u32::try_from(ordinal).map_err(|e| corrupt(&what, e))?;
+        let committed_at = row.committed_at.0;
+        let (revision, set) = SettingRow { revision, selector, setting }.try_into()?;
+        Ok(Self { revision, ordinal, set, author, committed_at, message })
     }
 }
 

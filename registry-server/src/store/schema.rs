@@ -20,7 +20,10 @@ pub(super) struct Schema {
 }
 
 /// The newest migration that this program knows.
-pub(super) const KNOWN: i64 = 3;
+pub(super) const KNOWN: i64 = 4;
+
+/// What these migrations leave in `registry.needs_version`; later ones may have raised it.
+pub(super) const NEEDED: i64 = 2;
 
 pub(super) static SQLITE: Schema = Schema {
     migrator: LazyLock::new(|| {
@@ -28,6 +31,7 @@ pub(super) static SQLITE: Schema = Schema {
             ("log", include_str!("../../../migrations/sqlite/0001_log.sql")),
             ("governance", include_str!("../../../migrations/sqlite/0002_governance.sql")),
             ("access", include_str!("../../../migrations/sqlite/0003_access.sql")),
+            ("proof", include_str!("../../../migrations/sqlite/0004_proof.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -40,11 +44,29 @@ pub(super) static POSTGRES: Schema = Schema {
             ("log", include_str!("../../../migrations/postgres/0001_log.sql")),
             ("governance", include_str!("../../../migrations/postgres/0002_governance.sql")),
             ("access", include_str!("../../../migrations/postgres/0003_access.sql")),
+            ("proof", include_str!("../../../migrations/postgres/0004_proof.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables
              WHERE schemaname = current_schema() ORDER BY tablename",
 };
+
+impl Schema {
+    /// The triggers that the migrations make: name and statement.
+    pub(super) fn triggers(&self) -> Vec<(&str, String)> {
+        let texts = self.migrator.iter().map(|migration| migration.sql.as_str());
+        let statements = texts.flat_map(|sql| sql.split("CREATE TRIGGER ").skip(1));
+        statements.map(trigger).collect()
+    }
+}
+
+/// The name and the statement of a trigger, from its name on. Only SQLite has a body, and keeps the
+/// text without the semicolon after it.
+fn trigger(rest: &str) -> (&str, String) {
+    let name = rest.split_whitespace().next().unwrap_or_default();
+    let end = rest.find("END;").map_or(rest.len(), |at| at + 3);
+    (name, format!("CREATE TRIGGER {}", &rest[..end]))
+}
 
 /// Why a database did not become ours: the driver's failure, or ours.
 pub(super) enum Unprepared {
@@ -82,7 +104,7 @@ where
     DB::Arguments: IntoArguments<DB>,
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
     for<'q> String: Encode<'q, DB> + Decode<'q, DB> + Type<DB>,
-    for<'q> i64: Decode<'q, DB> + Type<DB>,
+    for<'q> i64: Encode<'q, DB> + Decode<'q, DB> + Type<DB>,
     usize: ColumnIndex<DB::Row>,
 {
     let tables: Vec<(String,)> = sqlx::query_as(schema.tables).fetch_all(&mut *connection).await?;
@@ -106,12 +128,13 @@ where
     DB::Arguments: IntoArguments<DB>,
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
     for<'q> String: Encode<'q, DB> + Decode<'q, DB> + Type<DB>,
+    for<'q> i64: Encode<'q, DB> + Type<DB>,
     usize: ColumnIndex<DB::Row>,
 {
     // Waits for whoever does the same, so that all read the id of whoever was first.
     let mut transaction = connection.begin().await?;
     let fresh = Uuid::now_v7().to_string();
-    sqlx::query(sql::CREATE_IDENTITY).bind(fresh).execute(&mut *transaction).await?;
+    sqlx::query(sql::CREATE_IDENTITY).bind(fresh).bind(NEEDED).execute(&mut *transaction).await?;
     let (id,): (String,) = sqlx::query_as(sql::IDENTITY).fetch_one(&mut *transaction).await?;
     let registry = RegistryId::new(id);
     let genesis = ChainHash::genesis(&registry).to_string();
@@ -163,6 +186,17 @@ mod tests {
         for schema in [&SQLITE, &POSTGRES] {
             let versions: Vec<i64> = schema.migrator.iter().map(|m| m.version).collect();
             assert_eq!(versions, (1..=KNOWN).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_programs_must_know_is_what_the_last_migration_says() {
+        for schema in [&SQLITE, &POSTGRES] {
+            let said = schema.migrator.iter().filter_map(|migration| {
+                let (_, rest) = migration.sql.as_str().split_once("SET needs_version = ")?;
+                rest.split_once(';')?.0.parse().ok()
+            });
+            assert_eq!(said.max(), Some(NEEDED));
         }
     }
 

@@ -46,7 +46,8 @@ macro_rules! page {
     };
 }
 
-/// By $5 author or null, about $6 kind, $7 name or null, $8 version or null.
+/// By $5 author or null, about $6 kind, $7 name or null, $8 version or null; $9 selector of settings
+/// or null.
 macro_rules! about {
     ($order:literal) => {
         page!(
@@ -54,7 +55,8 @@ macro_rules! about {
             "AND (CAST($5 AS text) IS NULL OR author = $5) AND revision IN
              (SELECT revision FROM changes
               WHERE kind = $6 AND (CAST($7 AS text) IS NULL OR name = $7)
-                AND (CAST($8 AS text) IS NULL OR version = $8))"
+                AND (CAST($8 AS text) IS NULL OR version = $8)
+              UNION SELECT revision FROM setting_changes WHERE selector = $9)"
         )
     };
 }
@@ -101,20 +103,79 @@ pub(super) const HISTORY: &str = events!(
     " LIMIT $7"
 );
 
+/// What was set about one name, after all changes of its commit: $1 selector, $2 revision and $3
+/// place of the event before, $4 last revision, $5 limit.
+pub(super) const SETTING_HISTORY: &str = "
+    SELECT s.revision, s.ordinal + c.changes AS ordinal, s.selector, s.setting, c.author,
+           c.committed_at, c.message
+    FROM setting_changes s JOIN commits c ON c.revision = s.revision
+    WHERE s.selector = $1 AND (s.revision, s.ordinal + c.changes) > ($2, $3)
+      AND s.revision <= $4
+    ORDER BY s.revision, s.ordinal LIMIT $5";
+
 /// All lifecycle changes up to a revision, in order: $1 revision.
 pub(super) const LIFECYCLES: &str = events!("ch.action <> 'register' AND ch.revision <= $1", "");
 
-/// A page of whole commits: $1 after, $2 limit.
+/// A page of whole commits that ends early where it has many changes: $1 after, $2 limit, $3 how
+/// many changes are enough.
 pub(super) const COMMITS: &str = "
-    SELECT revision, author, committed_at, message, request_id, changes, chain, canonical
-    FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2";
+    SELECT c.revision, author, committed_at, message, request_id, changes, chain, canonical
+    FROM (SELECT revision, sum(changes) OVER (ORDER BY revision) - changes AS sooner
+          FROM (SELECT revision, changes FROM commits
+                WHERE revision > $1 ORDER BY revision LIMIT $2) AS page) AS sized
+         JOIN commits c ON c.revision = sized.revision
+    WHERE sized.sooner < $3
+    ORDER BY c.revision";
 
-/// A page of chain hashes: $1 after, $2 limit.
-pub(super) const CHAINS: &str =
-    "SELECT revision, chain FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2";
+/// All rows of changes of some revisions: $1 after, $2 up to.
+pub(super) const CHANGES: &str = "
+    SELECT revision, ordinal, action, kind, name, version, digest, reason, detail
+    FROM changes WHERE revision > $1 AND revision <= $2
+    ORDER BY revision, ordinal";
 
-/// All changes of some commits: $1 after, $2 up to.
-pub(super) const EVENTS: &str = events!("ch.revision > $1 AND ch.revision <= $2", "");
+/// All rows of settings of some revisions: $1 after, $2 up to.
+pub(super) const SETS: &str = "
+    SELECT revision, ordinal, selector, setting
+    FROM setting_changes WHERE revision > $1 AND revision <= $2
+    ORDER BY revision, ordinal";
+
+/// A page of entities as they are kept: $1 kind, $2 name, $3 version of the last one before, $4 limit.
+pub(super) const STATES: &str = "
+    SELECT kind, name, version, digest, owner, registered_revision, lifecycle, lifecycle_revision,
+           lifecycle_reason, lifecycle_notice, document
+    FROM entities WHERE (kind, name, version) > ($1, $2, $3)
+    ORDER BY kind, name, version LIMIT $4";
+
+/// Rows of no commit: $1 limit.
+macro_rules! strays {
+    ($table:literal) => {
+        concat!(
+            "SELECT revision, count(*) AS strays FROM ",
+            $table,
+            " AS t WHERE NOT EXISTS (SELECT 1 FROM commits WHERE revision = t.revision)
+             GROUP BY revision ORDER BY revision LIMIT $1"
+        )
+    };
+}
+
+pub(super) const STRAY_CHANGES: &str = strays!("changes");
+pub(super) const STRAY_SETS: &str = strays!("setting_changes");
+
+/// Which registry this is, for what, and who signs for it.
+pub(super) const REGISTRY: &str = "SELECT id, needs_version, checkpoint_key FROM registry";
+
+/// The last migration that was applied.
+pub(super) const MIGRATED: &str = "SELECT max(version) FROM _sqlx_migrations";
+
+/// The key that signs checkpoints, if it is known.
+pub(super) const CHECKPOINT_KEY: &str = "SELECT checkpoint_key FROM registry";
+
+/// The first server makes its key known: $1 key.
+pub(super) const FIRST_CHECKPOINT_KEY: &str =
+    "UPDATE registry SET checkpoint_key = $1 WHERE checkpoint_key IS NULL";
+
+/// Another key from now on: $1 key.
+pub(super) const NEW_CHECKPOINT_KEY: &str = "UPDATE registry SET checkpoint_key = $1";
 
 /// Everything that some commits set, in order: $1 after, $2 up to.
 pub(super) const SETTINGS: &str = "
@@ -137,9 +198,9 @@ pub(super) const IDENTITY: &str = "SELECT id FROM registry";
 /// The oldest schema version that a program must know.
 pub(super) const NEEDS_VERSION: &str = "SELECT needs_version FROM registry";
 
-/// Makes a new database a registry: $1 id.
+/// Makes a new database a registry: $1 id, $2 the oldest schema version that a program must know.
 pub(super) const CREATE_IDENTITY: &str =
-    "INSERT INTO registry (id) VALUES ($1) ON CONFLICT DO NOTHING";
+    "INSERT INTO registry (id, needs_version) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
 /// Starts the log of a new registry: $1 chain hash before the first commit.
 pub(super) const CREATE_HEAD: &str =

@@ -128,6 +128,15 @@ async fn switch_to_wal(connection: &mut SqliteConnection) -> Result<(), sqlx::Er
     }
 }
 
+/// The triggers that there are, with their statements.
+pub(super) async fn armed(
+    connection: &mut SqliteConnection,
+) -> Result<Vec<(String, Option<String>)>, sqlx::Error> {
+    sqlx::query_as("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
+        .fetch_all(connection)
+        .await
+}
+
 /// Creates what is missing of the path, and says early what SQLite would say unclearly.
 fn create_directory(path: &Path, name: &str) -> Result<(), Error> {
     let config = |detail: String, help| Error::Config { database: name.to_owned(), detail, help };

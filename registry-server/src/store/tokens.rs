@@ -112,6 +112,7 @@ macro_rules! transact {
         .map_err(|e: sqlx::Error| $store.explain(&e))
     };
 }
+pub(super) use transact;
 
 const CREATED: &str = "token-created";
 const REVOKED: &str = "token-revoked";

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use acceptance::registry::checkpoint_key;
 use clap::Parser as _;
 use registry_core::{ChainHash, RegistryId};
 use registry_proto::v1::{
@@ -89,6 +90,11 @@ fn config(directory: &Path, flags: &[&str]) -> Config {
     let data = directory.to_str().unwrap();
     let mut arguments = vec!["registry-server", "--data-dir", data];
     arguments.extend(flags);
+    // Servers of one database share the key.
+    let key = checkpoint_key("postgres:");
+    if flags.contains(&"--database") {
+        arguments.extend(["--checkpoint-key", key.to_str().unwrap()]);
+    }
     if !flags.contains(&"--drain-notice") {
         arguments.extend(["--drain-notice", "20ms"]);
     }

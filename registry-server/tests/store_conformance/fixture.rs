@@ -12,14 +12,6 @@ use sqlx::{
 };
 use tempfile::TempDir;
 
-const SQLITE_TRIGGERS: [&str; 5] = [
-    "commits_are_not_updated",
-    "commits_are_not_deleted",
-    "changes_are_not_updated",
-    "changes_are_not_deleted",
-    "entities_are_not_deleted",
-];
-
 /// An empty database.
 pub(crate) enum Fixture {
     Sqlite(TempDir),
@@ -71,8 +63,12 @@ impl Fixture {
         match self {
             Self::Sqlite(_) => {
                 let mut console = self.sqlite_console().await;
-                let drop = |name| format!("DROP TRIGGER IF EXISTS {name};");
-                let sql = AssertSqlSafe(SQLITE_TRIGGERS.map(drop).concat() + sql);
+                let triggers = "SELECT group_concat(name, '; DROP TRIGGER ') FROM sqlite_schema
+                                WHERE type = 'trigger'";
+                let triggers: Option<String> =
+                    sqlx::query_scalar(triggers).fetch_one(&mut console).await.unwrap();
+                let drop = triggers.map_or_else(String::new, |all| format!("DROP TRIGGER {all};"));
+                let sql = AssertSqlSafe(drop + sql);
                 sqlx::raw_sql(sql).execute(&mut console).await.unwrap();
                 console.close().await.unwrap();
             }

@@ -77,6 +77,7 @@ conformance! {
     open::an_expanded_database_is_still_opened,
     open::a_database_without_settings_gets_a_place_for_them,
     open::a_database_without_tokens_gets_a_place_for_them,
+    open::a_database_without_a_key_remembers_the_first,
     open::an_edited_migration_is_found,
     open::a_database_of_something_else_is_left_alone,
 }

@@ -49,7 +49,7 @@ pub(crate) async fn a_database_that_needs_a_newer_program_is_refused(fixture: &F
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 3, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 4, .. }), "{error}");
     assert!(error.to_string().contains("run a newer registry-server"), "{error}");
 }
 
@@ -83,6 +83,7 @@ pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &
              DROP INDEX commits_time; DROP INDEX changes_of_lifecycle;
              ALTER TABLE entities DROP COLUMN lifecycle_notice;
              ALTER TABLE changes DROP COLUMN detail;
+             ALTER TABLE registry DROP COLUMN checkpoint_key;
              UPDATE registry SET needs_version = 1;
              DELETE FROM _sqlx_migrations WHERE version >= 2",
         )
@@ -103,12 +104,38 @@ pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fi
     fixture
         .execute(
             "DROP TABLE tokens; DROP TABLE access_events;
+             ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
              DELETE FROM _sqlx_migrations WHERE version >= 3",
         )
         .await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
     assert_eq!(fixture.number("SELECT count(*) FROM tokens").await, 0);
+    log.append(&again, Draft::new().register("B", "1.0.0")).await;
+    assert_holds(&again, &log).await;
+}
+
+/// A database of the version before migration 4, with a log in it.
+pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixture) {
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    log.append(&store, Draft::new().register("A", "1.0.0")).await;
+    drop(store);
+    assert_eq!(fixture.number("SELECT needs_version FROM registry").await, 2);
+    fixture
+        .execute(
+            "ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
+             UPDATE registry SET needs_version = 1;
+             DELETE FROM _sqlx_migrations WHERE version >= 4",
+        )
+        .await;
+    let again = fixture.open().await;
+    assert_holds(&again, &log).await;
+    assert_eq!(fixture.number("SELECT needs_version FROM registry").await, 2);
+    assert_eq!(again.checkpoint_key("first").await.unwrap(), "first");
+    assert_eq!(again.checkpoint_key("second").await.unwrap(), "first");
+    again.replace_checkpoint_key("second").await.unwrap();
+    assert_eq!(again.checkpoint_key("third").await.unwrap(), "second");
     log.append(&again, Draft::new().register("B", "1.0.0")).await;
     assert_holds(&again, &log).await;
 }

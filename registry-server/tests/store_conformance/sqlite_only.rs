@@ -86,6 +86,41 @@ async fn a_damaged_file_is_corrupt() {
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
 }
 
+/// `REPLACE` deletes without a trigger of `DELETE`.
+#[tokio::test]
+async fn the_log_is_not_replaced() {
+    let fixture = Fixture::sqlite();
+    let store = fixture.open().await;
+    let mut log = Log::new(&store);
+    for name in ["A", "B"] {
+        log.append(&store, Draft::new().request(name).register(name, "1.0.0")).await;
+    }
+    for (sql, table) in [
+        ("REPLACE INTO commits SELECT * FROM commits WHERE revision = 1", "commits"),
+        (
+            "REPLACE INTO commits SELECT 3, author, committed_at, message, request_id, changes, \
+             chain, canonical FROM commits WHERE revision = 1",
+            "commits",
+        ),
+        ("REPLACE INTO changes SELECT * FROM changes WHERE revision = 1", "changes"),
+        (
+            "INSERT INTO setting_changes VALUES (1, 0, '*', 'x'); \
+             REPLACE INTO setting_changes VALUES (1, 0, '*', 'y')",
+            "setting_changes",
+        ),
+        (
+            "INSERT INTO access_events VALUES (1, '', '', '', '', 'token-created', '', ''); \
+             REPLACE INTO access_events VALUES (1, '', '', '', '', 'token-revoked', '', '')",
+            "access_events",
+        ),
+    ] {
+        let refused = fixture.mistake(sql).await.unwrap_err();
+        let words = format!("the table {table} only grows: REPLACE refused");
+        assert!(refused.contains(&words), "{sql}: {refused}");
+    }
+    assert_eq!(fixture.number("SELECT count(*) FROM commits").await, 2);
+}
+
 /// Root may write everything, so this test runs itself again without root's capabilities.
 #[tokio::test]
 async fn a_read_only_file_is_refused_with_its_reason() {

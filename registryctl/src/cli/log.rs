@@ -12,7 +12,8 @@ use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// Only commits that change this: KIND, KIND/NAME or KIND/NAME@VERSION
+    /// Only commits that change this: KIND, KIND/NAME (or set something about it) or
+    /// KIND/NAME@VERSION
     #[arg(value_name = "ENTITY")]
     pub(crate) about: Option<About>,
     /// How many commits at most; 0: all

@@ -54,27 +54,34 @@ async fn verify(session: &Session) -> Result<(), Failure> {
     loop {
         let message = stream.message().await.map_err(|status| client.failure(&status))?;
         let message = message.ok_or_else(|| Failure::answer("the verification ended early"))?;
-        let v1::VerifyLogResponse { revision, head, findings, done } = message;
+        let v1::VerifyLogResponse { revision, head, findings, done, more_findings } = message;
         let bar = progress.get_or_insert_with(|| Progress::bar("verifying", head));
         bar.advance(revision.saturating_sub(reached));
         reached = revision;
         if done {
             drop(progress);
-            return verified(session, revision, &findings);
+            return verified(session, revision, (&findings, more_findings));
         }
     }
 }
 
-fn verified(session: &Session, revision: u64, findings: &[v1::LogFinding]) -> Result<(), Failure> {
+fn verified(
+    session: &Session,
+    revision: u64,
+    (findings, more): (&[v1::LogFinding], u64),
+) -> Result<(), Failure> {
     let screen = session.screen;
     if screen.format == Format::Json {
         let view = |v1::LogFinding { place, problem }: &v1::LogFinding| json!({ "place": place, "problem": problem });
         let findings: Vec<_> = findings.iter().map(view).collect();
-        screen.json(&json!({ "revision": revision, "findings": findings }))?;
+        screen.json(&json!({ "revision": revision, "findings": findings, "more": more }))?;
     } else {
         for v1::LogFinding { place, problem } in findings {
             let place = screen.style.paint(Paint::Bad, printable(place));
             screen.line(&format!("{place}: {}", printable(problem)))?;
+        }
+        if more > 0 {
+            screen.line(&format!("and {} more", HumanCount(more)))?;
         }
     }
     if findings.is_empty() {
@@ -85,7 +92,7 @@ fn verified(session: &Session, revision: u64, findings: &[v1::LogFinding]) -> Re
         }
         return Ok(());
     }
-    let count = findings.len();
+    let count = HumanCount(more + findings.len() as u64);
     Err(Failure::Rejected(format!("the database is not what was stored: {count} findings")))
 }
 

@@ -62,8 +62,9 @@ pub(super) async fn run(session: &Session, args: &BlameArgs) -> Result<(), Failu
 fn view(line: v1::BlameLine, origins: &[EventView]) -> Result<LineView, Failure> {
     let v1::BlameLine { pointer, value, origin, or_earlier } = line;
     let origin = usize::try_from(origin).ok().and_then(|origin| origins.get(origin));
-    let EventView { revision, committed_at, author, message, change } =
+    let EventView { revision, committed_at, author, message, change, setting: _ } =
         origin.ok_or_else(|| Failure::answer("a value without its origin"))?;
+    let change = change.as_ref().ok_or_else(|| Failure::answer("an origin that is no change"))?;
     Ok(LineView {
         pointer,
         value: serde_json::from_str(&value).map_err(Failure::answer)?,

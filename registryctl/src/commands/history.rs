@@ -1,4 +1,4 @@
-//! `history`: every change of one name, or of one version of it.
+//! `history`: every change of one name with its settings, or of one version of it.
 //!
 //! Deliberately absent: what changed inside of a document; `diff` shows that.
 
@@ -42,12 +42,16 @@ fn show(session: &Session, events: &[EventView]) -> Result<(), Failure> {
         return session.screen.json(&events);
     }
     let mut table = TextTable::new(&["REVISION", "TIME", "AUTHOR", "ACTION", "VERSION", "MESSAGE"]);
-    for EventView { revision, committed_at, author, message, change } in events {
-        let ChangeView { action, key, .. } = change;
-        let said = change.said();
-        let message = if said.is_empty() { message } else { &said };
-        let time = committed_at.as_deref().unwrap_or_default();
-        table.row([&revision.to_string(), time, author, action, &key.version, message]);
+    for EventView { revision, committed_at, author, message, change, setting } in events {
+        let (revision, time) = (revision.to_string(), committed_at.as_deref().unwrap_or_default());
+        if let Some(ChangeView { action, key, .. }) = change {
+            let said = change.as_ref().map(ChangeView::said).filter(|said| !said.is_empty());
+            let message = said.as_ref().unwrap_or(message);
+            table.row([&revision, time, author, action, &key.version, message]);
+        }
+        if let Some(setting) = setting {
+            table.row([&revision, time, author, "set", "", &setting.to_string()]);
+        }
     }
     session.screen.table(&table)
 }

@@ -90,7 +90,7 @@ pub(super) async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failu
     }
     for setting in &commit.settings {
         let name = screen.style.paint(Paint::Strong, format!("{:<11}", "set"));
-        screen.line(&format!("{name}{}", printable(setting)))?;
+        screen.line(&format!("{name}{}", printable(&setting.to_string())))?;
     }
     if commit.changes.is_empty() {
         return Ok(());

@@ -5,7 +5,7 @@
 use registry_proto::v1;
 use serde::Serialize;
 
-use super::{KeyView, key_text, parts, setting_text, time_text};
+use super::{KeyView, SettingView, key_text, parts, time_text};
 
 /// A commit.
 #[derive(Debug, Serialize)]
@@ -19,7 +19,7 @@ pub(crate) struct CommitView {
     pub(crate) chain: String,
     pub(crate) changes: Vec<ChangeView>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) settings: Vec<String>,
+    pub(crate) settings: Vec<SettingView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<OriginView>,
 }
@@ -78,7 +78,7 @@ impl From<v1::Commit> for CommitView {
             request_id,
             chain,
             changes: changes.into_iter().map(ChangeView::from).collect(),
-            settings: settings.into_iter().map(setting_text).collect(),
+            settings: settings.into_iter().map(SettingView::from).collect(),
             origin,
         }
     }
@@ -134,7 +134,7 @@ impl CommitView {
         }
         let mut counts: Vec<_> =
             counts.into_iter().map(|(action, count)| format!("{count} {action}")).collect();
-        counts.extend(self.settings.iter().cloned());
+        counts.extend(self.settings.iter().map(ToString::to_string));
         counts.join(", ")
     }
 
@@ -157,7 +157,7 @@ impl CommitView {
     }
 }
 
-/// One change of one entity, with its commit.
+/// One change of one entity, or one setting of its name, with its commit.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventView {
@@ -166,14 +166,16 @@ pub(crate) struct EventView {
     pub(crate) author: String,
     pub(crate) message: String,
     #[serde(flatten)]
-    pub(crate) change: ChangeView,
+    pub(crate) change: Option<ChangeView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) setting: Option<SettingView>,
 }
 
 impl From<v1::EntityEvent> for EventView {
     fn from(event: v1::EntityEvent) -> Self {
-        let v1::EntityEvent { change, revision, author, committed_at, message } = event;
-        let change = change.unwrap_or_default().into();
-        Self { revision, committed_at: time_text(committed_at), author, message, change }
+        let v1::EntityEvent { change, revision, author, committed_at, message, setting } = event;
+        let (change, setting) = (change.map(Into::into), setting.map(Into::into));
+        Self { revision, committed_at: time_text(committed_at), author, message, change, setting }
     }
 }
 

@@ -34,7 +34,7 @@ async fn on_loopback_without_configuration_it_is_open_and_says_so_loudly() {
 
 #[test]
 fn on_another_address_it_needs_authentication_and_tls_or_deliberate_flags() {
-    let (_dir, database) = database();
+    let (data, database) = database();
     let everywhere = ["--listen", "0.0.0.0:0"];
     let with = |flag| [&everywhere[..], &[flag]].concat();
     let (code, why) = refused(&database, &everywhere);
@@ -49,7 +49,7 @@ fn on_another_address_it_needs_authentication_and_tls_or_deliberate_flags() {
     for (flag, is_open) in [("--plaintext", false), ("--insecure", true)] {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let process = Process::start("registry-server", dir.path(), |command| {
-            command.args(with(flag)).args(["--database", &database, "--data-dir"]).arg(dir.path());
+            command.args(with(flag)).args(["--database", &database, "--data-dir"]).arg(data.path());
         });
         assert_eq!(process.stderr().contains("NOBODY IS ASKED"), is_open, "{flag}");
     }

@@ -14,11 +14,28 @@ use crate::{
         blame::Explained,
         compare::{Compared, Difference},
         copy::Copied,
+        history::Event,
     },
-    store::{EntityEvent, StoredCommit},
+    store::{EntityEvent, SettingEvent, StoredCommit},
 };
 
-pub(super) fn event(event: EntityEvent) -> v1::EntityEvent {
+pub(super) fn event(event: Event) -> v1::EntityEvent {
+    match event {
+        Event::Changed(event) => changed(event),
+        Event::Set(SettingEvent { revision, set, author, committed_at, message, .. }) => {
+            v1::EntityEvent {
+                change: None,
+                revision: revision.0,
+                author,
+                committed_at: Some(convert::timestamp(committed_at)),
+                message,
+                setting: Some((&set).into()),
+            }
+        }
+    }
+}
+
+fn changed(event: EntityEvent) -> v1::EntityEvent {
     let EntityEvent { revision, ordinal: _, key, action, author, committed_at, message } = event;
     v1::EntityEvent {
         change: Some((&Change { key, action }).into()),
@@ -26,6 +43,7 @@ pub(super) fn event(event: EntityEvent) -> v1::EntityEvent {
         author,
         committed_at: Some(convert::timestamp(committed_at)),
         message,
+        setting: None,
     }
 }
 
@@ -86,7 +104,7 @@ pub(super) fn explained(explained: Explained) -> v1::BlameResponse {
 fn registration(record: &Record, stored: &StoredCommit) -> v1::EntityEvent {
     let commit = &stored.commit;
     let (key, digest) = (record.document.key().clone(), record.document.digest());
-    event(EntityEvent {
+    changed(EntityEvent {
         revision: record.registered,
         ordinal: 0,
         key,

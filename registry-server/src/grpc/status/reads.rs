@@ -43,6 +43,10 @@ impl From<audit::Error> for Status {
                 let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
                 refusal.with("current_revision", &head).into()
             }
+            audit::Error::Unproven { .. } => {
+                tracing::error!(%error, "nothing is signed");
+                Refusal::new(Code::DataLoss, "DATABASE_CORRUPT", error.to_string()).into()
+            }
             audit::Error::Store(error) => store_refusal(&error).into(),
             audit::Error::Internal(_) => internal(&error),
         }

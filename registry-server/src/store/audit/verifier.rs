@@ -1,241 +1,335 @@
 //! What the log folds to, held against what the tables say.
 //!
-//! Deliberately absent: reading the tables.
+//! Each commit is proved by the chain. Then its rows have to be those that an append of it writes,
+//! to the letter; and the rows of entities those that all appends together leave. Deliberately
+//! absent: reading the tables.
 
-use std::{collections::HashMap, fmt::Display, iter::Peekable, vec::IntoIter};
+use std::{collections::HashMap, fmt, iter::Peekable, vec::IntoIter};
 
 use registry_core::{
-    Action, ChainHash, Change, Commit, Digest, Key, Lifecycle, Record, RegistryId, Revision,
-    SealedCommit, SettingChange, Timestamp, limits,
+    Action, ChainHash, Change, Commit, Digest, Key, RegistryId, Revision, SealedCommit,
 };
 
-use super::{Finding, Page};
+use super::{Findings, Page};
 use crate::store::{
-    EntityEvent, Error,
-    row::{CommitRow, EntityRow, EventRow, HeadRow, SettingRow, chain, stored},
+    Error,
+    batch::{NewChange, NewSetting, NewState, new_change, new_settings, owner},
+    row::{ChangeRow, CommitRow, HeadRow, SetRow, StateRow, chain, stored},
 };
 
-/// What an entity must be.
+/// What the row of an entity must be.
 struct Expected {
     digest: Digest,
     owner: String,
-    registered: (Revision, Timestamp),
-    lifecycle: Lifecycle,
+    registered: i64,
+    state: State,
+}
+
+/// What an entity's last change leaves in its row.
+struct State {
+    lifecycle: &'static str,
+    revision: i64,
+    reason: Option<String>,
+    notice: Option<String>,
 }
 
 /// The log so far.
 pub(super) struct Verifier {
-    revision: Revision,
+    /// The last revision; the database's integer, so that nothing is out of its range.
+    revision: i64,
+    /// The chain hash after it.
     chain: ChainHash,
+    /// What its row claims that to be, where that is something else: either may be the edited one.
+    claimed: Option<ChainHash>,
+    /// What this server has served.
+    served: (i64, ChainHash),
     entities: HashMap<Key, Expected>,
-    findings: Vec<Finding>,
+    findings: Findings,
 }
 
 impl Verifier {
-    pub(super) fn new(registry: &RegistryId) -> Self {
-        let chain = ChainHash::genesis(registry);
-        Self { revision: Revision(0), chain, entities: HashMap::new(), findings: Vec::new() }
-    }
-
-    fn report(&mut self, place: impl Display, problem: impl Display) {
-        if self.findings.len() < limits::PROBLEMS {
-            let (place, problem) = (place.to_string(), problem.to_string());
-            self.findings.push(Finding { place, problem });
+    pub(super) fn new(registry: &RegistryId, (revision, chain): (Revision, ChainHash)) -> Self {
+        Self {
+            revision: 0,
+            chain: ChainHash::genesis(registry),
+            claimed: None,
+            served: (stored(revision), chain),
+            entities: HashMap::new(),
+            findings: Findings::default(),
         }
     }
 
     /// Goes on with a page of commits.
     pub(super) fn commits(mut self, page: Page) -> Self {
-        let mut events = page.events.into_iter().peekable();
+        let mut changes = page.changes.into_iter().peekable();
         let mut settings = page.settings.into_iter().peekable();
         for row in page.commits {
-            let revision = row.revision;
-            let events = taken(&mut events, |row| row.revision == revision);
-            let settings = taken(&mut settings, |row| row.revision == revision);
+            let changes = taken(&mut changes, |of| of.revision, row.revision);
+            let settings = taken(&mut settings, |of| of.revision, row.revision);
             let Some(commit) = self.commit(&row) else { continue };
-            self.changes(&commit, events);
-            self.settings(&commit, settings);
+            self.changes(row.revision, &commit, changes);
+            self.settings(row.revision, &commit, settings);
         }
         self
     }
 
     /// Proves one commit by the chain, and its columns by the commit.
     fn commit(&mut self, row: &CommitRow) -> Option<Commit> {
-        let place = format!("revision {}", row.revision);
-        while stored(self.revision.next()) < row.revision {
-            self.revision = self.revision.next();
-            self.report(format!("revision {}", self.revision), "it is missing");
+        let place = Place(row.revision);
+        if row.revision <= self.revision {
+            self.findings.report(place, "there can be no such commit here: revisions begin at 1");
+            return None;
         }
-        self.revision = self.revision.next();
-        let actual = self.chain.then(&row.canonical);
-        let claimed = chain(&place, &row.chain).ok();
-        if claimed != Some(actual) {
+        self.gap(row.revision - 1);
+        self.revision = row.revision;
+        self.link(row);
+        if self.served.0 == row.revision && row.chain != self.served.1.to_string() {
+            let (served, now) = (self.served.1, &row.chain);
             let problem = format!(
-                "the chain breaks: the commit before and its bytes give {actual}, not {}",
-                row.chain
+                "this server serves it with the chain hash {served}, now it has {now}: the log was \
+                 replaced behind it"
             );
-            self.report(&place, problem);
+            self.findings.report(place, problem);
         }
-        // What follows is judged on the chain hash that it was sealed after.
-        self.chain = claimed.unwrap_or(actual);
-        let commit = match SealedCommit::parse(&row.canonical) {
-            Ok(commit) => commit,
-            Err(error) => {
-                self.report(&place, error);
-                return None;
+        match SealedCommit::parse(&row.canonical) {
+            Ok(commit) => {
+                self.columns(row, &commit);
+                Some(commit)
             }
-        };
-        self.columns(&place, row, &commit);
-        Some(commit)
+            Err(error) => {
+                self.findings.report(place, error);
+                None
+            }
+        }
     }
 
-    fn columns(&mut self, place: &str, row: &CommitRow, commit: &Commit) {
-        let columns = [
-            ("revision", row.revision.to_string(), commit.revision.to_string()),
-            ("author", row.author.clone(), commit.author.clone()),
-            ("committed_at", row.committed_at.0.to_string(), commit.committed_at.to_string()),
-            ("message", row.message.clone(), commit.message.clone()),
-            ("changes", row.changes.to_string(), commit.changes.len().to_string()),
-            (
-                "request_id",
-                row.request_id.clone().unwrap_or_default(),
-                commit.request_id.clone().unwrap_or_default(),
-            ),
-        ];
-        for (name, column, said) in columns {
-            if column != said {
-                let problem = format!("its column {name} has {column:?}, the commit says {said:?}");
-                self.report(place, problem);
-            }
+    /// Everything up to a revision is missing.
+    fn gap(&mut self, until: i64) {
+        let first = self.revision + 1;
+        if first == until {
+            self.findings.report(Place(first), "it is missing");
+        } else if first < until {
+            self.findings.report(format_args!("revisions {first} to {until}"), "they are missing");
         }
+    }
+
+    fn link(&mut self, row: &CommitRow) {
+        let before = [Some(self.chain), self.claimed.take()];
+        let mut possible = before.into_iter().flatten().map(|before| before.then(&row.canonical));
+        let linked = possible.find(|chain| chain.to_string() == row.chain);
+        let actual = self.chain.then(&row.canonical);
+        self.chain = linked.unwrap_or(actual);
+        if linked.is_none() {
+            let problem = format!(
+                "the chain breaks: the commit before and its bytes give {actual}, its column chain \
+                 has {:?}",
+                row.chain
+            );
+            self.findings.report(Place(row.revision), problem);
+            self.claimed = chain("", &row.chain).ok();
+        }
+    }
+
+    fn columns(&mut self, row: &CommitRow, commit: &Commit) {
+        let (place, found) = (Place(row.revision), &mut self.findings);
+        found.number(place, "revision", row.revision, stored(commit.revision));
+        found.column(place, "author", &*row.author, &*commit.author);
+        found.column(
+            place,
+            "committed_at",
+            &*row.committed_at.0,
+            &*commit.committed_at.to_string(),
+        );
+        found.column(place, "message", &*row.message, &*commit.message);
+        found.column(place, "request_id", row.request_id.as_deref(), commit.request_id.as_deref());
+        let count = i64::try_from(commit.changes.len()).unwrap_or(i64::MAX);
+        found.number(place, "changes", row.changes.into(), count);
     }
 
     /// Holds the rows of `changes` against the commit, and folds it.
-    fn changes(&mut self, commit: &Commit, rows: Vec<EventRow>) {
-        let place = format!("revision {}", commit.revision);
-        let events: Vec<Result<EntityEvent, Error>> =
-            rows.into_iter().map(EntityEvent::try_from).collect();
-        if events.len() != commit.changes.len() {
-            let (rows, changes) = (events.len(), commit.changes.len());
-            self.report(&place, format!("it has {changes} changes, the table changes {rows}"));
+    fn changes(&mut self, revision: i64, commit: &Commit, rows: Vec<ChangeRow>) {
+        let (rows, extra) = aligned(rows, |row| row.ordinal, commit.changes.len());
+        for ((change, row), ordinal) in commit.changes.iter().zip(rows).zip(0_i32..) {
+            self.fold(revision, commit, change);
+            let digest = self.entities.get(&change.key).map(|of| of.digest.to_string());
+            let said = new_change(revision, ordinal, change, digest);
+            let place = Row(revision, "change", ordinal);
+            match row {
+                Some(row) => self.change(place, &row, &said),
+                None => self.findings.report(place, "the table changes has no row of it"),
+            }
         }
-        for (i, event) in events.into_iter().enumerate() {
-            let problem = match (event, commit.changes.get(i)) {
-                (Err(error), _) => error.to_string(),
-                (Ok(event), Some(Change { key, action }))
-                    if event.key == *key && event.action == *action =>
-                {
-                    continue;
-                }
-                (Ok(event), _) => {
-                    format!(
-                        "the table changes has {} of {} there",
-                        event.action.as_str(),
-                        event.key
-                    )
-                }
-            };
-            self.report(format!("{place}, change {i}"), problem);
-        }
-        let at = (commit.revision, commit.committed_at);
-        for Change { key, action } in &commit.changes {
-            self.fold(key, action, commit, at);
+        for ordinal in extra {
+            let place = Row(revision, "change", ordinal);
+            self.findings.report(place, "the table changes has it, the commit does not");
         }
     }
 
-    fn fold(&mut self, key: &Key, action: &Action, commit: &Commit, at: (Revision, Timestamp)) {
-        let lifecycle = Lifecycle::after(action, at);
-        if let Action::Register { digest, owner } = action {
-            let owner = owner.as_ref().unwrap_or(&commit.author).clone();
-            let expected = Expected { digest: *digest, owner, registered: at, lifecycle };
+    fn change(&mut self, place: Row, row: &ChangeRow, said: &NewChange<'_>) {
+        let found = &mut self.findings;
+        found.column(place, "action", &*row.action, said.action);
+        found.column(place, "kind", &*row.kind, said.key.kind);
+        found.column(place, "name", &*row.name, said.key.name);
+        found.column(place, "version", &*row.version, &*said.key.version);
+        found.column(place, "digest", row.digest.as_deref(), said.digest.as_deref());
+        found.column(place, "reason", row.reason.as_deref(), said.reason);
+        found.column(place, "detail", row.detail.as_deref(), said.detail.as_deref());
+    }
+
+    fn fold(&mut self, revision: i64, commit: &Commit, Change { key, action }: &Change) {
+        let state = State::after(action, revision);
+        if let Action::Register { digest, .. } = action {
+            let owner = owner(commit, action).to_owned();
+            let expected = Expected { digest: *digest, owner, registered: revision, state };
             if self.entities.insert(key.clone(), expected).is_some() {
-                self.report(format!("revision {}", at.0), format!("it registers {key} again"));
+                self.findings.report(Place(revision), format!("it registers {key} again"));
             }
         } else if let Some(expected) = self.entities.get_mut(key) {
-            expected.lifecycle = lifecycle;
+            expected.state = state;
         } else {
-            self.report(
-                format!("revision {}", at.0),
-                format!("it changes {key}, which is not there"),
-            );
+            let problem = format!("it changes {key}, which is not there");
+            self.findings.report(Place(revision), problem);
         }
     }
 
-    fn settings(&mut self, commit: &Commit, rows: Vec<SettingRow>) {
-        let read = |row: SettingRow| <(Revision, SettingChange)>::try_from(row).ok();
-        let set: Vec<_> = rows.into_iter().filter_map(read).map(|(_, change)| change).collect();
-        if set != commit.settings {
-            let problem = "the table setting_changes does not have what it sets";
-            self.report(format!("revision {}", commit.revision), problem);
+    /// Holds the rows of `setting_changes` against the commit.
+    fn settings(&mut self, revision: i64, commit: &Commit, rows: Vec<SetRow>) {
+        let (rows, extra) = aligned(rows, |row| row.ordinal, commit.settings.len());
+        for (NewSetting { ordinal, selector, setting, .. }, row) in new_settings(commit).zip(rows) {
+            let place = Row(revision, "setting", ordinal);
+            let Some(row) = row else {
+                self.findings.report(place, "the table setting_changes has no row of it");
+                continue;
+            };
+            self.findings.column(place, "selector", &*row.selector, &*selector);
+            self.findings.column(place, "setting", &*row.setting, &*setting);
+        }
+        for ordinal in extra {
+            let place = Row(revision, "setting", ordinal);
+            self.findings.report(place, "the table setting_changes has it, the commit does not");
         }
     }
 
     /// Goes on with a page of the current state.
-    pub(super) fn entities(mut self, rows: Vec<EntityRow>) -> Self {
+    pub(super) fn entities(mut self, rows: &[StateRow]) -> Self {
         for row in rows {
-            match Record::try_from(row) {
-                Ok(record) => self.entity(&record),
+            match row.key() {
+                Ok(key) => self.entity(&key, row),
                 Err(Error::Corrupt { what, detail }) => {
-                    if let Ok(key) = what.parse::<Key>() {
-                        self.entities.remove(&key);
-                    }
-                    self.report(what, detail);
+                    self.findings.report(what, format!("the table entities: {detail}"));
                 }
-                Err(error) => self.report("the table entities", error),
+                Err(error) => self.findings.report("the table entities", error),
             }
         }
         self
     }
 
-    fn entity(&mut self, record: &Record) {
-        let key = record.document.key();
-        let Some(expected) = self.entities.remove(key) else {
-            return self.report(key, "it is in the table entities, but no commit registers it");
+    fn entity(&mut self, key: &Key, row: &StateRow) {
+        let found = &mut self.findings;
+        let Some(Expected { digest, owner, registered, state }) = self.entities.remove(key) else {
+            return found.report(key, "it is in the table entities, but no commit registers it");
         };
-        let Expected { digest, owner, registered, lifecycle } = expected;
-        let actual = record.document.digest();
+        let said = digest.to_string();
+        found.column(key, "digest", &*row.digest, &*said);
+        let actual = Digest::of(&row.document);
         if actual != digest {
-            self.report(
-                key,
-                format!("its document has the digest {actual}, the log says {digest}"),
-            );
+            let problem =
+                format!("its column document has the digest {actual}, the log says {said}");
+            found.report(key, problem);
         }
-        if *record.owner != *owner {
-            self.report(key, format!("its owner is {:?}, the log says {owner:?}", record.owner));
-        }
-        if (record.registered, record.registered_at) != registered {
-            let (revision, said) = (record.registered, registered.0);
-            self.report(key, format!("it is registered in {revision}, the log says {said}"));
-        }
-        if record.lifecycle != lifecycle {
-            let (is, said) = (&record.lifecycle, &lifecycle);
-            let problem = format!(
-                "it is {} since revision {}, the log says {} since revision {}",
-                is.state, is.revision, said.state, said.revision
-            );
-            self.report(key, problem);
-        }
+        found.column(key, "owner", &*row.owner, &*owner);
+        found.number(key, "registered_revision", row.registered_revision, registered);
+        found.column(key, "lifecycle", &*row.lifecycle, state.lifecycle);
+        found.number(key, "lifecycle_revision", row.lifecycle_revision, state.revision);
+        let (reason, notice) = (row.lifecycle_reason.as_deref(), row.lifecycle_notice.as_deref());
+        found.column(key, "lifecycle_reason", reason, state.reason.as_deref());
+        found.column(key, "lifecycle_notice", notice, state.notice.as_deref());
     }
 
     /// Everything that was found, in the order of the log.
-    pub(super) fn finish(mut self, head: &HeadRow) -> Vec<Finding> {
+    pub(super) fn finish(mut self, head: Option<&HeadRow>) -> Findings {
         let mut missing: Vec<Key> = std::mem::take(&mut self.entities).into_keys().collect();
         missing.sort();
         for key in missing {
-            self.report(key, "the log registers it, but it is not in the table entities");
+            self.findings.report(key, "the log registers it, but the table entities lacks it");
         }
-        if head.revision != stored(self.revision) || head.chain != self.chain.to_string() {
+        if self.revision < self.served.0 {
+            let (ends, (served, chain)) = (self.revision, self.served);
             let problem = format!(
-                "it says revision {} with {}, the log ends at revision {} with {}",
-                head.revision, head.chain, self.revision, self.chain
+                "the log ends at revision {ends}, but this server serves revision {served} ({chain}): \
+                 the end of the log was cut off behind it"
             );
-            self.report("the table head", problem);
+            self.findings.report(Place(ends.saturating_add(1)), problem);
         }
+        self.head(head);
         self.findings
+    }
+
+    fn head(&mut self, head: Option<&HeadRow>) {
+        const PLACE: &str = "the table head";
+        let Some(head) = head else {
+            let problem = "its row is missing, so nothing can be appended and no server starts; \
+                           restore it from a backup, or stop all servers and: INSERT INTO head \
+                           (revision, chain) SELECT revision, chain FROM commits ORDER BY revision \
+                           DESC LIMIT 1";
+            return self.findings.report(PLACE, problem);
+        };
+        self.findings.number(PLACE, "revision", head.revision, self.revision);
+        let possible = [Some(self.chain), self.claimed].into_iter().flatten();
+        let mut possible = possible.map(|chain| chain.to_string());
+        if !possible.any(|chain| chain == head.chain) {
+            self.findings.column(PLACE, "chain", &*head.chain, &*self.chain.to_string());
+        }
     }
 }
 
-/// The rows at the front that belong here; those that belong nowhere are passed over.
-fn taken<T>(rows: &mut Peekable<IntoIter<T>>, belongs: impl Fn(&T) -> bool) -> Vec<T> {
-    std::iter::from_fn(|| rows.next_if(|row| belongs(row))).collect()
+impl State {
+    fn after(action: &Action, revision: i64) -> Self {
+        let NewState { lifecycle, revision, reason, notice } = NewState::after(action, revision);
+        Self { lifecycle, revision, reason: reason.map(str::to_owned), notice }
+    }
+}
+
+/// A commit, in findings.
+#[derive(Clone, Copy)]
+struct Place(i64);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "revision {}", self.0)
+    }
+}
+
+/// A part of a commit, in findings: of which, what, and where in it.
+#[derive(Clone, Copy)]
+struct Row(i64, &'static str, i32);
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "revision {}, {} {}", self.0, self.1, self.2)
+    }
+}
+
+/// The rows of a revision; those of revisions before it belong to no commit.
+fn taken<T>(rows: &mut Peekable<IntoIter<T>>, revision: impl Fn(&T) -> i64, wanted: i64) -> Vec<T> {
+    while rows.next_if(|row| revision(row) < wanted).is_some() {}
+    std::iter::from_fn(|| rows.next_if(|row| revision(row) == wanted)).collect()
+}
+
+/// The rows at their places, of which there are so many; and the places of those that have none.
+fn aligned<T>(
+    rows: Vec<T>,
+    ordinal: impl Fn(&T) -> i32,
+    many: usize,
+) -> (Vec<Option<T>>, Vec<i32>) {
+    let mut places: Vec<Option<T>> = std::iter::repeat_with(|| None).take(many).collect();
+    let mut extra = Vec::new();
+    for row in rows {
+        let ordinal = ordinal(&row);
+        match usize::try_from(ordinal).ok().and_then(|at| places.get_mut(at)) {
+            Some(place @ None) => *place = Some(row),
+            Some(Some(_)) | None => extra.push(ordinal),
+        }
+    }
+    (places, extra)
 }

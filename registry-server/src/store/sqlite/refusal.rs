@@ -72,8 +72,7 @@ fn explain_driver(database: String, error: &sqlx::Error) -> Error {
 
 /// A failure while appending; SQLite names the columns of the constraint in its message.
 pub(super) fn refusal(database: &str, error: &sqlx::Error) -> Refusal {
-    let taken = error
-        .as_database_error()
-        .is_some_and(|e| e.is_unique_violation() && e.message().contains("commits.request_id"));
+    let taken =
+        error.as_database_error().is_some_and(|e| e.message().contains("commits.request_id"));
     if taken { Refusal::RequestId } else { Refusal::Store(explain(database, error)) }
 }

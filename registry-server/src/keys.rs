@@ -1,0 +1,48 @@
+//! `registry-server checkpoint-key …`: which key signs this database's checkpoints.
+//!
+//! Deliberately absent: making one; the server does that, or openssl.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use registry_server::{
+    Config,
+    checkpoint_key::{self, Error},
+    config::CheckpointKeyCommand,
+    store::Store,
+};
+
+use super::{DATABASE, FAILED, USAGE};
+
+type Failure = (u8, String);
+
+/// Does what the command says.
+pub(super) async fn run(
+    config: &Config,
+    command: CheckpointKeyCommand,
+) -> Result<ExitCode, Failure> {
+    let CheckpointKeyCommand::Adopt = command;
+    let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
+    let file = config.checkpoint_key().map_err(|e| (USAGE, e.to_string()))?;
+    let pair = checkpoint_key::open(&file).map_err(|e| failure(&e))?;
+    let store = Store::open(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
+    let adopted = checkpoint_key::adopt(&store, &pair).await;
+    store.close().await;
+    let (ours, before) = adopted.map_err(|e| failure(&e))?;
+    if ours == before {
+        eprintln!("this key signs for the registry already");
+    } else {
+        eprintln!("before, this key signed: {before}");
+        eprintln!("restart the servers with the new one, and tell auditors:");
+    }
+    writeln!(io::stdout(), "{ours}")
+        .map_err(|e| (FAILED, format!("cannot write the output: {e}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failure(error: &Error) -> Failure {
+    let code = if matches!(error, Error::Store(_)) { DATABASE } else { USAGE };
+    (code, error.to_string())
+}

@@ -1,0 +1,82 @@
+//! What stands around the log: rows of no commit, the row that says which registry this is, and the
+//! triggers that keep the log from being edited.
+//!
+//! Deliberately absent: constraints, indexes and rights; they do not say what happened.
+
+use registry_core::{RegistryId, checkpoint::VerifierKey, limits};
+
+use super::Findings;
+use crate::store::{
+    Error,
+    backend::{Backend, Snapshot, run},
+    row::{RegistryRow, StrayRow},
+    schema::NEEDED,
+    sql,
+};
+
+/// Verifies what stands around the log, for this registry and the key that its server signs with.
+pub(super) async fn verify(
+    backend: &Backend,
+    snapshot: &mut Snapshot,
+    (registry, key): (&RegistryId, &VerifierKey),
+    found: &mut Findings,
+) -> Result<(), Error> {
+    let explain = |e: sqlx::Error| backend.explain(&e);
+    let most = i64::try_from(limits::PROBLEMS).unwrap_or(i64::MAX);
+    for (table, sql) in [("changes", sql::STRAY_CHANGES), ("setting_changes", sql::STRAY_SETS)] {
+        let rows: Vec<StrayRow> =
+            run!(Snapshot(&mut *snapshot), StrayRow, sql, [most], fetch_all).map_err(explain)?;
+        for StrayRow { revision, strays } in rows {
+            let problem = format!("the table {table} has {strays} rows of it, but no such commit");
+            found.report(format_args!("revision {revision}"), problem);
+        }
+    }
+    let (migrated,): (Option<i64>,) =
+        run!(Snapshot(&mut *snapshot), (Option<i64>,), sql::MIGRATED, [], fetch_one)
+            .map_err(explain)?;
+    let row: Option<RegistryRow> =
+        run!(Snapshot(&mut *snapshot), RegistryRow, sql::REGISTRY, [], fetch_optional)
+            .map_err(explain)?;
+    identity(row, (registry, key), migrated.unwrap_or_default(), found);
+    for trigger in backend.unguarded(snapshot).await? {
+        let problem = "it is missing, disabled or another one, so that nothing keeps rows of the log \
+                       from being edited; make it again as in migrations/";
+        found.report(format_args!("the trigger {trigger}"), problem);
+    }
+    Ok(())
+}
+
+fn identity(
+    row: Option<RegistryRow>,
+    (registry, key): (&RegistryId, &VerifierKey),
+    migrated: i64,
+    found: &mut Findings,
+) {
+    const PLACE: &str = "the table registry";
+    let Some(RegistryRow { id, needs_version, checkpoint_key }) = row else {
+        let problem = format!(
+            "its row is missing; the next server that starts would begin another registry on this \
+             log; restore it from a backup, or: INSERT INTO registry (id, needs_version, \
+             checkpoint_key) VALUES ('{registry}', {NEEDED}, '{key}')"
+        );
+        return found.report(PLACE, problem);
+    };
+    if id != registry.as_str() {
+        let problem = format!("its column id has {id:?}, this server opened {registry}");
+        found.report(PLACE, problem);
+    }
+    if !(NEEDED..=migrated.max(NEEDED)).contains(&needs_version) {
+        let problem = format!(
+            "its column needs_version has {needs_version}, the migrations up to {migrated} left \
+             {NEEDED}"
+        );
+        found.report(PLACE, problem);
+    }
+    let known = key.to_string();
+    if checkpoint_key.as_ref() != Some(&known) {
+        let has = checkpoint_key.unwrap_or("null".to_owned());
+        let problem =
+            format!("its column checkpoint_key has {has}, this server signs with {known}");
+        found.report(PLACE, problem);
+    }
+}
