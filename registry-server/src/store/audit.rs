@@ -5,6 +5,7 @@
 //! repair, and what the log does not say (tokens and their trail).
 
 mod findings;
+mod row;
 mod surroundings;
 mod verifier;
 
@@ -19,10 +20,11 @@ use super::{
     CommitQuery, Error, Order,
     backend::{Backend, Snapshot, run},
     read::{ENOUGH_CHANGES, finished, seals},
-    row::{ChangeRow, CommitRow, HeadRow, SealRow, SetRow, StateRow, chain, corrupt, stored},
+    row::{HeadRow, SealRow, chain, corrupt, stored},
     sql,
 };
 pub use findings::{Finding, Findings};
+use row::{ChangeRow, CommitRow, SetRow, StateRow};
 
 /// How many commits or entities are read at a time.
 const AT_ONCE: i64 = 2_000;

@@ -12,10 +12,7 @@ use registry_core::{
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
-use super::{
-    EntityEvent, Error, SettingEvent, StoredCommitHeader,
-    at::{At, Verbatim},
-};
+use super::{EntityEvent, Error, SettingEvent, StoredCommitHeader, at::At};
 
 /// A struct that is read by column name from both databases.
 macro_rules! row {
@@ -34,6 +31,8 @@ macro_rules! row {
         }
     };
 }
+
+pub(super) use row;
 
 row!(
     /// A revision and the chain hash after it.
@@ -54,61 +53,6 @@ row!(
         changes: i32,
         chain: String,
     }
-);
-row!(
-    /// A whole commit, as it is kept.
-    CommitRow {
-        revision: i64,
-        author: String,
-        committed_at: Verbatim,
-        message: String,
-        request_id: Option<String>,
-        changes: i32,
-        chain: String,
-        canonical: Vec<u8>,
-    }
-);
-row!(
-    /// A change, as it is kept.
-    ChangeRow {
-        revision: i64,
-        ordinal: i32,
-        action: String,
-        kind: String,
-        name: String,
-        version: String,
-        digest: Option<String>,
-        reason: Option<String>,
-        detail: Option<String>,
-    }
-);
-row!(
-    /// A setting of a commit, as it is kept.
-    SetRow { revision: i64, ordinal: i32, selector: String, setting: String }
-);
-row!(
-    /// An entity with its state, as it is kept.
-    StateRow {
-        kind: String,
-        name: String,
-        version: String,
-        digest: String,
-        owner: String,
-        registered_revision: i64,
-        lifecycle: String,
-        lifecycle_revision: i64,
-        lifecycle_reason: Option<String>,
-        lifecycle_notice: Option<String>,
-        document: Vec<u8>,
-    }
-);
-row!(
-    /// Which registry the database is.
-    RegistryRow { id: String, needs_version: i64, checkpoint_key: Option<String> }
-);
-row!(
-    /// How many rows there are of a revision.
-    StrayRow { revision: i64, strays: i64 }
 );
 row!(
     /// A document that a commit registered.
@@ -235,7 +179,7 @@ fn document(key: &Key, digest: &str, bytes: Vec<u8>) -> Result<Arc<Document>, Er
     Ok(Arc::new(document))
 }
 
-fn key(kind: &str, name: &str, version: &str) -> Result<Key, Error> {
+pub(super) fn key(kind: &str, name: &str, version: &str) -> Result<Key, Error> {
     let what = || format!("{kind}/{name}@{version}");
     let kind = Kind::from_str(kind).map_err(|e| corrupt(what(), e))?;
     Key::parse(kind, name, version).map_err(|e| corrupt(what(), e))
@@ -266,12 +210,6 @@ pub(super) struct Owned {
 }
 
 impl DocumentRow {
-    pub(super) fn key(&self) -> Result<Key, Error> {
-        key(&self.kind, &self.name, &self.version)
-    }
-}
-
-impl StateRow {
     pub(super) fn key(&self) -> Result<Key, Error> {
         key(&self.kind, &self.name, &self.version)
     }

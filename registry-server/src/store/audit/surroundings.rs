@@ -5,11 +5,13 @@
 
 use registry_core::{RegistryId, checkpoint::VerifierKey, limits};
 
-use super::Findings;
+use super::{
+    Findings,
+    row::{RegistryRow, StrayRow},
+};
 use crate::store::{
     Error,
     backend::{Backend, Snapshot, run},
-    row::{RegistryRow, StrayRow},
     schema::NEEDED,
     sql,
 };

@@ -10,11 +10,14 @@ use registry_core::{
     Action, ChainHash, Change, Commit, Digest, Key, RegistryId, Revision, SealedCommit,
 };
 
-use super::{Findings, Page};
+use super::{
+    Findings, Page,
+    row::{ChangeRow, CommitRow, SetRow, StateRow},
+};
 use crate::store::{
     Error,
     batch::{NewChange, NewSetting, NewState, new_change, new_settings, owner},
-    row::{ChangeRow, CommitRow, HeadRow, SetRow, StateRow, chain, stored},
+    row::{HeadRow, chain, stored},
 };
 
 /// What the row of an entity must be.
