@@ -18,7 +18,7 @@ use crate::{
     json_schema::each_object,
     limits,
     reference::Key,
-    schema_compile::{Validator, compile},
+    schema_compile::{Validator, compile, patterns_of},
 };
 
 /// A JSON Schema and its JSON pointer in its entity.
@@ -149,10 +149,7 @@ impl<'a> Question<'a> {
             each_object(schema, &mut |map| {
                 let listed = map.get("enum").and_then(Value::as_array);
                 steps += 1 + size(listed.into_iter().flatten()) / 8;
-                let own = map.get("pattern").and_then(Value::as_str);
-                let named = map.get("patternProperties").and_then(Value::as_object);
-                let named = named.into_iter().flat_map(|named| named.keys().map(String::as_str));
-                for pattern in own.into_iter().chain(named) {
+                for pattern in patterns_of(map) {
                     if steps <= most {
                         steps = steps.saturating_add(regex::cost(pattern));
                     }

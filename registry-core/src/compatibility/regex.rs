@@ -13,7 +13,7 @@ use regex_syntax::{
 use serde_json::{Value, json};
 
 use super::prover::{Prover, Stop};
-use crate::schema_compile::{Validator, compile};
+use crate::schema_compile::{Validator, compile, states};
 
 /// Longest text that is built, in bytes.
 const LONGEST: usize = 512;
@@ -21,7 +21,7 @@ const LONGEST: usize = 512;
 const VARIANTS: usize = 8;
 /// What reading any expression costs, in steps, and how many of its states cost one more.
 const READING: usize = 100;
-const STATES: usize = 16;
+const STATES: usize = 8;
 /// What an expression costs, in steps, that only the real engine understands.
 const FOREIGN: usize = 2_000;
 
@@ -59,30 +59,21 @@ impl Prover<'_> {
         let pattern = self.pattern(pattern)?;
         // At worst the engine is in all of its states at every character.
         self.step(text.len().saturating_mul(pattern.cost) / 8_192)?;
-        Ok(pattern.validator.is_valid(&Value::String(text.to_owned())))
+        pattern.validator.accepts(&Value::String(text.to_owned())).ok_or(Stop)
     }
 }
 
 /// What compiling the expression costs, in steps.
 pub(super) fn cost(pattern: &str) -> usize {
-    let states = Parser::new().parse(pattern).map(|hir| states(&hir));
+    let states = Parser::new().parse(pattern).map(|hir| states(&hir, ranges));
     states.map_or(FOREIGN, |states| READING + states / STATES) + pattern.len() / STATES
 }
 
-/// About how many states the compiled expression has.
-fn states(hir: &Hir) -> usize {
-    let sum = |parts: &[Hir]| parts.iter().map(states).fold(1, usize::saturating_add);
-    match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) => 1,
-        HirKind::Literal(literal) => literal.0.len(),
-        HirKind::Class(Class::Unicode(class)) => class.ranges().len(),
-        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
-        HirKind::Capture(capture) => states(&capture.sub),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => sum(parts),
-        HirKind::Repetition(repetition) => {
-            let times = repetition.max.unwrap_or(repetition.min).max(1) as usize;
-            states(&repetition.sub).saturating_mul(times)
-        }
+/// A class compiles to about as many states as it has ranges.
+fn ranges(class: &Class) -> usize {
+    match class {
+        Class::Unicode(class) => class.ranges().len(),
+        Class::Bytes(class) => class.ranges().len(),
     }
 }
 
