@@ -39,22 +39,23 @@ pub fn covers<'a>(
     if given.0 == wanted.0 {
         return Verdict::Yes;
     }
+    if budget.is_spent() {
+        let own = if wanted_in == Side::New { wanted.1 } else { given.1 };
+        let reason = "the comparisons of one commit have used up their steps".to_owned();
+        return Verdict::Undecided(Doubt { pointer: own.to_owned(), reason });
+    }
     let mut arena = Arena::new(resolve);
     let (given_root, wanted_root) = (arena.add(given.0, given.1), arena.add(wanted.0, wanted.1));
     let own = match wanted_in {
         Side::New => wanted_root,
         Side::Old => given_root,
     };
-    if budget.is_spent() {
-        let reason = "the comparisons of one commit have used up their steps".to_owned();
-        return Verdict::Undecided(Doubt { pointer: arena.pointer(own).to_owned(), reason });
-    }
     let share = budget.share();
     let prover = Prover::new(arena, wanted_in, own, share);
     let mut question = Question { prover, given: given_root, wanted: wanted_root, own, wanted_in };
-    let proved = question.prove();
+    let outcome = question.prove();
     budget.spend(share - question.prover.left());
-    match proved {
+    match outcome {
         Ok(failures) if failures.is_empty() => Verdict::Yes,
         Err(Unproved::Circle(circle)) => question.circular(circle),
         Ok(failures) => question.disprove(&failures, resolve, budget),
