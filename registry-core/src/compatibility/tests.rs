@@ -196,7 +196,8 @@ fn reading_patterns_uses_up_the_steps_of_a_commit() {
         covers((&old, ""), (&new, ""), Side::New, &|_| None, &mut budget);
         !budget.is_spent()
     });
-    assert!(compared.count() < 30);
+    // A proof takes 50,000 of the 1,000,000 steps at most: the rest are those of the validators.
+    assert!(compared.count() < 15);
 }
 
 #[test]
