@@ -21,11 +21,13 @@ mod mode;
 mod names;
 mod objects;
 mod prover;
+mod refusing;
 mod regex;
 mod rules;
 mod same;
 mod sample;
 mod scalars;
+mod texts;
 mod unevaluated;
 
 use std::fmt;
@@ -49,9 +51,9 @@ pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Entity>;
 pub struct Budget(usize);
 
 impl Budget {
-    /// What one comparison may take.
+    /// What comparing two versions may take: two schemas of each, both ways.
     pub fn of_one() -> Self {
-        Self(limits::COMPARISON_STEPS)
+        Self(4 * limits::COMPARISON_STEPS)
     }
 
     /// What all comparisons of one commit may take.
@@ -84,11 +86,42 @@ pub enum Verdict {
     Undecided(Doubt),
 }
 
+/// What refuses a value, or is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Demand {
+    /// A keyword of JSON Schema.
+    Keyword(&'static str),
+    /// All of a schema: it is `false`, or it is not known which keyword it is.
+    Schema,
+    /// The skill of an agent that has this id.
+    Skill(String),
+}
+
+impl Demand {
+    /// The keyword, if it is one.
+    pub fn keyword(&self) -> Option<&'static str> {
+        match self {
+            Self::Keyword(keyword) => Some(keyword),
+            Self::Schema | Self::Skill(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Demand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keyword(keyword) => write!(f, "`{keyword}`"),
+            Self::Schema => f.write_str("the schema"),
+            Self::Skill(id) => write!(f, "the skill `{id}`"),
+        }
+    }
+}
+
 /// Where and how two versions differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// The keyword that refuses the value, or the member that is missing.
-    pub keyword: String,
+    /// What refuses the value, or is missing.
+    pub demand: Demand,
     /// JSON pointer into the new document; to the `$ref` where it leads out of the document.
     pub pointer: String,
     /// Where the keyword itself is, when that is elsewhere: `in schema/A@1.0.0 at /schema/type`, or
@@ -103,17 +136,17 @@ pub struct Difference {
 impl Difference {
     /// What it means, in words for people; `old` and `new` are what the two are called.
     pub fn explain(&self, old: &dyn fmt::Display, new: &dyn fmt::Display) -> String {
-        let Self { keyword, elsewhere, instance, refused_by, .. } = self;
+        let Self { demand, elsewhere, instance, refused_by, .. } = self;
         let place = elsewhere.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
         match (instance.as_ref().map(shortened), refused_by) {
             (Some(value), Side::New) => {
-                format!("`{keyword}`{place} refuses what {old} allows: {value}")
+                format!("{demand}{place} refuses what {old} allows: {value}")
             }
             (Some(value), Side::Old) => {
-                format!("`{keyword}` of {old}{place} refuses what {new} allows: {value}")
+                format!("{demand} of {old}{place} refuses what {new} allows: {value}")
             }
-            (None, Side::New) => format!("the {keyword} of {old} is gone"),
-            (None, Side::Old) => format!("the {keyword} is not in {old}"),
+            (None, Side::New) => format!("{demand} of {old} is gone"),
+            (None, Side::Old) => format!("{demand} is not in {old}"),
         }
     }
 }
@@ -185,6 +218,14 @@ impl Comparison {
     /// What comparing something with itself finds.
     pub(crate) fn identical() -> Self {
         Self { is_identical: true, differences: Vec::new(), doubts: Vec::new() }
+    }
+
+    fn add(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Yes => {}
+            Verdict::No(difference) => self.differences.push(difference),
+            Verdict::Undecided(doubt) => self.doubts.push(doubt),
+        }
     }
 
     /// The result as one word.

@@ -95,10 +95,10 @@ pub const REQUIREMENTS: usize = 1_000;
 pub const CONSTRAINT_BYTES: usize = 256;
 /// Most versions that an answer names to say why none of them fits.
 pub const CANDIDATES: usize = 20;
-/// Most steps that comparing two schemas may take; a step is about a microsecond.
+/// Most steps that comparing two schemas may take; a step is at most about a microsecond.
 pub const COMPARISON_STEPS: usize = 50_000;
 /// Most steps that all comparisons of one commit may take together.
-pub const BATCH_COMPARISON_STEPS: usize = 2_000_000;
+pub const BATCH_COMPARISON_STEPS: usize = 1_000_000;
 /// Most differences and doubts that an answer names of one comparison.
 pub const COMPARISON_FINDINGS: usize = 100;
 /// Longest value that an answer gives to show a difference, in bytes of JSON.

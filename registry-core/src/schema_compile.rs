@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use identity::{absolute_ids, same_id};
 use metered::{Counted, Metered, Stopped, within};
 pub use problem::InvalidSchema;
+pub(crate) use states::{patterns_of, states};
 pub(crate) use weight::{Weight, weigh};
 
 use crate::{

@@ -19,6 +19,7 @@ pub mod sbom;
 pub mod search;
 pub mod settings;
 pub mod tokens;
+pub mod turns;
 pub mod who_has;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use crate::{
     registrar::Registrar,
     store::Store,
 };
+use turns::Turns;
 
 /// What every use case works on.
 pub struct App {
@@ -59,7 +61,9 @@ pub struct App {
     /// Who contained what was asked for last.
     pub holders: who_has::Recent,
     /// Bills of materials in the making.
-    pub sboms: sbom::Slots,
+    pub sboms: Turns,
+    /// Dry runs in the making.
+    pub rehearsals: Turns,
     /// Under which namespace MCP servers without one are served to MCP clients.
     pub namespace: Namespace,
     /// Whether the server is on its way out.

@@ -19,7 +19,10 @@ use tonic::{service::Routes, transport::Server as Transport};
 use self::tls::Tls;
 use crate::{
     access::{self, Access, Certificates, Failures, Oidc, RateLimit, Tokens},
-    app::{App, at::Archive, audit::Signer, export::Export, sbom, search::Searcher, who_has},
+    app::{
+        App, apply, at::Archive, audit::Signer, export::Export, sbom, search::Searcher,
+        turns::Turns, who_has,
+    },
     checkpoint_key,
     clock::Clock,
     config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
@@ -115,7 +118,8 @@ impl Server {
             archive: Archive::default(),
             export: Export::default(),
             holders: who_has::Recent::default(),
-            sboms: sbom::Slots::default(),
+            sboms: Turns::new(sbom::WRITERS),
+            rehearsals: Turns::new(apply::REHEARSALS),
             namespace: config.mcp_namespace,
             draining,
         });

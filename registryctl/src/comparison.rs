@@ -29,7 +29,7 @@ pub(crate) struct ComparisonView {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DifferenceView {
-    keyword: String,
+    keyword: Option<String>,
     pointer: String,
     /// Where the keyword itself is, when that is elsewhere.
     elsewhere: Option<String>,
@@ -66,7 +66,7 @@ impl ComparisonView {
 impl From<&Compared> for ComparisonView {
     fn from(Compared { old, new, found }: &Compared) -> Self {
         let difference = |difference: &Difference| DifferenceView {
-            keyword: difference.keyword.clone(),
+            keyword: difference.demand.keyword().map(str::to_owned),
             pointer: difference.pointer.clone(),
             elsewhere: difference.elsewhere.clone(),
             instance: difference.instance.clone(),

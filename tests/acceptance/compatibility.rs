@@ -60,6 +60,10 @@ async fn a_breaking_version_is_refused_with_an_example_and_a_major_one_is_not() 
     assert!(found["help"].as_str().unwrap().contains("2.0.0"), "{found}");
     assert_eq!(shop.registry.revision().await, 1, "nothing may be stored");
 
+    let named = json!({ "type": "string", "minLength": 1, "pattern": "^[a-z0-9-]+$" });
+    let (code, answer) = shop.apply(&order("1.0.1", &named));
+    assert_eq!(code, 1, "{answer}");
+
     let (code, answer) = shop.apply(&order("2.0.0", &short));
     assert_eq!(code, 0, "{answer}");
     let (code, answer) = shop.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
@@ -93,6 +97,8 @@ fn compat_says_so_about_registered_versions_and_files() {
     let forward = ctl(&["compat", "schema/Order", "1.0.0", "1.1.0", "--direction", "forward"]);
     assert_eq!(forward.code, 1, "{forward:?}");
     assert!(forward.stdout.contains("`type` of 1.0.0"), "{forward:?}");
+    let broken = "schema/Order@1.0.0 breaks what schema/Order@1.1.0 promises";
+    assert!(forward.stderr.contains(broken), "{forward:?}");
     let broken = ["compat", "schema/Order@1.0.0", "schema/Order@2.0.0", "--output", "json"];
     let broken = ctl(&broken);
     assert_eq!(broken.code, 1, "{broken:?}");

@@ -239,6 +239,8 @@ async fn what_does_not_exist_has_no_bill_and_no_holders() {
         let output = registry.ctl(usage);
         assert_eq!(output.code, 2, "{usage:?}: {output:?}");
     }
+    let nothing = registry.ctl(&["sbom", "export"]);
+    assert!(nothing.stderr.contains("<KIND/NAME@VERSION|--all>"), "{nothing:?}");
     let mut client = registry.sbom().await;
     let no_format = client.export_sbom(v1::ExportSbomRequest::default()).await.unwrap_err();
     assert_eq!(no_format.code(), Code::InvalidArgument, "{no_format:?}");

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     decode::At,
+    document::pointer_join,
     entity::Entity,
     json_schema::each_object_at,
     reference::{Key, SchemaRef},
@@ -69,6 +70,8 @@ struct Slot<'a> {
     document: usize,
     /// JSON pointer in its entity.
     pointer: String,
+    /// The keyword that led to it first; none leads to a root.
+    applied_by: Option<&'static str>,
     value: Option<&'a Value>,
     rules: Option<Rc<Rules>>,
 }
@@ -79,6 +82,8 @@ pub(super) struct Arena<'a> {
     by_key: HashMap<Key, usize>,
     slots: Vec<Slot<'a>>,
     by_address: HashMap<(usize, usize), Id>,
+    /// What reading took since that was last asked, in steps.
+    work: usize,
 }
 
 /// Where a reference leads.
@@ -92,20 +97,28 @@ pub(super) enum Target {
 
 impl<'a> Arena<'a> {
     pub(super) fn new(resolve: Resolve<'a>) -> Self {
-        let (documents, slots) = (Vec::new(), Vec::new());
-        Self { resolve, documents, by_key: HashMap::new(), slots, by_address: HashMap::new() }
+        Self {
+            resolve,
+            documents: Vec::new(),
+            by_key: HashMap::new(),
+            slots: Vec::new(),
+            by_address: HashMap::new(),
+            work: 0,
+        }
     }
 
     /// Adds a schema that is compared; its root node.
     pub(super) fn add(&mut self, schema: &'a Value, at: &str) -> Id {
         let document = self.add_document(schema, at, None);
-        self.node_of(document, schema, at.to_owned())
+        self.node_of(document, schema, at.to_owned(), None)
     }
 
     fn add_document(&mut self, root: &'a Value, at: &str, key: Option<Key>) -> usize {
         let (mut anchors, mut has_resources) = (BTreeMap::new(), false);
         let (dialect, mut places) = (Dialect::of(root), Vec::new());
+        let mut objects = 0;
         each_object_at(root, At::ROOT, &mut |map, place| {
+            objects += 1;
             let inner = !std::ptr::eq(map, root.as_object().unwrap_or(map));
             let declared = map.get("$schema").and_then(Value::as_str);
             let is_other = declared.is_some_and(|text| Dialect::named(text) != dialect);
@@ -122,24 +135,33 @@ impl<'a> Arena<'a> {
                 }
             }
         }
+        self.work += objects / 8;
         let at = at.to_owned();
         self.documents.push(Document { key, dialect, root, at, anchors, has_resources });
         self.documents.len() - 1
     }
 
-    fn node_of(&mut self, document: usize, value: &'a Value, pointer: String) -> Id {
+    fn node_of(
+        &mut self,
+        document: usize,
+        value: &'a Value,
+        pointer: String,
+        applied_by: Option<&'static str>,
+    ) -> Id {
         let address = (document, std::ptr::from_ref(value).addr());
         *self.by_address.entry(address).or_insert_with(|| {
-            self.slots.push(Slot { document, pointer, value: Some(value), rules: None });
+            let value = Some(value);
+            self.slots.push(Slot { document, pointer, applied_by, value, rules: None });
             self.slots.len() - 1
         })
     }
 
     /// A node that no document has, beside one that it was derived from.
     pub(super) fn synthetic(&mut self, beside: Id, rules: Rules) -> Id {
-        let Slot { document, pointer, .. } = &self.slots[beside];
-        let (document, pointer) = (*document, pointer.clone());
-        self.slots.push(Slot { document, pointer, value: None, rules: Some(Rc::new(rules)) });
+        let Slot { document, pointer, applied_by, .. } = &self.slots[beside];
+        let (document, pointer, applied_by) = (*document, pointer.clone(), *applied_by);
+        let rules = Some(Rc::new(rules));
+        self.slots.push(Slot { document, pointer, applied_by, value: None, rules });
         self.slots.len() - 1
     }
 
@@ -152,18 +174,36 @@ impl<'a> Arena<'a> {
             Some(value) => lower::rules(value, &mut Source { arena: self, node: id }),
             None => Rules::default(),
         });
+        self.work += rules.size() / 8;
         self.slots[id].rules = Some(rules.clone());
         rules
     }
 
-    /// A part of a node's JSON, as a node of its own.
-    pub(super) fn part(&mut self, of: Id, value: &'a Value, steps: &[&str]) -> Id {
+    /// What reading took since this was last asked, in steps.
+    pub(super) fn take_work(&mut self) -> usize {
+        std::mem::take(&mut self.work)
+    }
+
+    /// The schemas that were read, each whole.
+    pub(super) fn schemas(&self) -> impl Iterator<Item = &'a Value> {
+        self.documents.iter().map(|document| document.root)
+    }
+
+    /// A part of a node's JSON, as a node of its own: the value of a keyword, or the one of its
+    /// values that has this name or index.
+    pub(super) fn part(
+        &mut self,
+        of: Id,
+        value: &'a Value,
+        keyword: &'static str,
+        inner: Option<&str>,
+    ) -> Id {
         let Slot { document, pointer, .. } = &self.slots[of];
-        let (document, mut pointer) = (*document, pointer.clone());
-        for step in steps {
-            pointer = crate::document::pointer_join(&pointer, step);
+        let (document, mut pointer) = (*document, pointer_join(pointer, keyword));
+        if let Some(inner) = inner {
+            pointer = pointer_join(&pointer, inner);
         }
-        self.node_of(document, value, pointer)
+        self.node_of(document, value, pointer, Some(keyword))
     }
 
     /// Where the reference of a node leads.
@@ -193,7 +233,7 @@ impl<'a> Arena<'a> {
         let at = document.at.clone();
         match found {
             Some((value, place)) => {
-                Target::Node(self.node_of(number, value, format!("{at}{place}")))
+                Target::Node(self.node_of(number, value, format!("{at}{place}"), Some("$ref")))
             }
             None => Target::Unknown,
         }
@@ -208,7 +248,8 @@ impl<'a> Arena<'a> {
             self.by_key.insert(key.clone(), added);
             added
         };
-        Target::Node(self.node_of(document, &schema.schema, "/schema".to_owned()))
+        let at = "/schema".to_owned();
+        Target::Node(self.node_of(document, &schema.schema, at, Some("$ref")))
     }
 
     pub(super) fn dialect(&self, id: Id) -> Dialect {
@@ -235,13 +276,13 @@ impl<'a> Arena<'a> {
         self.slots[id].rules.as_ref().and_then(|rules| rules.stands_for)
     }
 
+    /// The keyword whose value the node is, or one of whose values; `None` for a root.
+    pub(super) fn applied_by(&self, id: Id) -> Option<&'static str> {
+        self.slots[id].applied_by
+    }
+
     /// The JSON of a node, unless it is synthetic.
     pub(super) fn json(&self, id: Id) -> Option<&'a Value> {
         self.slots[id].value
-    }
-
-    /// How many nodes there are.
-    pub(super) fn len(&self) -> usize {
-        self.slots.len()
     }
 }

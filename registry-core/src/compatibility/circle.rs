@@ -21,8 +21,9 @@ impl Prover<'_> {
             if in_place.contains_key(&node) {
                 continue;
             }
-            self.step(1)?;
             let rules = self.arena.rules(node);
+            let work = self.arena.take_work();
+            self.step(1 + work)?;
             let same = about_the_same(&rules);
             waiting.extend(same.iter().copied().chain(about_parts(&rules)));
             in_place.insert(node, same);
@@ -35,7 +36,7 @@ impl Prover<'_> {
 fn about_the_same(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.all.iter().map(|(_, id)| *id).collect();
     found.extend(rules.any.iter().chain(&rules.one).chain(&rules.not));
-    found.extend(rules.dependent.values());
+    found.extend(rules.dependent.iter().map(|(_, id)| *id));
     if let Some(conditional) = rules.conditional {
         found.push(conditional.condition);
         found.extend(conditional.then.into_iter().chain(conditional.otherwise));

@@ -6,16 +6,19 @@
 use serde_json::Value;
 
 use super::{
-    Budget, Difference, Doubt, Resolve, Side, Verdict,
+    Budget, Demand, Difference, Doubt, Resolve, Side, Verdict,
     arena::{Arena, Id},
-    prover::{Failure, Goal, New, Prover, Stop},
+    prover::{Failure, Goal, Prover, Stop},
+    regex,
+    sample::size,
 };
 use crate::{
     document::pointer_join,
     entity::Entity,
+    json_schema::each_object,
     limits,
     reference::Key,
-    schema_compile::{Validator, compile},
+    schema_compile::{Validator, compile, patterns_of},
 };
 
 /// A JSON Schema and its JSON pointer in its entity.
@@ -24,12 +27,12 @@ pub(crate) type Placed<'a, 'p> = (&'a Value, &'p str);
 /// Steps that are left for examples when the proof has used up its own.
 const LAST_STEPS: usize = 2_000;
 
-/// Whether `wanted` accepts everything that `given` accepts; `new` says which of them is the new
-/// version.
+/// Whether `wanted` accepts everything that `given` accepts; `wanted_in` says which of the versions
+/// `wanted` is in.
 pub fn covers<'a>(
     given: Placed<'a, '_>,
     wanted: Placed<'a, '_>,
-    new: Side,
+    wanted_in: Side,
     resolve: Resolve<'a>,
     budget: &mut Budget,
 ) -> Verdict {
@@ -37,129 +40,183 @@ pub fn covers<'a>(
         return Verdict::Yes;
     }
     if budget.is_spent() {
-        let at = if new == Side::New { wanted.1 } else { given.1 };
+        let own = if wanted_in == Side::New { wanted.1 } else { given.1 };
         let reason = "the comparisons of one commit have used up their steps".to_owned();
-        return Verdict::Undecided(Doubt { pointer: at.to_owned(), reason });
+        return Verdict::Undecided(Doubt { pointer: own.to_owned(), reason });
     }
     let mut arena = Arena::new(resolve);
     let (given_root, wanted_root) = (arena.add(given.0, given.1), arena.add(wanted.0, wanted.1));
-    let (role, own) = match new {
-        // With `New::Given`, what is given is the new version.
-        Side::New => (New::Wanted, wanted_root),
-        Side::Old => (New::Given, given_root),
+    let own = match wanted_in {
+        Side::New => wanted_root,
+        Side::Old => given_root,
     };
     let share = budget.share();
-    let mut prover = Prover::new(arena, role, own, share);
-    if let Ok(Some(circle)) = prover.circle([given_root, wanted_root]) {
-        budget.spend(share - prover.left());
-        return circular(prover.arena.pointer(own), prover.arena.pointer(circle));
+    let prover = Prover::new(arena, wanted_in, own, share);
+    let mut question = Question { prover, given: given_root, wanted: wanted_root, own, wanted_in };
+    let outcome = question.prove();
+    budget.spend(share - question.prover.left());
+    match outcome {
+        Ok(failures) if failures.is_empty() => Verdict::Yes,
+        Err(Unproved::Circle(circle)) => question.circular(circle),
+        Ok(failures) => question.disprove(&failures, resolve, budget),
+        Err(Unproved::Stop) => question.disprove(&[], resolve, budget),
     }
-    let outcome = prove(&mut prover, given_root, (wanted_root, own));
-    let is_complete = outcome.is_ok();
-    let failures = outcome.unwrap_or_default();
-    budget.spend(share - prover.left());
-    if is_complete && failures.is_empty() {
-        return Verdict::Yes;
+}
+
+/// Two schemas, and what is known of them.
+struct Question<'a> {
+    prover: Prover<'a>,
+    given: Id,
+    wanted: Id,
+    /// The root that is in the new version.
+    own: Id,
+    wanted_in: Side,
+}
+
+/// Why there is no proof.
+enum Unproved {
+    Stop,
+    /// A circle of references leads back to this node.
+    Circle(Id),
+}
+
+impl From<Stop> for Unproved {
+    fn from(_: Stop) -> Self {
+        Self::Stop
     }
-    budget.spend(prover.arena.len());
-    let refused_by = if role == New::Wanted { Side::New } else { Side::Old };
-    let more = prover.last_candidates(given_root, LAST_STEPS);
-    let root = Failure {
-        keyword: "schema",
-        wanted: wanted_root,
-        anchor: own,
-        candidates: Vec::new(),
-        is_definite: false,
-    };
-    // Whatever nobody thought of is put down to the first thing in the way.
-    let rest = failures.first().unwrap_or(&root).with(more);
-    if let Some(judges) = Judges::of(given.0, wanted.0, resolve) {
-        for failure in failures.iter().chain([&rest]) {
-            if let Some(instance) = failure.candidates.iter().find(|value| judges.differ(value)) {
-                let instance = Some(instance.clone());
-                return Verdict::No(place(&prover, failure, refused_by).with(instance));
+}
+
+impl<'a> Question<'a> {
+    fn prove(&mut self) -> Result<Vec<Failure>, Unproved> {
+        if let Some(circle) = self.prover.circle([self.given, self.wanted])? {
+            return Err(Unproved::Circle(circle));
+        }
+        let given = self.prover.given([self.given])?;
+        let (wanted, anchor) = (self.wanted, self.own);
+        Ok(self.prover.prove(&Goal { given, wanted, anchor, level: 0 })?)
+    }
+
+    /// Asks the validators about everything that may be an example.
+    fn disprove(
+        &mut self,
+        failures: &[Failure],
+        resolve: Resolve<'a>,
+        budget: &mut Budget,
+    ) -> Verdict {
+        self.prover.refill(LAST_STEPS);
+        let more = self.last_candidates();
+        let share = budget.share();
+        let steps = self.cost_of_judging(share).saturating_add(LAST_STEPS);
+        budget.spend(steps);
+        if steps > share {
+            return self.too_long();
+        }
+        let (given, wanted) = (self.json(self.given), self.json(self.wanted));
+        if let Some(judges) = Judges::of(given, wanted, resolve) {
+            for failure in failures {
+                if let Some(instance) = failure.candidates.iter().find(|v| judges.differ(v)) {
+                    return self.no(failure, instance.clone());
+                }
+            }
+            if let Some(instance) = more.into_iter().find(|value| judges.differ(value)) {
+                self.prover.refill(LAST_STEPS);
+                let keyword = self.prover.refusing(self.wanted, &instance).unwrap_or_default();
+                let (wanted, anchor, candidates) = (self.wanted, self.own, Vec::new());
+                let root = Failure { keyword, wanted, anchor, candidates, is_definite: true };
+                return self.no(&root, instance);
             }
         }
-    }
-    match failures.first() {
-        Some(failure) => undecided(place(&prover, failure, refused_by)),
-        None => too_long(prover.arena.pointer(own), share),
-    }
-}
-
-fn undecided(difference: Difference) -> Verdict {
-    let Difference { keyword, pointer, elsewhere, .. } = difference;
-    let place = elsewhere.map(|place| format!(" ({place})")).unwrap_or_default();
-    let reason = format!("`{keyword}`{place} could not be compared");
-    Verdict::Undecided(Doubt { pointer, reason })
-}
-
-fn circular(pointer: &str, circle: &str) -> Verdict {
-    let reason = format!("a circle of references leads back to {circle}");
-    Verdict::Undecided(Doubt { pointer: pointer.to_owned(), reason })
-}
-
-fn too_long(pointer: &str, steps: usize) -> Verdict {
-    let reason = format!("comparing takes more than {steps} steps, or it is nested too deep");
-    Verdict::Undecided(Doubt { pointer: pointer.to_owned(), reason })
-}
-
-fn prove(
-    prover: &mut Prover<'_>,
-    given: Id,
-    (wanted, anchor): (Id, Id),
-) -> Result<Vec<Failure>, Stop> {
-    let given = prover.given([given])?;
-    prover.prove(&Goal { given, wanted, anchor, level: 0 })
-}
-
-impl Difference {
-    fn with(self, instance: Option<Value>) -> Self {
-        Self { instance, ..self }
-    }
-}
-
-/// Where a failure is, in the words of the new document.
-fn place(prover: &Prover<'_>, failure: &Failure, refused_by: Side) -> Difference {
-    let arena = &prover.arena;
-    let Failure { keyword, wanted, anchor, .. } = failure;
-    let at = |node: Id, keyword: &str| {
-        let has_it = arena.json(node).is_some_and(|json| json.get(keyword).is_some());
-        let pointer = arena.pointer(node);
-        if has_it { pointer_join(pointer, keyword) } else { pointer.to_owned() }
-    };
-    let is_false = arena.json(*wanted) == Some(&Value::Bool(false));
-    let keyword = if is_false { applicator(arena.pointer(*wanted)) } else { (*keyword).to_owned() };
-    let own = match refused_by {
-        Side::New => at(*anchor, if anchor == wanted { &keyword } else { "$ref" }),
-        Side::Old => at(*anchor, &keyword),
-    };
-    let elsewhere = (wanted != anchor).then(|| {
-        let place = at(*wanted, &keyword);
-        match arena.key_of(*wanted) {
-            Some(key) => format!("in {key} at {place}"),
-            None => format!("at {place}"),
+        match failures.first() {
+            Some(failure) => self.undecided(failure),
+            None => self.too_long(),
         }
-    });
-    Difference { keyword, pointer: own, elsewhere, instance: None, refused_by }
-}
-
-/// The keyword of which the schema at this pointer is the value, or one of them.
-fn applicator(pointer: &str) -> String {
-    let named =
-        ["properties", "patternProperties", "prefixItems", "allOf", "anyOf", "oneOf", "$defs"];
-    let mut steps = pointer.rsplit('/');
-    let (last, before) = (steps.next().unwrap_or_default(), steps.next().unwrap_or_default());
-    if named.contains(&before) { before.to_owned() } else { last.to_owned() }
-}
-
-impl Prover<'_> {
-    /// Values of the given schema, found with some steps more.
-    fn last_candidates(&mut self, given: Id, steps: usize) -> Vec<Value> {
-        self.refill(steps);
-        let given = self.given([given]);
-        given.and_then(|given| self.samples(&given)).unwrap_or_default()
     }
+
+    fn json(&self, root: Id) -> &'a Value {
+        // Roots are no synthetic nodes.
+        self.prover.arena.json(root).unwrap_or(&Value::Null)
+    }
+
+    /// Values of the given schema, found with some steps more.
+    fn last_candidates(&mut self) -> Vec<Value> {
+        let given = self.prover.given([self.given]);
+        given.and_then(|given| self.prover.samples(&given)).unwrap_or_default()
+    }
+
+    /// What compiling all the schemas costs, in steps; counted no further than `most`.
+    fn cost_of_judging(&self, most: usize) -> usize {
+        let mut steps = 0;
+        for schema in self.prover.arena.schemas() {
+            each_object(schema, &mut |map| {
+                let listed = map.get("enum").and_then(Value::as_array);
+                steps += 1 + size(listed.into_iter().flatten()) / 8;
+                for pattern in patterns_of(map) {
+                    if steps <= most {
+                        steps = steps.saturating_add(regex::cost(pattern));
+                    }
+                }
+            });
+        }
+        steps
+    }
+
+    fn no(&self, failure: &Failure, instance: Value) -> Verdict {
+        let Place { demand, pointer, elsewhere } = self.place(failure);
+        let instance = Some(instance);
+        let refused_by = self.wanted_in;
+        Verdict::No(Difference { demand, pointer, elsewhere, instance, refused_by })
+    }
+
+    fn undecided(&self, failure: &Failure) -> Verdict {
+        let Place { demand, pointer, elsewhere } = self.place(failure);
+        let place = elsewhere.map(|place| format!(" ({place})")).unwrap_or_default();
+        let reason = format!("{demand}{place} could not be compared");
+        Verdict::Undecided(Doubt { pointer, reason })
+    }
+
+    fn circular(&self, circle: Id) -> Verdict {
+        let circle = self.prover.arena.pointer(circle);
+        self.doubt(format!("a circle of references leads back to {circle}"))
+    }
+
+    fn too_long(&self) -> Verdict {
+        let steps = limits::COMPARISON_STEPS;
+        self.doubt(format!("comparing takes more than {steps} steps, or it is nested too deep"))
+    }
+
+    fn doubt(&self, reason: String) -> Verdict {
+        let pointer = self.prover.arena.pointer(self.own).to_owned();
+        Verdict::Undecided(Doubt { pointer, reason })
+    }
+
+    /// Where a failure is, in the words of the new document.
+    fn place(&self, failure: &Failure) -> Place {
+        let arena = &self.prover.arena;
+        let Failure { keyword, wanted, anchor, .. } = *failure;
+        let at = |node: Id, keyword: Option<&str>| {
+            let has = |keyword: &&str| arena.json(node).is_some_and(|j| j.get(*keyword).is_some());
+            let pointer = arena.pointer(node);
+            keyword.filter(has).map_or(pointer.to_owned(), |keyword| pointer_join(pointer, keyword))
+        };
+        let is_elsewhere = wanted != anchor;
+        let own = if is_elsewhere && self.wanted_in == Side::New { Some("$ref") } else { keyword };
+        let elsewhere = is_elsewhere.then(|| {
+            let place = at(wanted, keyword);
+            match arena.key_of(wanted) {
+                Some(key) => format!("in {key} at {place}"),
+                None => format!("at {place}"),
+            }
+        });
+        let demand = keyword.map_or(Demand::Schema, Demand::Keyword);
+        Place { demand, pointer: at(anchor, own), elsewhere }
+    }
+}
+
+/// What refuses a value, and where.
+struct Place {
+    demand: Demand,
+    pointer: String,
+    elsewhere: Option<String>,
 }
 
 /// The real validators of both schemas.

@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::{Budget, Comparison, Difference, Direction, Doubt, Resolve, Side, Verdict, covers};
+use super::{
+    Budget, Comparison, Demand, Difference, Direction, Doubt, Resolve, Side, Verdict, covers,
+};
 use crate::entity::{Entity, Implementation, Skill, Tool};
 
 /// Whether values go to the entity or come from it.
@@ -68,7 +70,7 @@ pub fn compare<'a>(
         }
         found.is_identical = false;
         for direction in directions {
-            part.compare(before, *direction, (resolve, &mut *budget), &mut found);
+            found.add(part.compare(before, *direction, resolve, budget));
         }
     }
     found
@@ -79,29 +81,23 @@ impl<'a> Part<'a> {
         &self,
         old: &Self,
         direction: Direction,
-        (resolve, budget): (Resolve<'a>, &mut Budget),
-        found: &mut Comparison,
-    ) {
+        resolve: Resolve<'a>,
+        budget: &mut Budget,
+    ) -> Verdict {
         let (Some(before), Some(after)) = (old.schema(), self.schema()) else {
             let reason = format!(
                 "one of the versions has no `{}`: what it takes is the server's affair",
                 self.name
             );
-            found.doubts.push(Doubt { pointer: self.pointer(), reason });
-            return;
+            return Verdict::Undecided(Doubt { pointer: self.pointer(), reason });
         };
         let (at_old, at_new) = (old.pointer(), self.pointer());
         let (before, after) = ((before, at_old.as_str()), (after, at_new.as_str()));
         let is_new_wider = (self.flow == Flow::In) == (direction == Direction::Backward);
-        let verdict = if is_new_wider {
+        if is_new_wider {
             covers(before, after, Side::New, resolve, budget)
         } else {
             covers(after, before, Side::Old, resolve, budget)
-        };
-        match verdict {
-            Verdict::Yes => {}
-            Verdict::No(difference) => found.differences.push(difference),
-            Verdict::Undecided(doubt) => found.doubts.push(doubt),
         }
     }
 
@@ -181,7 +177,7 @@ fn skills(old: &Entity, new: &Entity, directions: &[Direction], found: &mut Comp
                 let index = index.filter(|_| refused_by == Side::Old);
                 let pointer = index.map_or("/skills".to_owned(), |i| format!("/skills/{i}"));
                 found.differences.push(Difference {
-                    keyword: format!("skill `{}`", skill.id),
+                    demand: Demand::Skill(skill.id.clone()),
                     pointer,
                     elsewhere: None,
                     instance: None,

@@ -3,7 +3,7 @@
 //! It needs no compiled validator for each part of a schema, and counts its steps. What decides in
 //! the end is a real validator. Deliberately absent: `$dynamicRef` and other opaque demands.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeSet, rc::Rc};
 
 use serde_json::{Map, Value};
 
@@ -12,8 +12,8 @@ use super::{
     given::Given,
     prover::{Prover, Stop},
     rules::{Range, Rules, Types},
+    sample::size,
 };
-use crate::schema_compile::compile;
 
 /// Three-valued "and": a known no wins, then what is not known.
 fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
@@ -54,9 +54,8 @@ impl Prover<'_> {
         if !Types::of(value).within(rules.types) {
             return Ok(Some(false));
         }
-        let listed: usize = rules.values.iter().map(|(_, list)| list.len()).sum();
-        self.step(listed / 16)?;
-        let is_listed = |(_, list): &(_, Vec<Value>)| list.iter().any(|one| equal(one, value));
+        self.step(size(rules.values.iter().flat_map(|(_, list)| list.iter())) / 16)?;
+        let is_listed = |(_, list): &(_, Rc<[Value]>)| list.iter().any(|one| equal(one, value));
         if !rules.values.iter().all(is_listed) {
             return Ok(Some(false));
         }
@@ -79,6 +78,7 @@ impl Prover<'_> {
     }
 
     fn of_text(&mut self, rules: &Rules, text: &str) -> Result<Option<bool>, Stop> {
+        self.step(text.len() / 1_024)?;
         if !fits(rules.length, text.chars().count()) {
             return Ok(Some(false));
         }
@@ -86,18 +86,6 @@ impl Prover<'_> {
             Some(pattern) => self.matches(pattern, text).map(Some),
             None => Ok(Some(true)),
         }
-    }
-
-    /// Whether the regular expression finds something in the text. What is registered compiles, so
-    /// one that does not ends the comparison.
-    pub(super) fn matches(&mut self, pattern: &str, text: &str) -> Result<bool, Stop> {
-        self.step(1 + text.len() / 64)?;
-        if !self.patterns.contains_key(pattern) {
-            let schema = serde_json::json!({ "pattern": pattern });
-            self.patterns.insert(pattern.to_owned(), compile(&schema, &|_| None).ok());
-        }
-        let compiled = self.patterns.get(pattern).and_then(Option::as_ref).ok_or(Stop)?;
-        Ok(compiled.is_valid(&Value::String(text.to_owned())))
     }
 
     fn of_array(&mut self, rules: &Rules, items: &[Value]) -> Result<Option<bool>, Stop> {
@@ -137,12 +125,13 @@ impl Prover<'_> {
     }
 
     fn of_object(&mut self, rules: &Rules, map: &Map<String, Value>) -> Result<Option<bool>, Stop> {
-        let has_all = |names: &[String]| names.iter().all(|name| map.contains_key(name));
-        let needs =
-            |(name, list): (&String, &Vec<String>)| !map.contains_key(name) || has_all(list);
+        let needs: usize = rules.needs.iter().map(|(_, needs)| needs.len()).sum();
+        self.step((rules.required.len() + needs) / 16)?;
+        let has_all = |names: &BTreeSet<String>| names.iter().all(|name| map.contains_key(name));
+        let is_met = |(name, list): (&String, _)| !map.contains_key(name) || has_all(list);
         if !fits(rules.size, map.len())
             || !rules.required.iter().all(|name| map.contains_key(name))
-            || !rules.dependent_required.iter().all(needs)
+            || !rules.needs.iter().all(|(_, needs)| needs.iter().all(is_met))
         {
             return Ok(Some(false));
         }
@@ -266,27 +255,6 @@ impl Prover<'_> {
             (_, Some(false)) => Some(false),
             _ => None,
         })
-    }
-
-    /// The first keyword of the node that refuses the value, as far as that is known.
-    pub(super) fn refusing(&mut self, node: Id, value: &Value) -> &'static str {
-        let rules = self.arena.rules(node);
-        if !Types::of(value).within(rules.types) {
-            return "type";
-        }
-        for (keyword, list) in &rules.values {
-            if !list.iter().any(|one| equal(one, value)) {
-                return keyword;
-            }
-        }
-        let candidates = [
-            (!rules.any.is_empty(), "anyOf"),
-            (!rules.one.is_empty(), "oneOf"),
-            (rules.not.is_some(), "not"),
-            (rules.pattern.is_some(), "pattern"),
-        ];
-        let found = candidates.into_iter().find(|(is_there, _)| *is_there);
-        found.map_or_else(|| rules.all.first().map_or("enum", |(keyword, _)| keyword), |f| f.1)
     }
 }
 

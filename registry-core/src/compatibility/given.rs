@@ -11,6 +11,7 @@ use super::{
     arena::Id,
     prover::{Prover, Stop},
     rules::{Bound, Range, Rules, Types},
+    sample::size,
 };
 
 /// A disjunction of a node that was split into its cases.
@@ -112,13 +113,14 @@ impl Prover<'_> {
     pub(super) fn facts(&mut self, given: &Given) -> Result<Facts, Stop> {
         let mut facts = Facts::all(given.types);
         for &node in &given.nodes {
-            self.step(1)?;
             let rules = self.arena.rules(node);
+            self.step(1 + rules.required.len() / 8)?;
             facts.add(&rules);
             facts.rules.push((node, rules));
         }
         for &node in &given.nots {
             let rules = self.arena.rules(node);
+            self.step(rules.required.len() / 8)?;
             facts.take_away(&rules);
         }
         self.enumerate(&mut facts, given)?;
@@ -129,9 +131,12 @@ impl Prover<'_> {
     /// Lists the values where the schemas allow only so many.
     fn enumerate(&mut self, facts: &mut Facts, given: &Given) -> Result<(), Stop> {
         let lists = facts.rules.iter().flat_map(|(_, rules)| &rules.values);
-        let shortest = lists.map(|(_, values)| values).min_by_key(|values| values.len()).cloned();
+        let shortest =
+            lists.map(|(_, values)| values).min_by_key(|values| values.len()).map(Rc::clone);
         let finite = facts.types.within(Types::NULL.or(Types::BOOLEAN));
         let each = || vec![Value::Null, Value::Bool(false), Value::Bool(true)];
+        self.step(size(shortest.iter().flat_map(|values| values.iter())) / 8)?;
+        let shortest = shortest.map(|values| values.to_vec());
         let Some(mut values) = shortest.or_else(|| finite.then(each)) else { return Ok(()) };
         values.retain(|value| Types::of(value).within(facts.types));
         let mut kept = Vec::with_capacity(values.len());

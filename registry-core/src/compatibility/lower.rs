@@ -3,11 +3,13 @@
 //! What is not understood is kept as opaque, so that nobody takes it for absent. Deliberately
 //! absent: checking; what is registered obeys its meta-schema.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::{
     arena::{Arena, Dialect, Id, Target},
-    rules::{Bound, Conditional, Contains, Opaque, Range, Rules, Types},
+    rules::{Bound, Conditional, Contains, Needs, Opaque, Range, Rules, Types},
 };
 
 /// The node that is read.
@@ -41,25 +43,16 @@ pub(super) fn rules<'a>(value: &'a Value, source: &mut Source<'_, 'a>) -> Rules 
         }
     }
     scalars(map, &mut rules);
-    objects(map, source, &mut rules);
+    objects(map, dialect, source, &mut rules);
     arrays(map, dialect, source, &mut rules);
     applicators(map, source, &mut rules);
     if dialect == Dialect::Draft7 {
-        unknown_to_draft_7(map, &mut rules);
         // Our validators check formats in this draft, as it says; later ones call them annotations.
         if let Some(Value::String(format)) = map.get("format") {
             rules.opaque.push(Opaque { keyword: "format", text: Some(format.clone()) });
         }
     }
     rules
-}
-
-/// Takes out what came with later drafts.
-fn unknown_to_draft_7(map: &Map<String, Value>, rules: &mut Rules) {
-    (rules.unevaluated_properties, rules.unevaluated_items) = (None, None);
-    let is_old = |name: &String| map.get("dependencies").is_some_and(|old| old.get(name).is_some());
-    rules.dependent.retain(|name, _| is_old(name));
-    rules.dependent_required.retain(|name, _| is_old(name));
 }
 
 fn opaque(keyword: &'static str) -> Rules {
@@ -87,10 +80,10 @@ fn scalars(map: &Map<String, Value>, rules: &mut Rules) {
         _ => {}
     }
     if let Some(Value::Array(values)) = map.get("enum") {
-        rules.values.push(("enum", values.clone()));
+        rules.values.push(("enum", values.as_slice().into()));
     }
     if let Some(value) = map.get("const") {
-        rules.values.push(("const", vec![value.clone()]));
+        rules.values.push(("const", [value.clone()].into()));
     }
     let bound = |name: &'static str, is_exclusive| {
         let value = map.get(name)?.as_f64()?;
@@ -119,35 +112,38 @@ fn count(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().and_then(whole))
 }
 
-fn objects<'a>(map: &'a Map<String, Value>, source: &mut Source<'_, 'a>, rules: &mut Rules) {
+fn objects<'a>(
+    map: &'a Map<String, Value>,
+    dialect: Dialect,
+    source: &mut Source<'_, 'a>,
+    rules: &mut Rules,
+) {
     rules.properties = source.named(map, "properties").into_iter().collect();
     rules.patterns = source.named(map, "patternProperties");
-    rules.dependent = source.named(map, "dependentSchemas").into_iter().collect();
     rules.additional = source.single(map, "additionalProperties");
-    rules.unevaluated_properties = source.single(map, "unevaluatedProperties");
     rules.names = source.single(map, "propertyNames");
-    rules.required = map.get("required").map(strings).unwrap_or_default().into_iter().collect();
+    rules.required = map.get("required").map(strings).unwrap_or_default();
     rules.size = range(map, "minProperties", "maxProperties");
-    if let Some(Value::Object(needs)) = map.get("dependentRequired") {
-        rules.dependent_required = needs.iter().map(|(n, v)| (n.clone(), strings(v))).collect();
+    if dialect != Dialect::Draft7 {
+        rules.unevaluated_properties = source.single(map, "unevaluatedProperties");
+        rules.needs.extend(needs(map, "dependentRequired"));
+        rules.dependent = source.named(map, "dependentSchemas");
     }
     // The older form of both, which our validators know in every dialect.
-    if let Some(Value::Object(needs)) = map.get("dependencies") {
-        for (name, need) in needs {
-            if need.is_array() {
-                let list = rules.dependent_required.entry(name.clone()).or_default();
-                list.extend(strings(need));
-            } else if rules.dependent.contains_key(name) {
-                rules.opaque.push(Opaque { keyword: "dependencies", text: None });
-            } else {
-                let id = source.arena.part(source.node, need, &["dependencies", name]);
-                rules.dependent.insert(name.clone(), id);
-            }
-        }
-    }
+    rules.needs.extend(needs(map, "dependencies"));
+    let schemas = source.named(map, "dependencies");
+    let is_schema = |(name, _): &(String, Id)| !map["dependencies"][name].is_array();
+    rules.dependent.extend(schemas.into_iter().filter(is_schema));
 }
 
-fn strings(value: &Value) -> Vec<String> {
+/// The lists of names under this keyword.
+fn needs(map: &Map<String, Value>, keyword: &'static str) -> Option<(&'static str, Needs)> {
+    let each = map.get(keyword)?.as_object()?.iter().filter(|(_, need)| need.is_array());
+    let needs: Needs = each.map(|(name, need)| (name.clone(), strings(need))).collect();
+    (!needs.is_empty()).then_some((keyword, needs))
+}
+
+fn strings(value: &Value) -> BTreeSet<String> {
     let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
     list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
@@ -167,7 +163,9 @@ fn arrays<'a>(
     } else {
         rules.items = source.single(map, "items");
     }
-    rules.unevaluated_items = source.single(map, "unevaluatedItems");
+    if dialect != Dialect::Draft7 {
+        rules.unevaluated_items = source.single(map, "unevaluatedItems");
+    }
     rules.count = range(map, "minItems", "maxItems");
     rules.is_unique = map.get("uniqueItems") == Some(&Value::Bool(true));
     if let Some(schema) = source.single(map, "contains") {
@@ -190,19 +188,23 @@ fn applicators<'a>(map: &'a Map<String, Value>, source: &mut Source<'_, 'a>, rul
 }
 
 impl<'a> Source<'_, 'a> {
-    fn single(&mut self, map: &'a Map<String, Value>, name: &str) -> Option<Id> {
-        map.get(name).map(|value| self.arena.part(self.node, value, &[name]))
+    fn single(&mut self, map: &'a Map<String, Value>, keyword: &'static str) -> Option<Id> {
+        map.get(keyword).map(|value| self.arena.part(self.node, value, keyword, None))
     }
 
-    fn list(&mut self, map: &'a Map<String, Value>, name: &str) -> Vec<Id> {
-        let Some(Value::Array(list)) = map.get(name) else { return Vec::new() };
-        let each = list.iter().enumerate();
-        each.map(|(i, value)| self.arena.part(self.node, value, &[name, &i.to_string()])).collect()
+    fn list(&mut self, map: &'a Map<String, Value>, keyword: &'static str) -> Vec<Id> {
+        let Some(Value::Array(list)) = map.get(keyword) else { return Vec::new() };
+        let part = |(i, value): (usize, &'a Value)| {
+            self.arena.part(self.node, value, keyword, Some(&i.to_string()))
+        };
+        list.iter().enumerate().map(part).collect()
     }
 
-    fn named(&mut self, map: &'a Map<String, Value>, name: &str) -> Vec<(String, Id)> {
-        let Some(Value::Object(named)) = map.get(name) else { return Vec::new() };
-        let each = named.iter();
-        each.map(|(n, value)| (n.clone(), self.arena.part(self.node, value, &[name, n]))).collect()
+    fn named(&mut self, map: &'a Map<String, Value>, keyword: &'static str) -> Vec<(String, Id)> {
+        let Some(Value::Object(named)) = map.get(keyword) else { return Vec::new() };
+        let part = |(name, value): (&'a String, &'a Value)| {
+            (name.clone(), self.arena.part(self.node, value, keyword, Some(name)))
+        };
+        named.iter().map(part).collect()
     }
 }

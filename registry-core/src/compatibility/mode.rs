@@ -17,6 +17,17 @@ pub enum Direction {
     Full,
 }
 
+impl Direction {
+    /// Says that the versions are not compatible in this direction.
+    pub fn broken(self, old: &impl fmt::Display, new: &impl fmt::Display) -> String {
+        match self {
+            Self::Backward => format!("{new} breaks what {old} promises"),
+            Self::Forward => format!("{old} breaks what {new} promises"),
+            Self::Full => format!("{old} and {new} cannot each take the other's place"),
+        }
+    }
+}
+
 /// What a new version must be compatible with, in which direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

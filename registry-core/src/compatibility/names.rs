@@ -29,7 +29,7 @@ impl Prover<'_> {
             wanted.patterns.iter().chain(given).map(|(pattern, _)| pattern.clone()).collect()
         };
         for pattern in patterns {
-            names.extend(super::regex::examples(&pattern));
+            names.extend(self.pattern(&pattern)?.examples.iter().cloned());
         }
         let spelled = facts.rules.iter().filter_map(|(_, rules)| rules.names);
         let given = self.given(spelled.collect::<Vec<_>>())?.of_types(Types::STRING);

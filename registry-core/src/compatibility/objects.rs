@@ -11,8 +11,9 @@ use serde_json::{Map, Value};
 use super::{
     arena::Id,
     given::{Facts, Given},
-    prover::{Failure, Goal, Prover, Stop},
-    rules::{Rules, Types},
+    prover::{FAILURES, Failure, Goal, Prover, Stop},
+    rules::{Needs, Rules, Types},
+    sample::size,
 };
 
 impl Prover<'_> {
@@ -50,7 +51,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// `required`, `minProperties`, `maxProperties`, `dependentRequired`.
+    /// `required`, `minProperties`, `maxProperties`, and which properties need others.
     fn presence(
         &mut self,
         goal: &Goal,
@@ -58,7 +59,7 @@ impl Prover<'_> {
         rules: &Rules,
         failures: &mut Vec<Failure>,
     ) -> Result<(), Stop> {
-        for name in rules.required.difference(&facts.required) {
+        for name in rules.required.difference(&facts.required).take(FAILURES) {
             let without = |sample: Value| without(sample, name);
             let samples = self.samples(&goal.given)?.into_iter().filter_map(without).collect();
             failures.push(self.failure(goal, "required", samples));
@@ -73,19 +74,35 @@ impl Prover<'_> {
             samples.extend(self.fullest(&goal.given, facts, rules.size.max)?);
             failures.push(self.failure(goal, "maxProperties", samples));
         }
-        for (name, needed) in &rules.dependent_required {
-            let is_given = |list: &Vec<String>| {
-                needed.iter().all(|n| list.contains(n) || facts.required.contains(n))
-            };
-            let always = needed.iter().all(|name| facts.required.contains(name));
-            let mut lists = facts.rules.iter().filter_map(|(_, r)| r.dependent_required.get(name));
-            if always || lists.any(is_given) || self.is_absent(goal, facts, name)? {
+        for (keyword, needs) in &rules.needs {
+            self.needs(goal, facts, (keyword, needs), failures)?;
+        }
+        Ok(())
+    }
+
+    fn needs(
+        &mut self,
+        goal: &Goal,
+        facts: &Facts,
+        (keyword, needs): (&'static str, &Needs),
+        failures: &mut Vec<Failure>,
+    ) -> Result<(), Stop> {
+        for (name, needed) in needs {
+            if failures.len() >= FAILURES {
+                break;
+            }
+            self.step(1 + needed.len() / 8)?;
+            let given = facts.rules.iter().flat_map(|(_, rules)| &rules.needs);
+            let given: Vec<_> = given.filter_map(|(_, needs)| needs.get(name)).collect();
+            let is_given =
+                |n: &String| facts.required.contains(n) || given.iter().any(|g| g.contains(n));
+            if needed.iter().all(is_given) || self.is_absent(goal, facts, name)? {
                 continue;
             }
             let with = self.with_property(&goal.given, facts, name)?;
             let lacking = |s: Value| needed.iter().find_map(|name| without(s.clone(), name));
             let samples = with.into_iter().filter_map(lacking).collect();
-            failures.push(self.failure(goal, "dependentRequired", samples));
+            failures.push(self.failure(goal, keyword, samples));
         }
         Ok(())
     }
@@ -112,7 +129,12 @@ impl Prover<'_> {
             names.extend(facts.rules.iter().flat_map(|(_, r)| r.properties.keys().cloned()));
             names.extend(facts.required.iter().cloned());
         }
+        self.step(names.len() / 8)?;
         for name in names {
+            // Nobody would look at more.
+            if failures.len() >= FAILURES {
+                break;
+            }
             let wanted = self.property_of(rules, &name)?;
             if facts.absent.contains(&name) {
                 continue;
@@ -209,14 +231,19 @@ impl Prover<'_> {
         if self.takes_any(additional) {
             return Ok(());
         }
-        let is_wanted = |pattern: &String| rules.patterns.iter().any(|(p, _)| p == pattern);
-        let all = facts.rules.iter().flat_map(|(_, rules)| rules.patterns.iter());
-        let classes: BTreeSet<&String> = all.map(|(p, _)| p).filter(|p| !is_wanted(p)).collect();
+        let wanted: BTreeSet<&String> = rules.patterns.iter().map(|(p, _)| p).collect();
+        let all: usize = facts.rules.iter().map(|(_, rules)| rules.patterns.len()).sum();
+        let given = facts.rules.iter().flat_map(|(_, rules)| rules.patterns.iter());
+        let classes: BTreeSet<&String> =
+            given.map(|(p, _)| p).filter(|p| !wanted.contains(p)).collect();
         for class in classes.into_iter().map(Some).chain([None]) {
+            self.step(1 + all / 8)?;
             let part = |given: &Rc<Rules>| match class {
                 Some(class) => match given.patterns.iter().find(|(p, _)| p == class) {
                     Some((_, schema)) => Some(*schema),
-                    None if given.patterns.iter().all(|(p, _)| is_wanted(p)) => given.additional,
+                    None if given.patterns.iter().all(|(p, _)| wanted.contains(p)) => {
+                        given.additional
+                    }
                     None => None,
                 },
                 None => given.additional,
@@ -244,6 +271,7 @@ impl Prover<'_> {
         let mut candidates = Vec::new();
         if !failure.candidates.is_empty() {
             let bases = self.samples(&goal.given)?;
+            self.step(size(&bases) / 8)?;
             let mut bases: Vec<Map<String, Value>> =
                 bases.into_iter().filter_map(|base| base.as_object().cloned()).take(3).collect();
             if bases.is_empty() {

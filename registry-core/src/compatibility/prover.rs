@@ -6,16 +6,19 @@
 //! counted steps, no clock. Deliberately absent: the single keywords (`scalars`, `objects`,
 //! `arrays`, `logic`), and what the answer means for a registry.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, rc::Rc};
 
 use serde_json::Value;
 
 use super::{
+    Side,
     arena::{Arena, Id},
     given::{Facts, Given},
+    regex::Pattern,
     rules::Types,
+    sample::size,
 };
-use crate::{limits, schema_compile::Validator};
+use crate::limits;
 
 /// The steps are used up, or it is nested too deep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +38,8 @@ pub(super) struct Goal {
 /// A demand that could not be shown to hold.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
-    pub(super) keyword: &'static str,
+    /// What demands it; none where the whole schema does.
+    pub(super) keyword: Option<&'static str>,
     /// The node that demands it.
     pub(super) wanted: Id,
     pub(super) anchor: Id,
@@ -65,16 +69,10 @@ enum State {
     Failed(Vec<Failure>),
 }
 
-/// Which side of the comparison is the new one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum New {
-    Given,
-    Wanted,
-}
-
 pub(super) struct Prover<'a> {
     pub(super) arena: Arena<'a>,
-    pub(super) new: New,
+    /// Which of the versions the wanted schema is in.
+    wanted_in: Side,
     /// The number of the new document.
     own: usize,
     steps: usize,
@@ -85,7 +83,7 @@ pub(super) struct Prover<'a> {
     trail: Vec<(Given, Id)>,
     /// Pairs of nodes that are known to look alike, or not to.
     pub(super) same: HashMap<(Id, Id), bool>,
-    pub(super) patterns: HashMap<String, Option<Validator>>,
+    pub(super) patterns: HashMap<String, Rc<Pattern>>,
     pub(super) samples: HashMap<Given, Vec<Value>>,
     /// How deep samples are being built.
     pub(super) sampling: usize,
@@ -93,24 +91,21 @@ pub(super) struct Prover<'a> {
 }
 
 impl<'a> Prover<'a> {
-    pub(super) fn new(arena: Arena<'a>, new: New, own: Id, steps: usize) -> Self {
-        let own = arena.document_of(own);
-        let (states, patterns) = (HashMap::new(), HashMap::new());
-        let (trail, evaluated, samples) = (Vec::new(), HashMap::new(), HashMap::new());
-        let (depth, sampling, same) = (0, 0, HashMap::new());
+    /// `own` is the root of the new version.
+    pub(super) fn new(arena: Arena<'a>, wanted_in: Side, own: Id, steps: usize) -> Self {
         Self {
+            own: arena.document_of(own),
             arena,
-            new,
-            own,
+            wanted_in,
             steps,
-            depth,
-            states,
-            trail,
-            same,
-            patterns,
-            samples,
-            sampling,
-            evaluated,
+            depth: 0,
+            states: HashMap::new(),
+            trail: Vec::new(),
+            same: HashMap::new(),
+            patterns: HashMap::new(),
+            samples: HashMap::new(),
+            sampling: 0,
+            evaluated: HashMap::new(),
         }
     }
 
@@ -145,7 +140,7 @@ impl<'a> Prover<'a> {
 
     /// Nothing if it is proved, else what is in the way.
     pub(super) fn prove(&mut self, goal: &Goal) -> Result<Vec<Failure>, Stop> {
-        self.step(1 + goal.given.nodes.len() / 4)?;
+        self.step(1 + (goal.given.nodes.len() + goal.given.nots.len()) / 4)?;
         for &given in &goal.given.nodes {
             if self.is_same(given, goal.wanted)? {
                 return Ok(Vec::new());
@@ -156,7 +151,11 @@ impl<'a> Prover<'a> {
             Some(State::Proved) => return Ok(Vec::new()),
             Some(State::Open(level)) if *level < goal.level => return Ok(Vec::new()),
             Some(State::Open(_)) => return Ok(vec![self.failure(goal, "$ref", Vec::new())]),
-            Some(State::Failed(failures)) => return Ok(failures.clone()),
+            Some(State::Failed(failures)) => {
+                let failures = failures.clone();
+                self.step(size(failures.iter().flat_map(|failure| &failure.candidates)) / 16)?;
+                return Ok(failures);
+            }
             None => {}
         }
         let mark = self.trail.len();
@@ -216,7 +215,7 @@ impl<'a> Prover<'a> {
             return Ok(Vec::new());
         }
         open.truncate(CANDIDATES);
-        let keyword = self.refusing(goal.wanted, &open[0]);
+        let keyword = self.refusing(goal.wanted, &open[0])?;
         let mut failures = vec![self.failure(goal, keyword, open)];
         self.settle(goal, &mut failures)?;
         Ok(failures)
@@ -264,28 +263,31 @@ impl<'a> Prover<'a> {
     pub(super) fn failure(
         &self,
         goal: &Goal,
-        keyword: &'static str,
+        keyword: impl Into<Option<&'static str>>,
         candidates: Vec<Value>,
     ) -> Failure {
-        let keyword = self.arena.stands_for(goal.wanted).unwrap_or(keyword);
+        let keyword = match self.arena.json(goal.wanted) {
+            Some(Value::Bool(false)) => self.arena.applied_by(goal.wanted),
+            _ => self.arena.stands_for(goal.wanted).or_else(|| keyword.into()),
+        };
         let (wanted, anchor) = (goal.wanted, goal.anchor);
         Failure { keyword, wanted, anchor, candidates, is_definite: false }
     }
 
     /// A goal about the same value.
     pub(super) fn beside(&self, goal: &Goal, given: Given, wanted: Id) -> Goal {
-        let anchor = match self.new {
-            New::Wanted => self.anchor(&[wanted], goal.anchor),
-            New::Given => goal.anchor,
+        let anchor = match self.wanted_in {
+            Side::New => self.anchor(&[wanted], goal.anchor),
+            Side::Old => goal.anchor,
         };
         Goal { given, wanted, anchor, level: goal.level }
     }
 
     /// A goal about a part of the value, for which these nodes are given.
     pub(super) fn below(&mut self, goal: &Goal, parts: &[Id], wanted: Id) -> Result<Goal, Stop> {
-        let anchor = match self.new {
-            New::Wanted => self.anchor(&[wanted], goal.anchor),
-            New::Given => self.anchor(parts, goal.anchor),
+        let anchor = match self.wanted_in {
+            Side::New => self.anchor(&[wanted], goal.anchor),
+            Side::Old => self.anchor(parts, goal.anchor),
         };
         let given = self.given(parts.iter().copied())?;
         Ok(Goal { given, wanted, anchor, level: goal.level + 1 })

@@ -1,24 +1,87 @@
-//! Texts that a regular expression matches: candidates for examples, which validators check.
+//! Regular expressions: each read once in a comparison, for what it costs, and texts that it
+//! matches: candidates for examples, which validators check.
 //!
-//! Deliberately absent: matching (`eval.rs`), and all the texts; a few different ones are enough.
+//! Deliberately absent: deciding between expressions, and all the texts; a few different ones are
+//! enough.
+
+use std::rc::Rc;
 
 use regex_syntax::{
     Parser,
     hir::{Class, Hir, HirKind},
 };
+use serde_json::{Value, json};
+
+use super::prover::{Prover, Stop};
+use crate::schema_compile::{Validator, compile, states};
 
 /// Longest text that is built, in bytes.
 const LONGEST: usize = 512;
 /// How many different texts are tried.
 const VARIANTS: usize = 8;
+/// What reading any expression costs, in steps, and how many of its states cost one more.
+const READING: usize = 100;
+const STATES: usize = 8;
+/// What an expression costs, in steps, that only the real engine understands.
+const FOREIGN: usize = 2_000;
 
-/// A few texts that the expression matches, as far as it is understood.
-pub(super) fn examples(pattern: &str) -> Vec<String> {
-    let Ok(hir) = Parser::new().parse(pattern) else { return Vec::new() };
+/// A regular expression that was read.
+pub(super) struct Pattern {
+    validator: Validator,
+    cost: usize,
+    /// A few texts that it matches, as far as it is understood.
+    pub(super) examples: Vec<String>,
+    /// The longest text that it matches, in bytes, if there is one.
+    pub(super) longest: Option<usize>,
+}
+
+impl Prover<'_> {
+    /// Reads a regular expression. What is registered compiles, so one that does not ends the
+    /// comparison.
+    pub(super) fn pattern(&mut self, pattern: &str) -> Result<Rc<Pattern>, Stop> {
+        self.step(1)?;
+        if let Some(known) = self.patterns.get(pattern) {
+            return Ok(Rc::clone(known));
+        }
+        let cost = cost(pattern);
+        self.step(cost)?;
+        let validator = compile(&json!({ "pattern": pattern }), &|_| None).map_err(|_| Stop)?;
+        let hir = Parser::new().parse(pattern).ok();
+        let examples = hir.as_ref().map(examples).unwrap_or_default();
+        let longest = hir.and_then(|hir| hir.properties().maximum_len());
+        let read = Rc::new(Pattern { validator, cost, examples, longest });
+        self.patterns.insert(pattern.to_owned(), Rc::clone(&read));
+        Ok(read)
+    }
+
+    /// Whether the regular expression finds something in the text.
+    pub(super) fn matches(&mut self, pattern: &str, text: &str) -> Result<bool, Stop> {
+        let pattern = self.pattern(pattern)?;
+        // At worst the engine is in all of its states at every character.
+        self.step(text.len().saturating_mul(pattern.cost) / 8_192)?;
+        pattern.validator.accepts(&Value::String(text.to_owned())).ok_or(Stop)
+    }
+}
+
+/// What compiling the expression costs, in steps.
+pub(super) fn cost(pattern: &str) -> usize {
+    let states = Parser::new().parse(pattern).map(|hir| states(&hir, ranges));
+    states.map_or(FOREIGN, |states| READING + states / STATES) + pattern.len() / STATES
+}
+
+/// A class compiles to about as many states as it has ranges.
+fn ranges(class: &Class) -> usize {
+    match class {
+        Class::Unicode(class) => class.ranges().len(),
+        Class::Bytes(class) => class.ranges().len(),
+    }
+}
+
+fn examples(hir: &Hir) -> Vec<String> {
     let mut found = Vec::new();
     for variant in 0..VARIANTS {
         let mut text = String::new();
-        if write(&hir, variant, &mut text).is_some() && !found.contains(&text) {
+        if write(hir, variant, &mut text).is_some() && !found.contains(&text) {
             found.push(text);
         }
     }
@@ -76,13 +139,26 @@ fn one_of(class: &Class, variant: usize) -> Option<char> {
 
 #[cfg(test)]
 mod tests {
-    use super::examples;
+    use regex_syntax::Parser;
+
+    use super::cost;
+
+    fn examples(pattern: &str) -> Vec<String> {
+        super::examples(&Parser::new().parse(pattern).unwrap())
+    }
 
     #[test]
     fn examples_are_short_and_fit() {
         assert!(examples("^[a-z]{2,3}$").contains(&"aa".to_owned()));
         assert!(examples("^(x|y)-\\d+$").iter().any(|text| text.starts_with("y-")));
         assert!(examples("((a{100}){100}){100}").is_empty());
-        assert!(examples("(").is_empty());
+    }
+
+    #[test]
+    fn an_expression_costs_what_it_unfolds_to() {
+        assert!(cost("^a1b$") < 2 * cost("a"));
+        assert!(cost("[a-z]{1000}") < cost("(abc){5000}"));
+        assert!(cost("((a{100}){100}){100}") > 10_000);
+        assert!(cost("(") > cost("a"));
     }
 }

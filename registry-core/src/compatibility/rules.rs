@@ -2,7 +2,10 @@
 //!
 //! Deliberately absent: annotations, which never matter; `format` is one from draft 2019-09 on, as in our validators.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use serde_json::Value;
 
@@ -120,12 +123,15 @@ pub(super) struct Opaque {
     pub(super) text: Option<String>,
 }
 
+/// The properties that must be there when another one is.
+pub(super) type Needs = BTreeMap<String, BTreeSet<String>>;
+
 /// The demands of one schema object, all of which hold together.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rules {
     pub(super) types: Types,
     /// `enum` and `const`, each a list of which one must match.
-    pub(super) values: Vec<(&'static str, Vec<Value>)>,
+    pub(super) values: Vec<(&'static str, Rc<[Value]>)>,
     /// The smallest and the largest number.
     pub(super) low: Vec<(&'static str, Bound)>,
     pub(super) high: Vec<(&'static str, Bound)>,
@@ -138,8 +144,10 @@ pub(super) struct Rules {
     pub(super) names: Option<Id>,
     pub(super) required: BTreeSet<String>,
     pub(super) size: Range,
-    pub(super) dependent_required: BTreeMap<String, Vec<String>>,
-    pub(super) dependent: BTreeMap<String, Id>,
+    /// `dependentRequired` and `dependencies`: which properties each property needs beside it.
+    pub(super) needs: Vec<(&'static str, Needs)>,
+    /// `dependentSchemas` and `dependencies`.
+    pub(super) dependent: Vec<(String, Id)>,
     pub(super) prefix: Vec<Id>,
     pub(super) items: Option<Id>,
     pub(super) count: Range,
@@ -193,8 +201,8 @@ impl Default for Rules {
             names: None,
             required: BTreeSet::new(),
             size: Range::ANY,
-            dependent_required: BTreeMap::new(),
-            dependent: BTreeMap::new(),
+            needs: Vec::new(),
+            dependent: Vec::new(),
             prefix: Vec::new(),
             items: None,
             count: Range::ANY,
@@ -214,6 +222,21 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// How many words, numbers and schemas there are, except in listed values.
+    pub(super) fn size(&self) -> usize {
+        let lists = self.values.iter().map(|(_, list)| list.len());
+        let needs = self.needs.iter().flat_map(|(_, needs)| needs.values().map(BTreeSet::len));
+        lists.chain(needs).sum::<usize>()
+            + self.properties.len()
+            + self.patterns.len()
+            + self.required.len()
+            + self.dependent.len()
+            + self.prefix.len()
+            + self.all.len()
+            + self.any.len()
+            + self.one.len()
+    }
+
     /// The schema `false`.
     pub(super) fn nothing() -> Self {
         Self { types: Types(0), ..Self::default() }

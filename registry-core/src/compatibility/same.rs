@@ -40,8 +40,8 @@ impl Prover<'_> {
 
     /// The parts that must be the same too, unless the nodes themselves differ.
     fn if_alike(&mut self, one: Id, other: Id) -> Result<Option<Vec<(Id, Id)>>, Stop> {
-        self.step(1)?;
         let (a, b) = (self.arena.rules(one), self.arena.rules(other));
+        self.step(1 + (a.size() + b.size()) / 4)?;
         let (mine, theirs) = (parts(&a), parts(&b));
         let is_opaque = a.opaque.iter().any(|opaque| opaque.text.is_none());
         if is_opaque || mine.len() != theirs.len() || bare(&a) != bare(&b) {
@@ -66,7 +66,7 @@ impl Prover<'_> {
 fn parts(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.properties.values().copied().collect();
     found.extend(rules.patterns.iter().map(|(_, id)| *id));
-    found.extend(rules.dependent.values());
+    found.extend(rules.dependent.iter().map(|(_, id)| *id));
     found.extend(rules.all.iter().map(|(_, id)| *id));
     found.extend(rules.prefix.iter().chain(&rules.any).chain(&rules.one).copied());
     found.extend(rules.contains.map(|contains| contains.schema));
@@ -84,8 +84,8 @@ fn parts(rules: &Rules) -> Vec<Id> {
 /// which schemas there are.
 fn bare(rules: &Rc<Rules>) -> Rules {
     let mut bare = (**rules).clone();
-    bare.properties.values_mut().chain(bare.dependent.values_mut()).for_each(|id| *id = 0);
-    bare.patterns.iter_mut().for_each(|(_, id)| *id = 0);
+    bare.properties.values_mut().for_each(|id| *id = 0);
+    bare.patterns.iter_mut().chain(&mut bare.dependent).for_each(|(_, id)| *id = 0);
     bare.all.iter_mut().for_each(|(_, id)| *id = 0);
     bare.prefix.iter_mut().chain(&mut bare.any).chain(&mut bare.one).for_each(|id| *id = 0);
     if let Some(contains) = &mut bare.contains {

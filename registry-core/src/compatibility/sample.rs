@@ -9,21 +9,24 @@ use serde_json::{Map, Number, Value};
 use super::{
     given::{Facts, Given},
     prover::{Prover, Stop},
-    regex,
-    rules::Types,
+    rules::{Range, Types},
+    texts::fitted,
 };
 
 /// Most samples of one set, and how deep they are built.
 const SAMPLES: usize = 6;
 const DEPTH: usize = 12;
-/// Longest text that is built, in characters.
-const LONGEST_TEXT: u64 = 2_000;
+/// Longest text of a sample, in characters, and longest that is built at all.
+const SAMPLE_TEXT: u64 = 2_000;
+pub(super) const LONGEST_TEXT: usize = 100_000;
 
 impl Prover<'_> {
     /// Some of the values, none of which is known to be refused.
     pub(super) fn samples(&mut self, given: &Given) -> Result<Vec<Value>, Stop> {
         if let Some(known) = self.samples.get(given) {
-            return Ok(known.clone());
+            let known = known.clone();
+            self.step(size(&known) / 16)?;
+            return Ok(known);
         }
         if self.sampling == DEPTH {
             return Ok(Vec::new());
@@ -49,6 +52,7 @@ impl Prover<'_> {
                 self.drafts_of(one, &facts, &mut drafts)?;
             }
         }
+        self.step(size(&drafts) / 16)?;
         let mut found = self.kept(given, drafts)?;
         if found.is_empty()
             && facts.values.is_none()
@@ -107,19 +111,17 @@ impl Prover<'_> {
             drafts.extend([Value::Bool(true), Value::Bool(false)]);
         } else if one == Types::STRING {
             for (_, rules) in &facts.rules {
-                drafts.extend(
-                    rules
-                        .pattern
-                        .iter()
-                        .flat_map(|pattern| regex::examples(pattern))
-                        .map(Value::String),
-                );
+                if let Some(pattern) = &rules.pattern {
+                    let examples = &self.pattern(pattern)?.examples;
+                    let fits = |text: &String| fitted(text, facts.length);
+                    drafts.extend(examples.iter().filter_map(fits).map(Value::String));
+                }
             }
             let formats = facts.rules.iter().flat_map(|(_, rules)| &rules.opaque);
             drafts.extend(formats.filter_map(|opaque| of_format(opaque.text.as_deref()?)));
-            drafts.extend(long_text(facts.length.min));
-            drafts.extend(long_text(facts.length.min + 1));
-            drafts.extend(long_text(facts.length.max));
+            let Range { min, max } = facts.length;
+            let lengths = [min, min.saturating_add(1), max].into_iter();
+            drafts.extend(lengths.filter(|length| *length <= SAMPLE_TEXT).filter_map(long_text));
         } else if one == Types::ARRAY {
             drafts.extend(self.array_of(facts, facts.count.min)?);
             if facts.count.min == 0 {
@@ -153,9 +155,10 @@ impl Prover<'_> {
     }
 
     fn objects_of(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
+        self.step(facts.rules.iter().map(|(_, rules)| rules.size()).sum::<usize>() / 8)?;
         let mut needed: BTreeSet<String> = facts.required.clone();
         for (_, rules) in &facts.rules {
-            for (name, list) in &rules.dependent_required {
+            for (name, list) in rules.needs.iter().flat_map(|(_, needs)| needs) {
                 if needed.contains(name) {
                     needed.extend(list.iter().cloned());
                 }
@@ -230,6 +233,18 @@ fn of_format(format: &str) -> Option<Value> {
     Some(text.into())
 }
 
+/// How big these values are: what copying sixteen of them costs is a step for a plain value, and
+/// more for one that has parts.
+pub(super) fn size<'v>(values: impl IntoIterator<Item = &'v Value>) -> usize {
+    let each = |value: &Value| match value {
+        Value::String(text) => 1 + text.len() / 64,
+        Value::Array(items) => 8 + size(items),
+        Value::Object(map) => 8 + 2 * map.len() + size(map.values()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+    };
+    values.into_iter().map(each).sum()
+}
+
 /// A number, as an integer where it is one.
 pub(super) fn number(value: f64) -> Option<Value> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -243,6 +258,6 @@ pub(super) fn number(value: f64) -> Option<Value> {
 
 /// A text of this many characters, unless that is very long.
 pub(super) fn long_text(length: u64) -> Option<Value> {
-    let length = usize::try_from(length).ok().filter(|_| length <= LONGEST_TEXT)?;
+    let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST_TEXT)?;
     Some(Value::String("a".repeat(length)))
 }

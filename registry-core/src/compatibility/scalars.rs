@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::{
     given::Facts,
     prover::{Failure, Goal, Prover, Stop},
-    rules::{Bound, Rules, Types},
+    rules::{Bound, Range, Rules, Types},
     sample::{long_text, number},
+    texts::fitted,
 };
 
 impl Prover<'_> {
@@ -28,7 +29,7 @@ impl Prover<'_> {
             // What is given is not a short list, or it would not have come here.
             let mut samples = self.samples(&goal.given)?;
             samples.extend(values.first().cloned().and_then(changed));
-            failures.push(self.failure(goal, keyword, samples));
+            failures.push(self.failure(goal, *keyword, samples));
         }
         if facts.types.has(Types::NUMBER) {
             self.numbers(goal, facts, &rules, failures);
@@ -46,7 +47,7 @@ impl Prover<'_> {
                 let steps = [0.0, -0.5, -1.0, -1000.0];
                 let mut near: Vec<f64> = steps.map(|step| bound.value + step).to_vec();
                 near.extend(facts.low.map(|low| low.value));
-                failures.push(self.failure(goal, keyword, in_interval(facts, &near)));
+                failures.push(self.failure(goal, *keyword, in_interval(facts, &near)));
             }
         }
         for (keyword, bound) in &rules.high {
@@ -56,7 +57,7 @@ impl Prover<'_> {
                 let mut near: Vec<f64> =
                     [0.0, 0.5, 1.0, 1000.0].map(|step| bound.value + step).to_vec();
                 near.extend(facts.high.map(|high| high.value));
-                failures.push(self.failure(goal, keyword, in_interval(facts, &near)));
+                failures.push(self.failure(goal, *keyword, in_interval(facts, &near)));
             }
         }
         if let Some(wanted) = rules.multiple_of {
@@ -93,6 +94,10 @@ impl Prover<'_> {
         }
         for (keyword, length) in lengths {
             let mut samples = self.samples(&goal.given.clone().of_types(texts))?;
+            let known: Vec<Value> = samples.clone();
+            let stretched = Range { min: length, max: length };
+            let fits = |sample: &Value| fitted(sample.as_str()?, stretched).map(Value::String);
+            samples.extend(known.iter().filter_map(fits));
             for length in [facts.length.min, length, facts.length.max.min(length * 2)] {
                 samples.extend(long_text(length));
             }
@@ -101,8 +106,8 @@ impl Prover<'_> {
         if let Some(pattern) = &rules.pattern {
             let mut given = facts.rules.iter().filter_map(|(_, rules)| rules.pattern.as_ref());
             if !given.any(|given| given == pattern) {
-                let samples = self.samples(&goal.given.clone().of_types(texts))?;
-                failures.push(self.failure(goal, "pattern", samples));
+                let texts = self.unmatched(&goal.given, facts, pattern)?;
+                failures.push(self.failure(goal, "pattern", texts));
             }
         }
         Ok(())

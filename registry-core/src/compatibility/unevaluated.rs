@@ -88,8 +88,8 @@ impl Prover<'_> {
             if !seen.insert(next) {
                 continue;
             }
-            self.step(1)?;
             let rules = self.arena.rules(next);
+            self.step(1 + rules.size() / 2)?;
             evaluated.names.extend(rules.properties.keys().cloned());
             evaluated.patterns.extend(rules.patterns.iter().map(|(pattern, _)| pattern.clone()));
             evaluated.prefix = evaluated.prefix.max(rules.prefix.len());
@@ -115,7 +115,7 @@ impl Prover<'_> {
 /// The schemas about the same value that apply to some values only.
 fn sometimes(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.any.iter().chain(&rules.one).copied().collect();
-    found.extend(rules.dependent.values());
+    found.extend(rules.dependent.iter().map(|(_, id)| *id));
     if let Some(conditional) = rules.conditional {
         found.push(conditional.condition);
         found.extend(conditional.then.into_iter().chain(conditional.otherwise));

@@ -177,9 +177,9 @@ impl Comparison<'_> {
     fn compared(&mut self, class: Class, tool: &str, comparison: &compatibility::Comparison) {
         for difference in &comparison.differences {
             let what = difference.explain(&"the registered one", &"the live one");
-            let compatibility::Difference { keyword, pointer, instance, .. } = difference;
+            let compatibility::Difference { demand, pointer, instance, .. } = difference;
             self.found.push(Difference {
-                keyword: Some(keyword.clone()),
+                keyword: demand.keyword().map(str::to_owned),
                 instance: instance.clone(),
                 ..Difference::new(class, tool, pointer, what)
             });

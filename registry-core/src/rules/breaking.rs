@@ -95,10 +95,8 @@ impl Check<'_, '_> {
         let resolve: Resolve<'_> = &|key| self.proposal.find(key);
         let comparison = compare(self.new.entity(), entity, self.direction, resolve, budget);
         if comparison.outcome() == Outcome::Breaking {
-            let message = format!(
-                "{version}, which is registered already, breaks what {} promises",
-                self.new.key().version
-            );
+            let version_there = format!("{version}, which is registered already,");
+            let message = self.direction.broken(&self.new.key().version, &version_there);
             let help = format!("see `registryctl compat`; repeat the change above {version}");
             let problem = Diagnostic::warning(Code::BreakingChange, "", message);
             self.new.report(found, problem.with_help(help));

@@ -15,19 +15,29 @@ pub(super) enum License {
     Name(String),
 }
 
-/// SPDX's own rules; licences that its list calls deprecated (`GPL-2.0`) are still on it.
-const MODE: ParseMode = ParseMode { allow_deprecated: true, ..ParseMode::STRICT };
+/// SPDX's own rules; licences that its list calls deprecated (`GPL-2.0`, `GPL-2.0+`) are still on it.
+const MODE: ParseMode =
+    ParseMode { allow_deprecated: true, allow_postfix_plus_on_gpl: true, ..ParseMode::STRICT };
+
+/// How SPDX writes that nothing is said.
+const NOTHING_SAID: &str = "NOASSERTION";
 
 impl License {
-    /// Reads what the metadata says.
-    pub(super) fn read(text: &str) -> Self {
+    /// Reads what the metadata says; nothing where it says that it does not say.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        if text.trim() == NOTHING_SAID {
+            return None;
+        }
         let operator = |word: &str| matches!(word, "and" | "or" | "with");
         let upper = |word| if operator(word) { word.to_ascii_uppercase() } else { word.to_owned() };
         let written = text.split_whitespace().map(upper).collect::<Vec<_>>().join(" ");
-        match Expression::parse_mode(&written, MODE) {
-            Ok(expression) if is_self_contained(&expression) => Self::Expression(written),
+        let is_sound = !written.split([' ', '(', ')']).any(is_contradiction);
+        Some(match Expression::parse_mode(&written, MODE) {
+            Ok(expression) if is_sound && is_self_contained(&expression) => {
+                Self::Expression(written)
+            }
             _ => Self::Name(text.to_owned()),
-        }
+        })
     }
 
     /// The licence as SPDX 2.3 writes it, where a name needs an id.
@@ -58,12 +68,17 @@ impl License {
 /// What stands for the text of a licence that the registry has only the name of.
 pub(super) const UNKNOWN_TEXT: &str = "The registry does not hold the text of this licence.";
 
-/// Whether it refers to no other document, and has only listed exceptions: SPDX 2.3 knows no others.
+/// `GPL-2.0-only+`, which contradicts itself.
+fn is_contradiction(word: &str) -> bool {
+    word.ends_with("-only+")
+}
+
+/// Whether it refers to no other document, says something about each part, and has only listed exceptions: SPDX 2.3 knows no others.
 fn is_self_contained(expression: &Expression) -> bool {
     expression.requirements().all(|requirement| {
         let license = match &requirement.req.license {
             LicenseItem::Other(other) => other.doc_ref.is_none(),
-            LicenseItem::Spdx { .. } => true,
+            LicenseItem::Spdx { id, .. } => id.name != NOTHING_SAID,
         };
         license && !matches!(&requirement.req.addition, Some(AdditionItem::Other(_)))
     })
@@ -74,7 +89,7 @@ mod tests {
     use super::*;
 
     fn expression(text: &str) -> Option<String> {
-        match License::read(text) {
+        match License::read(text).unwrap() {
             License::Expression(expression) => Some(expression),
             License::Name(name) => {
                 assert_eq!(name, text);
@@ -90,6 +105,8 @@ mod tests {
             "Apache-2.0 OR MIT",
             "(MIT AND BSD-3-Clause) OR Apache-2.0 WITH LLVM-exception",
             "GPL-2.0",
+            "GPL-2.0+",
+            "(LGPL-2.1+ OR MIT) AND Apache-2.0+",
             "LicenseRef-Acme-1",
         ] {
             assert_eq!(expression(good).as_deref(), Some(good));
@@ -105,6 +122,9 @@ mod tests {
             "DocumentRef-x:LicenseRef-y",
             "MIT WITH AdditionRef-z",
             "LicenseRef-ö",
+            "GPL-2.0-only+",
+            "GPL-2.0-or-later+",
+            "MIT OR NOASSERTION",
         ] {
             assert_eq!(expression(name), None, "{name}");
         }
@@ -112,11 +132,17 @@ mod tests {
 
     #[test]
     fn what_is_not_listed_gets_a_reference() {
-        let name = License::read("proprietary");
+        let name = License::read("proprietary").unwrap();
         assert!(name.spdx2().starts_with("LicenseRef-"));
         assert_eq!(name.references(), [(name.spdx2(), "proprietary")]);
-        let mixed = License::read("MIT OR LicenseRef-Acme");
+        let mixed = License::read("MIT OR LicenseRef-Acme").unwrap();
         assert_eq!(mixed.references(), [("LicenseRef-Acme".to_owned(), UNKNOWN_TEXT)]);
-        assert_eq!(License::read("MIT").references(), []);
+        assert_eq!(License::read("MIT").unwrap().references(), []);
+    }
+
+    #[test]
+    fn what_asserts_nothing_is_no_licence() {
+        assert_eq!(License::read("NOASSERTION"), None);
+        assert_eq!(License::read(" NOASSERTION "), None);
     }
 }

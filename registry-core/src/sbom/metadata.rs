@@ -52,7 +52,7 @@ impl<'a> Metadata<'a> {
     }
 
     pub(super) fn license(self) -> Option<License> {
-        self.text("license").map(License::read)
+        License::read(self.text("license")?)
     }
 
     /// `supplier`: a name, or an object with `name` and perhaps `url`.

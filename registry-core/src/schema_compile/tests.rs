@@ -144,6 +144,14 @@ fn the_dialect_is_2020_12_unless_another_known_one_is_named() {
 }
 
 #[test]
+fn one_mistake_is_said_once() {
+    let found = problems(&json!({ "items": [{ "type": "string" }] }));
+    assert_eq!(found.len(), 1, "{found:?}");
+    let found = problems(&json!({ "items": [1], "type": "text" }));
+    assert!(found.iter().any(|problem| problem.starts_with("/type: ")), "{found:?}");
+}
+
+#[test]
 fn patterns_are_linear_and_bounded() {
     assert!(compiled(&json!({ "pattern": "^(a+)+$" })).is_valid(&json!("a".repeat(1000))));
     let evil = "a".repeat(10_000) + "!";

@@ -65,7 +65,7 @@ pub fn compared(Compared { old, new, found }: &Compared) -> v1::Comparison {
         Outcome::Breaking => v1::Compatibility::Breaking,
     };
     let difference = |difference: &Difference| v1::SchemaDifference {
-        keyword: difference.keyword.clone(),
+        keyword: difference.demand.keyword().map(str::to_owned),
         pointer: difference.pointer.clone(),
         instance: (difference.instance.as_ref().map(ToString::to_string))
             .filter(|instance| instance.len() <= limits::COMPARISON_INSTANCE_BYTES),

@@ -30,8 +30,12 @@ pub async fn apply(app: &App, submission: Submission, mode: Mode) -> Result<Appl
     result
 }
 
-/// Plans beside the runtime; what would refuse the batch is part of the answer.
+/// How many dry runs are planned at once, so that they leave the cores to others.
+pub const REHEARSALS: usize = 2;
+
+/// Plans beside the runtime, in turn with others; what would refuse the batch is part of the answer.
 async fn rehearse(app: &App, submission: Submission) -> Result<Applied, Error> {
+    let turn = app.rehearsals.take().await;
     let catalog = app.catalog();
     let revision = catalog.revision();
     if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != revision) {
@@ -39,6 +43,7 @@ async fn rehearse(app: &App, submission: Submission) -> Result<Applied, Error> {
     }
     let planning = move || {
         let plan = submission.plan(&catalog);
+        drop(turn);
         (plan, submission.batch)
     };
     let (plan, batch) = beside(planning, Error::Internal).await?;

@@ -4,20 +4,20 @@
 //! until each part has been taken. Few write at once, the others wait for their turn; a reader that
 //! does not read loses its. Deliberately absent: what is in a bill.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
 
 use bytes::Bytes;
 use registry_core::{At, Catalog, Key, Kind, Name, Revision, Timestamp, sbom::Bill, sbom::Format};
 use tokio::{
     runtime::Handle,
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::mpsc,
     time::{Instant, timeout_at},
 };
 
-use super::{App, at, history};
+use super::{App, at, history, turns::Turn};
 
 /// How many bills are written at once.
-const WRITERS: usize = 2;
+pub const WRITERS: usize = 2;
 /// Bytes of a part.
 const PART_BYTES: usize = 256 << 10;
 /// How long the reader of a bill may take for one part.
@@ -26,16 +26,6 @@ const PART_PATIENCE: Duration = Duration::from_secs(30);
 const BILL_PATIENCE: Duration = Duration::from_mins(5);
 /// Most registered versions that an error lists.
 const VERSIONS_SHOWN: usize = 5;
-
-/// Turns at writing a bill.
-#[derive(Debug)]
-pub struct Slots(Arc<Semaphore>);
-
-impl Default for Slots {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(WRITERS)))
-    }
-}
 
 /// Why there is no bill.
 #[derive(Debug, thiserror::Error)]
@@ -123,15 +113,14 @@ pub async fn export(
     }
     let revision = catalog.revision();
     let time = time_of(app, revision).await?;
-    let slot = app.sboms.0.clone().acquire_owned().await;
-    let slot = slot.map_err(|closed| Error::Internal(closed.to_string()))?;
+    let turn = app.sboms.take().await;
     let (sender, receiver) = mpsc::channel(2);
     let end = Instant::now() + BILL_PATIENCE;
     let out = Out { part: Vec::new(), sender, runtime: Handle::current(), end };
     tokio::task::spawn_blocking(move || {
         // Found above, in the same catalog.
         let Some(bill) = Bill::of(&catalog, time, root.as_ref()) else { return };
-        write(&bill, format, out, slot);
+        write(&bill, format, out, turn);
     });
     Ok(Parts { revision, receiver })
 }
@@ -144,12 +133,12 @@ async fn time_of(app: &App, revision: Revision) -> Result<Timestamp, Error> {
     Ok(history::get_commit(app, revision).await?.commit.committed_at)
 }
 
-fn write(bill: &Bill, format: Format, mut out: Out, slot: OwnedSemaphorePermit) {
+fn write(bill: &Bill, format: Format, mut out: Out, turn: Turn) {
     let written = bill.write(format, &mut out).and_then(|()| out.finish());
     if let Err(error) = written {
         tracing::debug!(%error, "a bill of materials was not read to its end");
     }
-    drop(slot);
+    drop(turn);
 }
 
 /// Hands the bill on in parts.

@@ -9,6 +9,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Service,
+    deadline::begin_write,
     invalid::{self, FILTER_BYTES, InvalidRequest, field},
     status,
 };
@@ -33,6 +34,7 @@ impl AccessService for Service {
         request: Request<v1::CreateTokenRequest>,
     ) -> Result<Response<v1::CreateTokenResponse>, Status> {
         let by = principal(&request)?;
+        begin_write(&request);
         let wanted = read_token(request.into_inner())?;
         let now = self.app.clock.now();
         let (secret, token) = tokens::create(&self.app.store, &by, wanted, now).await?;
@@ -60,6 +62,7 @@ impl AccessService for Service {
         request: Request<v1::RevokeTokenRequest>,
     ) -> Result<Response<v1::RevokeTokenResponse>, Status> {
         let by = principal(&request)?;
+        begin_write(&request);
         let v1::RevokeTokenRequest { id } = request.into_inner();
         let id = invalid::line("id", id, FILTER_BYTES)?;
         tokens::revoke(&self.app.store, &by, &id, self.app.clock.now()).await?;

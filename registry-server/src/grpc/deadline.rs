@@ -5,7 +5,13 @@
 //! on and can be asked for with its request id. Deliberately absent: limits on streams, except
 //! those of their callers.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -26,6 +32,17 @@ const HEAD_START: Duration = Duration::from_millis(4);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(pub(super) Instant);
 
+/// Whether a request may have been told to write.
+#[derive(Debug, Clone, Default)]
+struct Writing(Arc<AtomicBool>);
+
+/// Says that something may be stored from here on, whether or not the caller waits for it.
+pub(super) fn begin_write<T>(request: &tonic::Request<T>) {
+    if let Some(Writing(writing)) = request.extensions().get() {
+        writing.store(true, Ordering::Relaxed);
+    }
+}
+
 pub(super) fn layer(router: Router, longest: Duration) -> Router {
     router.route_layer(from_fn_with_state(longest, enforce))
 }
@@ -37,9 +54,14 @@ async fn enforce(State(longest): State<Duration>, mut request: Request, next: Ne
     if let Some(wanted) = wanted {
         request.extensions_mut().insert(Deadline(began + wanted));
     }
+    let writing = Writing::default();
+    request.extensions_mut().insert(writing.clone());
     let allowed = wanted.map_or(longest, |wanted| wanted.saturating_sub(HEAD_START).min(longest));
     let response = match timeout_at(began + allowed, next.run(request)).await {
         Ok(response) => response,
+        Err(_) if writing.0.load(Ordering::Relaxed) => {
+            status::write_deadline_exceeded(allowed).into_http()
+        }
         Err(_) => status::deadline_exceeded(allowed).into_http(),
     };
     metrics::requested(method, began.elapsed());
@@ -70,7 +92,30 @@ fn read(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
+    use axum::routing::get;
+    use tower::ServiceExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn only_a_write_may_still_be_stored() {
+        let reading = || pending::<()>();
+        let writing = |request: Request| {
+            begin_write(&tonic::Request::from_http(request));
+            pending::<()>()
+        };
+        let router = Router::new().route("/read", get(reading)).route("/write", get(writing));
+        let router = layer(router, Duration::from_millis(20));
+        for (path, may_be_stored) in [("/read", false), ("/write", true)] {
+            let request = Request::get(path).body(axum::body::Body::empty()).unwrap();
+            let answer = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(answer.headers()["grpc-status"], "4");
+            let message = answer.headers()["grpc-message"].to_str().unwrap();
+            assert_eq!(message.contains("stored"), may_be_stored, "{path}: {message}");
+        }
+    }
 
     #[test]
     fn reads_what_the_protocol_allows() {

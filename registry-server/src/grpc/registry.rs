@@ -11,7 +11,7 @@ use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
 
 use super::{
-    Service, access, findings,
+    Service, access, deadline, findings,
     invalid::{self, FILTER_BYTES, InvalidRequest},
     status,
 };
@@ -36,6 +36,9 @@ impl RegistryService for Service {
         request: Request<v1::ApplyRequest>,
     ) -> Result<Response<v1::ApplyResponse>, Status> {
         let principal = access::principal(&request)?;
+        if !request.get_ref().dry_run {
+            deadline::begin_write(&request);
+        }
         let request = request.into_inner();
         let mode = if request.dry_run { Mode::DryRun } else { Mode::Commit };
         let submission = match submission(&principal, request).await? {

@@ -39,9 +39,15 @@ pub(super) fn refused(found: &[Diagnostic]) -> Status {
         .into()
 }
 
-/// The caller's deadline has passed.
+/// The caller's deadline has passed; nothing is stored.
 pub(super) fn deadline_exceeded(allowed: Duration) -> Status {
-    let message = format!("no answer within {allowed:?}; a write may still be stored");
+    let message = format!("no answer within {allowed:?}");
+    Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).into()
+}
+
+/// The caller's deadline has passed while something was being written.
+pub(super) fn write_deadline_exceeded(allowed: Duration) -> Status {
+    let message = format!("no answer within {allowed:?}; the write may still be stored");
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).into()
 }
 

@@ -4,7 +4,7 @@
 
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use registry_core::{At, Key, Kind, sbom::Format};
 
 use super::{AtArgs, Name};
@@ -25,12 +25,13 @@ pub(crate) enum Sbom {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("what").args(["root", "all"]).required(true)))]
 pub(crate) struct SbomExportArgs {
     /// Of which entity
-    #[arg(value_name = "KIND/NAME@VERSION", required_unless_present = "all")]
+    #[arg(value_name = "KIND/NAME@VERSION")]
     pub(crate) root: Option<Key>,
     /// Of everything that is registered
-    #[arg(long, conflicts_with = "root")]
+    #[arg(long)]
     pub(crate) all: bool,
     /// cyclonedx-1.6, cyclonedx-1.7, spdx-2.3 or spdx-3.0
     #[arg(long, value_name = "FORMAT", default_value = "cyclonedx-1.6")]

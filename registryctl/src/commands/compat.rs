@@ -45,7 +45,7 @@ pub(super) async fn run(session: &Session, args: &CompatArgs) -> Result<(), Fail
         Compared { old: old.version.clone(), new: new.version.clone(), found: comparison };
     show(session, (&old, &new), &(&compared).into())?;
     match compared.found.outcome() {
-        Outcome::Breaking => Err(Failure::Rejected(format!("{new} breaks what {old} promises"))),
+        Outcome::Breaking => Err(Failure::Rejected(direction.broken(&old, &new))),
         Outcome::Identical | Outcome::Compatible | Outcome::Undecided => Ok(()),
     }
 }
