@@ -1,9 +1,10 @@
-//! Pruning: what a source managed and no longer has is retired.
+//! Pruning: what a source managed and no longer has is retired; what it has again is restored.
 //!
 //! A document says in `metadata.managedBy` from which source it is managed. Pruned is only what
 //! says so, has the right owner, and is not in the batch; nobody else's entities are ever touched.
 //! What something outside still needs is deprecated instead, and retired by a later run, when that
-//! has moved. Deliberately absent: deleting, which the registry never does.
+//! has moved. Restored is only what pruning itself retired or deprecated, which its notice shows: what
+//! somebody retired on purpose stays so. Deliberately absent: deleting, which the registry never does.
 
 use std::collections::BTreeSet;
 
@@ -51,12 +52,22 @@ pub enum InvalidSource {
     },
 }
 
-/// The changes that retire, or at least deprecate, what the source no longer has.
+/// What makes a registry as its source is, beside what the files themselves say.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Pruning {
+    /// What retires, or at least deprecates, what the source no longer has, and restores what it
+    /// has again.
+    pub changes: Vec<Proposed>,
+    /// What the source has, and somebody else than pruning deprecated or retired; it stays so.
+    pub held: Vec<Key>,
+}
+
+/// Compares what a source has with what is registered as managed by it.
 pub fn prune(
     catalog: &Catalog,
     batch: &[Proposed],
     managed: Managed<'_>,
-) -> Result<Vec<Proposed>, InvalidSource> {
+) -> Result<Pruning, InvalidSource> {
     let documents = || batch.iter().filter_map(Proposed::document);
     let mut unmarked = documents().filter(|document| source_of(document) != Some(managed.source));
     if let Some(first) = unmarked.next() {
@@ -70,6 +81,7 @@ pub fn prune(
     let gone: BTreeSet<&Key> = catalog
         .iter()
         .filter(|(key, record)| !kept.contains(key) && is_managed(catalog, record, managed))
+        .filter(|(_, record)| record.lifecycle.state != LifecycleState::Retired)
         .map(|(key, _)| key)
         .collect();
     let needed = still_needed(catalog, &gone, documents().map(|document| &**document));
@@ -77,12 +89,47 @@ pub fn prune(
         let record = catalog.find(key)?;
         let state =
             if needed.contains(key) { LifecycleState::Deprecated } else { LifecycleState::Retired };
-        let message = format!("no longer in {}", managed.source);
-        let notice = Notice::saying(Some(&message));
         let is_new = record.lifecycle.state < state;
-        is_new.then(|| Proposed::SetLifecycle { key: (*key).clone(), state, notice })
+        is_new.then(|| set(key, state, managed.notice()))
     };
-    Ok(gone.iter().filter_map(change).collect())
+    let mut changes: Vec<_> = gone.iter().filter_map(change).collect();
+    let (pruned, held) = inactive(catalog, batch, &kept, managed);
+    let restored = |key: &Key| set(key, LifecycleState::Active, Notice::default());
+    changes.extend(pruned.into_iter().map(restored));
+    Ok(Pruning { changes, held: held.into_iter().cloned().collect() })
+}
+
+impl Managed<'_> {
+    /// What pruning says of what it deprecates or retires, and nothing else does.
+    fn notice(self) -> Notice {
+        Notice::saying(Some(&format!("no longer in {}", self.source)))
+    }
+}
+
+fn set(key: &Key, state: LifecycleState, notice: Notice) -> Proposed {
+    Proposed::SetLifecycle { key: key.clone(), state, notice }
+}
+
+/// What is kept and no longer active: by pruning, and by somebody. What the files themselves give a
+/// lifecycle is neither.
+fn inactive<'a>(
+    catalog: &Catalog,
+    batch: &[Proposed],
+    kept: &BTreeSet<&'a Key>,
+    managed: Managed<'_>,
+) -> (Vec<&'a Key>, Vec<&'a Key>) {
+    let said: BTreeSet<&Key> =
+        batch.iter().filter(|change| change.document().is_none()).map(Proposed::key).collect();
+    let find = |key: &&'a Key| Some((*key, catalog.find(key)?));
+    let (pruned, held): (Vec<_>, Vec<_>) = kept
+        .iter()
+        .filter(|key| !said.contains(*key))
+        .filter_map(find)
+        .filter(|(_, record)| record.lifecycle.state != LifecycleState::Active)
+        .filter(|(_, record)| is_managed(catalog, record, managed))
+        .partition(|(_, record)| record.lifecycle.notice.as_deref() == Some(&managed.notice()));
+    let key = |(key, _)| key;
+    (pruned.into_iter().map(key).collect(), held.into_iter().map(key).collect())
 }
 
 /// From where a document is managed.
@@ -97,9 +144,7 @@ fn source_of(document: &Document) -> Option<&str> {
 }
 
 fn is_managed(catalog: &Catalog, record: &Record, managed: Managed<'_>) -> bool {
-    record.lifecycle.state != LifecycleState::Retired
-        && catalog.owner_of(record) == managed.owner
-        && source_of(&record.document) == Some(managed.source)
+    catalog.owner_of(record) == managed.owner && source_of(&record.document) == Some(managed.source)
 }
 
 /// What of it something needs that stays: directly, or through what is kept for that reason.
@@ -165,7 +210,8 @@ mod tests {
 
     fn pruned(before: &Catalog, batch: &[Proposed]) -> Vec<String> {
         let owner = before.iter().next().map(|(_, record)| record.owner.to_string()).unwrap();
-        let changes = prune(before, batch, Managed { source: "git/a", owner: &owner }).unwrap();
+        let changes =
+            prune(before, batch, Managed { source: "git/a", owner: &owner }).unwrap().changes;
         let all = [batch, &changes].concat();
         assert!(plan(before, &all).is_acceptable(), "{:?}", plan(before, &all).diagnostics);
         changes
@@ -211,10 +257,36 @@ mod tests {
     }
 
     #[test]
+    fn what_pruning_retired_comes_back_with_the_files_and_nothing_else_does() {
+        let managed = Managed { source: "git/a", owner: "" };
+        let (schema, read) = ("schema/Old@1.0.0".parse().unwrap(), "tool/read@1.0.0".parse());
+        let (find, docs) = ("tool/find@1.0.0".parse().unwrap(), "server/docs@1.0.0".parse());
+        let on_purpose = Notice::saying(Some("leaks"));
+        let gone = [
+            set(&schema, LifecycleState::Retired, managed.notice()),
+            set(&docs.unwrap(), LifecycleState::Deprecated, managed.notice()),
+            set(&find, LifecycleState::Deprecated, on_purpose),
+            set(&read.unwrap(), LifecycleState::Retired, managed.notice()),
+        ];
+        let before = catalog(&[world(), gone.to_vec()].concat());
+        assert_eq!(
+            pruned(&before, &world()[..4]),
+            ["schema/Old@1.0.0 active", "server/docs@1.0.0 active", "tool/read@1.0.0 active"]
+        );
+        let owner = before.iter().next().map(|(_, record)| record.owner.to_string()).unwrap();
+        let managed = Managed { source: "git/a", owner: &owner };
+        assert_eq!(prune(&before, &world()[..4], managed).unwrap().held, [find]);
+        // What the files say themselves counts.
+        let batch = [&world()[..4], &[set(&schema, LifecycleState::Deprecated, Notice::default())]];
+        let changes = prune(&before, &batch.concat(), managed).unwrap().changes;
+        assert!(changes.iter().all(|change| *change.key() != schema), "{changes:?}");
+    }
+
+    #[test]
     fn another_owner_s_and_unmarked_documents_are_refused_or_left() {
         let before = catalog(&world());
         let managed = Managed { source: "git/a", owner: "somebody else" };
-        assert_eq!(prune(&before, &world()[..1], managed), Ok(Vec::new()));
+        assert_eq!(prune(&before, &world()[..1], managed), Ok(Pruning::default()));
         let error = prune(&before, &world(), managed).unwrap_err().to_string();
         assert!(error.starts_with("server/other@1.0.0 and 1 others do not say"), "{error}");
         let error = prune(&before, &[], managed).unwrap_err().to_string();

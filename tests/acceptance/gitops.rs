@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use acceptance::{CtlOutput, Registry, postgres};
+use acceptance::{CtlOutput, Database, Registry, postgres};
 use serde_json::{Value, json};
 
 const SOURCE: &str = "git.example/tools";
@@ -118,6 +118,58 @@ fn a_directory_is_the_truth_on_sqlite() {
 async fn a_directory_is_the_truth_on_postgres() {
     let database = postgres::database().await;
     a_directory_is_the_truth_for_what_it_manages(&Registry::start_on(database.url()));
+}
+
+/// Writes the schema that the source has in its state of now.
+fn write_schema(dir: &Path, version: &str) {
+    fs::create_dir_all(dir).expect("a directory");
+    let file = json!({ "schemaVersion": "2.0", "schemas": [{
+        "name": "Web", "version": version, "metadata": { "managedBy": SOURCE },
+        "schema": { "type": "string", "title": version } }] });
+    fs::write(dir.join("web.json"), file.to_string()).expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_of_the_files_restores_what_pruning_retired() {
+    for database in Database::both().await {
+        let registry = Registry::start_on(&database.url());
+        let dir = tempfile::tempdir().expect("a directory");
+        let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+        write(&old, &["a", "b"], SOURCE);
+        write_schema(&old, "1.0.0");
+        write(&new, &["a"], SOURCE);
+        write_schema(&new, "1.0.1");
+        let states = |expected: [&str; 3]| {
+            for (key, expected) in
+                ["tool/b@1.0.0", "schema/Web@1.0.0", "schema/Web@1.0.1"].iter().zip(expected)
+            {
+                assert_eq!(state(&registry, key), expected, "{key}");
+            }
+        };
+        assert!(prune(&registry, &old, &[]).success());
+        let there = prune(&registry, &new, &[]);
+        assert!(there.stdout.contains("plan: 1 register, 3 retire, 2 unchanged"), "{there:?}");
+        states(["retired", "retired", "active"]);
+        for _ in 0..2 {
+            let back = prune(&registry, &old, &[]);
+            assert!(back.stdout.contains("plan: 1 retire, 3 restore, 5 unchanged"), "{back:?}");
+            assert!(back.stdout.contains("~  restore    tool    b "), "{back:?}");
+            states(["active", "active", "retired"]);
+            assert!(prune(&registry, &old, &["--dry-run", "--exit-code"]).success());
+            let there = prune(&registry, &new, &[]);
+            assert!(there.stdout.contains("plan: 3 retire, 1 restore"), "{there:?}");
+            states(["retired", "retired", "active"]);
+        }
+        // What somebody retired on purpose stays so, and that is said.
+        assert!(registry.ctl(&["retire", "schema/Web@1.0.1", "-m", "leaks"]).success());
+        let held = prune(&registry, &new, &[]);
+        let said = "held: schema/Web@1.0.1 stays retired (leaks)";
+        assert!(held.success() && held.stdout.contains(said), "{held:?}");
+        states(["retired", "retired", "retired"]);
+        let held = prune(&registry, &new, &["--output", "json"]);
+        let held: Value = serde_json::from_str(&held.stdout).expect("JSON");
+        assert_eq!(held["held"][0]["key"], "schema/Web@1.0.1", "{held}");
+    }
 }
 
 #[test]

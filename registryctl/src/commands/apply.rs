@@ -6,7 +6,7 @@ mod prepare;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use prepare::Settled;
+use prepare::{Held, Prepared, Settled};
 use registry_proto::v1;
 use serde::Serialize;
 
@@ -48,42 +48,40 @@ struct Outcome<'a> {
     diagnostics: &'a [Finding],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     conflicts: &'a [Settled],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    held: &'a [Held],
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
     let ApplyArgs { files, guards, how, commit } = args;
-    batch(session, Batch::read(&files)?, (how, guards), commit).await
+    apply_batch(session, Batch::read(&files)?, how, &guards, commit).await
 }
 
 /// Applies a batch, after showing the registry's plan.
-pub(super) async fn batch(
+pub(super) async fn apply_batch(
     session: &Session,
-    batch: Batch,
-    (how, guards): (ApplyHow, ApplyGuards),
-    mut author: CommitArgs,
+    read: Batch,
+    how: ApplyHow,
+    guards: &ApplyGuards,
+    author: CommitArgs,
 ) -> Result<(), Failure> {
     let screen = session.screen;
-    let read = batch.report(Vec::new());
-    if read.has_errors() {
-        return Err(refused(screen, &read));
-    }
+    refuse_errors(screen, &read.report(Vec::new()))?;
     let client = session.connect().await?;
-    let (batch, settled) =
-        prepare::prepare(&client, batch, (&how, &guards.prune), &mut author).await?;
-    let batch = &batch;
+    let on_conflict = how.on_conflict.into();
+    let prepared = prepare::prepare(&client, read, on_conflict, &guards.prune, &author).await?;
+    let batch = &prepared.batch;
     if guards.locked {
-        let drift = batch.report(locked::drift(&client, batch, &guards.lock_file).await?);
-        if drift.has_errors() {
-            return Err(refused(screen, &drift));
-        }
+        let drift = locked::drift(&client, batch, &guards.lock_file).await?;
+        refuse_errors(screen, &batch.report(drift))?;
     }
     let changes = batch.proposals().iter().map(v1::Change::from).collect();
+    let base_revision = author.base_revision.or(prepared.revision);
+    let author = CommitArgs { base_revision, ..author };
     let wanted = commit::request_of(changes, how.message, author, &session.globals.access);
     let planned = plan(&client, &wanted, batch, screen).await?;
     if screen.format == Format::Table {
-        for line in &settled {
-            screen.line(&line.to_string())?;
-        }
+        show_prepared(screen, &prepared)?;
         show_plan(screen, &planned)?;
     }
     let would_change = planned.plan.effective() > 0;
@@ -94,14 +92,18 @@ pub(super) async fn batch(
             if !how.yes {
                 confirm(changes)?;
             }
-            Ending::Applied(apply(&client, &wanted, batch, screen).await?)
+            Ending::Applied(commit_batch(&client, &wanted, batch, screen).await?)
         }
     };
-    show_ending(screen, &planned, &ending, &settled)?;
+    show_ending(screen, &planned, &ending, &prepared)?;
     if how.exit_code && would_change {
         return Err(Failure::WouldChange("something would change".to_owned()));
     }
     Ok(())
+}
+
+fn refuse_errors(screen: Screen, report: &Report) -> Result<(), Failure> {
+    if report.has_errors() { Err(refused(screen, report)) } else { Ok(()) }
 }
 
 /// Asks the registry what it would do.
@@ -118,13 +120,11 @@ async fn plan(
     let response = located(answer, batch, screen)?;
     let v1::ApplyResponse { revision, committed: _, plan, diagnostics, settings: _ } = response;
     let report = batch.report(diagnostics.iter().map(Finding::from).collect());
-    if report.has_errors() {
-        return Err(refused(screen, &report));
-    }
+    refuse_errors(screen, &report)?;
     Ok(Planned { plan: Plan::new(plan), revision, report })
 }
 
-async fn apply(
+async fn commit_batch(
     client: &Client,
     wanted: &v1::ApplyRequest,
     batch: &Batch,
@@ -146,6 +146,12 @@ fn located<T>(answer: Result<T, Failure>, batch: &Batch, screen: Screen) -> Resu
     })
 }
 
+fn show_prepared(screen: Screen, prepared: &Prepared) -> Result<(), Failure> {
+    let settled = prepared.settled.iter().map(Settled::to_string);
+    let held = prepared.held.iter().map(Held::to_string);
+    settled.chain(held).try_for_each(|line| screen.line(&line))
+}
+
 fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {
     super::show_findings(screen, &planned.report);
     if planned.plan.effective() > 0 {
@@ -158,7 +164,7 @@ fn show_ending(
     screen: Screen,
     planned: &Planned,
     ending: &Ending,
-    settled: &[Settled],
+    prepared: &Prepared,
 ) -> Result<(), Failure> {
     let (revision, committed) = match ending {
         Ending::Applied(response) => (response.revision, response.committed),
@@ -172,7 +178,8 @@ fn show_ending(
             dry_run: matches!(ending, Ending::DryRun),
             plan: &planned.plan,
             diagnostics: planned.report.findings(),
-            conflicts: settled,
+            conflicts: &prepared.settled,
+            held: &prepared.held,
         });
     }
     screen.line(&match ending {

@@ -110,7 +110,7 @@ async fn finish(
     let name = name.map_or("<import>".to_owned(), |path| path.display().to_string());
     let text = String::from_utf8(text).map_err(Failure::usage)?;
     let batch = Batch::of(Source::made(&name, text));
-    apply::batch(session, batch, (how, ApplyGuards::default()), commit).await
+    apply::apply_batch(session, batch, how, &ApplyGuards::default(), commit).await
 }
 
 /// Writes one file, or a file for each kind of which there is something.

@@ -1,4 +1,5 @@
-//! What a batch becomes before it is planned: conflicts settled, and what is gone retired. Both are
+//! What a batch becomes before it is planned: conflicts settled, what is gone retired, and what is
+//! there again restored. All of it is
 //! decided against the registry at one revision, and the commit is refused if that is not the head.
 //!
 //! Deliberately absent: the decisions, which are the core's.
@@ -6,6 +7,7 @@
 use std::fmt;
 
 use registry_core::{
+    Catalog, Key,
     conflict::{OnConflict, Settlement, settle},
     prune::{Managed, prune},
 };
@@ -14,10 +16,11 @@ use serde::Serialize;
 
 use crate::{
     batch::Batch,
-    cli::{ApplyHow, CommitArgs, PruneArgs},
+    cli::{CommitArgs, PruneArgs},
     client::{Client, request},
     failure::Failure,
     follow::Follower,
+    style::printable,
 };
 
 /// A conflict, and what became of it.
@@ -49,23 +52,55 @@ impl From<&Settlement> for Settled {
     }
 }
 
-/// The batch that is to be planned, and what was done to it.
+/// Something in the files that was deprecated or retired on purpose, and stays so.
+#[derive(Debug, Serialize)]
+pub(super) struct Held {
+    key: String,
+    state: &'static str,
+    /// Why, in the words of whoever did it.
+    reason: Option<String>,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, state, reason } = self;
+        let reason =
+            reason.as_ref().map(|reason| format!(" ({})", printable(reason))).unwrap_or_default();
+        write!(
+            f,
+            "held: {key} stays {state}{reason}, because somebody said so; \
+             `registryctl restore {key}` makes it active"
+        )
+    }
+}
+
+/// A batch that is ready to be planned.
+#[derive(Default)]
+pub(super) struct Prepared {
+    pub(super) batch: Batch,
+    /// The revision against which it was decided, if that mattered.
+    pub(super) revision: Option<u64>,
+    pub(super) settled: Vec<Settled>,
+    pub(super) held: Vec<Held>,
+}
+
+/// Settles the conflicts of a batch, and prunes by it.
 pub(super) async fn prepare(
     client: &Client,
     batch: Batch,
-    (how, pruned): (&ApplyHow, &PruneArgs),
-    author: &mut CommitArgs,
-) -> Result<(Batch, Vec<Settled>), Failure> {
-    let on_conflict = OnConflict::from(how.on_conflict);
+    on_conflict: OnConflict,
+    pruned: &PruneArgs,
+    author: &CommitArgs,
+) -> Result<Prepared, Failure> {
     if on_conflict == OnConflict::Fail && !pruned.prune {
-        return Ok((batch, Vec::new()));
+        return Ok(Prepared { batch, ..Prepared::default() });
     }
     let head = client.head().await?;
     let catalog = Follower::open(client, None).await?.catalog(head).await?;
-    author.base_revision.get_or_insert(catalog.revision().0);
     let settled = settle(&catalog, batch.proposals(), on_conflict);
     let mut changes: Vec<_> =
         settled.changes.into_iter().map(|(from, change)| (Some(from), change)).collect();
+    let mut held = Vec::new();
     if let Some(source) = pruned.source.as_deref().filter(|_| pruned.prune) {
         let owner = match &pruned.owner {
             Some(owner) => owner.clone(),
@@ -74,12 +109,26 @@ pub(super) async fn prepare(
         // What was left out is in the files all the same.
         let wanted: Vec<_> = changes.iter().map(|(_, change)| change.clone()).collect();
         let in_files = [batch.proposals(), &wanted].concat();
-        let gone = prune(&catalog, &in_files, Managed { source, owner: &owner });
-        let gone = gone.map_err(|e| Failure::Rejected(e.to_string()))?;
-        changes.extend(gone.into_iter().map(|change| (None, change)));
+        let pruning = prune(&catalog, &in_files, Managed { source, owner: &owner });
+        let pruning = pruning.map_err(|e| Failure::Rejected(e.to_string()))?;
+        changes.extend(pruning.changes.into_iter().map(|change| (None, change)));
+        held = pruning.held.iter().filter_map(|key| held_in(&catalog, key)).collect();
     }
-    let settled = settled.settlements.iter().map(Settled::from).collect();
-    Ok((batch.replaced(changes), settled))
+    Ok(Prepared {
+        batch: batch.replaced(changes),
+        revision: Some(catalog.revision().0),
+        settled: settled.settlements.iter().map(Settled::from).collect(),
+        held,
+    })
+}
+
+fn held_in(catalog: &Catalog, key: &Key) -> Option<Held> {
+    let lifecycle = &catalog.find(key)?.lifecycle;
+    Some(Held {
+        key: key.to_string(),
+        state: lifecycle.state.as_str(),
+        reason: lifecycle.message().map(str::to_owned),
+    })
 }
 
 /// Who will own what is applied: the caller's team or, where nobody is authenticated, the author.
