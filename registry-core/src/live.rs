@@ -20,6 +20,7 @@ use crate::{
     import::{LiveServer, text::Sign, version_of},
     lifecycle::LifecycleState,
     reference::{Key, Kind},
+    schema_inline,
 };
 
 /// What a difference means.
@@ -82,8 +83,8 @@ pub fn compare(
     let Entity::Server(registered) = record.document.entity() else {
         return Err(NotRegistered(server.clone()));
     };
-    let budget = Budget::of_batch();
-    let mut comparison = Comparison { catalog, server, budget, found: Vec::new() };
+    let (budget, forms) = (Budget::of_batch(), schema_inline::Budget::of_server());
+    let mut comparison = Comparison { catalog, server, budget, forms, found: Vec::new() };
     comparison.server(registered, live);
     let mut found = comparison.found;
     found.sort_by(|a, b| b.class.cmp(&a.class).then_with(|| a.tool.cmp(&b.tool)));
@@ -94,6 +95,7 @@ struct Comparison<'a> {
     catalog: &'a Catalog,
     server: &'a Key,
     budget: Budget,
+    forms: schema_inline::Budget,
     found: Vec<Difference>,
 }
 
@@ -110,8 +112,14 @@ impl<'a> Comparison<'a> {
         }
         let expected = self.expected(registered);
         let mut by_name: BTreeMap<&str, &Value> = BTreeMap::new();
-        for tool in &live.tools {
-            let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
+        for (i, tool) in live.tools.iter().enumerate() {
+            let name = tool.get("name").and_then(Value::as_str);
+            if let Some(reason) = live.unread.get(&i) {
+                let what = format!("it is not as MCP has tools: {reason}");
+                let at = if name.is_none() { format!("/tools/{i}") } else { String::new() };
+                self.add(Class::Breaking, name.unwrap_or_default(), &at, what);
+            }
+            let Some(name) = name else { continue };
             if by_name.insert(name, tool).is_some() {
                 self.add(Class::Breaking, name, "/name", "the server has two tools of this name");
             }

@@ -17,15 +17,36 @@ use crate::{
 
 /// Most values that the normal form may have: references can multiply.
 const VALUES: usize = 200_000;
+/// Most values that the normal forms of all schemas of one server may have.
+const VALUES_OF_SERVER: usize = 1_000_000;
 /// Most references within references.
 const DEPTH: usize = 64;
 
 /// Gives the JSON Schema of a registered schema.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
 
-/// The normal form of a schema; `None` where it would be too big, or needs what is not there.
-pub fn inlined(schema: &Value, resolve: Resolve<'_>) -> Option<Value> {
-    Inliner { resolve, left: VALUES, open: Vec::new() }.resource(schema)
+/// What normal forms that are made together may cost: references can multiply in each of them.
+#[derive(Debug)]
+pub struct Budget {
+    /// Values of normal forms.
+    left: usize,
+}
+
+impl Budget {
+    /// What all tools of one server may cost.
+    pub fn of_server() -> Self {
+        Self { left: VALUES_OF_SERVER }
+    }
+}
+
+/// The normal form of a schema; `None` where it would be too big, needs what is not there, or the
+/// budget is used up.
+pub fn inlined(schema: &Value, resolve: Resolve<'_>, budget: &mut Budget) -> Option<Value> {
+    let given = VALUES.min(budget.left);
+    let mut inliner = Inliner { resolve, left: given, open: Vec::new() };
+    let form = inliner.resource(schema);
+    budget.left -= given - inliner.left;
+    form
 }
 
 /// What a reference becomes.
@@ -68,21 +89,22 @@ impl Inliner<'_> {
     }
 
     fn object(&mut self, map: &Map<String, Value>, root: &Value) -> Option<Value> {
-        let target = match map.get("$ref") {
-            Some(Value::String(reference)) => self.target(reference, root)?,
-            _ => Reference::Stays,
-        };
-        if let Reference::Is(target) = &target
-            && map.len() == 1
-        {
-            return Some(target.clone());
-        }
         let mut form = Map::new();
+        if let Some(Value::String(reference)) = map.get("$ref")
+            && let Reference::Is(target) = self.target(reference, root)?
+        {
+            if map.len() == 1 {
+                return Some(target);
+            }
+            form.insert("$ref".to_owned(), target);
+        }
         for (name, value) in map {
-            let value = match (holds(name), value, &target) {
-                (_, _, Reference::Is(target)) if name == "$ref" => target.clone(),
-                (Holds::Data, ..) => value.clone(),
-                (Holds::Named, Value::Object(named), _) => self.named(named, root)?,
+            if form.contains_key(name) {
+                continue;
+            }
+            let value = match (holds(name), value) {
+                (Holds::Data, _) => value.clone(),
+                (Holds::Named, Value::Object(named)) => self.named(named, root)?,
                 _ => self.schema(value, root)?,
             };
             form.insert(name.clone(), value);
@@ -193,6 +215,20 @@ mod tests {
 
     use super::*;
 
+    fn form_of(schema: &Value, resolve: Resolve<'_>) -> Option<Value> {
+        inlined(schema, resolve, &mut Budget::of_server())
+    }
+
+    fn bomb() -> Value {
+        let mut defs = Map::new();
+        for i in 0..40 {
+            let next = json!({ "$ref": format!("#/$defs/d{}", i + 1) });
+            defs.insert(format!("d{i}"), json!({ "allOf": [next, next] }));
+        }
+        defs.insert("d40".to_owned(), json!({ "type": "null" }));
+        json!({ "$defs": defs, "$ref": "#/$defs/d0" })
+    }
+
     #[test]
     fn references_are_written_in_place() {
         let point = json!({ "$schema": "http://json-schema.org/draft-07/schema#",
@@ -203,31 +239,36 @@ mod tests {
             "items": [{ "$ref": "#/$defs/a%20b" }, { "$ref": "#P:1.0.0", "title": "T" }],
             "const": { "$ref": "#P:1.0.0" },
         });
-        let form = inlined(&schema, &|_| Some(&point)).unwrap();
+        let form = form_of(&schema, &|_| Some(&point)).unwrap();
         let target = form["items"][0].clone();
         assert_eq!(target["properties"], json!({ "x": { "type": "number" } }));
         assert_eq!(form["items"][1], json!({ "$ref": target, "title": "T" }));
         assert_eq!(form["const"], json!({ "$ref": "#P:1.0.0" }));
         assert!(form.get("$defs").is_none() && target.get("$schema").is_none());
-        assert_eq!(inlined(&schema, &|_| None), None);
+        assert_eq!(form_of(&schema, &|_| None), None);
     }
 
     #[test]
     fn circles_stay_and_growth_is_bounded() {
         let list = json!({ "$defs": { "L": { "properties": { "next": { "$ref": "#/$defs/L" } } } },
             "$ref": "#/$defs/L" });
-        let form = inlined(&list, &|_| None).unwrap();
+        let form = form_of(&list, &|_| None).unwrap();
         assert!(form["$defs"]["L"].is_object(), "{form}");
         let with_more = json!({ "$defs": { "L": list["$defs"]["L"], "M": {} },
             "$ref": "#/$defs/L" });
-        assert_eq!(inlined(&with_more, &|_| None), Some(form));
-        let mut defs = Map::new();
-        for i in 0..40 {
-            let next = json!({ "$ref": format!("#/$defs/d{}", i + 1) });
-            defs.insert(format!("d{i}"), json!({ "allOf": [next, next] }));
+        assert_eq!(form_of(&with_more, &|_| None), Some(form));
+        let bomb = bomb();
+        assert_eq!(form_of(&bomb, &|_| None), None);
+    }
+
+    #[test]
+    fn many_bombs_cost_no_more_than_the_budget_together() {
+        let bomb = bomb();
+        let mut budget = Budget::of_server();
+        for _ in 0..VALUES_OF_SERVER / VALUES {
+            assert_eq!(inlined(&bomb, &|_| None, &mut budget), None);
         }
-        defs.insert("d40".to_owned(), json!({ "type": "null" }));
-        let bomb = json!({ "$defs": defs, "$ref": "#/$defs/d0" });
-        assert_eq!(inlined(&bomb, &|_| None), None);
+        assert_eq!(budget.left, 0);
+        assert_eq!(inlined(&json!({ "type": "string" }), &|_| None, &mut budget), None);
     }
 }

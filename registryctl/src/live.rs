@@ -7,12 +7,19 @@
 mod child;
 mod http;
 mod mcp;
+mod page;
 mod words;
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 pub(crate) use http::get_json;
 pub(crate) use mcp::ask;
+use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     cli::live::{Header, LiveArgs, Variable},
@@ -92,6 +99,38 @@ impl Target {
 
     fn unreachable(&self, reason: impl Into<String>) -> Failure {
         Failure::LiveUnreachable { target: self.shown(), reason: reason.into() }
+    }
+
+    /// It took longer than the user waits.
+    pub(crate) fn late(&self) -> Failure {
+        let seconds = self.patience.as_secs();
+        self.unreachable(format!("it did not say everything in {seconds} s (--timeout)"))
+    }
+
+    /// As much time as the user gives to everything that is done with the server.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Works on what the server said for as long as there is time since `started`: what it says
+    /// may cost much. Work that is too late goes on in its thread until the process ends.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        started: Instant,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (send, done) = oneshot::channel();
+        // If nobody waits any more, nobody needs it.
+        thread::spawn(move || send.send(work()).ok());
+        let seconds = self.patience.as_secs();
+        match timeout(self.patience.saturating_sub(started.elapsed()), done).await {
+            Ok(Ok(made)) => Ok(made),
+            Ok(Err(_)) => Err(self.lies("working on it failed")),
+            Err(_) => {
+                Err(self
+                    .lies(format!("asking and working on it takes over {seconds} s (--timeout)")))
+            }
+        }
     }
 
     /// It answers, but not with what can be used.

@@ -102,8 +102,12 @@ async fn servers_that_lie_end_in_an_error_and_not_in_a_file() {
         (liar::pages(era, vec![endless(0), endless(0)]), "goes round in a circle"),
         (liar::pages(era, vec![big]), "exceeded the maximum size"),
         (liar::pages(era, vec![json!({ "tools": many })]), "more than 1000 tools"),
-        (liar::pages(era, vec![json!({ "tools": [{ "title": "no name" }] })]), "cannot be read"),
-        (liar::pages(era, vec![json!({ "tools": "none" })]), "cannot be read"),
+        (
+            liar::pages(era, vec![json!({ "tools": [{ "title": "no name" }] })]),
+            "missing field `name`",
+        ),
+        (liar::pages(era, vec![json!({ "tools": "none" })]), "`tools` is no list"),
+        (liar::pages(era, vec![json!({ "tools": null })]), "`tools` is no list"),
         (liar::pages("1999-01-01", vec![json!({ "tools": [] })]), "no version of mcp"),
         (liar::text("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"), "302"),
         (liar::text("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>"), "content type"),
@@ -149,4 +153,44 @@ async fn what_a_liar_hides_is_removed_and_said() {
     }
     let shown = import(&[&server.url]);
     assert!(!shown.stderr.contains('\u{1b}') && shown.stderr.contains("look: "), "{shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_tool_is_named_and_the_good_ones_are_imported() {
+    let good = json!({ "name": "good", "inputSchema": { "type": "object" } });
+    let bad = json!({ "name": "bad", "inputSchema": {}, "annotations": { "readOnlyHint": "yes" } });
+    let first = json!({ "tools": [bad, good], "nextCursor": "c" });
+    let second = json!({ "tools": [{ "name": "worse", "inputSchema": [1] }] });
+    let server = Liar::start(liar::pages("2025-11-25", vec![first, second])).await;
+    let imported = import(&[&server.url, "--output", "json"]);
+    assert!(imported.success(), "{imported:?}");
+    let imported: Value = serde_json::from_str(&imported.stdout).expect("JSON");
+    assert_eq!(imported["file"]["tools"].as_array().map(Vec::len), Some(1), "{imported}");
+    assert_eq!(imported["file"]["tools"][0]["name"], "good");
+    let look: Vec<_> = imported["repairs"].as_array().into_iter().flatten().collect();
+    assert_eq!(look.len(), 2, "{look:?}");
+    assert_eq!((&look[0]["pointer"], &look[0]["by"]), (&json!("/tools/0"), &json!("person")));
+    let said = |i: usize| look[i]["what"].as_str().unwrap_or_default();
+    assert!(said(0).starts_with("`bad` is not as MCP has tools: `annotations`: "), "{look:?}");
+    assert!(said(1).starts_with("`worse` is not as MCP has tools: `inputSchema`: "), "{look:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schemas_that_multiply_are_imported_in_bounded_time() {
+    let tool = |i: usize| {
+        let next = |j: usize| json!({ "$ref": format!("#/$defs/d{}", j + 1) });
+        let def = |j: usize| (format!("d{j}"), json!({ "allOf": [next(j), next(j)] }));
+        let mut defs: serde_json::Map<_, _> = (0..60).map(def).collect();
+        defs.insert("d60".into(), json!({ "type": "object", "properties": { "a": {}, "b": {} } }));
+        json!({ "name": format!("t{i}"), "inputSchema":
+            { "type": "object", "$defs": defs, "properties": { "x": { "$ref": "#/$defs/d0" } } } })
+    };
+    let tools: Vec<_> = (0..200).map(tool).collect();
+    let server = Liar::start(liar::pages("2025-11-25", vec![json!({ "tools": tools })])).await;
+    let started = Instant::now();
+    let done = import(&[&server.url]);
+    assert!(done.success(), "{}", done.stderr);
+    assert!(started.elapsed().as_secs() < 25, "{:?}", started.elapsed());
+    let late = import(&[&server.url, "--timeout", "1"]);
+    assert!(matches!(late.code, 0 | 3 | 4), "{}", late.stderr);
 }

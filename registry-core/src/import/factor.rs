@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::{
     json_schema::each_object,
     reference::{Key, Kind, SchemaRef},
-    schema_inline::inlined,
+    schema_inline::{Budget, inlined},
     version::Version,
 };
 
@@ -54,10 +54,14 @@ pub(crate) fn shared(tools: Vec<Value>, prefix: &str, version: &Version) -> Fact
 fn put_back(mut tools: Vec<Value>, holders: &[Holder], names: Names) -> Factored {
     let bodies = names.into_bodies();
     let resolve = |key: &Key| bodies.get(&key.name.to_string()).map(|(_, schema)| schema);
+    let mut budget = Budget::of_server();
     for holder in holders {
         let field = &mut tools[holder.tool][holder.field];
-        let original = inlined(field, &|_| None);
-        if original.is_some() && original == inlined(&holder.schema, &resolve) {
+        if *field == holder.schema {
+            continue;
+        }
+        let original = inlined(field, &|_| None, &mut budget);
+        if original.is_some() && original == inlined(&holder.schema, &resolve, &mut budget) {
             *field = holder.schema.clone();
         }
     }

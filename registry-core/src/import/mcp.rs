@@ -9,7 +9,7 @@ mod refused;
 mod schema;
 mod tool;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,8 @@ pub struct LiveServer {
     pub info: Value,
     /// Its tools, all pages, in their order.
     pub tools: Vec<Value>,
+    /// Which of them are not as MCP has them, by their places, and why.
+    pub unread: BTreeMap<usize, String>,
 }
 
 /// What the user wants otherwise.
@@ -55,7 +57,7 @@ pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
         return Imported { draft: Draft::default(), repairs: repairs.into_vec() };
     };
     let mut common = Common { server, version, repairs };
-    let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(&live.tools).into_iter().unzip();
+    let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(live).into_iter().unzip();
     let provides: Vec<_> = tools
         .iter()
         .map(|tool| json!({ "tool": tool["name"], "version": tool["version"] }))
@@ -114,7 +116,8 @@ fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {
 
 impl Common {
     /// The documents of the tools, each with its place in what the server said.
-    fn tools(&mut self, tools: &[Value]) -> Vec<(Value, String)> {
+    fn tools(&mut self, live: &LiveServer) -> Vec<(Value, String)> {
+        let tools = &live.tools;
         if tools.len() > limits::LIST_ITEMS {
             let what = format!("{} tools, {} are allowed", tools.len(), limits::LIST_ITEMS);
             self.repairs.needed("/tools", what, "the rest was left out; split the server");
@@ -124,6 +127,12 @@ impl Common {
         let mut documents = Vec::new();
         for (i, tool) in tools.iter().take(limits::LIST_ITEMS).enumerate() {
             let pointer = format!("/tools/{i}");
+            if let Some(reason) = live.unread.get(&i) {
+                let said = tool["name"].as_str().map_or("a tool".to_owned(), quoted);
+                let what = format!("{said} is not as MCP has tools: {reason}");
+                self.repairs.needed(pointer, what, "it was left out; ask its makers");
+                continue;
+            }
             let Some(said) = self.upstream_name(tool, &pointer) else { continue };
             if !upstream.insert(said) {
                 let what = format!("the server has two tools with the name {}", quoted(said));

@@ -29,7 +29,11 @@ fn tools() -> Vec<Value> {
 }
 
 fn live(tools: Vec<Value>) -> LiveServer {
-    LiveServer { info: json!({ "name": "users", "version": "1.0.0" }), tools }
+    LiveServer {
+        info: json!({ "name": "users", "version": "1.0.0" }),
+        tools,
+        ..LiveServer::default()
+    }
 }
 
 fn registered() -> Vec<Proposed> {

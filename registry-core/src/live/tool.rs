@@ -133,7 +133,8 @@ impl Comparison<'_> {
             Entity::Schema(schema) => Some(&schema.schema),
             _ => None,
         };
-        let (before_form, after_form) = (inlined(before, &schema_of), inlined(after, &|_| None));
+        let before_form = inlined(before, &schema_of, &mut self.forms);
+        let after_form = inlined(after, &|_| None, &mut self.forms);
         let is_written_alike = before_form.is_some() && before_form == after_form;
         let (before, after) =
             (before_form.as_ref().unwrap_or(before), after_form.as_ref().unwrap_or(after));

@@ -94,7 +94,7 @@ fn tools() -> impl Strategy<Value = Vec<Value>> {
 
 fn imported(tools: &[Value]) -> Imported {
     let info = json!({ "name": "s", "version": "1.0.0" });
-    server(&LiveServer { info, tools: tools.to_vec() }, &Wishes::default())
+    server(&LiveServer { info, tools: tools.to_vec(), ..LiveServer::default() }, &Wishes::default())
 }
 
 fn is_acceptable(imported: &Imported) -> bool {
@@ -167,7 +167,7 @@ proptest! {
         if let Value::Object(map) = &mut named {
             map.insert("name".to_owned(), json!("s"));
         }
-        let imported = server(&LiveServer { info: named, tools }, &Wishes::default());
+        let imported = server(&LiveServer { info: named, tools, ..LiveServer::default() }, &Wishes::default());
         prop_assert!(is_acceptable(&imported), "{:?}", imported);
     }
 }

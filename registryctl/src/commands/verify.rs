@@ -4,6 +4,8 @@
 
 mod targets;
 
+use std::time::Instant;
+
 use futures_util::{StreamExt as _, stream};
 use registry_core::{
     Catalog, Key,
@@ -76,10 +78,7 @@ pub(super) async fn run(session: &Session, args: VerifyArgs) -> Result<(), Failu
 }
 
 async fn verify(catalog: &Catalog, server: Key, target: &Target) -> Verified {
-    let compared = match live::ask(target).await {
-        Ok(said) => compare(catalog, &server, &said).map_err(|e| Failure::Rejected(e.to_string())),
-        Err(failure) => Err(failure),
-    };
+    let compared = differences(catalog.clone(), server.clone(), target).await;
     let server = server.to_string();
     match compared {
         Ok(differences) => Verified { server, error: None, differences, failure: None },
@@ -88,6 +87,17 @@ async fn verify(catalog: &Catalog, server: Key, target: &Target) -> Verified {
             Verified { server, error, differences: Vec::new(), failure: Some(failure) }
         }
     }
+}
+
+async fn differences(
+    catalog: Catalog,
+    server: Key,
+    target: &Target,
+) -> Result<Vec<Difference>, Failure> {
+    let started = Instant::now();
+    let said = live::ask(target).await?;
+    let compared = target.work(started, move || compare(&catalog, &server, &said)).await?;
+    compared.map_err(|e| Failure::Rejected(e.to_string()))
 }
 
 fn show(screen: Screen, verified: &[Verified]) -> Result<(), Failure> {

@@ -8,7 +8,10 @@ use std::{collections::HashSet, fmt, time::Duration};
 use registry_core::{import::LiveServer, limits};
 use rmcp::{
     ClientLifecycleMode, ClientServiceExt as _, RoleClient, ServiceError,
-    model::{ClientConfig, Implementation, PaginatedRequestParams, ProtocolVersion},
+    model::{
+        ClientConfig, ClientRequest, Implementation, ListToolsRequest, PaginatedRequestParams,
+        ProtocolVersion,
+    },
     service::{ClientInitializeError, RunningService},
     transport::{
         IntoTransport, StreamableHttpClientTransport,
@@ -18,7 +21,12 @@ use rmcp::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{BYTES, PAGES, Place, Target, child::Child, http};
+use super::{
+    BYTES, PAGES, Place, Target,
+    child::Child,
+    http,
+    page::{self, NoTool},
+};
 use crate::failure::{Failure, root_cause};
 
 /// How long saying good-bye may take.
@@ -53,10 +61,9 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     tokio::select! {
-        asked = timeout(target.patience, converse(target, transport)) => asked.unwrap_or_else(|_| {
-            let seconds = target.patience.as_secs();
-            Err(target.unreachable(format!("it did not say everything in {seconds} s (--timeout)")))
-        }),
+        asked = timeout(target.patience, converse(target, transport)) => {
+            asked.unwrap_or_else(|_| Err(target.late()))
+        }
         _ = tokio::signal::ctrl_c() => Err(target.unreachable("interrupted")),
     }
 }
@@ -91,45 +98,60 @@ async fn listen(
         let version = peer.protocol_version.as_str();
         return Err(target.lies(format!("it speaks `{version}`, which is no version of MCP")));
     }
-    let info = peer.server_info.as_ref().map_or(Value::Null, as_json);
-    Ok(LiveServer { info, tools: tools(target, service).await? })
+    let info = peer.server_info.as_ref().map_or(Value::Null, page::as_json);
+    tools(target, service, info).await
 }
 
+/// All pages; each tool is judged by itself.
 async fn tools(
     target: &Target,
     service: &RunningService<RoleClient, ClientConfig>,
-) -> Result<Vec<Value>, Failure> {
-    let (mut tools, mut bytes, mut seen) = (Vec::new(), 0, HashSet::new());
-    let mut cursor = None;
+    info: Value,
+) -> Result<LiveServer, Failure> {
+    let mut said = LiveServer { info, ..LiveServer::default() };
+    let (mut bytes, mut cursor, mut seen) = (0, None, HashSet::new());
     for _ in 0..PAGES {
-        let page = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = service.list_tools(Some(page)).await.map_err(|e| no_list(target, &e))?;
-        for tool in &page.tools {
-            let tool = as_json(tool);
+        let request = ListToolsRequest::with_param(
+            PaginatedRequestParams::default().with_cursor(cursor.take()),
+        );
+        let answer = service.send_request(ClientRequest::ListToolsRequest(request)).await;
+        let page = page::read(answer.map_err(|e| no_list(target, &e))?);
+        let page =
+            page.map_err(|e| target.lies(format!("its list of tools cannot be read: {e}")))?;
+        for tool in page.tools {
+            let tool = tool.unwrap_or_else(|NoTool { raw, reason }| {
+                said.unread.insert(said.tools.len(), short(&reason));
+                raw
+            });
             bytes += tool.to_string().len();
-            tools.push(tool);
+            said.tools.push(tool);
         }
         if bytes > BYTES {
             return Err(target.lies(format!("its tools have more than {} MiB", BYTES >> 20)));
         }
-        if tools.len() > limits::LIST_ITEMS {
+        if said.tools.len() > limits::LIST_ITEMS {
             return Err(target.lies(format!("it has more than {} tools", limits::LIST_ITEMS)));
         }
-        cursor = page.next_cursor;
-        match &cursor {
-            None => return Ok(tools),
+        match page.next {
+            None => return with_some_tool(target, said),
             Some(next) if !seen.insert(next.clone()) => {
                 return Err(target.lies("its list of tools goes round in a circle"));
             }
-            Some(_) => {}
+            next => cursor = next,
         }
     }
     Err(target.lies(format!("its list of tools does not end after {PAGES} pages")))
 }
 
-/// What the SDK read, as the JSON that it came from.
-fn as_json(said: &impl serde::Serialize) -> Value {
-    serde_json::to_value(said).unwrap_or_default()
+/// Refuses a server of whose tools none can be read.
+fn with_some_tool(target: &Target, said: LiveServer) -> Result<LiveServer, Failure> {
+    match said.unread.first_key_value() {
+        Some((i, reason)) if said.unread.len() == said.tools.len() => {
+            let reason = format!("none of its tools can be read; the first, /tools/{i}: {reason}");
+            Err(target.lies(reason))
+        }
+        _ => Ok(said),
+    }
 }
 
 fn unanswered(target: &Target, error: &ClientInitializeError) -> Failure {
@@ -146,10 +168,6 @@ fn unanswered(target: &Target, error: &ClientInitializeError) -> Failure {
 
 fn no_list(target: &Target, error: &ServiceError) -> Failure {
     match error {
-        ServiceError::UnexpectedResponse => target.lies(
-            "its list of tools cannot be read: a tool without a name, or with an `inputSchema` \
-             that is no object",
-        ),
         ServiceError::TransportSend(sent) => {
             let cause = root_cause(sent.error.as_ref());
             target.lies(format!("it does not list its tools: {}", short(&cause)))

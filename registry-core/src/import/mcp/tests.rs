@@ -11,7 +11,10 @@ use crate::{
 };
 
 fn imported(info: &Value, tools: &[Value]) -> Imported {
-    server(&LiveServer { info: info.clone(), tools: tools.to_vec() }, &Wishes::default())
+    server(
+        &LiveServer { info: info.clone(), tools: tools.to_vec(), ..LiveServer::default() },
+        &Wishes::default(),
+    )
 }
 
 fn info() -> Value {
@@ -84,7 +87,7 @@ fn versions_and_names_are_brought_to_the_rules() {
 
 #[test]
 fn wishes_come_first_and_without_a_name_there_is_nothing() {
-    let live = LiveServer { info: json!({}), tools: vec![tool("a")] };
+    let live = LiveServer { info: json!({}), tools: vec![tool("a")], ..LiveServer::default() };
     let nameless = server(&live, &Wishes::default());
     assert!(nameless.draft.is_empty());
     assert!(repairs(&nameless)[0].starts_with("Person /serverInfo/name"));

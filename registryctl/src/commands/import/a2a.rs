@@ -2,11 +2,14 @@
 //!
 //! Deliberately absent: the extended card, and checking signatures.
 
+use std::time::Instant;
+
 use registry_core::{
     Kind, Name,
     import::{CardWishes, Imported, agent},
 };
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::{
     cli::ImportA2aArgs,
@@ -23,10 +26,12 @@ pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
     let name = args.name.as_deref().map(|name| Name::parse(Kind::Agent, name));
     let name = name.transpose().map_err(Failure::usage)?;
     let progress = Progress::spinner("asking");
-    let card = card(&target, &args.url).await;
+    let started = Instant::now();
+    let card = timeout(target.patience(), card(&target, &args.url)).await;
+    let card = card.unwrap_or_else(|_| Err(target.late()))?;
     drop(progress);
     let wishes = CardWishes { name, version: args.version.clone(), url: args.url.clone() };
-    Ok(agent(&card?, &wishes))
+    target.work(started, move || agent(&card, &wishes)).await
 }
 
 /// The first card that is there: below the address, or at the root of its host.

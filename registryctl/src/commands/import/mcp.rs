@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: the conversation (`live`) and the making of documents (the core).
 
+use std::time::Instant;
+
 use registry_core::{
     Kind, Name,
     import::{Imported, Wishes, server},
@@ -24,7 +26,9 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<Imported, Failure> {
     let name = name.transpose().map_err(Failure::usage)?;
     let target = Target::new(place, &args.live)?;
     let progress = Progress::spinner("asking");
+    let started = Instant::now();
     let said = live::ask(&target).await;
     drop(progress);
-    Ok(server(&said?, &Wishes { name, version: args.version.clone() }))
+    let (said, wishes) = (said?, Wishes { name, version: args.version.clone() });
+    target.work(started, move || server(&said, &wishes)).await
 }
