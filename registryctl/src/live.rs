@@ -1,7 +1,7 @@
 //! Asking live servers: MCP servers for their tools, agents for their cards.
 //!
 //! They may lie. Everything has a limit (time, pages, tools, bytes), redirects are not followed,
-//! proxies are not asked, a child process is ended with all that it started, and what is said is
+//! proxies are not asked, a child process is ended with its process group, and what is said is
 //! only data. Deliberately absent: calling tools, and what becomes of the answers.
 
 mod child;

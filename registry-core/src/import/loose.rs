@@ -15,11 +15,11 @@ mod shape;
 mod tool;
 mod versions;
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde_json::{Map, Value};
 
-use super::{Draft, Imported, Repairs};
+use super::{Draft, Imported, Repairs, names, repair::quoted};
 use crate::{
     catalog::Catalog, commit::RegistryId, diagnostic::Diagnostic, document::pointer_join, limits,
     reference::Kind, registry_file::RegistryFile, rules::plan,
@@ -88,10 +88,8 @@ impl Loose {
     }
 
     fn read_object(&mut self, map: &Map<String, Value>) {
-        let version = map.get("schemaVersion").and_then(Value::as_str);
-        if version != Some("2.0") {
-            let what = "this is not marked as a registry file of version 2";
-            self.repairs.made("/schemaVersion", what, "\"schemaVersion\": \"2.0\" is written");
+        if !self.read_version(map.get("schemaVersion")) {
+            return;
         }
         for kind in Kind::ALL {
             if let Some(list) = map.get(member_of(kind)) {
@@ -108,6 +106,33 @@ impl Loose {
                 self.repairs.made(pointer_join("", name), what, "it was left out");
             }
         }
+    }
+
+    /// Whether the file is of a version that is known here; newer ones may mean other things.
+    fn read_version(&mut self, said: Option<&Value>) -> bool {
+        let at = "/schemaVersion";
+        let ours = names::version_of("2.0").expect("a constant that is a version");
+        let said = match said {
+            Some(Value::String(said)) => said.clone(),
+            None | Some(Value::Null) => String::new(),
+            Some(other) => other.to_string(),
+        };
+        let what = "this is not marked as a registry file of version 2";
+        let how = "\"schemaVersion\": \"2.0\" is written";
+        match names::version_of(&said).map(|version| version.cmp(&ours)) {
+            Some(Ordering::Equal) if said == "2.0" => {}
+            Some(Ordering::Greater) => {
+                let what = format!("a registry file of version {}, newer than 2.0", quoted(&said));
+                self.repairs.needed(at, what, "nothing was taken; use a newer registryctl");
+                return false;
+            }
+            None if !said.is_empty() => {
+                let what = format!("{} is no version of registry files", quoted(&said));
+                self.repairs.needed(at, what, format!("it was read as one of version 2: {how}"));
+            }
+            _ => self.repairs.made(at, what, how),
+        }
+        true
     }
 
     fn read_list(&mut self, kind: Kind, list: &Value, pointer: &str) {
@@ -135,7 +160,7 @@ impl Loose {
 
     fn read_entry(&mut self, kind: Kind, item: &Value, pointer: String) {
         match item {
-            Value::Object(map) if !map.keys().all(|name| is_comment(name)) => {
+            Value::Object(map) if !map.keys().all(|name| is_comment(name) || name == "comment") => {
                 self.of_mut(kind).push(Entry { map: map.clone(), pointer });
             }
             Value::Object(_) | Value::String(_) | Value::Null => {

@@ -1,6 +1,6 @@
 //! A server as a child process: a clean environment, a process group of its own, an end.
 //!
-//! Deliberately absent: sandboxing; the user said to start it.
+//! Deliberately absent: sandboxing, the user said to start it; and what leaves the group on purpose.
 
 use std::{process::Stdio, time::Duration};
 
@@ -51,7 +51,7 @@ impl Child {
         Ok((Self { process, stderr }, stdout, stdin))
     }
 
-    /// Ends it and whatever it started, and gives its last words. Its input is closed already; it
+    /// Ends it and its group, and gives its last words. Its input is closed already; it
     /// is asked, then killed.
     pub(super) async fn end(mut self) -> String {
         if timeout(GRACE, self.process.inner_mut().wait()).await.is_err() {

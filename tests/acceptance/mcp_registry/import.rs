@@ -133,23 +133,26 @@ async fn answering(head: &'static str, body: Vec<u8>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_url_is_read_with_limits_and_from_its_own_host_only() {
+async fn a_url_is_read_with_limits_and_from_its_own_origin_only() {
     let registry = Registry::start();
     let document = server("com.example/docs", "1.0.0").to_string().into_bytes();
     let elsewhere =
         "HTTP/1.1 302 Found\r\nlocation: http://localhost:1/x\r\nconnection: close\r\n\r\n";
+    let other_port =
+        "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/x\r\nconnection: close\r\n\r\n";
     let ok = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
     let cases = [
         (answering(ok, document).await, 0, ""),
-        (answering(elsewhere, Vec::new()).await, 2, "it leads elsewhere, to http://localhost:1/x"),
-        (answering(ok, vec![b' '; 20 << 20]).await, 2, "more than 16 MiB"),
-        (answering(ok, vec![0xff, 0xfe]).await, 2, "not UTF-8"),
+        (answering(elsewhere, Vec::new()).await, 4, "it leads elsewhere, to http://localhost:1/x"),
+        (answering(other_port, Vec::new()).await, 4, "it leads elsewhere, to http://127.0.0.1:1/x"),
+        (answering(ok, vec![b' '; 20 << 20]).await, 4, "more than 16 MiB"),
+        (answering(ok, vec![0xff, 0xfe]).await, 4, "not UTF-8"),
         (
             answering("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n", Vec::new()).await,
-            2,
+            4,
             "404",
         ),
-        ("http://127.0.0.1:1/x".to_owned(), 2, "refused"),
+        ("http://127.0.0.1:1/x".to_owned(), 3, "refused"),
         ("ftp://127.0.0.1/x".to_owned(), 2, "only http:// and https://"),
         ("file:///etc/passwd".to_owned(), 2, "only http:// and https://"),
     ];

@@ -8,14 +8,16 @@ use serde_json::{Map, Value, json};
 use super::Entry;
 use crate::{
     entity::agent::SBOM_EXTENSION,
-    import::{CardWishes, Repairs, agent},
+    import::{CardWishes, Repairs, agent, names},
+    reference::Kind,
 };
 
 impl Entry {
     pub(super) fn shape_agent(&mut self, repairs: &mut Repairs) {
         self.rename(repairs, "dependencies", "depends");
         self.move_depends(repairs);
-        if self.is_a_card() {
+        // Without a name there is nothing to make of it; the registry's rules say so.
+        if self.is_a_card() && names::name_of(Kind::Agent, self.name()).is_some() {
             // Live cards say where they are otherwise, and leave out more.
             let has_version = self.map.contains_key("version");
             self.map.entry("version").or_insert_with(|| super::FIRST_VERSION.into());

@@ -178,3 +178,41 @@ fn what_only_a_person_can_decide_is_said() {
     assert_eq!(bare.draft.tools.len(), 1);
     assert!(matches!(bare.draft.servers[0], Value::Object(_)));
 }
+
+#[test]
+fn a_newer_file_is_not_taken_for_one_of_version_2() {
+    let of = |version: Value| {
+        registry_file(&json!({ "schemaVersion": version, "tools": [{ "name": "t" }] }))
+    };
+    for newer in [json!("3.0"), json!("2.1"), json!(3), json!("v10")] {
+        let found = of(newer);
+        assert!(found.draft.is_empty(), "{found:?}");
+        let [line] = &lines(&found)[..] else { panic!("{found:?}") };
+        assert!(line.starts_with("Person /schemaVersion: a registry file of version"), "{line}");
+        assert!(line.ends_with("newer than 2.0; nothing was taken; use a newer registryctl"));
+    }
+    for older in [json!("1.0"), json!(1), json!(null), json!("2")] {
+        assert!(lines(&of(older)).iter().any(|line| line.starts_with("Import /schemaVersion")));
+    }
+    let strange = lines(&of(json!("latest")));
+    assert!(strange.iter().any(|line| line.starts_with("Person /schemaVersion")), "{strange:?}");
+}
+
+#[test]
+fn the_version_of_a_source_is_its_server_s() {
+    let file = json!({ "schemaVersion": "2.0", "tools": [{ "name": "t", "version": "1.0.0",
+        "source": { "server": "s", "version": "1.2.0", "tool": "t" } }] });
+    let found = registry_file(&file);
+    assert_eq!(accepted(&found), ["server/s@1.2.0", "tool/t@1.0.0"]);
+    assert_eq!(found.draft.tools[0]["source"]["serverVersion"], "1.2.0");
+}
+
+#[test]
+fn an_agent_that_is_only_a_comment_is_one_finding() {
+    let file = json!({ "schemaVersion": "2.0", "agents": [{ "comment": "to do" }] });
+    let found = lines(&registry_file(&file));
+    assert_eq!(found, ["Import /agents/0: an entry that is only a comment; it was left out"]);
+    let file = json!({ "schemaVersion": "2.0", "agents": [{ "url": "http://a" }] });
+    let found = lines(&registry_file(&file)).join(" ");
+    assert!(!found.is_empty() && !found.contains("--name"), "{found}");
+}

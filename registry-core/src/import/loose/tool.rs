@@ -81,6 +81,16 @@ impl Entry {
                 repairs.needed(at, what, "`server` was kept");
             }
         }
+        if let Some(version) = source.remove("version") {
+            let at = format!("{}/version", self.at("source"));
+            if source.get("serverVersion").is_none_or(|said| *said == version) {
+                repairs.made(at, "`version` is written `serverVersion`", "it was renamed");
+                source.insert("serverVersion".to_owned(), version);
+            } else {
+                let what = format!("`version` says {version}, but `serverVersion` says otherwise");
+                repairs.needed(at, what, "`serverVersion` was kept");
+            }
+        }
         if source.is_empty() {
             return;
         }
