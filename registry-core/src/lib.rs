@@ -58,7 +58,7 @@ pub use reference::{Key, Kind, SchemaRef};
 pub use registry_file::RegistryFile;
 pub use scope::Scope;
 pub use secret::Secret;
-pub use setting::{Selector, Setting, SettingChange, Settings};
+pub use setting::{InvalidSelector, Selector, Setting, SettingChange, Settings};
 pub use spec::Spec;
 pub use timestamp::{Date, Timestamp};
 pub use version::Version;

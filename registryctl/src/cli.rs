@@ -233,6 +233,9 @@ pub(crate) struct GetArgs {
 pub(crate) struct ListArgs {
     /// Only this kind: schema, server, tool or agent
     pub(crate) kind: Option<Kind>,
+    /// The same, as the other commands take it
+    #[arg(long = "kind", value_name = "KIND", conflicts_with = "kind")]
+    pub(crate) kind_option: Option<Kind>,
     /// Only this name
     #[arg(long)]
     pub(crate) name: Option<String>,

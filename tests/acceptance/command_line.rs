@@ -45,6 +45,7 @@ fn what_is_registered_is_shown_in_every_way() {
     let registry = two_versions();
     assert!(run(&registry, &["get", "tool/fetch@1.2.3"]).contains("fetch-server"));
     let listed = run(&registry, &["list", "tool"]);
+    assert_eq!(run(&registry, &["list", "--kind", "tool"]), listed);
     assert!(listed.contains("search_documents") && !listed.contains("research-agent"), "{listed}");
     let difference = run(&registry, &["diff", "schema/SearchQuery", "1.0.0", "1.1.0"]);
     assert!(difference.contains("minScore"), "{difference}");

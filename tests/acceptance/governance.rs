@@ -91,5 +91,16 @@ async fn names_and_namespaces_change_hands() {
         let export = run(&registry, &["export"]);
         assert!(export.contains("\"settings\":["), "{export}");
         assert!(refused(&registry, &["transfer", "*", "me"]).contains("setting-invalid"));
+        // Not every tool, but the names that begin so, which nobody means.
+        for wanted in [&["compatibility", "tool/*", "full"][..], &["transfer", "tool/*", "me"]] {
+            let said = registry.ctl(wanted);
+            assert_eq!(said.code, 2, "{said:?}");
+            assert!(said.stderr.contains("not every tool; write tool/NAME"), "{said:?}");
+        }
+        for (name, is_new) in [("tool/fetch", false), ("tool/nothere", true)] {
+            let set = registry.ctl(&["compatibility", name, "full"]);
+            assert!(set.success(), "{set:?}");
+            assert_eq!(set.stderr.contains("nothing is registered as"), is_new, "{set:?}");
+        }
     }
 }

@@ -75,6 +75,10 @@ async fn an_export_of_the_past_is_what_was_exported_then() {
         assert!(run(&registry, &["export", "--at", "7"]) == file);
         let ahead = registry.ctl(&["export", "--at", "8"]);
         assert!(ahead.code == 1 && ahead.stderr.contains("no revision 8 yet"), "{ahead:?}");
+        for read in [&["list"][..], &["export"], &["log"]] {
+            let ahead = registry.ctl(&[read, &["--at", "9999-12-31"]].concat());
+            assert!(ahead.code == 1 && ahead.stderr.contains("in the future"), "{ahead:?}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use registry_core::{At, Catalog, Revision};
+use registry_core::{At, Catalog, Revision, Timestamp};
 use tokio::sync::Mutex;
 
 use super::{App, beside};
@@ -29,6 +29,14 @@ pub enum Error {
         /// The last revision.
         head: Revision,
     },
+    /// It is no past either.
+    #[error("{wanted} is in the future: here it is {now}")]
+    Future {
+        /// What was asked for.
+        wanted: Timestamp,
+        /// The time here.
+        now: Timestamp,
+    },
     /// The database.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -44,6 +52,9 @@ impl App {
             None => Ok(head),
             Some(At::Revision(wanted)) if wanted > head => Err(Error::Ahead { wanted, head }),
             Some(At::Revision(revision)) => Ok(revision),
+            Some(At::Time(wanted)) if wanted > end_of_day(self.clock.now()) => {
+                Err(Error::Future { wanted, now: self.clock.now() })
+            }
             Some(At::Time(time)) => Ok(self.store.revision_at(time).await?.min(head)),
         }
     }
@@ -73,4 +84,11 @@ impl App {
         let rewind = move || Arc::new(now.rewound(past.position, &past.changed, past.settings));
         beside(rewind, Error::Internal).await
     }
+}
+
+/// The last millisecond of the day, in UTC: a day stands for its end, and today may be asked for.
+fn end_of_day(now: Timestamp) -> Timestamp {
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+    let days = now.as_millis().div_euclid(DAY);
+    Timestamp::from_millis((days + 1) * DAY - 1)
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use registry_core::{
-    Date, Key, Selector,
+    Date, InvalidSelector, Key, Kind, Selector,
     compatibility::{InvalidMode, Mode},
 };
 
@@ -54,7 +54,7 @@ pub(crate) struct SettingsArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveArgs {
     /// Which name, of all its versions
-    #[arg(value_name = "KIND/NAME")]
+    #[arg(value_name = "KIND/NAME", value_parser = selector)]
     pub(crate) on: Selector,
     #[command(flatten)]
     pub(crate) why: WhyArgs,
@@ -63,7 +63,7 @@ pub(crate) struct ArchiveArgs {
 #[derive(Debug, Args)]
 pub(crate) struct TransferArgs {
     /// Which name, or which namespace: tool/fetch, team/*, com.example.*
-    #[arg(value_name = "KIND/NAME|NAMESPACE")]
+    #[arg(value_name = "KIND/NAME|NAMESPACE", value_parser = selector)]
     pub(crate) on: Selector,
     /// Who is to own it
     pub(crate) owner: String,
@@ -74,12 +74,26 @@ pub(crate) struct TransferArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CompatibilityArgs {
     /// Of which name, of which namespace, or `*` for everything
-    #[arg(value_name = "KIND/NAME|NAMESPACE|*")]
+    #[arg(value_name = "KIND/NAME|NAMESPACE|*", value_parser = selector)]
     pub(crate) on: Selector,
     /// none, backward, forward, full, each of the last three also with _transitive; or inherit
     pub(crate) mode: WantedMode,
     #[command(flatten)]
     pub(crate) why: WhyArgs,
+}
+
+/// A selector that means what it looks like: `tool/*` is not all tools, but the names that begin so.
+fn selector(text: &str) -> Result<Selector, String> {
+    let on: Selector = text.parse().map_err(|e: InvalidSelector| e.to_string())?;
+    let first = text.split_once('/').map_or("", |(first, _)| first);
+    if matches!(on, Selector::Namespace(_)) && first.parse::<Kind>().is_ok() {
+        return Err(format!(
+            "a namespace holds names of every kind, so this would be the names that begin with \
+             `{first}/`, not every {first}; write {first}/NAME for one, team/* or com.example.* for \
+             a namespace, or * for everything"
+        ));
+    }
+    Ok(on)
 }
 
 /// A mode of compatibility, or none of its own.

@@ -34,9 +34,9 @@ pub(super) async fn run(session: &Session, args: ListArgs) -> Result<(), Failure
 }
 
 fn filter(args: ListArgs) -> v1::ListRequest {
-    let ListArgs { kind, name, prefix, lifecycle, owner, at } = args;
+    let ListArgs { kind, kind_option, name, prefix, lifecycle, owner, at } = args;
     v1::ListRequest {
-        kind: kind.map_or(v1::Kind::Unspecified, Into::into).into(),
+        kind: kind.or(kind_option).map_or(v1::Kind::Unspecified, Into::into).into(),
         name: name.unwrap_or_default(),
         name_prefix: prefix.unwrap_or_default(),
         lifecycle: lifecycle.into_iter().map(|s| v1::LifecycleState::from(s).into()).collect(),

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: a question before it; the setting is named in full and can be taken back.
 
-use registry_core::{Setting, SettingChange};
+use registry_core::{Kind, Name, Selector, Setting, SettingChange};
 use registry_proto::v1;
 use serde::Serialize;
 use serde_json::json;
@@ -36,7 +36,27 @@ pub(super) async fn compatibility(
     session: &Session,
     CompatibilityArgs { on, mode: WantedMode(mode), why }: CompatibilityArgs,
 ) -> Result<(), Failure> {
+    let unknown = match &on {
+        Selector::Name(kind, name) => !is_registered(session, *kind, name).await?,
+        Selector::Namespace(_) | Selector::Everything => false,
+    };
+    if unknown {
+        eprintln!("note: nothing is registered as {on} yet; this holds from its first version on");
+    }
     set(session, SettingChange { on, setting: Setting::Compatibility(mode) }, why).await
+}
+
+/// Whether there is any version of this name.
+async fn is_registered(session: &Session, kind: Kind, name: &Name) -> Result<bool, Failure> {
+    let client = session.connect().await?;
+    let wanted = v1::ListRequest {
+        kind: v1::Kind::from(kind).into(),
+        name: name.to_string(),
+        page_size: 1,
+        ..v1::ListRequest::default()
+    };
+    let page = client.answer(client.registry().list(request(wanted))).await?;
+    Ok(!page.records.is_empty())
 }
 
 async fn set(

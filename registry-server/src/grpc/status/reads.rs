@@ -95,6 +95,9 @@ impl From<at::Error> for Status {
                 let refusal = Refusal::new(Code::OutOfRange, "REVISION_AHEAD", error.to_string());
                 refusal.with("current_revision", &head).into()
             }
+            at::Error::Future { .. } => {
+                Refusal::new(Code::OutOfRange, "TIME_AHEAD", error.to_string()).into()
+            }
             at::Error::Store(error) => store_refusal(&error).into(),
             at::Error::Internal(_) => internal(&error),
         }

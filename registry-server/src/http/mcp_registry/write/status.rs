@@ -108,7 +108,11 @@ impl Wanted {
             let why = "no changes to apply: status and message are as wanted already";
             return Err(Problem::bad_request(why));
         };
-        let why = format!("{} made {} over the MCP registry API", first.name, self.state);
+        let done = match self.state {
+            LifecycleState::Active => "restored",
+            LifecycleState::Deprecated | LifecycleState::Retired => self.state.as_str(),
+        };
+        let why = format!("{} {done} over the MCP registry API", first.name);
         commit(app, principal, batch, why).await?;
         Ok(keys)
     }
