@@ -211,3 +211,17 @@ fn words_for_the_model_are_suspicious() {
     );
     assert!(Class::Breaking > Class::Suspicious && Class::Suspicious > Class::Compatible);
 }
+
+#[test]
+fn a_tool_that_cannot_be_read_is_breaking() {
+    let mut said = live(tools());
+    said.tools.push(json!(7));
+    said.unread = [(2, "`inputSchema`: a list".to_owned()), (3, "a number".to_owned())].into();
+    assert_eq!(
+        differences(&catalog(&registered()), &said),
+        [
+            "Breaking /tools/3: it is not as MCP has tools: a number",
+            "Breaking plain: it is not as MCP has tools: `inputSchema`: a list",
+        ]
+    );
+}

@@ -78,7 +78,7 @@ mod tests {
 
     fn page(answer: &str) -> Result<(Vec<String>, Option<String>), String> {
         let page = read(serde_json::from_str(answer).unwrap())?;
-        let tool = |tool| match tool {
+        let tool = |tool: Result<Value, NoTool>| match tool {
             Ok(tool) => Value::to_string(&tool["name"]),
             Err(NoTool { reason, .. }) => reason,
         };

@@ -238,10 +238,10 @@ async fn a_status_is_a_lifecycle() {
     let back = api.patch(one, &json!({ "status": "active" })).await;
     assert_eq!(back.status, 200);
     assert_eq!(api.get("/v0.1/servers").await.listed(), ["com.example/docs@1.0.0"]);
-    let log = api.registry.ctl(&["log"]).stdout;
+    let commits = api.registry.ctl(&["log"]).stdout;
     for done in ["deprecated", "retired", "restored"] {
         let why = format!("com.example/docs {done} over the MCP registry API");
-        assert!(log.contains(&why), "{why}: {log}");
+        assert!(commits.contains(&why), "{why}: {commits}");
     }
 }
 

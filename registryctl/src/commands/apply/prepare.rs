@@ -95,8 +95,8 @@ pub(super) async fn prepare(
     if on_conflict == OnConflict::Fail && !pruned.prune {
         return Ok(Prepared { batch, ..Prepared::default() });
     }
-    let head = client.head().await?;
-    let catalog = Follower::open(client, None).await?.catalog(head).await?;
+    let now = client.head().await?;
+    let catalog = Follower::open(client, None).await?.catalog(now).await?;
     let settled = settle(&catalog, batch.proposals(), on_conflict);
     let mut changes: Vec<_> =
         settled.changes.into_iter().map(|(from, change)| (Some(from), change)).collect();
