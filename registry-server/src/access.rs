@@ -35,7 +35,7 @@ pub use role::{InvalidRole, Role, Roles};
 pub use scope::{SCOPES, Scopes};
 pub use secret::TokenSecret;
 pub use token::{InvalidToken, NewToken};
-pub use tokens::{LIVE, Tokens};
+pub use tokens::{Issued, LIVE, Tokens};
 
 /// Decides who may call what.
 pub struct Access {

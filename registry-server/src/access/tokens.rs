@@ -33,6 +33,17 @@ pub const LIVE: usize = 2_000;
 /// How exactly the last use is kept.
 const USE_MILLIS: i64 = 60 * 60 * 1000;
 
+/// Whether tokens were ever made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Issued {
+    /// Never.
+    Never,
+    /// All have expired or were revoked.
+    Ended,
+    /// There are some that live.
+    Live,
+}
+
 /// The tokens that live.
 pub struct Tokens {
     store: Store,
@@ -59,14 +70,14 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.known.load().by_id.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Whether there are some, or were. What the trail says counts too.
+    pub async fn issued(&self) -> Result<Issued, store::Error> {
+        if !self.known.load().by_id.is_empty() {
+            return Ok(Issued::Live);
+        }
+        let tokens = self.store.tokens(Which::All, &TokenPlace::start(), 1).await?;
+        let is_new = tokens.is_empty() && self.store.access_events(0, 1).await?.is_empty();
+        Ok(if is_new { Issued::Never } else { Issued::Ended })
     }
 
     /// The token of this text. What is wrong with it is for the log only.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use acceptance::{
-    Process, Registry,
+    Database, Process, Registry,
     access::{create_token, server},
     binary,
 };
@@ -64,6 +64,22 @@ fn a_token_in_the_database_closes_the_door_on_loopback_too() {
     assert_eq!(without.code, 1, "{without:?}");
     assert!(without.stderr.contains("who is calling?"), "{}", without.stderr);
     assert!(registry.ctl(&["list", "--token", &token]).success());
+}
+
+#[tokio::test]
+async fn a_server_whose_last_token_has_ended_stays_closed_and_says_how_to_get_in() {
+    for database in Database::both().await {
+        let token = create_token(&database.url(), "root", "platform", "admin");
+        let id = &token[4..16];
+        assert!(server(&database.url(), &["token", "revoke", id]).status.success());
+        let registry = Registry::start_with(&database.url(), &[]);
+        let told = registry.process.stderr();
+        assert!(told.contains("every token has expired or was revoked"), "{told}");
+        assert!(told.contains("registry-server token create --name NAME"), "{told}");
+        assert!(registry.ctl(&["list"]).stderr.contains("who is calling?"));
+        let again = create_token(&database.url(), "root", "platform", "admin");
+        assert!(registry.ctl(&["list", "--token", &again]).success(), "without a restart");
+    }
 }
 
 #[test]
