@@ -21,6 +21,7 @@ pub use duration::{parse_duration, parse_wait};
 pub use oidc::{OidcConfig, RoleRule};
 pub use registry_core::Secret;
 pub use tls::{ClientRule, InvalidClientRule, TlsConfig};
+pub(crate) use tls::{SPIFFE, is_like_spiffe};
 pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
 
 use crate::store::{DatabaseUrl, InvalidDatabaseUrl};

@@ -83,7 +83,7 @@ impl Server {
         let key = checkpoint_key::open(&config.checkpoint_key()?)?;
         let store = Store::open(&config.database()?).await?;
         let tokens = Tokens::open(store.clone(), clock.clone()).await?;
-        let access = Arc::new(open_access(&config, tokens).await?);
+        let access = Arc::new(open_access(&config, tokens, clock.clone()).await?);
         let catalog = store.load().await?;
         let hub = Arc::new(Hub::new(catalog, &config.feed));
         let parts = registrar::Parts {
@@ -183,7 +183,11 @@ impl Server {
 }
 
 /// Whether callers are asked who they are, and told so loudly.
-async fn open_access(config: &Config, tokens: Arc<Tokens>) -> Result<Access, Error> {
+async fn open_access(
+    config: &Config,
+    tokens: Arc<Tokens>,
+    clock: Arc<dyn Clock>,
+) -> Result<Access, Error> {
     let issued = tokens.issued().await?;
     let door = config.door(issued)?;
     let (address, is_open) = (config.listen, door == Door::Open);
@@ -208,6 +212,7 @@ async fn open_access(config: &Config, tokens: Arc<Tokens>) -> Result<Access, Err
         certificates: Certificates::new(config.tls.tls_clients.clone()),
         rate,
         failures: Failures::default(),
+        clock,
     })
 }
 

@@ -82,7 +82,11 @@ fn failure(error: &Error) -> Failure {
     let code = match error {
         Error::Invalid(_) => USAGE,
         Error::Store(_) => DATABASE,
-        Error::TooMany | Error::Unknown(_) | Error::Random | Error::Page(_) => FAILED,
+        Error::Beyond { .. }
+        | Error::TooMany
+        | Error::Unknown(_)
+        | Error::Random
+        | Error::Page(_) => FAILED,
     };
     (code, error.to_string())
 }

@@ -14,7 +14,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use registry_core::Timestamp;
-use tokio::{sync::Mutex, time::sleep};
+use tokio::{
+    sync::{Mutex, watch},
+    time::sleep,
+};
 
 use super::{Denied, TokenSecret, failures::Ask, token::Token};
 use crate::{
@@ -49,6 +52,8 @@ pub struct Tokens {
     store: Store,
     clock: Arc<dyn Clock>,
     known: ArcSwap<Known>,
+    /// Told when tokens were known and are no more.
+    gone: watch::Sender<()>,
     /// When somebody last began to look; held while looking.
     looked: Mutex<Instant>,
     used: StdMutex<HashMap<String, Timestamp>>,
@@ -65,7 +70,8 @@ impl Tokens {
         let known = read(&store, clock.now()).await?;
         let looked = Mutex::new(known.read);
         let known = ArcSwap::from_pointee(known);
-        let tokens = Arc::new(Self { store, clock, known, looked, used: StdMutex::default() });
+        let (gone, used) = (watch::Sender::new(()), StdMutex::default());
+        let tokens = Arc::new(Self { store, clock, known, gone, looked, used });
         tokio::spawn(keep_fresh(Arc::downgrade(&tokens)));
         Ok(tokens)
     }
@@ -106,8 +112,21 @@ impl Tokens {
 
     /// Reads the tokens now; who changed them asks for it.
     pub async fn refresh(&self) -> Result<(), store::Error> {
-        self.known.store(Arc::new(read(&self.store, self.clock.now()).await?));
+        let now = Arc::new(read(&self.store, self.clock.now()).await?);
+        let before = self.known.swap(now.clone());
+        if before.by_id.keys().any(|id| !now.by_id.contains_key(id)) {
+            self.gone.send_replace(());
+        }
         Ok(())
+    }
+
+    /// Waits until a token is no more.
+    pub(super) async fn ended(&self, id: &str) {
+        let mut gone = self.gone.subscribe();
+        while self.known.load().by_id.contains_key(id) {
+            // The sender is there as long as this is.
+            let _ = gone.changed().await;
+        }
     }
 
     /// Reads them, a little later where somebody has just done so. Whoever waited meanwhile is
