@@ -26,6 +26,9 @@ pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
 
 use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
 
+/// The default database, in the data directory.
+const DATABASE: &str = "registry.db";
+
 /// The registry service: one log, validated writes, a stream of every change.
 ///
 /// Serves gRPC (with health and reflection) and HTTP (/livez, /readyz, /metrics, /registry.json,
@@ -100,13 +103,15 @@ pub struct Config {
     /// The identity provider.
     #[command(flatten)]
     pub oidc: OidcConfig,
+
     /// The namespace under which the MCP registry API serves servers that have none: a domain of
     /// yours, backwards, like com.example.
     #[arg(
         long,
         env = "REGISTRY_MCP_NAMESPACE",
         default_value = "local.registry",
-        value_name = "NAMESPACE"
+        value_name = "NAMESPACE",
+        help_heading = "MCP registry API"
     )]
     pub mcp_namespace: Namespace,
 
@@ -181,13 +186,20 @@ pub enum InvalidConfig {
 }
 
 impl Config {
-    /// The database to use.
+    /// The database to use; the data directory is made where it is needed and missing.
     pub fn database(&self) -> Result<DatabaseUrl, InvalidConfig> {
+        if self.database.is_none() {
+            self.in_data_dir(DATABASE)?;
+        }
+        self.database_url()
+    }
+
+    /// The database to use, wherever it is, if it is.
+    pub fn database_url(&self) -> Result<DatabaseUrl, InvalidConfig> {
         if let Some(url) = &self.database {
             return Ok(url.expose().parse()?);
         }
-        let path = self.in_data_dir("registry.db")?;
-        let url = format!("sqlite:{}", path.display());
+        let url = format!("sqlite:{}", self.data_dir.join(DATABASE).display());
         url.parse::<DatabaseUrl>().map_err(|e| self.unusable_data_dir(&e))
     }
 

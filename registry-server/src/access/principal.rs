@@ -118,3 +118,17 @@ impl Principal {
         self.address.map(|address| address.ip().to_canonical().to_string()).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_called_alike_elsewhere_is_another_caller() {
+        let by = |method| Principal::plain("rd", method).caller();
+        let token = by(Method::Token("3f9a12c04b7d".into()));
+        assert_eq!(token, by(Method::Token("000000000000".into())), "a second token of its own");
+        assert_ne!(token, by(Method::Oidc));
+        assert_ne!(by(Method::Certificate), by(Method::Oidc));
+    }
+}

@@ -91,6 +91,33 @@ fn a_server_that_asks_but_has_no_token_says_how_to_make_one() {
 }
 
 #[test]
+fn only_the_first_token_makes_a_database_and_says_where() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let typo = dir.path().join("typo");
+    let token = |arguments: &[&str]| {
+        let mut command = Command::new(binary("registry-server"));
+        command.arg("--data-dir").arg(&typo).arg("token").args(arguments);
+        let output = command.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let file = typo.join("registry.db").display().to_string();
+    for arguments in [&["revoke", "abcdefabcdef"][..], &["list"]] {
+        let (code, why) = token(arguments);
+        assert_eq!(code, Some(3), "{why}");
+        assert!(why.contains("there is no database") && why.contains(&file), "{why}");
+        assert!(!typo.exists(), "nothing was made");
+    }
+    let create = ["create", "--name", "root", "--role", "admin"];
+    let (code, told) = token(&create);
+    assert!(
+        code == Some(0) && told.contains("made the database") && told.contains(&file),
+        "{told}"
+    );
+    assert!(!token(&create).1.contains("made the database"), "it is there");
+    assert_eq!(token(&["list"]).0, Some(0));
+}
+
+#[test]
 fn wrong_tokens_are_refused_before_they_are_made() {
     let (_dir, database) = database();
     for (wrong, about) in [
