@@ -247,6 +247,17 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_is_listed_where_it_belongs() {
+        let command = <Config as clap::CommandFactory>::command();
+        let heading = |id: &str| {
+            let flag = command.get_arguments().find(|flag| flag.get_id() == id);
+            flag.and_then(clap::Arg::get_help_heading).unwrap_or_default().to_owned()
+        };
+        assert_eq!(heading("mcp_namespace"), "MCP registry API");
+        assert_eq!(heading("oidc_issuer"), "Identity provider (OIDC)");
+    }
+
+    #[test]
     fn a_password_is_never_repeated() {
         let config = parse(&["--database", "mysql://ann:s3cret@db/registry"]);
         let refused = config.database().unwrap_err();
