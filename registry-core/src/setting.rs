@@ -52,6 +52,17 @@ impl Selector {
             Self::Name(of_kind, exact) => *of_kind == kind && exact == name,
         }
     }
+
+    /// Whether it is about everything that another one is about.
+    pub fn includes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Everything, _) => true,
+            (Self::Namespace(wide), Self::Namespace(prefix)) => prefix.starts_with(&**wide),
+            (wide, Self::Name(kind, name)) => wide.covers(*kind, name),
+            (Self::Namespace(_) | Self::Name(..), Self::Everything)
+            | (Self::Name(..), Self::Namespace(_)) => false,
+        }
+    }
 }
 
 impl FromStr for Selector {

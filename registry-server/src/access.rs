@@ -8,6 +8,7 @@ mod certificates;
 mod denied;
 mod failures;
 mod gate;
+mod name;
 mod needs;
 mod oidc;
 mod principal;
@@ -18,15 +19,23 @@ mod secret;
 mod token;
 mod tokens;
 
-use std::{net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    future::pending,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use self::{failures::Ask, secret::PREFIX};
+use crate::clock::Clock;
 use http::{HeaderMap, header::AUTHORIZATION};
+use tokio::time::sleep;
 
 pub use certificates::Certificates;
 pub use denied::Denied;
 pub use failures::Failures;
 pub(crate) use gate::layer;
+pub use name::is_personal;
 pub use needs::{Need, known_path};
 pub use oidc::Oidc;
 pub use principal::{Method, Principal};
@@ -35,7 +44,7 @@ pub use role::{InvalidRole, Role, Roles};
 pub use scope::{SCOPES, Scopes};
 pub use secret::TokenSecret;
 pub use token::{InvalidToken, NewToken};
-pub use tokens::{LIVE, Tokens};
+pub use tokens::{Issued, LIVE, Tokens};
 
 /// Decides who may call what.
 pub struct Access {
@@ -50,10 +59,15 @@ pub struct Access {
     /// Tokens of the identity provider.
     pub oidc: Option<Arc<Oidc>>,
     /// How much a principal may ask; none: as much as it likes.
-    pub rate: Option<RateLimit<Arc<str>>>,
+    pub rate: Option<RateLimit<Caller>>,
     /// How often each address may fail to prove who it is.
     pub failures: Failures,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
 }
+
+/// Whose requests are counted together: by how it is authenticated, and its name.
+pub type Caller = (&'static str, Arc<str>);
 
 /// What a call shows of its caller.
 struct Shown<'a> {
@@ -87,9 +101,29 @@ impl Access {
             return Err(Denied::Forbidden { name, has: principal.roles, needs: roles });
         }
         if let Some(rate) = &self.rate {
-            rate.take(&principal.name, Instant::now()).map_err(Denied::Limited)?;
+            rate.take(&principal.caller(), Instant::now()).map_err(Denied::Limited)?;
         }
         Ok(Some(principal))
+    }
+
+    /// Waits until what proved a principal proves nothing any more: it is over, or was revoked.
+    pub async fn ended(&self, principal: &Principal) {
+        let over = async {
+            match principal.until {
+                Some(until) => {
+                    let left = until.as_millis().saturating_sub(self.clock.now().as_millis());
+                    sleep(Duration::from_millis(left.try_into().unwrap_or(0))).await;
+                }
+                None => pending().await,
+            }
+        };
+        match &principal.method {
+            Method::Token(id) => tokio::select! {
+                () = over => {}
+                () = self.tokens.ended(id) => {}
+            },
+            Method::Open | Method::Certificate | Method::Oidc(_) | Method::Local => over.await,
+        }
     }
 
     /// A proof that fails is never replaced by a weaker one.

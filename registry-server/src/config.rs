@@ -21,9 +21,13 @@ pub use duration::{parse_duration, parse_wait};
 pub use oidc::{OidcConfig, RoleRule};
 pub use registry_core::Secret;
 pub use tls::{ClientRule, InvalidClientRule, TlsConfig};
+pub(crate) use tls::{SPIFFE, is_like_spiffe};
 pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
 
 use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
+
+/// The default database, in the data directory.
+const DATABASE: &str = "registry.db";
 
 /// The registry service: one log, validated writes, a stream of every change.
 ///
@@ -99,13 +103,15 @@ pub struct Config {
     /// The identity provider.
     #[command(flatten)]
     pub oidc: OidcConfig,
+
     /// The namespace under which the MCP registry API serves servers that have none: a domain of
     /// yours, backwards, like com.example.
     #[arg(
         long,
         env = "REGISTRY_MCP_NAMESPACE",
         default_value = "local.registry",
-        value_name = "NAMESPACE"
+        value_name = "NAMESPACE",
+        help_heading = "MCP registry API"
     )]
     pub mcp_namespace: Namespace,
 
@@ -180,13 +186,20 @@ pub enum InvalidConfig {
 }
 
 impl Config {
-    /// The database to use.
+    /// The database to use; the data directory is made where it is needed and missing.
     pub fn database(&self) -> Result<DatabaseUrl, InvalidConfig> {
+        if self.database.is_none() {
+            self.in_data_dir(DATABASE)?;
+        }
+        self.database_url()
+    }
+
+    /// The database to use, wherever it is, if it is.
+    pub fn database_url(&self) -> Result<DatabaseUrl, InvalidConfig> {
         if let Some(url) = &self.database {
             return Ok(url.expose().parse()?);
         }
-        let path = self.in_data_dir("registry.db")?;
-        let url = format!("sqlite:{}", path.display());
+        let url = format!("sqlite:{}", self.data_dir.join(DATABASE).display());
         url.parse::<DatabaseUrl>().map_err(|e| self.unusable_data_dir(&e))
     }
 
@@ -231,6 +244,17 @@ mod tests {
             let refused = Config::try_parse_from(["registry-server", flag, bad]).unwrap_err();
             assert!(refused.to_string().contains(flag), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_flag_is_listed_where_it_belongs() {
+        let command = <Config as clap::CommandFactory>::command();
+        let heading = |id: &str| {
+            let flag = command.get_arguments().find(|flag| flag.get_id() == id);
+            flag.and_then(clap::Arg::get_help_heading).unwrap_or_default().to_owned()
+        };
+        assert_eq!(heading("mcp_namespace"), "MCP registry API");
+        assert_eq!(heading("oidc_issuer"), "Identity provider (OIDC)");
     }
 
     #[test]

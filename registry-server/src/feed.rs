@@ -70,9 +70,14 @@ impl Feed {
         self.config.hello_timeout
     }
 
-    /// Takes on a follower. What it is told comes out of the stream that is given back; dropping
-    /// that ends the following.
-    pub async fn follow<S>(self: Arc<Self>, hello: Hello, signals: S) -> Result<Outgoing, Error>
+    /// Takes on a follower, until `ended`: its credentials hold no more. What it is told comes out of
+    /// the stream that is given back; dropping that ends the following.
+    pub async fn follow<S>(
+        self: Arc<Self>,
+        hello: Hello,
+        signals: S,
+        ended: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<Outgoing, Error>
     where
         S: Stream<Item = Result<Signal, Error>> + Send + 'static,
     {
@@ -88,6 +93,7 @@ impl Feed {
             let end = tokio::select! {
                 end = following.run() => end,
                 end = note(&seat, signals) => end,
+                () = ended => Error::CredentialsEnded,
             };
             crate::metrics::stream_ended(end.label());
             outbox.end(end);

@@ -30,6 +30,7 @@ const REQUESTS: &str = "registry_request_seconds";
 const INDEXED: &str = "registry_search_index_seconds";
 const INDEX_SIZE: &str = "registry_search_index_entries";
 const TLS: &str = "registry_tls_changes_total";
+const CERTIFICATES: &str = "registry_tls_refused_certificates_total";
 const ERRORS: &str = "registry_errors_total";
 
 /// How often samples are folded into histograms.
@@ -88,6 +89,7 @@ fn describe() {
     describe_counter!(NACKS, "Revisions that followers refused");
     describe_histogram!(REQUESTS, "Time to answer a request, by method; of streams, to begin");
     describe_counter!(TLS, "Changes of the files of TLS that were seen, by what became of them");
+    describe_counter!(CERTIFICATES, "Connections refused for the certificate of the client");
     describe_counter!(ERRORS, "Failed requests, by reason");
 }
 
@@ -166,6 +168,11 @@ pub(crate) fn nack() {
 /// The files of TLS have changed, and were taken or refused.
 pub(crate) fn tls_changed(outcome: &'static str) {
     counter!(TLS, "outcome" => outcome).increment(1);
+}
+
+/// A client's certificate was refused.
+pub(crate) fn certificate_refused() {
+    counter!(CERTIFICATES).increment(1);
 }
 
 /// A request was answered.

@@ -18,7 +18,7 @@ use tonic::{service::Routes, transport::Server as Transport};
 
 use self::tls::Tls;
 use crate::{
-    access::{self, Access, Certificates, Failures, Oidc, RateLimit, Tokens},
+    access::{self, Access, Certificates, Failures, Issued, Oidc, RateLimit, Tokens},
     app::{
         App, apply, at::Archive, audit::Signer, export::Export, sbom, search::Searcher,
         turns::Turns, who_has,
@@ -85,7 +85,7 @@ impl Server {
         let tls = Tls::open(&config.tls).await?;
         let store = Store::open(&config.database()?).await?;
         let tokens = Tokens::open(store.clone(), clock.clone()).await?;
-        let access = Arc::new(open_access(&config, tokens).await?);
+        let access = Arc::new(open_access(&config, tokens, clock.clone()).await?);
         let catalog = store.load().await?;
         // Late: a server that does not start for another reason makes no key known.
         let key_file = config.checkpoint_key()?;
@@ -190,14 +190,23 @@ impl Server {
 }
 
 /// Whether callers are asked who they are, and told so loudly.
-async fn open_access(config: &Config, tokens: Arc<Tokens>) -> Result<Access, InvalidConfig> {
-    let door = config.door(!tokens.is_empty())?;
+async fn open_access(
+    config: &Config,
+    tokens: Arc<Tokens>,
+    clock: Arc<dyn Clock>,
+) -> Result<Access, Error> {
+    let issued = tokens.issued().await?;
+    let door = config.door(issued)?;
     let (address, is_open) = (config.listen, door == Door::Open);
     if is_open {
         tracing::warn!(%address, "NOBODY IS ASKED WHO THEY ARE: whoever reaches this address may change the registry; `registry-server token create` makes a first token, and with one everybody is asked");
-    } else if tokens.is_empty() && !config.knows_others() {
+    } else if issued != Issued::Live && !config.knows_others() {
+        let why = match issued {
+            Issued::Ended => "every token has expired or was revoked",
+            _ => "there is no token yet",
+        };
         tracing::warn!(
-            "there is no token yet; make one with `registry-server token create --name NAME --role admin`, on this database"
+            "{why}, so nobody gets in; make one with `registry-server token create --name NAME --role admin`, on this database"
         );
     }
     let AccessConfig { rate_limit, rate_burst, public_mcp_registry, .. } = config.access;
@@ -210,6 +219,7 @@ async fn open_access(config: &Config, tokens: Arc<Tokens>) -> Result<Access, Inv
         certificates: Certificates::new(config.tls.tls_clients.clone()),
         rate,
         failures: Failures::default(),
+        clock,
     })
 }
 

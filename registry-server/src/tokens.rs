@@ -30,7 +30,13 @@ type Failure = (u8, String);
 
 /// Does what the command says.
 pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCode, Failure> {
-    let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
+    let url = config.database_url().map_err(|e| usage(&e))?;
+    let is_new = url.is_missing();
+    if is_new && !matches!(command, TokenCommand::Create { .. }) {
+        let help = "check --data-dir and --database, which are those of the server";
+        return Err((DATABASE, format!("there is no database {url}; {help}")));
+    }
+    let url = config.database().map_err(|e| usage(&e))?;
     let store = Store::open(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
     let (by, now) = (Principal::local(&config.user), SystemClock.now());
     let done = match command {
@@ -44,6 +50,9 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
             };
             let (secret, token) =
                 tokens::create(&store, &by, wanted, now).await.map_err(|e| failure(&e))?;
+            if is_new {
+                eprintln!("made the database {url}; a server must use the same to know the token");
+            }
             let end = token.expires_at.map_or("never".to_owned(), |at| at.to_string());
             eprintln!("token {} for {}; it expires: {end}; keep it now:", token.id, token.name);
             writeln!(io::stdout(), "{}", secret.expose())
@@ -82,7 +91,11 @@ fn failure(error: &Error) -> Failure {
     let code = match error {
         Error::Invalid(_) => USAGE,
         Error::Store(_) => DATABASE,
-        Error::TooMany | Error::Unknown(_) | Error::Random | Error::Page(_) => FAILED,
+        Error::Beyond { .. }
+        | Error::TooMany
+        | Error::Unknown(_)
+        | Error::Random
+        | Error::Page(_) => FAILED,
     };
     (code, error.to_string())
 }

@@ -6,4 +6,5 @@ mod every_rpc;
 mod identity_provider;
 mod ownership;
 mod start;
+mod streams;
 mod tls;

@@ -373,6 +373,9 @@ async fn a_commit_is_proven_without_the_registry() {
         assert!(checked.success(), "{checked:?}");
         assert!(checked.stdout.contains("proven: revision 2"), "{checked:?}");
         assert!(checked.stdout.contains("continues the checkpoint of revision 3"), "{checked:?}");
+        let nowhere = ["audit", "check", &proof, "--key", "./missing"];
+        let nowhere = acceptance::ctl("http://127.0.0.1:1", &nowhere);
+        assert!(nowhere.stderr.contains("cannot read ./missing: No such file"), "{nowhere:?}");
         for (from, to) in [("SearchQuery", "SearchQuary"), ("\\n4\\n", "\\n5\\n")] {
             let forged = edited(&proof, dir.path(), from, to);
             assert_eq!(offline(&forged).code, 1, "{from} -> {to}");

@@ -166,6 +166,10 @@ impl<'a> Session<'a> {
                 Ok(Err(status)) if is_undecodable(&status) => {
                     return Err(self.incoming.refuse_next(&status.message()));
                 }
+                // What was shown at the start has ended; there may be something newer by now.
+                Ok(Err(status)) if status.code() == Code::Unauthenticated => {
+                    return Ok(Ended::Lost(said_by(&status)));
+                }
                 Ok(Err(status)) => return Ok(ended_by(&status)),
                 Err(_) => {
                     let seconds = self.timing.silence.as_secs_f32();
@@ -234,8 +238,12 @@ fn is_undecodable(status: &Status) -> bool {
     }
 }
 
+fn said_by(status: &Status) -> String {
+    format!("the registry says {:?}: {}", status.code(), status.message())
+}
+
 fn ended_by(status: &Status) -> Ended {
-    let text = format!("the registry says {:?}: {}", status.code(), status.message());
+    let text = said_by(status);
     let info = status.get_details_error_info();
     if info.is_some_and(|info| FINAL_REASONS.contains(&info.reason.as_str())) {
         return Ended::Final(format!(

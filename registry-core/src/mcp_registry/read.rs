@@ -12,6 +12,7 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     document::Document,
     entity::Entity,
+    import::text::clean,
     limits,
     name::Name,
     reference::Kind,
@@ -40,6 +41,7 @@ impl ServerDetail {
 
 fn read(problems: &Problems, value: &Value) -> Option<ServerDetail> {
     let fields = problems.object(value, At::ROOT)?;
+    hidden(problems, value, At::ROOT);
     let name = name(problems, &fields);
     let description = part::text(&fields, "description", limits::MCP_TEXT_CHARACTERS);
     fields.require("description");
@@ -59,6 +61,42 @@ fn read(problems: &Problems, value: &Value) -> Option<ServerDetail> {
         }
     }
     Some(ServerDetail { name: name?, description: description?, version: version?, more })
+}
+
+/// A text must be what a person sees of it, and what people read of a server is of one line.
+fn hidden(problems: &Problems, value: &Value, at: At<'_>) {
+    let refuse = |at, what: &str| {
+        let message = format!("{what} has control characters or others that nobody sees");
+        problems.invalid(at, message, "remove them");
+    };
+    match value {
+        Value::String(text) if clean(text).removed > 0 => refuse(at, "the text"),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                hidden(problems, item, at.index(index));
+            }
+        }
+        Value::Object(map) => {
+            for (name, value) in map {
+                if clean(name).removed > 0 {
+                    refuse(at, "a member's name");
+                } else if is_line(name) && value.as_str().is_some_and(has_control) {
+                    refuse(at.member(name), "the text");
+                } else {
+                    hidden(problems, value, at.member(name));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_line(member: &str) -> bool {
+    matches!(member, "name" | "title" | "description" | "version")
+}
+
+fn has_control(text: &str) -> bool {
+    text.contains(char::is_control)
 }
 
 fn name(problems: &Problems, fields: &Fields<'_>) -> Option<String> {

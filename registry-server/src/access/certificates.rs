@@ -6,13 +6,14 @@
 
 use std::net::SocketAddr;
 
+use registry_core::Timestamp;
 use x509_parser::{extensions::GeneralName, prelude::*};
 
-use super::{Denied, Method, Principal, Scopes};
-use crate::config::ClientRule;
+use super::{Denied, Method, Principal, Scopes, name::misfit};
+use crate::config::{ClientRule, SPIFFE, is_like_spiffe};
 
-/// What SPIFFE ids begin with.
-const SPIFFE: &str = "spiffe://";
+/// Longest name, in bytes.
+const NAME_BYTES: usize = 256;
 
 /// What is known of the holders of certificates.
 #[derive(Debug, Clone, Default)]
@@ -30,10 +31,17 @@ impl Certificates {
         certificate: &[u8],
         address: Option<SocketAddr>,
     ) -> Result<Principal, Denied> {
-        let name =
-            name(certificate).map_err(|why| Denied::Invalid(format!("certificate: {why}")))?;
+        let shown =
+            read(certificate).map_err(|why| Denied::Invalid(format!("certificate: {why}")))?;
+        let Shown { name, is_spiffe, until } = shown;
         let fits = |rule: &&ClientRule| {
-            if rule.is_prefix { name.starts_with(&rule.name) } else { name == rule.name }
+            if rule.is_spiffe() != is_spiffe {
+                false
+            } else if rule.is_prefix {
+                name.starts_with(&rule.name)
+            } else {
+                name == rule.name
+            }
         };
         let rule = self.0.iter().filter(fits).max_by_key(|rule| (rule.name.len(), !rule.is_prefix));
         let rule =
@@ -45,33 +53,59 @@ impl Certificates {
             scopes: Scopes::default(),
             method: Method::Certificate,
             address,
+            until: Some(until),
         })
     }
 }
 
-/// The name that a certificate is for.
-fn name(certificate: &[u8]) -> Result<String, String> {
+/// What a certificate says.
+struct Shown {
+    /// Whom it is for.
+    name: String,
+    /// Whether that is a SPIFFE id; else it is a common name.
+    is_spiffe: bool,
+    /// Until when it is valid.
+    until: Timestamp,
+}
+
+fn read(certificate: &[u8]) -> Result<Shown, String> {
     let (_, certificate) =
         X509Certificate::from_der(certificate).map_err(|e| format!("it cannot be read: {e}"))?;
+    let id = spiffe_id(&certificate)?;
+    let is_spiffe = id.is_some();
+    let name = match id {
+        Some(id) => id,
+        None => common_name(&certificate)?,
+    };
+    if let Some(why) = misfit(&name, NAME_BYTES) {
+        return Err(format!("its name {why}"));
+    }
+    let until = certificate.validity().not_after.timestamp().saturating_mul(1000);
+    Ok(Shown { name, is_spiffe, until: Timestamp::from_millis(until) })
+}
+
+/// The SPIFFE id, where there is one. One that is badly written is not replaced by another name.
+fn spiffe_id(certificate: &X509Certificate<'_>) -> Result<Option<String>, String> {
     let alternatives = certificate.subject_alternative_name();
     let alternatives = alternatives.map_err(|e| format!("its names cannot be read: {e}"))?;
     let uris = alternatives.iter().flat_map(|names| &names.value.general_names);
     let mut ids = uris.filter_map(|name| match name {
-        GeneralName::URI(uri) if uri.starts_with(SPIFFE) => Some(*uri),
+        GeneralName::URI(uri) if is_like_spiffe(uri) => Some(*uri),
         _ => None,
     });
-    let name = match (ids.next(), ids.next()) {
-        (Some(id), None) => id,
-        (Some(_), Some(_)) => return Err("it has several SPIFFE ids".to_owned()),
-        (None, _) => certificate
-            .subject()
-            .iter_common_name()
-            .next()
-            .and_then(|name| name.as_str().ok())
-            .ok_or("it has neither a SPIFFE id nor a common name")?,
-    };
-    if name.len() > 256 || name.chars().any(char::is_control) {
-        return Err("its name is too long, or has control characters".to_owned());
+    match (ids.next(), ids.next()) {
+        (Some(id), None) if id.starts_with(SPIFFE) => Ok(Some(id.to_owned())),
+        (Some(_), None) => Err(format!("its SPIFFE id does not begin with {SPIFFE}")),
+        (Some(_), Some(_)) => Err("it has several SPIFFE ids".to_owned()),
+        (None, _) => Ok(None),
     }
-    Ok(name.to_owned())
+}
+
+/// Whoever signs certificates may let clients choose this name, so it is never a SPIFFE id.
+fn common_name(certificate: &X509Certificate<'_>) -> Result<String, String> {
+    let name = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    match name.ok_or("it has neither a SPIFFE id nor a common name")? {
+        name if is_like_spiffe(name) => Err("its common name looks like a SPIFFE id".to_owned()),
+        name => Ok(name.to_owned()),
+    }
 }

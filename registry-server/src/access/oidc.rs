@@ -14,8 +14,11 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use jsonwebtoken::{Validation, decode, decode_header};
-use serde_json::{Map, Value};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{Header, Validation, decode, decode_header, get_current_timestamp};
+use registry_core::{Timestamp, document::parse_json};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::{sync::Mutex, time::sleep};
 
 use self::{
@@ -80,9 +83,7 @@ impl Oidc {
     ) -> Result<Principal, Denied> {
         let invalid = |why: String| Denied::Invalid(format!("jwt: {why}"));
         let header = decode_header(token).map_err(|e| invalid(e.to_string()))?;
-        if header.crit.is_some() {
-            return Err(invalid("it has critical extensions, and none is known here".to_owned()));
-        }
+        check_header(&header).map_err(|why| invalid(why.to_owned()))?;
         let (algorithm, id) = (header.alg, header.kid.as_deref());
         if ask == Ask::Yes && !self.keys.load().knows(id) {
             self.look().await;
@@ -95,9 +96,10 @@ impl Oidc {
         validation.set_audience(&[&self.audience]);
         validation.set_issuer(&[&self.issuer]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
-        let decoded = decode::<Map<String, Value>>(token, key, &validation);
-        let claims = decoded.map_err(|e| invalid(e.to_string()))?.claims;
-        self.claims.principal(&Value::Object(claims), address).map_err(invalid)
+        decode::<IgnoredAny>(token, key, &validation).map_err(|e| invalid(e.to_string()))?;
+        let claims = read_claims(token).map_err(invalid)?;
+        let principal = self.claims.principal(&claims, address).map_err(invalid)?;
+        Ok(Principal { until: end(&claims), ..principal })
     }
 
     /// Reads the keys, unless somebody has done so a short while ago.
@@ -120,6 +122,42 @@ impl Oidc {
             }
         }
     }
+}
+
+/// What the header must not say.
+fn check_header(header: &Header) -> Result<(), &'static str> {
+    if header.crit.is_some() {
+        return Err("it has critical extensions, and none is known here");
+    }
+    let typ = header.typ.as_deref().unwrap_or("JWT");
+    let typ = typ.strip_prefix("application/").unwrap_or(typ);
+    let is_known = ["JWT", "at+jwt"].iter().any(|known| typ.eq_ignore_ascii_case(known));
+    is_known.then_some(()).ok_or("its `typ` is neither JWT nor at+jwt: it is for something else")
+}
+
+/// The claims of a proven token. A claim that is written twice is none that two readers agree on.
+fn read_claims(token: &str) -> Result<Value, String> {
+    let claims = token.split('.').nth(1).unwrap_or_default();
+    let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|e| e.to_string())?;
+    let claims = parse_json(&claims).map_err(|e| e.to_string())?;
+    let latest = get_current_timestamp() + SKEW;
+    match claims.get("iat").map(Value::as_f64) {
+        Some(None) => Err("the claim `iat` is not a number".to_owned()),
+        Some(Some(made)) if made > seconds(latest) => Err("it is from the future (iat)".to_owned()),
+        _ => Ok(claims),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a time has far fewer than 2^53 seconds")]
+fn seconds(whole: u64) -> f64 {
+    whole as f64
+}
+
+/// Until when a token is taken.
+#[expect(clippy::cast_possible_truncation, reason = "a time past all others is the last there is")]
+fn end(claims: &Value) -> Option<Timestamp> {
+    let expires = claims.get("exp").and_then(Value::as_f64)?;
+    Some(Timestamp::from_millis(((expires + seconds(SKEW)) * 1000.0) as i64))
 }
 
 async fn keep_fresh(oidc: Weak<Oidc>) {

@@ -4,9 +4,9 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-use registry_core::{commit::Origin, rules::Claimant};
+use registry_core::{Timestamp, commit::Origin, rules::Claimant};
 
-use super::{Role, Roles, Scopes};
+use super::{Caller, Role, Roles, Scopes, name::ANONYMOUS};
 
 /// How a principal was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,15 +23,26 @@ pub enum Method {
     Local,
 }
 
+impl Method {
+    /// One word for it, without the token's id.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Token(_) => "token",
+            Self::Certificate => "certificate",
+            Self::Oidc(_) => "oidc",
+            Self::Local => "local",
+        }
+    }
+}
+
 impl fmt::Display for Method {
     /// `token 3f9a12c04b7d`, `certificate` …
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Open => f.write_str("open"),
             Self::Token(id) => write!(f, "token {id}"),
-            Self::Certificate => f.write_str("certificate"),
             Self::Oidc(issuer) => write!(f, "oidc {issuer}"),
-            Self::Local => f.write_str("local"),
+            _ => f.write_str(self.word()),
         }
     }
 }
@@ -51,10 +62,9 @@ pub struct Principal {
     pub method: Method,
     /// From where.
     pub address: Option<SocketAddr>,
+    /// Until when that is proved; none: until it is revoked.
+    pub until: Option<Timestamp>,
 }
-
-/// The name of whoever calls an open server.
-pub(super) const ANONYMOUS: &str = "anonymous";
 
 impl Principal {
     /// Whoever calls an open server.
@@ -70,7 +80,12 @@ impl Principal {
     fn plain(name: &str, method: Method) -> Self {
         let name: Arc<str> = name.into();
         let (roles, scopes, team) = (Roles::NONE, Scopes::default(), name.clone());
-        Self { name, team, roles, scopes, method, address: None }
+        Self { name, team, roles, scopes, method, address: None, until: None }
+    }
+
+    /// Whose requests its own are counted with.
+    pub fn caller(&self) -> Caller {
+        (self.method.word(), self.name.clone())
     }
 
     /// Whether it may do everything.
@@ -102,5 +117,19 @@ impl Principal {
     /// The address as text, without its port; empty where there is none.
     pub fn address_text(&self) -> String {
         self.address.map(|address| address.ip().to_canonical().to_string()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_called_alike_elsewhere_is_another_caller() {
+        let by = |method| Principal::plain("rd", method).caller();
+        let token = by(Method::Token("3f9a12c04b7d".into()));
+        assert_eq!(token, by(Method::Token("000000000000".into())), "a second token of its own");
+        assert_ne!(token, by(Method::Oidc("https://id.example".into())));
+        assert_ne!(by(Method::Certificate), by(Method::Oidc("https://id.example".into())));
     }
 }

@@ -18,6 +18,17 @@ impl Scopes {
     pub fn selectors(&self) -> &Arc<[Selector]> {
         &self.0
     }
+
+    /// The first of them that these others do not reach; none: they reach all.
+    pub fn beyond(&self, others: &Self) -> Option<Selector> {
+        if others.0.is_empty() {
+            return None;
+        }
+        let is_beyond = |one: &&Selector| !others.0.iter().any(|other| other.includes(one));
+        let everything = [Selector::Everything];
+        let these = if self.0.is_empty() { &everything[..] } else { &self.0[..] };
+        these.iter().find(is_beyond).cloned()
+    }
 }
 
 impl FromStr for Scopes {
@@ -32,5 +43,31 @@ impl fmt::Display for Scopes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<_> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&all.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beyond_other_scopes_is_found() {
+        let scopes = |text: &str| text.parse::<Scopes>().unwrap();
+        for (these, others, beyond) in [
+            ("", "docs/*", Some("*")),
+            ("*", "docs/*", Some("*")),
+            ("docs/* tool/fetch", "docs/*", Some("tool/fetch")),
+            ("doc/*", "docs/*", Some("doc/*")),
+            ("docs/*", "server/docs/a", Some("docs/*")),
+            ("tool/fetch", "server/fetch", Some("tool/fetch")),
+            ("server/docs/a docs/*", "docs/*", None),
+            ("com.example.docs.*", "com.example.*", None),
+            ("", "*", None),
+            ("", "", None),
+            ("docs/*", "", None),
+        ] {
+            let found = scopes(these).beyond(&scopes(others)).map(|found| found.to_string());
+            assert_eq!(found.as_deref(), beyond, "{these} within {others}");
+        }
     }
 }

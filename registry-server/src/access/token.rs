@@ -7,7 +7,10 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::BoxError;
 use registry_core::{Digest, Timestamp};
 
-use super::{Method, Principal, Roles, SCOPES, Scopes, principal::ANONYMOUS};
+use super::{
+    Method, Principal, Roles, SCOPES, Scopes,
+    name::{ANONYMOUS, is_personal},
+};
 use crate::store::StoredToken;
 
 /// Longest name of a principal or a team, in bytes.
@@ -42,6 +45,11 @@ pub enum InvalidToken {
     /// The name of nobody.
     #[error("name: `{ANONYMOUS}` is the name of whoever is not authenticated; take another")]
     Anonymous,
+    /// The team of a single person.
+    #[error(
+        "team: `{0}` begins like the teams of persons, which only the server gives; take another"
+    )]
+    Personal(String),
     /// No role.
     #[error("roles: a token needs at least one role")]
     Roles,
@@ -65,6 +73,7 @@ impl NewToken {
         let scopes = self.scopes.selectors().len();
         match self.expires_at {
             _ if self.name == ANONYMOUS => Err(InvalidToken::Anonymous),
+            _ if is_personal(&self.team) => Err(InvalidToken::Personal(self.team.clone())),
             _ if self.roles.is_empty() => Err(InvalidToken::Roles),
             _ if scopes > SCOPES => Err(InvalidToken::Scopes(scopes)),
             Some(at) if at <= now => Err(InvalidToken::Expired(at)),
@@ -109,6 +118,7 @@ impl TryFrom<StoredToken> for Token {
             scopes: scopes.parse()?,
             method: Method::Token(Arc::from(id)),
             address: None,
+            until: expires_at,
         };
         Ok(Self { digest, expires_at, last_used_at, principal })
     }

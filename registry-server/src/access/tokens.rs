@@ -14,7 +14,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use registry_core::Timestamp;
-use tokio::{sync::Mutex, time::sleep};
+use tokio::{
+    sync::{Mutex, watch},
+    time::sleep,
+};
 
 use super::{Denied, TokenSecret, failures::Ask, token::Token};
 use crate::{
@@ -33,11 +36,24 @@ pub const LIVE: usize = 2_000;
 /// How exactly the last use is kept.
 const USE_MILLIS: i64 = 60 * 60 * 1000;
 
+/// Whether tokens were ever made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Issued {
+    /// Never.
+    Never,
+    /// All have expired or were revoked.
+    Ended,
+    /// There are some that live.
+    Live,
+}
+
 /// The tokens that live.
 pub struct Tokens {
     store: Store,
     clock: Arc<dyn Clock>,
     known: ArcSwap<Known>,
+    /// Told when tokens were known and are no more.
+    gone: watch::Sender<()>,
     /// When somebody last began to look; held while looking.
     looked: Mutex<Instant>,
     used: StdMutex<HashMap<String, Timestamp>>,
@@ -54,19 +70,20 @@ impl Tokens {
         let known = read(&store, clock.now()).await?;
         let looked = Mutex::new(known.read);
         let known = ArcSwap::from_pointee(known);
-        let tokens = Arc::new(Self { store, clock, known, looked, used: StdMutex::default() });
+        let (gone, used) = (watch::Sender::new(()), StdMutex::default());
+        let tokens = Arc::new(Self { store, clock, known, gone, looked, used });
         tokio::spawn(keep_fresh(Arc::downgrade(&tokens)));
         Ok(tokens)
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.known.load().by_id.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Whether there are some, or were. What the trail says counts too.
+    pub async fn issued(&self) -> Result<Issued, store::Error> {
+        if !self.known.load().by_id.is_empty() {
+            return Ok(Issued::Live);
+        }
+        let tokens = self.store.tokens(Which::All, &TokenPlace::start(), 1).await?;
+        let is_new = tokens.is_empty() && self.store.access_events(0, 1).await?.is_empty();
+        Ok(if is_new { Issued::Never } else { Issued::Ended })
     }
 
     /// The token of this text. What is wrong with it is for the log only.
@@ -95,8 +112,21 @@ impl Tokens {
 
     /// Reads the tokens now; who changed them asks for it.
     pub async fn refresh(&self) -> Result<(), store::Error> {
-        self.known.store(Arc::new(read(&self.store, self.clock.now()).await?));
+        let now = Arc::new(read(&self.store, self.clock.now()).await?);
+        let before = self.known.swap(now.clone());
+        if before.by_id.keys().any(|id| !now.by_id.contains_key(id)) {
+            self.gone.send_replace(());
+        }
         Ok(())
+    }
+
+    /// Waits until a token is no more.
+    pub(super) async fn ended(&self, id: &str) {
+        let mut gone = self.gone.subscribe();
+        while self.known.load().by_id.contains_key(id) {
+            // The sender is there as long as this is.
+            let _ = gone.changed().await;
+        }
     }
 
     /// Reads them, a little later where somebody has just done so. Whoever waited meanwhile is

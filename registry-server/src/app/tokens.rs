@@ -1,13 +1,13 @@
 //! Make, list and end API tokens, and read the trail of that.
 //!
 //! Each is noted in the trail of the database and in the log (target `audit`). Deliberately
-//! absent: who may; the gate has decided that, or whoever has the database.
+//! absent: whether somebody may at all; the gate has decided that, or whoever has the database.
 
-use registry_core::Timestamp;
+use registry_core::{Selector, Timestamp};
 
 use super::page::{self, InvalidPage, Page};
 use crate::{
-    access::{InvalidToken, LIVE, NewToken, Principal, TokenSecret},
+    access::{InvalidToken, LIVE, NewToken, Principal, Scopes, TokenSecret},
     store::{self, AccessEvent, NewAccessEvent, Store, StoredToken, TokenPlace, Which},
 };
 
@@ -17,6 +17,19 @@ pub enum Error {
     /// It cannot be as it is wanted.
     #[error(transparent)]
     Invalid(#[from] InvalidToken),
+    /// It reaches further than whoever asks.
+    #[error(
+        "`{name}` reaches {held} only, and this token reaches `{beyond}`; give it scopes within \
+         those, or ask somebody who reaches that"
+    )]
+    Beyond {
+        /// Who asks.
+        name: String,
+        /// The scopes of whoever asks.
+        held: String,
+        /// What of the token is beyond them.
+        beyond: Selector,
+    },
     /// There are too many.
     #[error("{LIVE} tokens live already; revoke some")]
     TooMany,
@@ -42,6 +55,7 @@ pub async fn create(
     now: Timestamp,
 ) -> Result<(TokenSecret, StoredToken), Error> {
     wanted.check(now)?;
+    check_reach(by, &wanted.scopes)?;
     let secret = TokenSecret::generate().map_err(|_| Error::Random)?;
     let NewToken { name, team, roles, scopes, expires_at } = wanted;
     let token = StoredToken {
@@ -103,12 +117,25 @@ pub async fn list_events(
 
 /// Ends a token.
 pub async fn revoke(store: &Store, by: &Principal, id: &str, now: Timestamp) -> Result<(), Error> {
+    let unknown = || Error::Unknown(id.chars().take(64).collect());
+    if !by.scopes.selectors().is_empty() {
+        let token = store.token(id).await?.ok_or_else(unknown)?;
+        // Scopes that only a newer server can read may be everything.
+        check_reach(by, &token.scopes.parse().unwrap_or_default())?;
+    }
     let event = event(by, now, String::new());
     if !store.revoke_token(id, &event).await? {
-        return Err(Error::Unknown(id.chars().take(64).collect()));
+        return Err(unknown());
     }
     note("token-revoked", id, &event);
     Ok(())
+}
+
+/// Whoever is held to scopes neither makes nor ends what reaches further: it would be a way out.
+fn check_reach(by: &Principal, scopes: &Scopes) -> Result<(), Error> {
+    let Some(beyond) = scopes.beyond(&by.scopes) else { return Ok(()) };
+    let (name, held) = (by.name.to_string(), by.scopes.to_string());
+    Err(Error::Beyond { name, held, beyond })
 }
 
 fn event(by: &Principal, at: Timestamp, detail: String) -> NewAccessEvent {

@@ -38,7 +38,7 @@ pub struct OidcConfig {
     #[arg(long, env = "REGISTRY_OIDC_NAME_CLAIM", value_name = "CLAIM", default_value = "sub")]
     pub oidc_name_claim: String,
 
-    /// The claim with its team; without it, the team is called as the principal.
+    /// The claim with its team; without it, `user:` and the name, a team that nobody else can be in.
     #[arg(long, env = "REGISTRY_OIDC_TEAM_CLAIM", value_name = "CLAIM", default_value = "team")]
     pub oidc_team_claim: String,
 

@@ -7,7 +7,10 @@ use std::{path::PathBuf, str::FromStr};
 
 use clap::Args;
 
-use crate::access::{InvalidRole, Role, Roles};
+use crate::access::{InvalidRole, Role, Roles, is_personal};
+
+/// What SPIFFE ids begin with.
+pub(crate) const SPIFFE: &str = "spiffe://";
 
 /// TLS on the server's port.
 #[derive(Debug, Clone, Args)]
@@ -55,12 +58,25 @@ pub struct ClientRule {
     pub roles: Roles,
 }
 
+impl ClientRule {
+    /// Whether it is about SPIFFE ids; else it is about common names.
+    pub fn is_spiffe(&self) -> bool {
+        self.name.starts_with(SPIFFE)
+    }
+}
+
 /// A text that is no such rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidClientRule {
     /// Its parts.
     #[error("`{0}` is not of the form NAME=TEAM:ROLE[,ROLE…]")]
     Form(String),
+    /// A SPIFFE id with no scheme or another one, or cut within it.
+    #[error("`{0}` begins like a SPIFFE id, and not with {SPIFFE}")]
+    Scheme(String),
+    /// The team of a single person.
+    #[error("the team `{0}` begins like the teams of persons, which only the server gives")]
+    Personal(String),
     /// A role.
     #[error(transparent)]
     Role(#[from] InvalidRole),
@@ -77,9 +93,20 @@ impl FromStr for ClientRule {
         if team.is_empty() || name.is_empty() {
             return Err(form());
         }
+        if is_like_spiffe(name) && !name.starts_with(SPIFFE) {
+            return Err(InvalidClientRule::Scheme(text.to_owned()));
+        }
+        if is_personal(team) {
+            return Err(InvalidClientRule::Personal(team.to_owned()));
+        }
         let roles = roles.split(',').map(Role::from_str).collect::<Result<_, _>>()?;
         Ok(Self { name: name.to_owned(), is_prefix, team: team.to_owned(), roles })
     }
+}
+
+/// Whether a text has the scheme of SPIFFE ids, however it is written.
+pub(crate) fn is_like_spiffe(text: &str) -> bool {
+    text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("spiffe:"))
 }
 
 #[cfg(test)]
@@ -94,7 +121,19 @@ mod tests {
             (&*rule.team, rule.roles),
             ("platform", Roles::of(&[Role::Gateway, Role::Reader]))
         );
-        for bad in ["", "a", "a=b", "a=b:", "a=:reader", "=t:reader", "*=t:reader", "a=b:root"] {
+        for bad in [
+            "",
+            "a",
+            "a=b",
+            "a=b:",
+            "a=:reader",
+            "=t:reader",
+            "*=t:reader",
+            "a=b:root",
+            "SPIFFE://x=t:reader",
+            "spiffe:*=t:reader",
+            "a=user:b:reader",
+        ] {
             assert!(bad.parse::<ClientRule>().is_err(), "{bad}");
         }
     }

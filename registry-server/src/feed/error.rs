@@ -68,6 +68,9 @@ pub enum Error {
     /// The caller's deadline has passed.
     #[error("the deadline of the stream has passed")]
     Deadline,
+    /// What the follower showed of itself holds no more.
+    #[error("the credentials of the stream have expired or were revoked; resume with others")]
+    CredentialsEnded,
     /// The server is shutting down.
     #[error("the server is shutting down; connect to another one and resume")]
     Draining,
@@ -91,6 +94,7 @@ impl Error {
             Self::TooManyStreams { .. } => "too_many_streams",
             Self::SlowReader { .. } => "slow_reader",
             Self::Deadline => "deadline",
+            Self::CredentialsEnded => "credentials_ended",
             Self::Draining => "draining",
             Self::Store(_) => "store",
             Self::Gone => "gone",

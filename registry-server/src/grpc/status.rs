@@ -102,6 +102,7 @@ impl From<tokens::Error> for Status {
         let say = |code, reason| Refusal::new(code, reason, error.to_string());
         let refusal = match &error {
             Error::Invalid(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
+            Error::Beyond { .. } => say(Code::PermissionDenied, "PERMISSION_DENIED"),
             Error::TooMany => say(Code::ResourceExhausted, "TOO_MANY_TOKENS"),
             Error::Unknown(_) => say(Code::NotFound, "NOT_FOUND"),
             Error::Random => say(Code::Internal, "INTERNAL"),
@@ -214,6 +215,7 @@ impl From<feed::Error> for Status {
             }
             Error::SlowReader { .. } => say(Code::ResourceExhausted, "SLOW_READER"),
             Error::Deadline => say(Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
+            Error::CredentialsEnded => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
             Error::Draining => say(Code::Unavailable, "DRAINING"),
             Error::Store(error) => store_refusal(error),
             Error::Gone => say(Code::Cancelled, "CANCELLED"),

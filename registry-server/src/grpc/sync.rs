@@ -34,14 +34,16 @@ impl SyncService for Service {
         &self,
         request: Request<Streaming<v1::SyncRequest>>,
     ) -> Result<Response<Responses>, Status> {
-        let address = access::principal(&request)?.address;
+        let principal = access::principal(&request)?;
+        let (address, access) = (principal.address, self.app.access.clone());
+        let ended = async move { access.ended(&principal).await };
         let deadline = request.extensions().get::<Deadline>().copied();
         let mut inbound = request.into_inner();
         let first = timeout(self.app.feed.hello_timeout(), inbound.message());
         let first = first.await.map_err(|_| InvalidRequest::Missing("hello"))??;
         let hello = read_hello(first, address)?;
         let signals = inbound.map(|message| read_signal(message.map_err(|_| Error::Gone)?));
-        let messages = self.app.feed.clone().follow(hello, signals).await?;
+        let messages = self.app.feed.clone().follow(hello, signals, ended).await?;
         let responses = messages.map(|message| Ok(encode(message?)));
         Ok(Response::new(match deadline {
             None => Box::pin(responses),

@@ -17,13 +17,18 @@ use crate::server::Peer;
 
 /// Who comes over the loopback interface must call the server by a name of this machine.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
+    match refusal(&request) {
+        Some(why) => (StatusCode::FORBIDDEN, format!("{why}\n")).into_response(),
+        None => next.run(request).await,
+    }
+}
+
+/// Why a request is not served, if it is not.
+pub(super) fn refusal(request: &Request) -> Option<&'static str> {
     let peer = request.extensions().get::<Peer>();
     let is_local = peer.and_then(|peer| peer.local).is_some_and(|a| a.ip().is_loopback());
-    if is_local && !host(&request).is_some_and(|host| is_this_machine(&host)) {
-        let why = "over loopback, Host must be localhost or a loopback address\n";
-        return (StatusCode::FORBIDDEN, why).into_response();
-    }
-    next.run(request).await
+    let is_strange = is_local && !host(request).is_some_and(|host| is_this_machine(&host));
+    is_strange.then_some("over loopback, Host must be localhost or a loopback address")
 }
 
 /// The host that is asked for: `:authority` of HTTP/2, else `Host`.

@@ -18,8 +18,10 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    http::{Method, Uri},
-    middleware::from_fn,
+    extract::Request,
+    http::{Method, StatusCode, Uri},
+    middleware::{Next, from_fn},
+    response::{IntoResponse as _, Response},
     routing::{MethodRouter, any, get},
 };
 use problem::Problem;
@@ -34,7 +36,7 @@ pub(super) fn router() -> Router<Arc<App>> {
         .merge(validate::router())
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn(guard::guard))
+        .layer(from_fn(guard_as_problem))
         .layer(from_fn(cors::cors));
     let root = any(nothing_here).layer(from_fn(cors::cors));
     Router::new().nest("/v0.1", api).route("/v0.1/", root)
@@ -50,6 +52,14 @@ fn reads() -> Router<Arc<App>> {
 /// A route with and without a slash at its end: some clients put a base and a path together badly.
 fn route(router: Router<Arc<App>>, path: &str, method: MethodRouter<Arc<App>>) -> Router<Arc<App>> {
     router.route(path, method.clone()).route(&format!("{path}/"), method)
+}
+
+/// As [`guard::guard`], in this API's own form.
+async fn guard_as_problem(request: Request, next: Next) -> Response {
+    match guard::refusal(&request) {
+        Some(why) => Problem::new(StatusCode::FORBIDDEN, why).into_response(),
+        None => next.run(request).await,
+    }
 }
 
 async fn nothing_here(uri: Uri) -> Problem {

@@ -58,8 +58,7 @@ async fn open(
     let (stream, certificate) = match tls {
         None => (Socket::Plain(stream), None),
         Some(tls) => {
-            // Whoever speaks no TLS, or shows a certificate of others, is not worth a line of log.
-            let stream = timeout(patience, tls.acceptor().accept(stream)).await.ok()?.ok()?;
+            let stream = timeout(patience, tls.accept(stream)).await.ok()??;
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate = shown.map(|certificate| Arc::new(certificate.clone().into_owned()));
             (Socket::Tls(Box::new(stream)), certificate)

@@ -5,9 +5,12 @@
 //! knows. And ending connections whose certificate is revoked later; they stay.
 
 use std::{
+    io,
+    net::SocketAddr,
+    num::NonZeroU32,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
@@ -17,10 +20,11 @@ use rustls::{
     pki_types::{CertificateRevocationListDer, PrivateKeyDer, pem::PemObject},
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
-use tokio::{fs, time::sleep};
-use tokio_rustls::TlsAcceptor;
+use tokio::{fs, net::TcpStream, time::sleep};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
+    access::RateLimit,
     config::{InvalidConfig, TlsConfig},
     metrics,
 };
@@ -28,9 +32,15 @@ use crate::{
 /// How often the files are read.
 const FRESH: Duration = Duration::from_secs(2);
 
+/// Refused certificates that are logged each second, and at once: others only count.
+const TOLD: (NonZeroU32, NonZeroU32) = (NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(19));
+
 /// What accepts TLS, as the files say now.
 #[derive(Clone)]
-pub(super) struct Tls(Arc<ArcSwap<ServerConfig>>);
+pub(super) struct Tls {
+    current: Arc<ArcSwap<ServerConfig>>,
+    told: Arc<RateLimit<()>>,
+}
 
 impl Tls {
     /// Where there is a certificate. Keeps reading the files for as long as it is used.
@@ -38,13 +48,33 @@ impl Tls {
         let Some(files) = Files::read(config).await? else { return Ok(None) };
         let current = Arc::new(ArcSwap::from_pointee(files.server()?));
         tokio::spawn(keep_fresh(config.clone(), files, Arc::downgrade(&current)));
-        Ok(Some(Self(current)))
+        let told = Arc::new(RateLimit::new(TOLD.0, TOLD.1));
+        Ok(Some(Self { current, told }))
     }
 
-    /// For one connection.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.0.load_full())
+    /// Shakes hands with one caller. Whoever speaks no TLS is not worth a line of log.
+    pub(super) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+        let address = stream.peer_addr().ok();
+        let accepted = TlsAcceptor::from(self.current.load_full()).accept(stream).await;
+        accepted.map_err(|error| self.note(address, &error)).ok()
     }
+
+    /// A client's certificate that is not good may be a mistake of ours, or an attack.
+    fn note(&self, address: Option<SocketAddr>, error: &io::Error) {
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        let Some(reason) = cause.and_then(refusal) else { return };
+        let address = address.map(|address| address.to_string()).unwrap_or_default();
+        metrics::certificate_refused();
+        if self.told.take(&(), Instant::now()).is_ok() {
+            tracing::warn!(target: "audit", event = "certificate-refused", address, reason);
+        }
+    }
+}
+
+/// What is wrong with the certificate of a client, where that is what went wrong.
+fn refusal(error: &rustls::Error) -> Option<String> {
+    use rustls::Error::{InvalidCertRevocationList, InvalidCertificate};
+    matches!(error, InvalidCertificate(_) | InvalidCertRevocationList(_)).then(|| error.to_string())
 }
 
 /// Tells each change once, whatever comes of it.

@@ -227,6 +227,9 @@ pub(super) const LIVE_TOKENS: &str =
 /// All tokens.
 pub(super) const ALL_TOKENS: &str = tokens!("");
 
+/// One token: also $4 its id.
+pub(super) const ONE_TOKEN: &str = tokens!("AND id = $4");
+
 /// A new token, unless $10 live already.
 pub(super) const NEW_TOKEN: &str = "
     INSERT INTO tokens

@@ -159,6 +159,11 @@ impl Store {
         self.within(PATIENCE, list(&self.backend, which, after, limit)).await
     }
 
+    /// The token with this id.
+    pub async fn token(&self, id: &str) -> Result<Option<StoredToken>, Error> {
+        self.within(PATIENCE, find(&self.backend, id)).await
+    }
+
     /// The lines of the trail after this number, oldest first.
     pub async fn access_events(&self, after: u64, limit: usize) -> Result<Vec<AccessEvent>, Error> {
         self.within(PATIENCE, events(&self.backend, after, limit)).await
@@ -248,6 +253,15 @@ async fn list(
     };
     let rows = rows.map_err(|e| backend.explain(&e))?;
     rows.into_iter().map(StoredToken::try_from).collect()
+}
+
+async fn find(backend: &Backend, wanted: &str) -> Result<Option<StoredToken>, Error> {
+    let TokenPlace { created_at, id } = TokenPlace::start();
+    let (at, id) = (At(created_at), id.as_str());
+    let rows: Result<Vec<TokenRow>, _> =
+        run!(Backend(backend), TokenRow, sql::ONE_TOKEN, [1_i64, at, id, wanted], fetch_all);
+    let row = rows.map_err(|e| backend.explain(&e))?.into_iter().next();
+    row.map(StoredToken::try_from).transpose()
 }
 
 async fn events(backend: &Backend, after: u64, limit: usize) -> Result<Vec<AccessEvent>, Error> {

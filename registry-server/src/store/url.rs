@@ -29,6 +29,14 @@ impl DatabaseUrl {
     pub fn sqlite(path: impl Into<PathBuf>) -> Self {
         Self(Target::Sqlite(path.into()))
     }
+
+    /// Whether to open it would make it: there is no such file.
+    pub fn is_missing(&self) -> bool {
+        match &self.0 {
+            Target::Sqlite(path) => !path.exists(),
+            Target::Postgres(_) => false,
+        }
+    }
 }
 
 impl FromStr for DatabaseUrl {

@@ -157,10 +157,10 @@ fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
     }
 }
 
-/// The key itself, or a file that holds it.
+/// The key itself, or a file that holds it. A key has `+` in it.
 fn key(text: &str) -> Result<VerifierKey, Failure> {
     let path = Path::new(text);
-    let text = if path.is_file() { read(path)? } else { text.to_owned() };
+    let text = if path.is_file() || !text.contains('+') { read(path)? } else { text.to_owned() };
     text.parse().map_err(Failure::usage)
 }
 

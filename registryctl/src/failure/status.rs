@@ -16,13 +16,20 @@ use crate::cli::Address;
 /// What tonic says of an answer that does not come from a gRPC server.
 const NOT_GRPC: &str = "grpc-status header missing";
 
+/// Why a connection over TLS may have broken.
+const CLOSED: &str = "; if it was shown a client certificate, it may have refused that: its log \
+                      (and `registry_tls_refused_certificates_total`) says so, and why";
+
 impl Failure {
     /// What a refused or failed call means.
     pub(crate) fn from_status(address: &Address, status: &Status) -> Self {
         if let Some(source) = status.source() {
+            let reason = root_cause(source).to_lowercase();
+            // The server judges a certificate when the connection is up for the client.
+            let hint = if address.is_tls() { CLOSED } else { "" };
             return Self::Unreachable {
                 address: address.to_string(),
-                reason: root_cause(source).to_lowercase(),
+                reason: format!("{reason}{hint}"),
             };
         }
         if let Some(failure) = validation_failure(status) {

@@ -141,6 +141,93 @@ async fn a_right_token_is_who_its_claims_say() {
 }
 
 #[tokio::test]
+async fn whoever_has_no_team_is_in_one_of_its_own_that_is_no_other() {
+    let provider = Provider::start();
+    let mut claims = Provider::claims();
+    claims["sub"] = "docs".into();
+    claims.as_object_mut().expect("an object").remove("team");
+    let who = provider.who(&Provider::sign(&provider.curve, "k1", &claims)).await.expect("let in");
+    assert_eq!((&*who.name, &*who.team), ("docs", "user:docs"));
+    for wrong in [json!(["docs", "x"]), Value::Null, json!(7), json!(""), json!("user:bob")] {
+        provider.assert_refused(&format!("team {wrong}"), &provider.with("team", wrong)).await;
+    }
+    let team = ["token", "create", "--name", "a", "--role", "reader", "--team", "user:docs"];
+    let refused = acceptance::access::server(&provider.guarded.database, &team);
+    assert_eq!(refused.status.code(), Some(2), "no token is of such a team");
+    let rule = ["--tls-client", "a=user:docs:reader", "--tls-client-ca", "x"];
+    let refused = acceptance::access::server(&provider.guarded.database, &rule);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the teams of persons"));
+}
+
+#[tokio::test]
+async fn names_that_are_not_what_they_look_like_are_refused() {
+    let provider = Provider::start();
+    for name in ["ann\u{202e}bob", "ann\u{200b}", "\u{feff}ann", "ann\u{2066}", "*", "gw-*"] {
+        provider.assert_refused(name, &provider.with("sub", json!(name))).await;
+        provider.assert_refused(name, &provider.with("team", json!(name))).await;
+    }
+    let who = provider.who(&provider.with("sub", json!("gr\u{f6}\u{df}e"))).await;
+    assert_eq!(who.expect("let in").name, "gr\u{f6}\u{df}e");
+}
+
+/// A token with this header and these claims as text, and a right signature.
+fn signed(pair: &KeyPair, header: &Value, claims: &str) -> String {
+    let body = format!("{}.{}", base64(header.to_string().as_bytes()), base64(claims.as_bytes()));
+    let key = EncodingKey::from_ec_der(pair.serialized_der());
+    let signature = jsonwebtoken::crypto::sign(body.as_bytes(), &key, Algorithm::ES256);
+    format!("{body}.{}", signature.expect("a signature"))
+}
+
+#[tokio::test]
+async fn a_token_for_something_else_or_that_says_two_things_is_refused() {
+    let provider = Provider::start();
+    let claims = Provider::claims().to_string();
+    let header = |typ: &str| json!({"alg": "ES256", "kid": "k1", "typ": typ});
+    for typ in ["JWT", "jwt", "at+jwt", "application/at+jwt"] {
+        let token = signed(&provider.curve, &header(typ), &claims);
+        provider.who(&token).await.expect(typ);
+    }
+    for typ in ["logout+jwt", "dpop+jwt", "secevent+jwt", ""] {
+        let token = signed(&provider.curve, &header(typ), &claims);
+        provider.assert_refused(typ, &token).await;
+    }
+    let twice = claims.replacen('{', "{\"sub\":\"root\",", 1);
+    let token = signed(&provider.curve, &header("JWT"), &twice);
+    provider.assert_refused("a claim twice", &token).await;
+    let future = json!(get_current_timestamp() + 600);
+    provider.assert_refused("from the future", &provider.with("iat", future)).await;
+    provider.assert_refused("no time", &provider.with("iat", json!("now"))).await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_for_something_else_proves_nothing() {
+    let provider = Provider::start();
+    for (member, value) in [("key_ops", json!(["encrypt"])), ("use", json!("enc"))] {
+        let next = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
+        let mut wrong = jwk(&next, "wrong");
+        wrong.as_object_mut().expect("an object").remove("use");
+        wrong[member] = value;
+        let right = jwk(&provider.curve, member);
+        write_keys(&provider.jwks, &[wrong, right]);
+        let right = Provider::sign(&provider.curve, member, &Provider::claims());
+        acceptance::eventually("the keys are read", || async {
+            provider.who(&right).await.is_ok()
+        })
+        .await;
+        let token = Provider::sign(&next, "wrong", &Provider::claims());
+        provider.assert_refused(member, &token).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_token_that_opened_it_is_over() {
+    let provider = Provider::start();
+    let gateway = provider.with("exp", json!(get_current_timestamp() - 27));
+    let stream = super::streams::open(&provider.guarded, &gateway).await;
+    super::streams::assert_ended(&super::streams::end_of(stream).await);
+}
+
+#[tokio::test]
 async fn each_thing_that_can_be_wrong_with_a_token_is_refused() {
     let provider = Provider::start();
     let now = get_current_timestamp();

@@ -133,6 +133,41 @@ async fn a_scope_narrows_what_a_token_may_write() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
+/// Makes a token over the API: its text.
+fn create_by(guarded: &Guarded, token: &str, arguments: &[&str]) -> Result<String, String> {
+    let create = ["token", "create", "--token", token];
+    let made = guarded.registry.ctl(&[&create[..], arguments].concat());
+    if made.success() { Ok(made.stdout.trim().to_owned()) } else { Err(made.stderr) }
+}
+
+#[tokio::test]
+async fn an_admin_who_is_held_to_scopes_gives_and_ends_nothing_beyond_them() {
+    let guarded = Guarded::start(&[]);
+    let held = ["--name", "held", "--role", "admin", "--scope", "docs/*"];
+    let held = create_by(&guarded, &guarded.admin, &held).expect("made");
+    let wanted = ["--name", "x", "--role", "admin"];
+    for (scopes, beyond) in [
+        (&[][..], "`*`"),
+        (&["--scope", "*"], "`*`"),
+        (&["--scope", "docs/*", "--scope", "tool/fetch"], "`tool/fetch`"),
+        (&["--scope", "other/*"], "`other/*`"),
+    ] {
+        let refused = create_by(&guarded, &held, &[&wanted[..], scopes].concat());
+        let why = refused.expect_err("beyond its scopes");
+        assert!(why.contains("`held` reaches docs/* only") && why.contains(beyond), "{why}");
+    }
+    let within = [&wanted[..], &["--scope", "server/docs/a"]].concat();
+    let made = create_by(&guarded, &held, &within).expect("within its scopes");
+    let revoke = |by: &str, token: &str| {
+        guarded.registry.ctl(&["token", "revoke", &token[4..16], "--token", by])
+    };
+    let refused = revoke(&held, &guarded.admin);
+    assert!(refused.stderr.contains("reaches `*`"), "{refused:?}");
+    assert!(revoke(&made, &held).stderr.contains("reaches `docs/*`"));
+    assert!(revoke(&held, &made).success(), "one within its scopes");
+    assert!(revoke(&held, &held).success(), "its own");
+}
+
 #[tokio::test]
 async fn an_open_server_enforces_nothing_and_its_authors_own_their_names() {
     let registry = Registry::start();

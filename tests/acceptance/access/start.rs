@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use acceptance::{
-    Process, Registry,
+    Database, Process, Registry,
     access::{create_token, server},
     binary,
 };
@@ -66,12 +66,55 @@ fn a_token_in_the_database_closes_the_door_on_loopback_too() {
     assert!(registry.ctl(&["list", "--token", &token]).success());
 }
 
+#[tokio::test]
+async fn a_server_whose_last_token_has_ended_stays_closed_and_says_how_to_get_in() {
+    for database in Database::both().await {
+        let token = create_token(&database.url(), "root", "platform", "admin");
+        let id = &token[4..16];
+        assert!(server(&database.url(), &["token", "revoke", id]).status.success());
+        let registry = Registry::start_with(&database.url(), &[]);
+        let told = registry.process.stderr();
+        assert!(told.contains("every token has expired or was revoked"), "{told}");
+        assert!(told.contains("registry-server token create --name NAME"), "{told}");
+        assert!(registry.ctl(&["list"]).stderr.contains("who is calling?"));
+        let again = create_token(&database.url(), "root", "platform", "admin");
+        assert!(registry.ctl(&["list", "--token", &again]).success(), "without a restart");
+    }
+}
+
 #[test]
 fn a_server_that_asks_but_has_no_token_says_how_to_make_one() {
     let (_dir, database) = database();
     let registry = Registry::start_with(&database, &["--require-auth"]);
     assert!(registry.process.stderr().contains("token create --name NAME --role admin"));
     assert_eq!(registry.ctl(&["list"]).code, 1);
+}
+
+#[test]
+fn only_the_first_token_makes_a_database_and_says_where() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let typo = dir.path().join("typo");
+    let token = |arguments: &[&str]| {
+        let mut command = Command::new(binary("registry-server"));
+        command.arg("--data-dir").arg(&typo).arg("token").args(arguments);
+        let output = command.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let file = typo.join("registry.db").display().to_string();
+    for arguments in [&["revoke", "abcdefabcdef"][..], &["list"]] {
+        let (code, why) = token(arguments);
+        assert_eq!(code, Some(3), "{why}");
+        assert!(why.contains("there is no database") && why.contains(&file), "{why}");
+        assert!(!typo.exists(), "nothing was made");
+    }
+    let create = ["create", "--name", "root", "--role", "admin"];
+    let (code, told) = token(&create);
+    assert!(
+        code == Some(0) && told.contains("made the database") && told.contains(&file),
+        "{told}"
+    );
+    assert!(!token(&create).1.contains("made the database"), "it is there");
+    assert_eq!(token(&["list"]).0, Some(0));
 }
 
 #[test]

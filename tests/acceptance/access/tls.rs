@@ -62,12 +62,38 @@ fn a_certificate_is_who_the_rules_say() {
 }
 
 #[test]
+fn a_common_name_is_no_spiffe_id_and_no_name_is_a_trap() {
+    let authority = Authority::new();
+    let any = ["--tls-client", "gw-*=platform:gateway", "--tls-client", "anonymous=docs:admin"];
+    let root = ["--tls-client", "spiffe://td/admin=root:admin"];
+    let guarded = serve(&authority, &[&any[..], &root].concat());
+    let who = |files: &Files| whoami(&guarded.registry, &authority, Some(files));
+    who(&authority.client("spiffe://td/admin")).expect("let in");
+    who(&authority.client("gw-1")).expect("let in");
+    for name in ["spiffe://td/admin", "anonymous", "gw-\u{202e}ann", "gw-\u{200b}", "gw-*"] {
+        let refused = who(&authority.common_name(name)).expect_err(name);
+        assert!(refused.starts_with("1:") && refused.contains("not valid"), "{name}: {refused}");
+    }
+    let upper = authority.client("SPIFFE://td/admin");
+    assert!(who(&upper).is_err(), "not as a SPIFFE id, and not by its common name");
+    let log = guarded.registry.process.stderr();
+    for why in ["looks like a SPIFFE id", "does not begin with spiffe://", "nobody sees"] {
+        assert!(log.contains(why), "{why} is not in the log:\n{log}");
+    }
+}
+
+#[test]
 fn a_certificate_of_another_authority_is_no_connection_either_way() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let guarded = serve(&ours, &RULES);
     let stranger = theirs.client("ci.docs");
     let refused = whoami(&guarded.registry, &ours, Some(&stranger)).expect_err("a stranger");
     assert!(refused.starts_with("3:"), "{refused}");
+    assert!(refused.contains("it may have refused that"), "what to look at: {refused}");
+    let log = guarded.registry.process.stderr();
+    let line = log.lines().find(|line| line.contains("certificate-refused")).expect("a line");
+    assert!(line.contains("WARN") && line.contains("127.0.0.1:"), "{line}");
+    assert!(line.contains("UnknownIssuer") || line.contains("BadSignature"), "why: {line}");
     // And a server of another authority gets no token of ours.
     let output =
         guarded.registry.ctl(&["whoami", "--ca-cert", text(&theirs.ca), "--token", &guarded.admin]);
@@ -230,6 +256,11 @@ async fn a_revoked_certificate_is_refused_as_soon_as_the_list_says_so() {
     let gateway = "spiffe://prod/gateways/eu-1";
     who("ci.docs").expect("let in");
     assert!(who("somebody").expect_err("revoked").starts_with("3:"), "no connection");
+    let metrics = trusting(&authority).get(format!("{}/metrics", guarded.registry.url()));
+    let metrics = metrics.send().await.expect("metrics").text().await.expect("text");
+    let counted = |line: &str| line.starts_with("registry_tls_refused_certificates_total ");
+    assert!(metrics.lines().any(counted), "{metrics}");
+    assert!(guarded.registry.process.stderr().contains("Revoked"), "the log says why");
     authority.revoke(&["somebody", "ci.docs"]);
     acceptance::eventually("it is refused", || async { who("ci.docs").is_err() }).await;
     who(gateway).expect("others are let in");

@@ -48,12 +48,17 @@ async fn a_mistake_is_shown_where_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let mut document = complete("com.example/docs", "1.x");
     document["packages"][0]["version"] = json!("latest");
+    document["title"] = json!("Doc\u{202e}uments");
     let file = written(dir.path(), "server.json", &document);
     let refused = import(&registry, &file, &[]);
     assert_eq!(refused.code, 1, "{refused:?}");
-    for part in
-        ["error[version-invalid]: `1.x`", "server.json:", "`latest` is not the version", "--> "]
-    {
+    for part in [
+        "error[version-invalid]: `1.x`",
+        "server.json:",
+        "`latest` is not the version",
+        "--> ",
+        "the text has control characters or others that nobody sees",
+    ] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
     let broken = dir.path().join("broken.json");

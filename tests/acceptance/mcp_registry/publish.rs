@@ -110,6 +110,19 @@ fn mistakes_of_a_server() -> Vec<Mistake> {
     ]
 }
 
+/// What nobody sees in a text: where it is, and where that is told.
+fn hidden_texts() -> Vec<(&'static str, Value, &'static str, &'static str)> {
+    let unseen = "nobody sees";
+    vec![
+        ("/description", json!("Good\u{202e}"), "body.description", unseen),
+        ("/description", json!("two\nlines"), "body.description", unseen),
+        ("/description", json!("a\u{1b}[31mred"), "body.description", unseen),
+        ("/title", json!("zero\u{200b}width"), "body.title", unseen),
+        ("/name", json!("com.example/a\u{200b}"), "body.name", unseen),
+        ("/packages/0/identifier", json!("@x/\u{2066}y"), "body.packages[0].identifier", unseen),
+    ]
+}
+
 fn mistakes_of_packages_and_remotes() -> Vec<Mistake> {
     let package = "body.packages[0]";
     let (version, hash) = ("body.packages[0].version", "body.packages[0].fileSha256");
@@ -141,6 +154,7 @@ fn mistakes_of_packages_and_remotes() -> Vec<Mistake> {
 async fn what_is_not_a_server_json_is_refused_at_its_place() {
     let api = Api::start();
     let mistakes = mistakes_of_a_server().into_iter().chain(mistakes_of_packages_and_remotes());
+    let mistakes = mistakes.chain(hidden_texts());
     for (pointer, value, location, message) in mistakes {
         let document = with(pointer, value);
         let answer = api.post("/v0.1/publish", &document).await;
@@ -212,9 +226,10 @@ async fn a_status_is_a_lifecycle() {
         (one, json!({ "status": "deprecated", "statusMessage": "old" }), 400),
         (one, json!({ "status": "active", "statusMessage": "why" }), 400),
         (one, json!({ "status": "retired" }), 400),
-        (one, json!({}), 422),
-        (one, json!({ "status": "deleted", "because": "x" }), 422),
-        (one, json!({ "status": "deleted", "statusMessage": long }), 422),
+        (one, json!({ "status": "deleted", "statusMessage": "a\u{202e}" }), 400),
+        (one, json!({}), 400),
+        (one, json!({ "status": "deleted", "because": "x" }), 400),
+        (one, json!({ "status": "deleted", "statusMessage": long }), 400),
         (
             "/v0.1/servers/com.example%2Fdocs/versions/9.0.0/status",
             json!({ "status": "deleted" }),
@@ -226,6 +241,9 @@ async fn a_status_is_a_lifecycle() {
         let answer = api.patch(path, &body).await;
         assert_eq!(answer.status.as_u16(), status, "{path} {body}: {answer:?}");
     }
+    let hidden = json!({ "status": "deleted", "statusMessage": "a\u{7}" });
+    let errors = &api.patch(one, &hidden).await.json()["errors"];
+    assert_eq!(errors[0]["location"], "body.statusMessage", "{errors:#}");
     let revision = api.registry.revision().await;
     let both = api.patch(all, &json!({ "status": "deleted", "statusMessage": "gone" })).await;
     assert_eq!(both.status, 200, "{both:?}");

@@ -175,6 +175,7 @@ async fn what_a_client_has_already_is_not_sent_again() {
 async fn over_loopback_only_names_of_this_machine_are_answered() {
     let api = Api::start();
     let evil = api.send("GET", "/v0.1/servers", &[("host", "evil.example")], "").await;
+    assert!(evil.json()["error"].is_string() && evil.header("access-control-allow-origin") == "*");
     assert!(evil.status == 403 && has_leave(&evil), "{evil:?}");
     let ours = api.send("GET", "/v0.1/servers", &[("host", "localhost:7070")], "").await;
     assert_eq!(ours.status, 200);

@@ -7,7 +7,10 @@ use std::{net::SocketAddr, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    access::{Method, Principal, Role, Roles, Scopes, principal::ANONYMOUS},
+    access::{
+        Method, Principal, Role, Roles, Scopes,
+        name::{is_personal, misfit, personal_team},
+    },
     config::{OidcConfig, RoleRule},
 };
 
@@ -43,16 +46,25 @@ impl Claims {
         let name = find(claims, &self.name).and_then(Value::as_str);
         let name =
             fitting(&self.name, name.ok_or(format!("the claim `{}` is missing", self.name))?)?;
-        let team = find(claims, &self.team).and_then(Value::as_str);
-        let team = team.map_or(Ok(name), |team| fitting(&self.team, team))?;
         Ok(Principal {
             name: name.into(),
-            team: team.into(),
+            team: self.team(find(claims, &self.team), name)?.into(),
             roles: self.roles(find(claims, &self.roles)),
             scopes: Scopes::default(),
             method: Method::Oidc(self.issuer.clone()),
             address,
+            until: None,
         })
+    }
+
+    /// Without the claim, a team of its own that nobody else can be in.
+    fn team(&self, claim: Option<&Value>, name: &str) -> Result<String, String> {
+        let Some(claim) = claim else { return Ok(personal_team(name)) };
+        let team = claim.as_str().ok_or(format!("the claim `{}` is not a text", self.team))?;
+        if is_personal(team) {
+            return Err(format!("the claim `{}` begins like the teams of persons", self.team));
+        }
+        fitting(&self.team, team).map(str::to_owned)
     }
 
     /// A value that means no role gives none.
@@ -80,11 +92,11 @@ fn find<'a>(claims: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 fn fitting<'a>(claim: &str, text: &'a str) -> Result<&'a str, String> {
-    let is_fine = !text.is_empty() && text.len() <= NAME_BYTES && text != ANONYMOUS;
-    if is_fine && !text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Ok(text);
+    match misfit(text, NAME_BYTES) {
+        Some(why) => Err(format!("the claim `{claim}` is no name: it {why}")),
+        None if text.contains(' ') => Err(format!("the claim `{claim}` is no name: it has spaces")),
+        None => Ok(text),
     }
-    Err(format!("the claim `{claim}` is no name of 1 to {NAME_BYTES} bytes without spaces"))
 }
 
 #[cfg(test)]
@@ -133,7 +145,11 @@ mod tests {
         let mapped = claims(&["boss=publisher"]).principal(&token, None).unwrap();
         assert_eq!(mapped.roles, Roles::of(&[Role::Publisher]), "only the rules count");
         let plain = claims(&[]).principal(&json!({"email": "ann"}), None).unwrap();
-        assert_eq!((&*plain.team, plain.roles), ("ann", Roles::NONE));
+        assert_eq!((&*plain.team, plain.roles), ("user:ann", Roles::NONE));
+        for wrong in [json!(["docs", "x"]), json!(null), json!(7), json!(""), json!("user:ann")] {
+            let said = json!({"email": "ann", "team": wrong});
+            assert!(claims(&[]).principal(&said, None).is_err(), "{said}");
+        }
     }
 
     #[test]
@@ -144,6 +160,9 @@ mod tests {
             json!({"email": ""}),
             json!({"email": "a b"}),
             json!({"email": "anonymous"}),
+            json!({"email": "ann\u{202e}"}),
+            json!({"email": "a\u{200b}nn"}),
+            json!({"email": "*"}),
             json!({"email": "x".repeat(129)}),
         ] {
             assert!(claims(&[]).principal(&bad, None).is_err(), "{bad}");

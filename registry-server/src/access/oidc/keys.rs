@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration};
 
 use jsonwebtoken::{
     Algorithm, DecodingKey,
-    jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse},
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyOperations, PublicKeyUse},
 };
 use reqwest::{Client, redirect::Policy};
 use tokio::io::AsyncReadExt as _;
@@ -89,6 +89,15 @@ struct Key {
 impl Key {
     fn of(jwk: &Jwk) -> Option<Self> {
         if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
+            return None;
+        }
+        // Where the key says what it is for, it is for nothing else.
+        if jwk
+            .common
+            .key_operations
+            .as_ref()
+            .is_some_and(|all| !all.contains(&KeyOperations::Verify))
+        {
             return None;
         }
         let fitting: &[Algorithm] = match &jwk.algorithm {

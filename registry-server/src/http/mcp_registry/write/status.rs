@@ -10,7 +10,9 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
 };
 use registry_core::{
-    Key, Lifecycle, LifecycleState, Notice, limits,
+    Code, Key, Lifecycle, LifecycleState, Notice,
+    import::text::clean,
+    limits,
     mcp_registry::{Entry, Listing, ServerResponse, Status, VersionsUpdated},
     rules::Proposed,
 };
@@ -20,7 +22,10 @@ use super::{commit, shown};
 use crate::{
     access::Principal,
     app::App,
-    http::mcp_registry::{body, problem::Problem},
+    http::mcp_registry::{
+        body,
+        problem::{Detail, Problem},
+    },
 };
 
 /// What somebody wants the status to be.
@@ -67,14 +72,14 @@ pub(super) async fn of_all(
 impl Wanted {
     fn read(body: &Value) -> Result<Self, Problem> {
         let form = "the body must be {\"status\": …, \"statusMessage\"?: …}";
-        let body = body.as_object().ok_or_else(|| Problem::unprocessable(form))?;
+        let body = body.as_object().ok_or_else(|| Problem::bad_request(form))?;
         if let Some(other) =
             body.keys().find(|k| !["status", "statusMessage"].contains(&k.as_str()))
         {
             let other: String = other.chars().take(64).collect();
-            return Err(Problem::unprocessable(format!("unknown field `{other}`; {form}")));
+            return Err(Problem::bad_request(format!("unknown field `{other}`; {form}")));
         }
-        let status = text(body, "status")?.ok_or_else(|| Problem::unprocessable(form))?;
+        let status = text(body, "status")?.ok_or_else(|| Problem::bad_request(form))?;
         let status: Status =
             status.parse().map_err(|error| Problem::bad_request(format!("{error}")))?;
         let (state, message) = (LifecycleState::from(status), text(body, "statusMessage")?);
@@ -85,7 +90,10 @@ impl Wanted {
         let most = limits::MCP_REASON_CHARACTERS;
         if message.as_ref().is_some_and(|message| message.chars().count() > most) {
             let why = format!("statusMessage has more than {most} characters");
-            return Err(Problem::unprocessable(why));
+            return Err(Problem::bad_request(why));
+        }
+        if message.as_ref().is_some_and(|message| clean(message).removed > 0) {
+            return Err(unseen());
         }
         Ok(Self { state, message })
     }
@@ -131,11 +139,23 @@ impl Wanted {
     }
 }
 
+fn unseen() -> Problem {
+    let message = "statusMessage has control characters or others that nobody sees".to_owned();
+    let detail = Detail {
+        code: Code::DocumentInvalid.to_string(),
+        message: message.clone(),
+        location: "body.statusMessage".to_owned(),
+        pointer: "/statusMessage".to_owned(),
+        help: Some("remove them".to_owned()),
+    };
+    Problem::bad_request(message).with(vec![detail])
+}
+
 fn text(body: &Map<String, Value>, name: &str) -> Result<Option<String>, Problem> {
     match body.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(Problem::unprocessable(format!("{name} must be a text"))),
+        Some(_) => Err(Problem::bad_request(format!("{name} must be a text"))),
     }
 }
 
