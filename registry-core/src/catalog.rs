@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// An entity in the catalog.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The document.
     pub document: Arc<Document>,

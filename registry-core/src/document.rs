@@ -125,6 +125,9 @@ impl PartialEq for Document {
     }
 }
 
+/// So that one and the same document in two places is equal at a glance.
+impl Eq for Document {}
+
 /// Why stored or received bytes are not the document that they should be.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidDocument {

@@ -10,8 +10,10 @@ const MANY: usize = 64;
 
 /// What `work` makes of each item, in their order.
 pub fn map<T: Send, R: Send>(mut items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    if items.len() < MANY || cores == 1 {
+    // Counting the cores reads files.
+    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+    let cores = if items.len() < MANY { 1 } else { cores() };
+    if cores == 1 {
         return items.into_iter().map(work).collect();
     }
     let part = items.len().div_ceil(cores);
