@@ -117,6 +117,11 @@ fn show_findings(screen: Screen, report: &Report) {
     let _ = io::stderr().write_all(report.render(screen.errors).as_bytes());
 }
 
+/// Refuses a batch in which there are errors, and shows them.
+fn refuse_errors(screen: Screen, report: &Report) -> Result<(), Failure> {
+    if report.has_errors() { Err(refused(screen, report)) } else { Ok(()) }
+}
+
 /// Shows why the registry refuses a batch, and gives the failure that says so.
 fn refused(screen: Screen, report: &Report) -> Failure {
     let summary = format!("refused: {}; nothing was changed", report.counts());

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use registry_core::{Catalog, Digest, Record, Revision, SealedCommit};
+use registry_core::{Catalog, Digest, Record, Revision, SealedCommit, Settings};
 use registry_proto::{
     convert::{self, Position},
     v1::{self, sync_request, sync_response},
@@ -103,28 +103,39 @@ impl Follower {
             match self.next_in_time().await? {
                 sync_response::Message::SnapshotChunk(v1::SnapshotChunk { entities }) => {
                     progress.advance(entities.len() as u64);
-                    for entity in entities {
-                        records.push(Record::try_from(entity).map_err(Failure::answer)?);
-                    }
+                    records.extend(read_records(entities)?);
                 }
                 sync_response::Message::SnapshotEnd(v1::SnapshotEnd { digest }) => break digest,
                 _ => return Err(Failure::answer("something else inside of a snapshot")),
             }
         };
-        let Position { registry, revision, chain } = position;
-        let catalog = Catalog::restore(registry, revision, chain, records).with_settings(settings);
-        prove(&catalog, entities, &digest)?;
-        Ok(catalog)
+        if records.len() as u64 != entities {
+            return Err(Failure::answer("the snapshot does not have the entities that it claims"));
+        }
+        restore(position, settings, records, &digest)
     }
 }
 
-/// Proves a catalog that was received as so many entities, by the digest that came with it.
-pub(crate) fn prove(catalog: &Catalog, entities: u64, digest: &[u8]) -> Result<(), Failure> {
+/// Reads the records of a part of a snapshot.
+pub(crate) fn read_records(entities: Vec<v1::SnapshotEntity>) -> Result<Vec<Record>, Failure> {
+    entities.into_iter().map(|entity| Record::try_from(entity).map_err(Failure::answer)).collect()
+}
+
+/// Makes a catalog of what was received, and proves it by the digest that came with it.
+pub(crate) fn restore(
+    Position { registry, revision, chain }: Position,
+    settings: Settings,
+    records: Vec<Record>,
+    digest: &[u8],
+) -> Result<Catalog, Failure> {
+    let received = records.len();
+    let catalog = Catalog::restore(registry, revision, chain, records).with_settings(settings);
     let promised = <[u8; 32]>::try_from(digest).map(Digest::from_bytes).ok();
-    if promised != Some(catalog.digest()) || catalog.len() as u64 != entities {
+    // Of two records with one key, the catalog keeps one.
+    if promised != Some(catalog.digest()) || catalog.len() != received {
         return Err(Failure::answer("the snapshot does not have the digest that it claims"));
     }
-    Ok(())
+    Ok(catalog)
 }
 
 /// Reads the position of a snapshot.

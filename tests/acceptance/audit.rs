@@ -8,21 +8,12 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
 use tempfile::tempdir;
 
-fn run(registry: &Registry, arguments: &[&str]) -> String {
-    let output = registry.ctl(arguments);
-    assert!(output.success(), "{arguments:?}: {output:?}");
-    output.stdout
-}
-
 /// Three commits, the last one a deprecation.
 fn filled(database: &Database) -> Registry {
     let registry = Registry::start_on(&database.url());
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
-    run(
-        &registry,
-        &["deprecate", "tool/fetch@1.2.3", "--message", "slow", "--sunset", "2027-01-31"],
-    );
+    registry.run(&["deprecate", "tool/fetch@1.2.3", "--message", "slow", "--sunset", "2027-01-31"]);
     registry
 }
 
@@ -30,8 +21,8 @@ fn filled(database: &Database) -> Registry {
 async fn a_sound_log_is_verified() {
     for database in Database::both().await {
         let registry = filled(&database);
-        run(&registry, &["transfer", "tool/fetch", "web-team"]);
-        assert!(run(&registry, &["audit", "verify"]).starts_with("sound: 4 commits"));
+        registry.run(&["transfer", "tool/fetch", "web-team"]);
+        assert!(registry.run(&["audit", "verify"]).starts_with("sound: 4 commits"));
     }
 }
 
@@ -39,7 +30,7 @@ async fn a_sound_log_is_verified() {
 async fn the_log_takes_no_edits_from_the_service_itself() {
     for database in Database::both().await {
         let registry = filled(&database);
-        run(&registry, &["archive", "tool/fetch"]);
+        registry.run(&["archive", "tool/fetch"]);
         for sql in [
             "UPDATE commits SET author = 'x'",
             "DELETE FROM commits",
@@ -213,7 +204,7 @@ fn findings(registry: &Registry) -> Vec<(String, String)> {
 async fn rows_that_were_edited_behind_its_back_are_named() {
     for database in Database::both().await {
         let registry = filled(&database);
-        run(&registry, &["transfer", "tool/fetch", "web-team"]);
+        registry.run(&["transfer", "tool/fetch", "web-team"]);
         database.save().await;
         let finer = match database {
             Database::Sqlite(_) => "replace(committed_at, 'Z', '+00:00')",
@@ -228,7 +219,7 @@ async fn rows_that_were_edited_behind_its_back_are_named() {
             assert!(found[0].1.contains(problem), "{sql}: {found:?}");
             database.restore().await;
         }
-        assert!(run(&registry, &["audit", "verify"]).starts_with("sound: 4 commits"));
+        assert!(registry.run(&["audit", "verify"]).starts_with("sound: 4 commits"));
     }
 }
 
@@ -299,7 +290,7 @@ async fn nothing_is_signed_over_an_edited_log() {
         let refused = registry.ctl(&["audit", "checkpoint"]);
         assert!(refused.stderr.contains("edited at revision 3"), "{refused:?}");
         database.restore().await;
-        assert!(run(&registry, &["audit", "checkpoint"]).contains("\n3\n"));
+        assert!(registry.run(&["audit", "checkpoint"]).contains("\n3\n"));
     }
 }
 
@@ -328,8 +319,8 @@ async fn a_verification_ends_with_its_caller() {
 async fn servers_of_one_database_sign_with_one_key() {
     let database = acceptance::postgres::database().await;
     let registry = Registry::start_on(database.url());
-    let known = run(&registry, &["audit", "key"]);
-    assert_eq!(run(&Registry::start_on(database.url()), &["audit", "key"]), known);
+    let known = registry.run(&["audit", "key"]);
+    assert_eq!(Registry::start_on(database.url()).run(&["audit", "key"]), known);
     let dir = tempdir().expect("a directory");
     let other = dir.path().join("other.key");
     let other = other.to_str().expect("UTF-8");
@@ -356,12 +347,12 @@ async fn a_commit_is_proven_without_the_registry() {
         let dir = tempdir().expect("a directory");
         let path = |name: &str| dir.path().join(name).display().to_string();
         let [key, old, proof] = ["key", "old", "proof"].map(path);
-        std::fs::write(&key, run(&registry, &["audit", "key"])).expect("written");
-        std::fs::write(&old, run(&registry, &["audit", "checkpoint"])).expect("written");
-        run(&registry, &["restore", "tool/fetch@1.2.3"]);
+        std::fs::write(&key, registry.run(&["audit", "key"])).expect("written");
+        std::fs::write(&old, registry.run(&["audit", "checkpoint"])).expect("written");
+        registry.run(&["restore", "tool/fetch@1.2.3"]);
         registry.process.kill_9();
         registry.restart();
-        run(&registry, &["audit", "prove", "2", "--since", "3", "-o", &proof]);
+        registry.run(&["audit", "prove", "2", "--since", "3", "-o", &proof]);
         drop(registry);
         let offline = |proof: &str| {
             acceptance::ctl(
@@ -397,7 +388,7 @@ async fn the_log_is_asked_by_author_entity_and_time() {
     for database in Database::both().await {
         let registry = filled(&database);
         let revisions = |arguments: &[&str]| -> Vec<u64> {
-            let listed = run(&registry, &[&["log", "--output", "json"][..], arguments].concat());
+            let listed = registry.run(&[&["log", "--output", "json"][..], arguments].concat());
             let commits: Vec<Value> = serde_json::from_str(&listed).expect("JSON");
             commits.iter().filter_map(|commit| commit["revision"].as_u64()).collect()
         };
@@ -409,7 +400,7 @@ async fn the_log_is_asked_by_author_entity_and_time() {
         assert_eq!(revisions(&["tool/fetch", "--author", "nobody"]), [0_u64; 0]);
         assert_eq!(revisions(&["--until", "2020-01-01"]), [0_u64; 0]);
         assert_eq!(revisions(&["--since", "2020-01-01", "tool/fetch"]), [3, 1]);
-        let second = run(&registry, &["show", "2", "--output", "json"]);
+        let second = registry.run(&["show", "2", "--output", "json"]);
         let second: Value = serde_json::from_str(&second).expect("JSON");
         let at = second["committedAt"].as_str().expect("a time");
         assert_eq!(revisions(&["--since", at, "--until", at]), [2]);
@@ -421,12 +412,12 @@ async fn the_log_is_asked_by_author_entity_and_time() {
 async fn what_is_set_about_a_name_belongs_to_its_history() {
     for database in Database::both().await {
         let registry = filled(&database);
-        run(&registry, &["transfer", "tool/fetch", "web-team"]);
-        run(&registry, &["transfer", "tool/get_user", "data-team"]);
-        run(&registry, &["archive", "tool/fetch"]);
-        run(&registry, &["restore", "tool/fetch@1.2.3"]);
+        registry.run(&["transfer", "tool/fetch", "web-team"]);
+        registry.run(&["transfer", "tool/get_user", "data-team"]);
+        registry.run(&["archive", "tool/fetch"]);
+        registry.run(&["restore", "tool/fetch@1.2.3"]);
         let read = |arguments: &[&str]| -> Vec<Value> {
-            let listed = run(&registry, &[arguments, &["--output", "json"]].concat());
+            let listed = registry.run(&[arguments, &["--output", "json"]].concat());
             serde_json::from_str(&listed).expect("JSON")
         };
         let revisions = |items: &[Value]| -> Vec<u64> {
@@ -438,7 +429,7 @@ async fn what_is_set_about_a_name_belongs_to_its_history() {
         assert_eq!(revisions(&history), [1, 3, 4, 6, 7]);
         assert_eq!(history[2]["setting"], json!({"on": "tool/fetch", "owner": "web-team"}));
         assert_eq!(revisions(&read(&["history", "tool/fetch@1.2.3"])), [1, 3, 7]);
-        let table = run(&registry, &["history", "tool/fetch"]);
+        let table = registry.run(&["history", "tool/fetch"]);
         assert!(table.contains("archive tool/fetch"), "{table}");
         let mut pages = Vec::new();
         let mut wanted = v1::GetEntityHistoryRequest {
@@ -464,11 +455,11 @@ async fn what_is_set_about_a_name_belongs_to_its_history() {
 async fn settings_are_shown_as_the_commit_has_them() {
     for database in Database::both().await {
         let registry = filled(&database);
-        run(&registry, &["transfer", "acme/*", "web-team"]);
+        registry.run(&["transfer", "acme/*", "web-team"]);
         let expected = json!([{"on": "acme/*", "owner": "web-team"}]);
-        let shown = run(&registry, &["show", "4", "--output", "json"]);
+        let shown = registry.run(&["show", "4", "--output", "json"]);
         assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON")["settings"], expected);
-        let trail = run(&registry, &["audit", "export", "--after", "3"]);
+        let trail = registry.run(&["audit", "export", "--after", "3"]);
         assert_eq!(serde_json::from_str::<Value>(&trail).expect("JSON")["settings"], expected);
     }
 }
@@ -477,13 +468,13 @@ async fn settings_are_shown_as_the_commit_has_them() {
 async fn the_trail_is_a_commit_a_line() {
     for database in Database::both().await {
         let registry = filled(&database);
-        let trail = run(&registry, &["audit", "export"]);
+        let trail = registry.run(&["audit", "export"]);
         let lines: Vec<Value> =
             trail.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let revisions: Vec<_> = lines.iter().map(|line| line["revision"].as_u64()).collect();
         assert_eq!(revisions, [Some(1), Some(2), Some(3)]);
         assert_eq!(lines[2]["changes"][0]["reason"], "slow");
         assert_eq!(lines[2]["changes"][0]["sunset"], "2027-01-31");
-        assert_eq!(run(&registry, &["audit", "export", "--after", "2"]).lines().count(), 1);
+        assert_eq!(registry.run(&["audit", "export", "--after", "2"]).lines().count(), 1);
     }
 }

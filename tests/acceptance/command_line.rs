@@ -17,12 +17,6 @@ fn two_versions() -> Registry {
     registry
 }
 
-fn run(registry: &Registry, arguments: &[&str]) -> String {
-    let output = registry.ctl(arguments);
-    assert!(output.success(), "{arguments:?}: {output:?}");
-    output.stdout
-}
-
 #[test]
 fn files_are_validated_without_a_registry() {
     let ctl = |arguments: &[&str]| {
@@ -43,16 +37,16 @@ fn files_are_validated_without_a_registry() {
 #[test]
 fn what_is_registered_is_shown_in_every_way() {
     let registry = two_versions();
-    assert!(run(&registry, &["get", "tool/fetch@1.2.3"]).contains("fetch-server"));
-    let listed = run(&registry, &["list", "tool"]);
-    assert_eq!(run(&registry, &["list", "--kind", "tool"]), listed);
+    assert!(registry.run(&["get", "tool/fetch@1.2.3"]).contains("fetch-server"));
+    let listed = registry.run(&["list", "tool"]);
+    assert_eq!(registry.run(&["list", "--kind", "tool"]), listed);
     assert!(listed.contains("search_documents") && !listed.contains("research-agent"), "{listed}");
-    let difference = run(&registry, &["diff", "schema/SearchQuery", "1.0.0", "1.1.0"]);
+    let difference = registry.run(&["diff", "schema/SearchQuery", "1.0.0", "1.1.0"]);
     assert!(difference.contains("minScore"), "{difference}");
-    let commit = run(&registry, &["show", "2"]);
+    let commit = registry.run(&["show", "2"]);
     assert!(commit.contains("SearchQuery") && !commit.contains("SearchFilters"), "{commit}");
-    assert!(run(&registry, &["export"]).contains("\"schemaVersion\""));
-    assert!(run(&registry, &["gateways"]).contains("revision 2"));
+    assert!(registry.run(&["export"]).contains("\"schemaVersion\""));
+    assert!(registry.run(&["gateways"]).contains("revision 2"));
     assert_eq!(registry.ctl(&["get", "tool/nobody@1.0.0"]).code, 1);
 }
 
@@ -60,15 +54,15 @@ fn what_is_registered_is_shown_in_every_way() {
 fn a_lifecycle_goes_there_and_back_and_the_history_has_it() {
     let registry = two_versions();
     let tool = "tool/get_webpage@1.0.0";
-    run(&registry, &["deprecate", tool, "--message", "use fetch"]);
-    assert!(run(&registry, &["get", tool]).contains("use fetch"));
-    run(&registry, &["retire", tool, "--force", "a test"]);
-    run(&registry, &["restore", tool]);
-    let history = run(&registry, &["history", tool]);
+    registry.run(&["deprecate", tool, "--message", "use fetch"]);
+    assert!(registry.run(&["get", tool]).contains("use fetch"));
+    registry.run(&["retire", tool, "--force", "a test"]);
+    registry.run(&["restore", tool]);
+    let history = registry.run(&["history", tool]);
     for action in ["register", "deprecate", "retire", "restore"] {
         assert!(history.contains(action), "{action} is missing:\n{history}");
     }
-    assert!(run(&registry, &["log"]).lines().nth(1).is_some_and(|line| line.starts_with('5')));
+    assert!(registry.run(&["log"]).lines().nth(1).is_some_and(|line| line.starts_with('5')));
 }
 
 #[test]

@@ -2,12 +2,6 @@
 
 use acceptance::{Database, Registry, root};
 
-fn run(registry: &Registry, arguments: &[&str]) -> String {
-    let output = registry.ctl(arguments);
-    assert!(output.success(), "{arguments:?}: {output:?}");
-    output.stdout
-}
-
 fn refused(registry: &Registry, arguments: &[&str]) -> String {
     let output = registry.ctl(arguments);
     assert_eq!(output.code, 1, "{arguments:?}: {output:?}");
@@ -30,16 +24,16 @@ async fn a_deprecation_says_what_to_use_and_until_when() {
         let unknown = ["deprecate", tool, "--replacement", "tool/nothing@1.0.0"];
         assert!(refused(&registry, &unknown).contains("replacement-unknown"));
         let notice = ["--replacement", "tool/fetch@1.2.3", "--sunset", "2027-01-31", "-m", "slow"];
-        run(&registry, &[&["deprecate", tool][..], &notice].concat());
+        registry.run(&[&["deprecate", tool][..], &notice].concat());
         registry.process.kill_9();
         registry.restart();
-        let shown = run(&registry, &["get", tool]);
+        let shown = registry.run(&["get", tool]);
         for part in ["deprecated since revision 2: slow", "tool/fetch@1.2.3", "2027-01-31"] {
             assert!(shown.contains(part), "{part} is missing:\n{shown}");
         }
-        let before = run(&registry, &["get", tool, "--at", "1"]);
+        let before = registry.run(&["get", tool, "--at", "1"]);
         assert!(before.contains("active since revision 1"), "{before}");
-        let listed = run(&registry, &["list", "tool", "--lifecycle", "deprecated", "--at", "2"]);
+        let listed = registry.run(&["list", "tool", "--lifecycle", "deprecated", "--at", "2"]);
         assert!(listed.contains("get_webpage") && !listed.contains("list_users"), "{listed}");
         assert_eq!(registry.ctl(&["get", tool, "--at", "3"]).code, 1, "there is no revision 3 yet");
     }
@@ -51,8 +45,8 @@ async fn what_is_needed_is_not_retired_unless_it_is_forced() {
         let said = refused(&registry, &["retire", "server/fetch-server@1.2.3"]);
         assert!(said.contains("still-needed"), "{said}");
         assert!(said.contains("-> server/fetch-server@1.2.3"), "{said}");
-        run(&registry, &["retire", "server/fetch-server@1.2.3", "--force", "leaked keys"]);
-        let log = run(&registry, &["show", "2"]);
+        registry.run(&["retire", "server/fetch-server@1.2.3", "--force", "leaked keys"]);
+        let log = registry.run(&["show", "2"]);
         assert!(log.contains("forced: leaked keys"), "{log}");
     }
 }
@@ -60,16 +54,16 @@ async fn what_is_needed_is_not_retired_unless_it_is_forced() {
 #[tokio::test]
 async fn an_archived_name_takes_no_new_versions() {
     for (_database, mut registry) in examples().await {
-        run(&registry, &["archive", "schema/SearchQuery", "-m", "superseded"]);
+        registry.run(&["archive", "schema/SearchQuery", "-m", "superseded"]);
         registry.process.kill_9();
         registry.restart();
         let new = root().join("examples/new-version.json");
         let new = new.to_str().expect("UTF-8");
         let said = refused(&registry, &["apply", "-f", new, "--yes"]);
         assert!(said.contains("name-archived"), "{said}");
-        run(&registry, &["unarchive", "schema/SearchQuery"]);
-        run(&registry, &["apply", "-f", new, "--yes"]);
-        let log = run(&registry, &["log"]);
+        registry.run(&["unarchive", "schema/SearchQuery"]);
+        registry.run(&["apply", "-f", new, "--yes"]);
+        let log = registry.run(&["log"]);
         assert!(log.contains("archive schema/SearchQuery"), "{log}");
     }
 }
@@ -77,18 +71,18 @@ async fn an_archived_name_takes_no_new_versions() {
 #[tokio::test]
 async fn names_and_namespaces_change_hands() {
     for (_database, registry) in examples().await {
-        run(&registry, &["transfer", "tool/fetch", "web-team"]);
-        run(&registry, &["compatibility", "*", "full_transitive"]);
-        assert!(run(&registry, &["get", "tool/fetch@1.2.3"]).contains("web-team"));
-        assert!(run(&registry, &["list", "--owner", "web-team"]).contains("fetch"));
-        assert!(!run(&registry, &["get", "tool/fetch@1.2.3", "--at", "1"]).contains("web-team"));
-        let settings = run(&registry, &["settings"]);
+        registry.run(&["transfer", "tool/fetch", "web-team"]);
+        registry.run(&["compatibility", "*", "full_transitive"]);
+        assert!(registry.run(&["get", "tool/fetch@1.2.3"]).contains("web-team"));
+        assert!(registry.run(&["list", "--owner", "web-team"]).contains("fetch"));
+        assert!(!registry.run(&["get", "tool/fetch@1.2.3", "--at", "1"]).contains("web-team"));
+        let settings = registry.run(&["settings"]);
         assert!(
             settings.contains("full_transitive") && settings.contains("web-team"),
             "{settings}"
         );
-        assert_eq!(run(&registry, &["settings", "--at", "1"]).lines().count(), 1, "only a heading");
-        let export = run(&registry, &["export"]);
+        assert_eq!(registry.run(&["settings", "--at", "1"]).lines().count(), 1, "only a heading");
+        let export = registry.run(&["export"]);
         assert!(export.contains("\"settings\":["), "{export}");
         assert!(refused(&registry, &["transfer", "*", "me"]).contains("setting-invalid"));
         // Not every tool, but the names that begin so, which nobody means.

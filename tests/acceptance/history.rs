@@ -9,17 +9,6 @@ use serde_json::Value;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-fn run(registry: &Registry, arguments: &[&str]) -> String {
-    let output = registry.ctl(arguments);
-    assert!(output.success(), "{arguments:?}: {output:?}");
-    output.stdout
-}
-
-fn json(registry: &Registry, arguments: &[&str]) -> Value {
-    let shown = run(registry, &[arguments, &["--output", "json"]].concat());
-    serde_json::from_str(&shown).unwrap_or_else(|e| panic!("{e}: {shown}"))
-}
-
 /// One commit each, beginning with revision 1.
 const COMMITS: [&[&str]; 7] = [
     &["apply", "-f", "examples/registry-v2.json", "--yes", "--message", "the example"],
@@ -36,7 +25,7 @@ async fn filled() -> Vec<(Database, Registry)> {
     let start = |database: Database| {
         let registry = Registry::start_on(&database.url());
         for commit in COMMITS {
-            run(&registry, commit);
+            registry.run(commit);
         }
         (database, registry)
     };
@@ -48,12 +37,11 @@ async fn an_export_of_the_past_is_what_was_exported_then() {
     for database in Database::both().await {
         let mut registry = Registry::start_on(&database.url());
         let everything = |registry: &Registry, at: &[&str]| {
-            [&["export"][..], &["export", "--plain"]]
-                .map(|form| run(registry, &[form, at].concat()))
+            [&["export"][..], &["export", "--plain"]].map(|form| registry.run(&[form, at].concat()))
         };
         let mut then = vec![everything(&registry, &[])];
         for commit in COMMITS {
-            run(&registry, commit);
+            registry.run(commit);
             then.push(everything(&registry, &[]));
         }
         for restarted in [false, true] {
@@ -62,7 +50,7 @@ async fn an_export_of_the_past_is_what_was_exported_then() {
                 let again = everything(&registry, &["--at", &revision]);
                 assert!(again == *exported, "revision {revision}, restarted: {restarted}");
                 if revision != "0" {
-                    let time = json(&registry, &["show", &revision])["committedAt"].clone();
+                    let time = registry.json(&["show", &revision])["committedAt"].clone();
                     let time = time.as_str().expect("a time");
                     assert!(everything(&registry, &["--at", time]) == *exported, "{time}");
                 }
@@ -72,7 +60,7 @@ async fn an_export_of_the_past_is_what_was_exported_then() {
         }
         let file = format!("{}/registry.json", registry.url());
         let file = reqwest::get(file).await.expect("it answers").text().await.expect("a file");
-        assert!(run(&registry, &["export", "--at", "7"]) == file);
+        assert!(registry.run(&["export", "--at", "7"]) == file);
         let ahead = registry.ctl(&["export", "--at", "8"]);
         assert!(ahead.code == 1 && ahead.stderr.contains("no revision 8 yet"), "{ahead:?}");
         for read in [&["list"][..], &["export"], &["log"]] {
@@ -96,7 +84,7 @@ fn outline(compared: &Value) -> Vec<String> {
 #[tokio::test]
 async fn two_revisions_are_compared() {
     for (_database, registry) in filled().await {
-        let compared = |points: &str| json(&registry, &["diff", points]);
+        let compared = |points: &str| registry.json(&["diff", points]);
         let first = compared("1..2");
         assert_eq!((&first["from"], &first["to"]), (&Value::from(1), &Value::from(2)));
         let new = [
@@ -125,13 +113,13 @@ async fn two_revisions_are_compared() {
         let both = compared("3..5");
         assert_eq!(outline(&both), ["settings schema/SearchQuery", "settings tool/fetch"]);
         assert_eq!(both["differences"][0]["new"]["archived"], true);
-        let me = json(&registry, &["show", "1"])["author"].clone();
+        let me = registry.json(&["show", "1"])["author"].clone();
         let owner = &both["differences"][1];
         assert_eq!((&owner["old"]["owner"], &owner["new"]["owner"]), (&me, &"web-team".into()));
 
         // What came and went again is no difference; what remains is.
         assert_eq!(outline(&compared("2..")), ["settings tool/fetch"]);
-        assert_eq!(outline(&json(&registry, &["diff", "4..7", "schema"])), [""; 0]);
+        assert_eq!(outline(&registry.json(&["diff", "4..7", "schema"])), [""; 0]);
         assert_eq!(outline(&compared("0..1")).len(), 77);
         assert_eq!(outline(&compared("..2")).len(), 81);
     }
@@ -140,7 +128,7 @@ async fn two_revisions_are_compared() {
 #[tokio::test]
 async fn differences_are_shown_to_people_and_counted() {
     for (_database, registry) in filled().await {
-        let shown = run(&registry, &["diff", "1..5"]);
+        let shown = registry.run(&["diff", "1..5"]);
         for line in [
             "+ schema/SearchQuery@1.1.0  registered in revision 2, ",
             "    compared with schema/SearchQuery@1.0.0",
@@ -153,15 +141,15 @@ async fn differences_are_shown_to_people_and_counted() {
         ] {
             assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line}\n{shown}");
         }
-        let same = run(&registry, &["diff", "4..7", "schema"]);
+        let same = registry.run(&["diff", "4..7", "schema"]);
         assert_eq!(same, "no difference between revision 4 and revision 7\n");
         assert_eq!(registry.ctl(&["diff", "4..7", "schema", "--exit-code"]).code, 0);
         assert_eq!(registry.ctl(&["diff", "1..2", "--exit-code"]).code, 1);
         let pair = "schema/SearchQuery@1.0.0..1.1.0";
-        assert!(run(&registry, &["diff", pair]).contains("minScore"));
+        assert!(registry.run(&["diff", pair]).contains("minScore"));
         assert_eq!(registry.ctl(&["diff", pair, "--exit-code"]).code, 1);
         let itself = "schema/SearchQuery@1.0.0..1.0.0";
-        assert!(run(&registry, &["diff", itself, "--exit-code"]).starts_with("no difference"));
+        assert!(registry.run(&["diff", itself, "--exit-code"]).starts_with("no difference"));
         assert_eq!(registry.ctl(&["diff", "1..8"]).code, 1, "there is no revision 8 yet");
         assert_eq!(registry.ctl(&["diff", "1"]).code, 2);
     }
@@ -170,7 +158,7 @@ async fn differences_are_shown_to_people_and_counted() {
 #[tokio::test]
 async fn a_comparison_is_filtered_reversed_and_of_times() {
     for (_database, registry) in filled().await {
-        let of = |arguments: &[&str]| outline(&json(&registry, &[&["diff"], arguments].concat()));
+        let of = |arguments: &[&str]| outline(&registry.json(&[&["diff"], arguments].concat()));
         assert_eq!(of(&["1..5", "tool"]).len(), 3, "two tools and the owner of a third one");
         assert_eq!(of(&["1..5", "tool/fetch"]), ["settings tool/fetch"]);
         assert_eq!(
@@ -178,12 +166,12 @@ async fn a_comparison_is_filtered_reversed_and_of_times() {
             ["registered schema/SearchQuery@1.1.0", "settings schema/SearchQuery"]
         );
         assert_eq!(of(&["1..5", "server/nothing"]), [""; 0]);
-        let back = json(&registry, &["diff", "3..1", "schema"]);
+        let back = registry.json(&["diff", "3..1", "schema"]);
         assert_eq!(outline(&back), ["unregistered schema/SearchQuery@1.1.0"]);
         let score = &back["differences"][0]["differences"][1];
         assert_eq!(score["pointer"], "/schema/properties/minScore");
         assert!(score["new"].is_null() && score["old"]["default"] == 0, "{score}");
-        let time = |revision: &str| json(&registry, &["show", revision])["committedAt"].clone();
+        let time = |revision: &str| registry.json(&["show", revision])["committedAt"].clone();
         let (second, third) = (time("2"), time("3"));
         let points = format!("{}..{}", second.as_str().unwrap(), third.as_str().unwrap());
         assert_eq!(of(&[&points]), ["lifecycle tool/get_webpage@1.0.0"]);
@@ -226,7 +214,7 @@ async fn pages_of_a_comparison_are_of_the_same_two_revisions() {
         let open = v1::CompareRevisionsRequest { to: None, page_size: 1, ..all.clone() };
         let first = client.compare_revisions(open.clone()).await.unwrap().into_inner();
         assert_eq!((first.from_revision, first.to_revision), (1, 7));
-        run(&registry, &["archive", "tool/fetch"]);
+        registry.run(&["archive", "tool/fetch"]);
         let token = first.next_page_token;
         let moved = v1::CompareRevisionsRequest { page_token: token.clone(), ..open.clone() };
         let refused = client.compare_revisions(moved).await.unwrap_err();
@@ -260,7 +248,7 @@ async fn pages_of_a_comparison_are_of_the_same_two_revisions() {
 #[tokio::test]
 async fn each_value_is_blamed_on_the_version_that_introduced_it() {
     for (_database, registry) in filled().await {
-        let blame = |arguments: &[&str]| json(&registry, &[&["blame"], arguments].concat());
+        let blame = |arguments: &[&str]| registry.json(&[&["blame"], arguments].concat());
         let of = |blamed: &Value, pointer: &str| {
             let lines = blamed["lines"].as_array().expect("a list");
             let line = lines.iter().find(|line| line["pointer"] == pointer).expect(pointer);
@@ -274,13 +262,13 @@ async fn each_value_is_blamed_on_the_version_that_introduced_it() {
         assert_eq!(of(&newest, "/description"), second);
         assert_eq!(of(&newest, "/schema/properties/query/minLength"), first);
         assert_eq!(of(&newest, "/name"), first);
-        assert_eq!(newest["lines"][0]["author"], json(&registry, &["show", "2"])["author"]);
+        assert_eq!(newest["lines"][0]["author"], registry.json(&["show", "2"])["author"]);
         assert_eq!(blame(&["schema", "SearchQuery", "1.1.0"]), newest);
 
         let then = blame(&["schema/SearchQuery", "--at", "1"]);
         assert_eq!(then["entity"], "schema/SearchQuery@1.0.0");
         assert_eq!(then, blame(&["schema/SearchQuery@1.0.0"]));
-        let shown = run(&registry, &["blame", "schema/SearchQuery"]);
+        let shown = registry.run(&["blame", "schema/SearchQuery"]);
         let line = shown.lines().find(|line| line.contains("/minScore/maximum")).expect("a line");
         assert!(line.starts_with("1.1.0    2 ") && line.ends_with("  better search"), "{line}");
         let early = registry.ctl(&["blame", "schema/SearchQuery@1.1.0", "--at", "1"]);
@@ -328,21 +316,21 @@ async fn blame_is_paged() {
 #[tokio::test]
 async fn the_log_says_why_and_is_read_as_it_was() {
     for (_database, registry) in filled().await {
-        let log = run(&registry, &["log"]);
+        let log = registry.run(&["log"]);
         let line = |revision: &str| {
             log.lines().find(|line| line.starts_with(revision)).expect("a line").to_owned()
         };
         assert!(line("3 ").ends_with("  slow; until 2027-01-31"), "{log}");
         assert!(line("2 ").ends_with("better search"), "{log}");
         let revisions = |arguments: &[&str]| -> Vec<u64> {
-            let commits = json(&registry, arguments);
+            let commits = registry.json(arguments);
             commits.as_array().unwrap().iter().filter_map(|c| c["revision"].as_u64()).collect()
         };
         assert_eq!(revisions(&["log", "--at", "3"]), [3, 2, 1]);
         assert_eq!(revisions(&["log", "--at", "3", "-n", "1"]), [3]);
         assert_eq!(revisions(&["history", "tool/get_webpage", "--at", "5"]), [1, 3]);
         assert_eq!(revisions(&["history", "tool/get_webpage"]), [1, 3, 6]);
-        assert_eq!(run(&registry, &["audit", "export", "--at", "2"]).lines().count(), 2);
+        assert_eq!(registry.run(&["audit", "export", "--at", "2"]).lines().count(), 2);
         for read in [&["log", "--at", "8"][..], &["history", "tool/fetch", "--at", "8"]] {
             assert_eq!(registry.ctl(read).code, 1, "{read:?}");
         }

@@ -57,7 +57,7 @@ async fn what_is_no_card_is_an_error() {
         (liar::text("HTTP/1.1 200 OK\r\n\r\n{ \"name\": 1, \"name\": 2 }"), "not valid JSON"),
         (liar::text("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"), "302"),
         (liar::text("HTTP/1.1 500 Oops\r\n\r\n"), "500"),
-        (liar::silent(), "no answer in 2 s"),
+        (liar::silent(), "did not say everything in 2 s"),
         (
             Arc::new(|_: &str, _: &str| {
                 Some(format!("HTTP/1.1 200 OK\r\n\r\n{}", " ".repeat(17 << 20)))

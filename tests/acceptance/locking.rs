@@ -126,11 +126,6 @@ fn what_cannot_be_locked_is_said() {
     assert!(other.ctl(&[&elsewhere[..], &["--update"]].concat()).success());
 }
 
-fn project_digest(lock: &str, key: &str) -> String {
-    let lock: Value = serde_json::from_str(lock).expect("JSON");
-    lock["entities"][key].as_str().expect("a digest").to_owned()
-}
-
 /// A tool that refers to one registered schema, and to one of its own file.
 const TOOL: &str = r##"{ "schemaVersion": "2.0",
   "schemas": [{ "name": "Mine", "version": "1.0.0", "schema": { "$ref": "#SearchQuery:1.0.0" } }],
@@ -169,7 +164,7 @@ async fn apply_locked_refuses_drift_at_its_place() {
     assert!(project.lock(&[]).stderr.contains("another digest"), "neither may a lock drift");
     // What the reference needs in turn is looked at too.
     let below = "schema/SearchFilters@1.0.0";
-    let digest = project_digest(&lock, below);
+    let digest = project.locked()["entities"][below].as_str().expect("a digest").to_owned();
     for (forged, code) in [
         (lock.replace(&digest, &other), "error[lock-drift]"),
         (lock.replace(&format!("\"{below}\""), "\"schema/Other@1.0.0\""), "error[lock-missing]"),

@@ -26,14 +26,8 @@ fn fill(registry: &Registry) {
     registry.apply_file(&here("odd.json"));
 }
 
-fn run(registry: &Registry, arguments: &[&str]) -> String {
-    let output = registry.ctl(arguments);
-    assert!(output.success(), "{arguments:?}: {output:?}");
-    output.stdout
-}
-
 fn export(registry: &Registry, root: &str, format: &str) -> String {
-    run(registry, &["sbom", "export", root, "--format", format])
+    registry.run(&["sbom", "export", root, "--format", format])
 }
 
 fn json(text: &str) -> Value {
@@ -69,7 +63,7 @@ fn independent_validators_find_nothing_wrong() {
         let mut write = |registry: &Registry, root: &str| {
             let file = dir.path().join(format!("{}.{format}.json", files.len()));
             let path = file.to_str().expect("UTF-8");
-            run(registry, &["sbom", "export", root, "--format", format, "--out", path]);
+            registry.run(&["sbom", "export", root, "--format", format, "--out", path]);
             files.push(file);
         };
         write(&empty, "--all");
@@ -130,7 +124,7 @@ fn a_bill_has_digests_licences_suppliers_services_and_edges() {
         things.clone().find(|thing| thing["bom-ref"] == name).expect(name).clone()
     };
     let tool = find("components", "tool/odd_tool@1.0.0");
-    let shown = json(&run(&registry, &["get", "tool/odd_tool@1.0.0", "--output", "json"]));
+    let shown = json(&registry.run(&["get", "tool/odd_tool@1.0.0", "--output", "json"]));
     let digest = format!("sha256:{}", tool["hashes"][0]["content"].as_str().expect("a hash"));
     assert_eq!(shown["digest"], digest);
     assert_eq!(tool["licenses"][0]["license"]["name"], "Ask \"the\" owner; © 2026 größe");
@@ -161,7 +155,7 @@ fn what_holds_on(database: Option<&str>) {
     let take = |registry: &Registry, at: &[&str]| {
         FORMATS.map(|format| {
             ["--all", "agent/research-agent@2.1.0"].map(|root| {
-                run(registry, &[&["sbom", "export", root, "--format", format], at].concat())
+                registry.run(&[&["sbom", "export", root, "--format", format], at].concat())
             })
         })
     };
@@ -173,8 +167,8 @@ fn what_holds_on(database: Option<&str>) {
     registry.apply_file(&root().join("examples/new-version.json"));
     let replacement = ["--replacement", "tool/get_webpage@1.0.0", "--sunset", "2027-01-31"];
     let deprecate = ["deprecate", "tool/fetch@1.2.3", "--message", "old"];
-    run(&registry, &[&deprecate[..], &replacement].concat());
-    run(&registry, &["transfer", "tool/fetch", "web-team"]);
+    registry.run(&[&deprecate[..], &replacement].concat());
+    registry.run(&["transfer", "tool/fetch", "web-team"]);
     let now = take(&registry, &[]);
     assert_ne!(now, first);
     for said in ["web-team", "2027-01-31", "tool/get_webpage@1.0.0", "deprecated"] {
@@ -196,7 +190,8 @@ fn what_holds_on(database: Option<&str>) {
 
 fn who_had_it_then(registry: &Registry) {
     let has = |at: &str| {
-        run(registry, &["sbom", "who-has", "schema/SearchFilters@1.0.0", "--at", at])
+        registry
+            .run(&["sbom", "who-has", "schema/SearchFilters@1.0.0", "--at", at])
             .contains("schema/SearchQuery@1.1.0")
     };
     assert!(has("2") && !has("1"));
@@ -253,11 +248,11 @@ async fn who_has_a_tool_is_told_with_the_path() {
     let registry = Registry::start();
     fill(&registry);
     let arguments = ["sbom", "who-has", "tool/fetch@1.2.3", "--kind", "agent", "--output", "json"];
-    let found = json(&run(&registry, &arguments));
+    let found = json(&registry.run(&arguments));
     let holders: BTreeSet<&str> =
         found.as_array().expect("a list").iter().filter_map(|h| h["holder"].as_str()).collect();
     // Whoever has it in its bill, and nobody else.
-    let listed = run(&registry, &["list", "agent", "--output", "json"]);
+    let listed = registry.run(&["list", "agent", "--output", "json"]);
     for agent in json(&listed).as_array().expect("a list") {
         let text = |name: &str| agent[name].as_str().expect("text");
         let agent = format!("agent/{}@{}", text("name"), text("version"));
@@ -265,7 +260,7 @@ async fn who_has_a_tool_is_told_with_the_path() {
         assert_eq!(bill.contains("\"tool/fetch@1.2.3\""), holders.contains(&*agent), "{agent}");
     }
     assert!(holders.contains("agent/research-agent@2.1.0"), "{holders:?}");
-    let table = run(&registry, &["sbom", "who-has", "schema/SearchFilters"]);
+    let table = registry.run(&["sbom", "who-has", "schema/SearchFilters"]);
     assert!(table.contains(" → schema/SearchQuery@1.0.0 → schema/SearchFilters@1.0.0"), "{table}");
     pages_have_all_of_it(&registry).await;
 }
@@ -302,11 +297,11 @@ fn bills_are_compared_across_files_formats_and_versions() {
     let dir = tempfile::tempdir().expect("a directory");
     let old = dir.path().join("old.json");
     let old = old.to_str().expect("UTF-8");
-    run(&registry, &["sbom", "export", "--all", "--format", "spdx-3.0", "-o", old]);
+    registry.run(&["sbom", "export", "--all", "--format", "spdx-3.0", "-o", old]);
     let same = registry.ctl(&["sbom", "diff", old, "all"]);
     assert_eq!((same.code, same.stdout.as_str()), (0, ""), "{same:?}");
     registry.apply_file(&root().join("examples/new-version.json"));
-    run(&registry, &["deprecate", "tool/fetch@1.2.3"]);
+    registry.run(&["deprecate", "tool/fetch@1.2.3"]);
     let changed = registry.ctl(&["sbom", "diff", old, "all"]);
     assert_eq!((changed.code, changed.stderr.as_str()), (1, ""));
     let has = |start: &str, end: &str| {

@@ -49,19 +49,13 @@ async fn register(registry: &Registry, name: &str, author: &str) {
     registry.client().await.apply(request).await.expect("accepted");
 }
 
-fn run(registry: &Registry, arguments: &[&str]) -> String {
-    let output = registry.ctl(arguments);
-    assert!(output.success(), "{arguments:?}: {output:?}");
-    output.stdout
-}
-
 /// The example, its second version, one schema of Ada's, and something deprecated.
 async fn filled(registry: &Registry) {
     registry.apply_example();
     assert_eq!(first(registry, "serch documnts").await, "tool/search_documents@1.0.0");
     registry.apply_file(&root().join("examples/new-version.json"));
     register(registry, "Zeppelin", "ada").await;
-    run(registry, &["deprecate", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
+    registry.run(&["deprecate", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
 }
 
 async fn first(registry: &Registry, query: &str) -> String {
@@ -126,10 +120,10 @@ async fn lifecycle_counts(registry: &Registry) {
         |state: v1::LifecycleState| Request { lifecycle: vec![state.into()], ..Default::default() };
     let deprecated = found(registry, state(v1::LifecycleState::Deprecated)).await;
     assert_eq!(deprecated, ["tool/get_webpage@1.0.0"]);
-    run(registry, &["retire", "tool/get_webpage@1.0.0", "--force", "it is gone"]);
+    registry.run(&["retire", "tool/get_webpage@1.0.0", "--force", "it is gone"]);
     assert!(!found(registry, words("get_webpage")).await.contains(&deprecated[0]));
     assert_eq!(found(registry, state(v1::LifecycleState::Retired)).await, deprecated);
-    run(registry, &["restore", "tool/get_webpage@1.0.0"]);
+    registry.run(&["restore", "tool/get_webpage@1.0.0"]);
     assert_eq!(first(registry, "get_webpage").await, deprecated[0]);
 }
 
@@ -181,22 +175,22 @@ async fn bad_requests_are_refused(registry: &Registry) {
 }
 
 fn the_command_line_shows_it(registry: &Registry) {
-    let text = run(registry, &["search", "serch", "documnts"]);
+    let text = registry.run(&["search", "serch", "documnts"]);
     assert!(text.starts_with("tool   search_documents@1.1.0\n"), "{text}");
-    run(registry, &["deprecate", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
-    let text = run(registry, &["search", "get_webpage"]);
+    registry.run(&["deprecate", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
+    let text = registry.run(&["search", "get_webpage"]);
     assert!(text.contains("get_webpage@1.0.0  [deprecated: use fetch]"), "{text}");
-    assert!(run(registry, &["search", "qqqqqq"]).contains("nothing found"));
-    let text = run(registry, &["search", "--kind", "agent", "-n", "2"]);
+    assert!(registry.run(&["search", "qqqqqq"]).contains("nothing found"));
+    let text = registry.run(&["search", "--kind", "agent", "-n", "2"]);
     assert!(text.contains("2 of 5 results"), "{text}");
-    let json = run(registry, &["search", "fetch", "--kind", "tool", "--output", "json"]);
+    let json = registry.run(&["search", "fetch", "--kind", "tool", "--output", "json"]);
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(
         (&json["results"][0]["name"], &json["totalIsAtLeast"]),
         (&"fetch".into(), &false.into())
     );
     assert_eq!(json["results"][0]["highlights"][0]["ranges"][0], serde_json::json!([0, 5]));
-    let then = run(registry, &["search", "search_documents", "--at", "1"]);
+    let then = registry.run(&["search", "search_documents", "--at", "1"]);
     assert!(then.starts_with("tool   search_documents@1.0.0\n"), "{then}");
     assert_eq!(registry.ctl(&["search", "x", "--depends-on", "fetch"]).code, 2);
 }

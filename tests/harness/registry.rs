@@ -127,6 +127,19 @@ impl Registry {
         ctl(&self.url(), arguments)
     }
 
+    /// What `registryctl` prints; it must succeed.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let output = self.ctl(arguments);
+        assert!(output.success(), "{arguments:?}: {output:?}");
+        output.stdout
+    }
+
+    /// What `registryctl` prints with `--output json`; it must succeed.
+    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        let shown = self.run(&[arguments, &["--output", "json"]].concat());
+        serde_json::from_str(&shown).unwrap_or_else(|e| panic!("{e}: {shown}"))
+    }
+
     /// Registers a registry file; it must be accepted.
     pub fn apply_file(&self, file: &Path) {
         let file = file.to_str().expect("a UTF-8 path");

@@ -15,7 +15,7 @@ use registry_core::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-use super::{App, beside};
+use super::{App, beside, history::NoCommit};
 use crate::{
     clock::Clock,
     store::{self, Findings, Known, Progress},
@@ -38,13 +38,8 @@ struct Proved {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such commit.
-    #[error("there is no revision {wanted}, the registry is at {head}")]
-    NoCommit {
-        /// The revision asked for.
-        wanted: Revision,
-        /// The last one.
-        head: Revision,
-    },
+    #[error(transparent)]
+    NoCommit(#[from] NoCommit),
     /// The database holds something else than what was stored.
     #[error(
         "nothing is signed, because the log was damaged or edited at {place}: {problem}; \
@@ -120,7 +115,7 @@ impl App {
     pub async fn prove(&self, wanted: Revision, since: Revision) -> Result<Proof, Error> {
         let catalog = self.catalog();
         let head = catalog.revision();
-        let absent = |wanted| Error::NoCommit { wanted, head };
+        let absent = |wanted| Error::from(NoCommit { wanted, head });
         let last = wanted.max(since);
         if last > head {
             return Err(absent(last));

@@ -14,24 +14,10 @@ use registry_core::{
 };
 
 use super::{
-    App, at, beside,
-    page::{self, InvalidPage},
+    App, beside,
+    page::{self, Error},
 };
 use crate::store::About;
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The page cannot be.
-    #[error(transparent)]
-    Page(#[from] InvalidPage),
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-    /// A bug here.
-    #[error("comparing two catalogs failed: {0}")]
-    Internal(String),
-}
 
 /// What to compare.
 #[derive(Debug, Clone)]
@@ -100,10 +86,8 @@ pub async fn compare(
     let place = page::cursor(&mark, token, read_place)?.unwrap_or(Place::Start);
     let walk = Walk { from: from.clone(), to: to.clone(), about };
     let walking = move || walk.page(&place, size);
-    let (differences, is_last) = beside(walking, Error::Internal).await?;
-    let last = differences.last().filter(|_| !is_last);
-    let next_page_token = last.map(|last| page::token(&mark, &last.place()));
-    let next_page_token = next_page_token.unwrap_or_default();
+    let (differences, more) = beside(walking, Error::Internal).await?;
+    let next_page_token = page::next(&mark, &differences, more, Difference::place);
     Ok(Compared { differences, next_page_token, from, to })
 }
 
@@ -120,9 +104,8 @@ struct Walk {
 }
 
 impl Walk {
-    /// A page, and whether it is the last one.
+    /// A page, and whether there are more.
     fn page(&self, place: &Place, size: usize) -> (Vec<Difference>, bool) {
-        let (mut page, mut bytes) = (Vec::new(), 0);
         let (key, selector) = match place {
             Place::Start => (None, None),
             Place::Entity(key) => (Some(key), None),
@@ -139,15 +122,7 @@ impl Walk {
             .setting_differences(&self.to, selector)
             .filter(|difference| self.touches(difference.on))
             .map(|difference| self.setting(&difference));
-        for difference in entities.chain(settings) {
-            bytes += difference.bytes();
-            let full = page.len() == size || bytes > page::PAGE_BYTES;
-            if full && !page.is_empty() {
-                return (page, false);
-            }
-            page.push(difference);
-        }
-        (page, true)
+        page::fill(entities.chain(settings), size, Difference::bytes)
     }
 
     fn concerns(&self, key: &Key) -> bool {
@@ -205,16 +180,12 @@ impl Difference {
 
     /// About how much room it takes in an answer.
     fn bytes(&self) -> usize {
-        const OUTLINE: usize = 512;
-        let said = |record: &Arc<Record>| {
-            record.lifecycle.notice.as_ref().map_or(0, |notice| notice.text_bytes())
-        };
-        let Self::Entity { old, new, earlier } = self else { return OUTLINE };
+        let Self::Entity { old, new, earlier } = self else { return page::OUTLINE_BYTES };
         let records = [old, new, earlier].into_iter().flatten();
         let documents = |record: &Arc<Record>| match earlier {
             Some(_) => record.document.bytes().len(),
             None => 0,
         };
-        records.map(|record| OUTLINE + said(record) + documents(record)).sum()
+        records.map(|record| page::outline_bytes(record) + documents(record)).sum()
     }
 }

@@ -7,23 +7,9 @@ use std::sync::Arc;
 use registry_core::{At, Catalog, Digest, Key, Record};
 
 use super::{
-    App, at, beside,
-    page::{self, InvalidPage},
+    App, beside,
+    page::{self, Error},
 };
-
-/// Why there is no copy.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The page cannot be.
-    #[error(transparent)]
-    Page(#[from] InvalidPage),
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-    /// A bug here.
-    #[error("copying the catalog failed: {0}")]
-    Internal(String),
-}
 
 /// A page of a copy.
 #[derive(Debug)]
@@ -52,24 +38,15 @@ pub async fn copy(app: &App, at: Option<At>, token: &str) -> Result<Copied, Erro
         };
         (records, digest)
     };
-    let (records, digest) = beside(reading, Error::Internal).await?;
-    let next = |last: &Arc<Record>| {
-        let last = last.document.key();
-        let more = catalog.after(last).next().is_some();
-        more.then(|| page::token(&mark, &last.to_string()))
-    };
-    let next_page_token = records.last().and_then(next).unwrap_or_default();
+    let ((records, more), digest) = beside(reading, Error::Internal).await?;
+    let cursor = |last: &Arc<Record>| last.document.key().to_string();
+    let next_page_token = page::next(&mark, &records, more, cursor);
     Ok(Copied { records, digest, next_page_token, catalog })
 }
 
-/// As many as go into one message: at least one.
-fn fill<'a>(records: impl Iterator<Item = (&'a Key, &'a Arc<Record>)>) -> Vec<Arc<Record>> {
-    let mut bytes = 0;
-    let fits = |record: &&Arc<Record>| {
-        let is_first = bytes == 0;
-        let said = record.lifecycle.notice.as_ref().map_or(0, |notice| notice.text_bytes());
-        bytes += record.document.bytes().len() + said + 512;
-        is_first || bytes <= page::PAGE_BYTES
-    };
-    records.map(|(_, record)| record).take_while(fits).cloned().collect()
+/// As many as go into one message, and whether there are more.
+fn fill<'a>(records: impl Iterator<Item = (&'a Key, &'a Arc<Record>)>) -> (Vec<Arc<Record>>, bool) {
+    let records = records.map(|(_, record)| record.clone());
+    let bytes = |record: &Arc<Record>| record.document.bytes().len() + page::outline_bytes(record);
+    page::fill(records, usize::MAX, bytes)
 }

@@ -12,6 +12,16 @@ use crate::store::{
     self, About, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit,
 };
 
+/// There is no such commit.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no revision {wanted}, the registry is at {head}")]
+pub struct NoCommit {
+    /// The revision asked for.
+    pub wanted: Revision,
+    /// The last one.
+    pub head: Revision,
+}
+
 /// Why history cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -19,13 +29,8 @@ pub enum Error {
     #[error(transparent)]
     Page(#[from] InvalidPage),
     /// There is no such commit.
-    #[error("there is no revision {wanted}, the registry is at {head}")]
-    NoCommit {
-        /// The revision asked for.
-        wanted: Revision,
-        /// The last one.
-        head: Revision,
-    },
+    #[error(transparent)]
+    NoCommit(#[from] NoCommit),
     /// The past.
     #[error(transparent)]
     Past(#[from] at::Error),
@@ -98,7 +103,7 @@ async fn bounds(app: &App, query: &ListCommits) -> Result<(Revision, Revision), 
 /// Reads one commit.
 pub async fn get_commit(app: &App, wanted: Revision) -> Result<StoredCommit, Error> {
     let head = app.catalog().revision();
-    app.store.commit(wanted).await?.ok_or(Error::NoCommit { wanted, head })
+    app.store.commit(wanted).await?.ok_or_else(|| NoCommit { wanted, head }.into())
 }
 
 /// What happened to a name.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use registry_core::{At, Catalog, Key, Kind, LifecycleState, Name, Record};
 
 use super::{
-    App, at, beside,
-    page::{self, InvalidPage},
+    App, beside,
+    page::{self, Error},
 };
 
 /// Which entities.
@@ -51,51 +51,23 @@ pub async fn list(app: &App, query: ListQuery, size: usize, token: &str) -> Resu
     // A filter that matches little may look at everything, which is too long for the runtime.
     let looking = move || query.page(&source, after.as_ref(), size);
     let (records, more) = beside(looking, Error::Internal).await?;
-    let last = records.last().filter(|_| more == More::Yes);
-    let next_page_token =
-        last.map(|last| page::token(&mark, &last.document.key().to_string())).unwrap_or_default();
+    let cursor = |last: &Arc<Record>| last.document.key().to_string();
+    let next_page_token = page::next(&mark, &records, more, cursor);
     Ok(Listed { records, next_page_token, catalog })
 }
 
-/// Why there is no page.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The page cannot be.
-    #[error(transparent)]
-    Page(#[from] InvalidPage),
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-    /// A bug here.
-    #[error("looking through the catalog failed: {0}")]
-    Internal(String),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum More {
-    Yes,
-    No,
-}
-
 impl ListQuery {
+    /// A page, and whether there are more.
     fn page(
         &self,
         catalog: &Catalog,
         after: Option<&Key>,
         size: usize,
-    ) -> (Vec<Arc<Record>>, More) {
-        let (mut records, mut bytes) = (Vec::new(), 0);
+    ) -> (Vec<Arc<Record>>, bool) {
         let matching =
             self.candidates(catalog, after).filter(|record| self.matches(catalog, record));
-        for record in matching {
-            bytes += record.document.bytes().len() * if self.with_documents { 2 } else { 1 };
-            let full = records.len() == size || bytes > page::PAGE_BYTES;
-            if full && !records.is_empty() {
-                return (records, More::Yes);
-            }
-            records.push(record.clone());
-        }
-        (records, More::No)
+        let copies = if self.with_documents { 2 } else { 1 };
+        page::fill(matching.cloned(), size, |record| copies * record.document.bytes().len())
     }
 
     /// The entities that may match, found by their keys where that is possible.

@@ -1,4 +1,4 @@
-//! Pages: their size, and the opaque tokens by which the next one is asked for.
+//! Pages: their size, what goes on them, and the opaque tokens by which the next one is asked for.
 //!
 //! A token carries where to go on, a fingerprint of the query that it belongs to and one of both,
 //! so that a token with other filters, or one that was changed, is refused and not silently wrong.
@@ -6,7 +6,9 @@
 
 use std::fmt::Write as _;
 
-use registry_core::Digest;
+use registry_core::{Digest, Record};
+
+use super::at;
 
 const DEFAULT_SIZE: usize = 100;
 const LARGEST_SIZE: usize = 1_000;
@@ -16,6 +18,8 @@ const LONGEST_TOKEN: usize = 2_048;
 const FINGERPRINT: usize = 8;
 /// A page of entities ends here even where it is not full, so that it fits into a message.
 pub(super) const PAGE_BYTES: usize = 3 << 20;
+/// About what a record takes beside its document and what is said about it.
+pub(super) const OUTLINE_BYTES: usize = 512;
 
 /// A page of a list with the token of the next one; empty at the end.
 #[derive(Debug)]
@@ -37,10 +41,58 @@ impl<T> Page<T> {
     ) -> Self {
         let more = items.len() > size;
         items.truncate(size);
-        let last = items.last().filter(|_| more);
-        let next_page_token = last.map(|last| token(query, &cursor(last))).unwrap_or_default();
+        let next_page_token = next(query, &items, more, cursor);
         Self { items, next_page_token }
     }
+}
+
+/// The token of the page after these items, if there are more.
+pub(super) fn next<T>(
+    query: &str,
+    items: &[T],
+    more: bool,
+    cursor: impl FnOnce(&T) -> String,
+) -> String {
+    let last = items.last().filter(|_| more);
+    last.map(|last| token(query, &cursor(last))).unwrap_or_default()
+}
+
+/// As many of these items as go on one page, at least one; and whether there are more.
+pub(super) fn fill<T>(
+    items: impl Iterator<Item = T>,
+    size: usize,
+    bytes_of: impl Fn(&T) -> usize,
+) -> (Vec<T>, bool) {
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    for item in items {
+        bytes += bytes_of(&item);
+        let full = page.len() == size || bytes > PAGE_BYTES;
+        if full && !page.is_empty() {
+            return (page, true);
+        }
+        page.push(item);
+    }
+    (page, false)
+}
+
+/// About what a record takes without its document.
+pub(super) fn outline_bytes(record: &Record) -> usize {
+    let said = record.lifecycle.notice.as_ref().map_or(0, |notice| notice.text_bytes());
+    OUTLINE_BYTES + said
+}
+
+/// Why a page of the catalog cannot be given.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The page cannot be.
+    #[error(transparent)]
+    Page(#[from] InvalidPage),
+    /// The past.
+    #[error(transparent)]
+    Past(#[from] at::Error),
+    /// A bug here.
+    #[error("looking through the catalog failed: {0}")]
+    Internal(String),
 }
 
 /// Why a page cannot be given.

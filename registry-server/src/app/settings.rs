@@ -7,20 +7,9 @@ use std::sync::Arc;
 use registry_core::{At, Catalog, Selector, setting::Set};
 
 use super::{
-    App, at,
-    page::{self, InvalidPage},
+    App,
+    page::{self, Error},
 };
-
-/// Why settings cannot be listed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The page cannot be.
-    #[error(transparent)]
-    Page(#[from] InvalidPage),
-    /// The past.
-    #[error(transparent)]
-    Past(#[from] at::Error),
-}
 
 /// A page of settings.
 #[derive(Debug)]
@@ -42,8 +31,7 @@ pub async fn list(app: &App, at: Option<At>, size: usize, token: &str) -> Result
     let mut rest = catalog.settings().iter().filter(|(on, _)| beyond(on));
     let settings: Vec<_> =
         rest.by_ref().take(size).map(|(on, set)| (on.clone(), set.clone())).collect();
-    let last = settings.last().filter(|_| rest.next().is_some());
-    let next_page_token = last.map(|(on, _)| page::token(&mark, &on.to_string()));
-    let next_page_token = next_page_token.unwrap_or_default();
+    let more = rest.next().is_some();
+    let next_page_token = page::next(&mark, &settings, more, |(on, _)| on.to_string());
     Ok(Listed { settings, next_page_token, catalog: catalog.clone() })
 }

@@ -97,8 +97,7 @@ pub async fn who_has(app: &App, query: WhoHas, size: usize, token: &str) -> Resu
     let recent = app.holders.clone();
     let looking = move || query.page(&catalog, &recent, after.as_ref(), size);
     let (found, more) = beside(looking, sbom::Error::Internal).await??;
-    let last = found.last().filter(|_| more).map(|(holder, _)| holder);
-    let next_page_token = last.map(|last| page::token(&mark, &place(last))).unwrap_or_default();
+    let next_page_token = page::next(&mark, &found, more, |(holder, _)| place(holder));
     Ok(Held { holders: found, next_page_token, revision })
 }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use registry_core::{Date, Kind, Name, Timestamp, Version};
+use registry_proto::v1;
 
 use super::AtArgs;
 use crate::failure::Failure;
@@ -64,6 +65,16 @@ pub(crate) struct About {
     pub(crate) kind: Kind,
     pub(crate) name: Option<Name>,
     pub(crate) version: Option<Version>,
+}
+
+impl About {
+    /// The kind, name and version of a request; what is not said is empty.
+    pub(crate) fn wire(about: Option<&Self>) -> (i32, String, String) {
+        let Some(Self { kind, name, version }) = about else { return Default::default() };
+        let name = name.as_ref().map(ToString::to_string).unwrap_or_default();
+        let version = version.as_ref().map(ToString::to_string).unwrap_or_default();
+        (v1::Kind::from(*kind).into(), name, version)
+    }
 }
 
 impl FromStr for About {

@@ -10,7 +10,7 @@ use prepare::{Held, Prepared, Settled};
 use registry_proto::v1;
 use serde::Serialize;
 
-use super::{Session, commit, locked, refused};
+use super::{Session, commit, locked, refuse_errors, refused};
 use crate::{
     batch::Batch,
     cli::{ApplyArgs, ApplyGuards, ApplyHow, CommitArgs, Format},
@@ -100,10 +100,6 @@ pub(super) async fn apply_batch(
         return Err(Failure::WouldChange("something would change".to_owned()));
     }
     Ok(())
-}
-
-fn refuse_errors(screen: Screen, report: &Report) -> Result<(), Failure> {
-    if report.has_errors() { Err(refused(screen, report)) } else { Ok(()) }
 }
 
 /// Asks the registry what it would do.

@@ -47,8 +47,7 @@ pub(super) async fn drift(
     if !referred.is_empty() {
         return Ok(referred);
     }
-    let is_referred = |key: &str| key.parse().is_ok_and(|key: Key| keys.contains(&key));
-    Ok(needed.keys().filter(|key| !is_referred(key)).filter_map(|key| judge(key)).collect())
+    Ok(needed.keys().filter_map(|key| judge(key)).collect())
 }
 
 /// What is wrong with something that is needed, if anything is.

@@ -17,7 +17,11 @@ use crate::{
 pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let mut wanted = v1::ListCommitsRequest {
+    let (kind, name, version) = About::wire(args.about.as_ref());
+    let wanted = v1::ListCommitsRequest {
+        kind,
+        name,
+        version,
         newest_first: true,
         author: args.author.clone(),
         since: args.since.map(convert::timestamp),
@@ -25,11 +29,6 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         at: args.at.message(),
         ..Default::default()
     };
-    if let Some(About { kind, name, version }) = &args.about {
-        wanted.kind = v1::Kind::from(*kind).into();
-        wanted.name = name.as_ref().map(ToString::to_string).unwrap_or_default();
-        wanted.version = version.as_ref().map(ToString::to_string).unwrap_or_default();
-    }
     let commits = fetch(&client, wanted, limit).await?;
     if session.screen.format == Format::Json {
         return session.screen.json(&commits);

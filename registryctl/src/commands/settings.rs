@@ -12,7 +12,7 @@ use crate::{
     cli::{
         ArchiveArgs, CompatibilityArgs, Format, SettingsArgs, TransferArgs, WantedMode, WhyArgs,
     },
-    client::{PAGE_SIZE, request},
+    client::{Client, PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
 };
@@ -36,19 +36,11 @@ pub(super) async fn compatibility(
     session: &Session,
     CompatibilityArgs { on, mode: WantedMode(mode), why }: CompatibilityArgs,
 ) -> Result<(), Failure> {
-    let unknown = match &on {
-        Selector::Name(kind, name) => !is_registered(session, *kind, name).await?,
-        Selector::Namespace(_) | Selector::Everything => false,
-    };
-    if unknown {
-        eprintln!("note: nothing is registered as {on} yet; this holds from its first version on");
-    }
     set(session, SettingChange { on, setting: Setting::Compatibility(mode) }, why).await
 }
 
 /// Whether there is any version of this name.
-async fn is_registered(session: &Session, kind: Kind, name: &Name) -> Result<bool, Failure> {
-    let client = session.connect().await?;
+async fn is_registered(client: &Client, kind: Kind, name: &Name) -> Result<bool, Failure> {
     let wanted = v1::ListRequest {
         kind: v1::Kind::from(kind).into(),
         name: name.to_string(),
@@ -65,6 +57,13 @@ async fn set(
     WhyArgs { message, commit: author }: WhyArgs,
 ) -> Result<(), Failure> {
     let client = session.connect().await?;
+    if let SettingChange { on: Selector::Name(kind, name), setting: Setting::Compatibility(_) } =
+        &change
+        && !is_registered(&client, *kind, name).await?
+    {
+        let on = &change.on;
+        eprintln!("note: nothing is registered as {on} yet; this holds from its first version on");
+    }
     let mut wanted = commit::request_of(Vec::new(), message, author, &session.globals.access);
     wanted.settings = vec![(&change).into()];
     let response = commit::apply_or_show(session.screen, &client, &wanted).await?;

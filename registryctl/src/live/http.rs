@@ -61,39 +61,41 @@ pub(super) fn headers(target: &Target) -> Result<HashMap<HeaderName, HeaderValue
 /// Gets a JSON document. `None`: it is not there (404).
 pub(crate) async fn get_json(target: &Target, url: &str) -> Result<Option<Value>, Failure> {
     let url = check(url)?;
-    let fetch = async {
-        let mut all: HeaderMap = headers(target)?.into_iter().collect();
-        if let Some(bearer) = &target.bearer {
-            let value = HeaderValue::try_from(format!("Bearer {bearer}"));
-            let value = value.map_err(|_| Failure::Usage("the token is not a header".into()))?;
-            all.insert(AUTHORIZATION, value);
-        }
-        let request = client(target)?.get(url).headers(all);
-        let response = request.send().await.map_err(|e| target.unreachable(root_cause(&e)))?;
-        let status = response.status();
-        if status == reqwest::StatusCode::NOT_FOUND {
-            return Ok(None);
-        }
-        if !status.is_success() {
-            return Err(target.lies(format!("it answers {status}")));
-        }
-        let bytes = body(target, response).await?;
-        let value = registry_core::document::parse_json(&bytes);
-        value.map(Some).map_err(|e| target.lies(e.to_string()))
-    };
-    let late = |_| target.unreachable(format!("no answer in {} s", target.patience.as_secs()));
-    tokio::time::timeout(target.patience, fetch).await.map_err(late)?
+    let mut all: HeaderMap = headers(target)?.into_iter().collect();
+    if let Some(bearer) = &target.bearer {
+        let value = HeaderValue::try_from(format!("Bearer {bearer}"));
+        let value = value.map_err(|_| Failure::Usage("the token is not a header".into()))?;
+        all.insert(AUTHORIZATION, value);
+    }
+    let request = client(target)?.get(url).headers(all);
+    let response = request.send().await.map_err(|e| broken(target, &e))?;
+    let status = response.status();
+    if status == reqwest::StatusCode::NOT_FOUND {
+        return Ok(None);
+    }
+    if !status.is_success() {
+        return Err(target.lies(format!("it answers {status}")));
+    }
+    let bytes = body(target, response).await?;
+    let value = registry_core::document::parse_json(&bytes);
+    value.map(Some).map_err(|e| target.lies(e.to_string()))
 }
 
 async fn body(target: &Target, mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    while let Some(chunk) =
-        response.chunk().await.map_err(|e| target.unreachable(root_cause(&e)))?
-    {
+    while let Some(chunk) = response.chunk().await.map_err(|e| broken(target, &e))? {
         if bytes.len() + chunk.len() > BYTES {
             return Err(target.lies(format!("it answers more than {} MiB", BYTES >> 20)));
         }
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
+}
+
+/// No answer, or only a part of one. Connecting has its own, shorter time.
+fn broken(target: &Target, error: &reqwest::Error) -> Failure {
+    if error.is_timeout() && !error.is_connect() {
+        return target.late();
+    }
+    target.unreachable(root_cause(error))
 }

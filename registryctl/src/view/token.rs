@@ -2,8 +2,10 @@
 //!
 //! Deliberately absent: the text of a token.
 
-use registry_proto::{convert, v1};
+use registry_proto::v1;
 use serde::Serialize;
+
+use super::time_text as time;
 
 /// A token, without its text.
 #[derive(Debug, Serialize)]
@@ -85,8 +87,4 @@ pub(crate) fn roles(numbers: &[i32]) -> Vec<&'static str> {
         Ok(v1::Role::Unspecified) | Err(_) => "unknown",
     };
     numbers.iter().map(name).collect()
-}
-
-fn time(at: Option<prost_types::Timestamp>) -> Option<String> {
-    convert::read_timestamp(at?).ok().map(|at| at.to_string())
 }

@@ -8,15 +8,17 @@ use tonic::{Code, Status};
 
 use super::{super::refusal::Refusal, internal, not_found, store_refusal};
 use crate::app::{
-    at, audit, blame, compare, copy, graph, history, list, resolve, sbom, search, settings, who_has,
+    at, audit, blame, graph,
+    history::{self, NoCommit},
+    page, resolve, sbom, search, who_has,
 };
 
-impl From<list::Error> for Status {
-    fn from(error: list::Error) -> Self {
+impl From<page::Error> for Status {
+    fn from(error: page::Error) -> Self {
         match error {
-            list::Error::Page(error) => error.into(),
-            list::Error::Past(error) => error.into(),
-            list::Error::Internal(_) => internal(&error),
+            page::Error::Page(error) => error.into(),
+            page::Error::Past(error) => error.into(),
+            page::Error::Internal(_) => internal(&error),
         }
     }
 }
@@ -39,25 +41,13 @@ impl From<search::Error> for Status {
 impl From<audit::Error> for Status {
     fn from(error: audit::Error) -> Self {
         match error {
-            audit::Error::NoCommit { head, .. } => {
-                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
-                refusal.with("current_revision", &head).into()
-            }
+            audit::Error::NoCommit(error) => error.into(),
             audit::Error::Unproven { .. } => {
                 tracing::error!(%error, "nothing is signed");
                 Refusal::new(Code::DataLoss, "DATABASE_CORRUPT", error.to_string()).into()
             }
             audit::Error::Store(error) => store_refusal(&error).into(),
             audit::Error::Internal(_) => internal(&error),
-        }
-    }
-}
-
-impl From<settings::Error> for Status {
-    fn from(error: settings::Error) -> Self {
-        match error {
-            settings::Error::Page(error) => error.into(),
-            settings::Error::Past(error) => error.into(),
         }
     }
 }
@@ -104,26 +94,20 @@ impl From<at::Error> for Status {
     }
 }
 
+impl From<NoCommit> for Status {
+    fn from(error: NoCommit) -> Self {
+        let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
+        refusal.with("current_revision", &error.head).into()
+    }
+}
+
 impl From<history::Error> for Status {
     fn from(error: history::Error) -> Self {
         match error {
             history::Error::Page(error) => error.into(),
-            history::Error::NoCommit { head, .. } => {
-                let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
-                refusal.with("current_revision", &head).into()
-            }
+            history::Error::NoCommit(error) => error.into(),
             history::Error::Past(error) => error.into(),
             history::Error::Store(error) => store_refusal(&error).into(),
-        }
-    }
-}
-
-impl From<compare::Error> for Status {
-    fn from(error: compare::Error) -> Self {
-        match error {
-            compare::Error::Page(error) => error.into(),
-            compare::Error::Past(error) => error.into(),
-            compare::Error::Internal(_) => internal(&error),
         }
     }
 }
@@ -139,16 +123,6 @@ impl From<blame::Error> for Status {
             }
             blame::Error::Store(error) => store_refusal(&error).into(),
             blame::Error::Internal(_) => internal(&error),
-        }
-    }
-}
-
-impl From<copy::Error> for Status {
-    fn from(error: copy::Error) -> Self {
-        match error {
-            copy::Error::Page(error) => error.into(),
-            copy::Error::Past(error) => error.into(),
-            copy::Error::Internal(_) => internal(&error),
         }
     }
 }

@@ -9,13 +9,14 @@ mod view;
 use registry_core::{At, Revision};
 use registry_proto::v1::{self, difference::Difference as Wire};
 
-use super::{super::Session, mark, text};
+use super::{super::Session, mark};
 use crate::{
     cli::{About, Format},
     client::{PAGE_SIZE, request},
     failure::Failure,
     screen::Screen,
     style::{Paint, printable},
+    view::short_value,
 };
 use view::{Counts, DifferenceView};
 
@@ -52,15 +53,13 @@ pub(super) async fn run(
 }
 
 fn request_of(from: At, to: Option<At>, about: Option<&About>) -> v1::CompareRevisionsRequest {
-    let kind = about.map_or(v1::Kind::Unspecified, |about| about.kind.into());
-    let name = about.and_then(|about| about.name.as_ref());
-    let version = about.and_then(|about| about.version.as_ref());
+    let (kind, name, version) = About::wire(about);
     v1::CompareRevisionsRequest {
         from: Some(from.into()),
         to: to.map(Into::into),
-        kind: kind.into(),
-        name: name.map(ToString::to_string).unwrap_or_default(),
-        version: version.map(ToString::to_string).unwrap_or_default(),
+        kind,
+        name,
+        version,
         page_size: PAGE_SIZE,
         page_token: String::new(),
     }
@@ -108,7 +107,7 @@ impl Output {
         for inner in &entity.differences {
             let (mark, paint) = super::mark(inner.old.as_ref(), inner.new.as_ref());
             let values = [inner.old.as_ref(), inner.new.as_ref()].into_iter().flatten();
-            let values: Vec<_> = values.map(|value| text(Some(value))).collect();
+            let values: Vec<_> = values.map(short_value).collect();
             let line = format!("    {mark} {}  {}", inner.pointer, values.join(" -> "));
             self.screen.line(&style.paint(paint, printable(&line)))?;
         }

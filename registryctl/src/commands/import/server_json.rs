@@ -11,7 +11,7 @@ use registry_core::{
 };
 
 use super::{
-    super::{Session, refused},
+    super::{Session, refuse_errors},
     fetch,
 };
 use crate::{
@@ -30,9 +30,7 @@ pub(super) async fn import(
     };
     let batch = Batch::of_server_json(source);
     let report = batch.report(Vec::new());
-    if report.has_errors() {
-        return Err(refused(session.screen, &report));
-    }
+    refuse_errors(session.screen, &report)?;
     let documents = batch.proposals().iter().filter_map(Proposed::document);
     let servers = documents.map(|document| document.entity().to_value()).collect();
     let repairs = report.findings().iter().map(doubt).collect();

@@ -39,7 +39,7 @@ pub(super) struct EntityView {
     pub(super) differences: Vec<Difference>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Change {
     Registered,
@@ -58,7 +58,7 @@ pub(super) struct SettingView {
     new: StateView,
 }
 
-#[derive(PartialEq, Serialize)]
+#[derive(Serialize)]
 struct StateView {
     archived: bool,
     owner: Option<String>,
