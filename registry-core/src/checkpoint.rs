@@ -51,6 +51,14 @@ pub enum InvalidCheckpoint {
     /// The signature is not over this text.
     #[error("the signature does not fit: the checkpoint was changed, or another key signed it")]
     Signature,
+    /// Two registries share a key, and it is of the other one.
+    #[error("the checkpoint is of registry/{registry}, the key of {key}")]
+    OtherRegistry {
+        /// Of which registry the checkpoint is.
+        registry: RegistryId,
+        /// The name of the key.
+        key: String,
+    },
 }
 
 /// Why a text is not a verifier key.
@@ -149,7 +157,12 @@ impl Checkpoint {
         UnparsedPublicKey::new(&ED25519, &key.key)
             .verify(text.as_bytes(), &signature[key.hash().len()..])
             .map_err(|_| InvalidCheckpoint::Signature)?;
-        Self::read(&text)
+        let checkpoint = Self::read(&text)?;
+        if Self::origin(&checkpoint.registry) != key.name {
+            let (registry, key) = (checkpoint.registry, key.name.clone());
+            return Err(InvalidCheckpoint::OtherRegistry { registry, key });
+        }
+        Ok(checkpoint)
     }
 
     /// Reads the text of a note, without proving anything.
@@ -210,6 +223,24 @@ mod tests {
             let Some(cut) = note.get(..cut) else { continue };
             assert!(Checkpoint::verify(cut, &key(1)).is_err(), "{cut}");
         }
+    }
+
+    #[test]
+    fn a_key_that_two_registries_share_speaks_for_one() {
+        let registry = RegistryId::new("another");
+        let note = Checkpoint { registry: registry.clone(), ..checkpoint() }.sign(&pair(1));
+        let theirs = Checkpoint::verifier_key(&registry, &pair(1));
+        let line = |key: &VerifierKey| {
+            let text = note.split_once("\n\n").unwrap().0.to_owned() + "\n";
+            let signature = [&key.hash()[..], pair(1).sign(text.as_bytes()).as_ref()].concat();
+            format!("{text}\n{DASH}{} {}\n", key.name, BASE64.encode(signature))
+        };
+        assert_eq!(line(&theirs), note);
+        let found = Checkpoint::verify(&line(&key(1)), &key(1)).unwrap_err();
+        assert_eq!(
+            found.to_string(),
+            "the checkpoint is of registry/another, the key of registry/0198c0de"
+        );
     }
 
     #[test]

@@ -41,7 +41,7 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     document::Document,
     lifecycle::{LifecycleState, Notice},
-    limits,
+    limits, parallel,
     reference::Key,
     setting::SettingChange,
 };
@@ -138,7 +138,7 @@ pub fn plan_with(catalog: &Catalog, batch: &[Proposed], settings: &[SettingChang
 /// What is wrong with a batch that is too big for one request.
 pub fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
     let bytes = batch.iter().map(Proposed::document_bytes).sum::<usize>();
-    let patterns = batch.iter().map(Proposed::patterns).sum::<usize>();
+    let patterns = parallel::map(batch.iter().collect(), Proposed::patterns).iter().sum::<usize>();
     let what = if batch.len() > limits::BATCH_CHANGES {
         format!("{} changes, {} are allowed", batch.len(), limits::BATCH_CHANGES)
     } else if bytes > limits::BATCH_BYTES {

@@ -19,13 +19,16 @@ mod text;
 mod weigh;
 mod words;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use imbl::Vector;
 
 use self::{
     entry::{Entry, rank_versions},
-    postings::{Doc, MOST, Posting, Postings},
+    postings::{Doc, MOST, Posting, Postings, Term},
     terms::{Terms, name_term},
 };
 use crate::{
@@ -116,20 +119,30 @@ impl Index {
             let later = rest.split_off(rest.len().min(AT_ONCE));
             let these = std::mem::replace(&mut rest, later);
             let weighed = parallel::map(these, |record| (weigh::terms(&record), record));
-            let mut postings = Vec::new();
+            let (mut postings, mut numbers) = (Vec::new(), HashMap::new());
             for (terms, record) in weighed {
                 let Some(doc) = Doc::try_from(self.entries.len()).ok() else { break };
                 if self.entries.len() >= MOST {
                     break;
                 }
                 let known = terms.into_iter().filter_map(|(term, weight)| {
-                    Some(Posting::new(self.terms.intern(&term)?, doc, weight))
+                    Some(Posting::new(self.number_of(term, &mut numbers)?, doc, weight))
                 });
                 postings.extend(known);
                 self.entries.push_back(Entry::new(record));
             }
             self.postings.add(postings);
         }
+    }
+
+    /// The number of a term. Many are in many entities, so those of late are at hand.
+    fn number_of(&mut self, term: String, late: &mut HashMap<String, Term>) -> Option<Term> {
+        if let Some(number) = late.get(&term) {
+            return Some(*number);
+        }
+        let number = self.terms.intern(&term)?;
+        late.insert(term, number);
+        Some(number)
     }
 
     /// Works out anew which versions stand for a name.

@@ -12,6 +12,7 @@ use crate::{
     entity::Entity,
     lifecycle::{LifecycleState, Notice},
     name::Name,
+    parallel,
     reference::{Key, Kind},
     version::Version,
 };
@@ -62,7 +63,10 @@ impl<'a> Proposal<'a> {
     pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
         let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
         let mut by_name = HashMap::<_, Vec<_>>::new();
-        for (change, proposed) in batch.iter().enumerate() {
+        let references = parallel::map(batch.iter().collect(), |proposed: &Proposed| {
+            proposed.document().map(|document| references(document.entity())).unwrap_or_default()
+        });
+        for ((change, proposed), references) in batch.iter().enumerate().zip(references) {
             match proposed {
                 Proposed::Register(document) => {
                     let same = |other: &Document| other.digest() == document.digest();
@@ -73,7 +77,6 @@ impl<'a> Proposal<'a> {
                     let Key { kind, name, version } = document.key();
                     by_key.entry(document.key()).or_insert(new.len());
                     by_name.entry((*kind, name)).or_default().push(version);
-                    let references = references(document.entity());
                     new.push(New { change, document, references });
                 }
                 Proposed::SetLifecycle { key, state, notice } => {

@@ -5,7 +5,10 @@
 //! compiles by itself, so each schema is compiled once and reported once. Deliberately absent:
 //! circles (`cycle`) and header annotations (`header`).
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher, Hash, Hasher, RandomState},
+};
 
 use serde_json::Value;
 
@@ -28,7 +31,7 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     let each =
         |new| schemas(New::entity(new)).into_iter().map(move |(at, schema)| (new, at, schema));
     let all: Vec<(&New<'_>, String, &Value)> = proposal.new.iter().flat_map(each).collect();
-    let problems = Problems::of(all.iter().map(|(_, _, schema)| *schema));
+    let problems = Problems::of(all.iter().map(|(_, _, schema)| *schema).collect());
     let weights = graph.weights();
     for (i, (new, place, schema)) in all.iter().enumerate() {
         unresolved(proposal, new, (place, schema), found);
@@ -55,20 +58,33 @@ struct Problems {
 }
 
 impl Problems {
-    fn of<'a>(schemas: impl Iterator<Item = &'a Value>) -> Self {
+    fn of<'a>(schemas: Vec<&'a Value>) -> Self {
         let (mut different, mut places) = (Vec::new(), HashMap::new());
-        let place = |schema| {
-            *places.entry(schema).or_insert_with(|| {
+        let state = RandomState::new();
+        let hashed = parallel::map(schemas, |schema| Hashed(state.hash_one(schema), schema));
+        let place = |hashed: Hashed<'a>| {
+            let schema = hashed.1;
+            *places.entry(hashed).or_insert_with(|| {
                 different.push(schema);
                 different.len() - 1
             })
         };
-        let which = schemas.map(place).collect();
+        let which = hashed.into_iter().map(place).collect();
         Self { different: parallel::map(different, problems_of), which }
     }
 
     fn of_nth(&self, index: usize) -> &[InvalidSchema] {
         &self.different[self.which[index]]
+    }
+}
+
+/// A schema with its hash, which takes longer than to look for it.
+#[derive(PartialEq, Eq)]
+struct Hashed<'a>(u64, &'a Value);
+
+impl Hash for Hashed<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct ApplyGuards {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PruneArgs {
     /// Retire what --source managed and the files no longer have; what is still needed elsewhere
-    /// is deprecated
+    /// is deprecated, and what the files have again is active again
     #[arg(long, requires = "source")]
     pub(crate) prune: bool,
     /// Where the files come from: every document must say so in `metadata.managedBy`
