@@ -14,6 +14,7 @@ use crate::{
     catalog::{Catalog, Record},
     document::Document,
     entity::Entity,
+    graph::{Direction, Reach},
     import::MANAGED_BY,
     lifecycle::{LifecycleState, Notice},
     reference::{Key, Kind},
@@ -153,11 +154,17 @@ fn still_needed<'a>(
     gone: &BTreeSet<&'a Key>,
     batch: impl Iterator<Item = &'a Document>,
 ) -> BTreeSet<&'a Key> {
-    let stays = |key: &&Key| {
-        let is_retired = |record: &Record| record.lifecycle.state == LifecycleState::Retired;
-        // A server's `provides` is an offer.
-        key.kind != Kind::Server && !catalog.find(key).is_none_or(|record| is_retired(record))
+    let is_in_use = |key: &Key| {
+        let state = catalog.find(key).map(|record| record.lifecycle.state);
+        state.is_some_and(|state| state != LifecycleState::Retired)
     };
+    // What was retired by force, and something still in use needs, is needed too.
+    let leads_on = |key: &Key| {
+        let reach = Reach::of(catalog, [key], Direction::Dependents, None);
+        reach.nodes().iter().any(|node| is_in_use(&node.key) && !gone.contains(&node.key))
+    };
+    // A server's `provides` is an offer.
+    let stays = |key: &&Key| key.kind != Kind::Server && (is_in_use(key) || leads_on(key));
     let offers = |document: &&Document| document.key().kind != Kind::Server;
     let in_batch: BTreeSet<&Key> = batch.filter(offers).flat_map(Document::edges).collect();
     let mut needed: BTreeSet<&Key> = BTreeSet::new();

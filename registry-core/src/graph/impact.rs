@@ -100,7 +100,7 @@ impl Impact {
 
 /// What a change of a registered entity would do; shows at most so many dependents.
 pub fn impact(catalog: &Catalog, key: &Key, planned: &Planned, most: usize) -> Impact {
-    let reach = Reach::of(catalog, [key], Direction::LiveDependents, None);
+    let reach = Reach::of(catalog, [key], Direction::Dependents, None);
     let records: Vec<Arc<Record>> =
         reach.nodes()[1..].iter().filter_map(|node| catalog.find(&node.key).cloned()).collect();
     let (findings, comparison, mut effects) = match planned {

@@ -3,14 +3,10 @@
 //!
 //! Deliberately absent: every path, of which there can be exponentially many; see `paths`.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{HashMap, HashSet};
 
 use crate::{
-    catalog::{Catalog, Record},
-    lifecycle::LifecycleState,
+    catalog::Catalog,
     reference::{Key, Kind},
 };
 
@@ -21,23 +17,9 @@ pub enum Direction {
     Dependencies,
     /// To what needs an entity.
     Dependents,
-    /// The same, but not beyond what is retired, which needs nothing any more.
-    LiveDependents,
 }
 
 impl Direction {
-    /// Where a walk goes on from a node.
-    fn step_from(self, catalog: &Catalog, node: &Reached) -> Vec<Key> {
-        let is_retired = |record: &Arc<Record>| record.lifecycle.state == LifecycleState::Retired;
-        if self == Self::LiveDependents
-            && node.depth > 0
-            && catalog.find(&node.key).is_some_and(is_retired)
-        {
-            return Vec::new();
-        }
-        self.step(catalog, &node.key)
-    }
-
     /// What is one step away, each once, by key.
     fn step(self, catalog: &Catalog, key: &Key) -> Vec<Key> {
         let mut next: Vec<Key> = match self {
@@ -47,7 +29,7 @@ impl Direction {
                 let edges = record.document.edges().iter();
                 edges.filter(|edge| catalog.find(edge).is_some()).cloned().collect()
             }),
-            Self::Dependents | Self::LiveDependents => {
+            Self::Dependents => {
                 catalog.dependents(key).filter(|key| key.kind != Kind::Server).cloned().collect()
             }
         };
@@ -89,7 +71,7 @@ impl Reach {
         for key in roots {
             let counts = match direction {
                 Direction::Dependencies => catalog.find(key).is_some(),
-                Direction::Dependents | Direction::LiveDependents => true,
+                Direction::Dependents => true,
             };
             if counts && seen.insert(key.clone()) {
                 nodes.push(Reached { key: key.clone(), depth: 0, via: None });
@@ -102,7 +84,7 @@ impl Reach {
             }
             let mut found = Vec::new();
             for at in level.clone() {
-                for key in direction.step_from(catalog, &nodes[at]) {
+                for key in direction.step(catalog, &nodes[at].key) {
                     if seen.insert(key.clone()) {
                         found.push(Reached { key, depth, via: Some(at) });
                     }
@@ -143,7 +125,7 @@ impl Reach {
             if self.deepest.is_some_and(|deepest| node.depth >= deepest) {
                 return Vec::new();
             }
-            let keys = self.direction.step_from(catalog, node);
+            let keys = self.direction.step(catalog, &node.key);
             keys.iter().filter_map(|key| positions.get(key).copied()).collect()
         };
         nodes.iter().map(of).collect()

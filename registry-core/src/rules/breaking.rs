@@ -3,8 +3,9 @@
 //! A new release is compared with the newest lower release of the same compatibility line (by
 //! semver: `1.x`, `0.4.x`; each `0.0.z` is a line of its own), in the mode of its name. A
 //! pre-release promises nothing, and nobody may newly use what is retired: neither is compared.
-//! What comes in, or back into use, below a release which is there already is also looked at from
-//! above, but only for a warning: the newer release cannot be changed any more.
+//! What comes in below a release which is there already is also looked at from above, but only for a
+//! warning: the newer release cannot be changed any more. So is what comes back into use, from both
+//! sides: it was accepted once.
 //!
 //! Deliberately absent: what is registered already. A registry that was valid stays valid, so this
 //! belongs to `plan`, not to `validate`.
@@ -44,8 +45,9 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         let in_line = |version: &&&Version| version.line() == key.version.line();
         let lower = all[..place].iter().rev().take_while(in_line);
         let lower = lower.take(if mode.is_transitive() { usize::MAX } else { 1 });
-        let check = Check { proposal, new, direction, highest: all.last().copied() };
-        for version in lower.filter(|_| is_new) {
+        let report = if is_new { Diagnostic::error } else { Diagnostic::warning };
+        let check = Check { proposal, new, direction, report, highest: all.last().copied() };
+        for version in lower {
             check.below(version, &mut budget, found);
         }
         let above = all[place..].iter().filter(|version| **version != &key.version);
@@ -60,6 +62,8 @@ struct Check<'c, 'a> {
     proposal: &'c Proposal<'a>,
     new: &'c New<'a>,
     direction: Direction,
+    /// What comes back into use was accepted once.
+    report: fn(Code, String, String) -> Diagnostic,
     highest: Option<&'c Version>,
 }
 
@@ -77,8 +81,7 @@ impl Check<'_, '_> {
         let comparison = compare(old, self.new.entity(), self.direction, resolve, budget);
         for difference in &comparison.differences {
             let message = difference.explain(version, &self.new.key().version);
-            let problem =
-                Diagnostic::error(Code::BreakingChange, difference.pointer.clone(), message);
+            let problem = (self.report)(Code::BreakingChange, difference.pointer.clone(), message);
             self.new.report(found, problem.with_help(self.help()));
         }
         self.doubts(&comparison, version, found);

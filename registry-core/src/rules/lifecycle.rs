@@ -1,7 +1,7 @@
 //! `deprecated-dependency`: nobody begins to depend on what is going away.
 //!
 //! A warning for something deprecated, an error for something retired, as it is once the batch is
-//! in. What is registered and active keeps its dependencies; what becomes active again begins anew.
+//! in. What is registered and active keeps its dependencies; what comes back into use begins anew.
 //! A copy of another registry, which brings what is retired together with what depends on it, may
 //! hold what the rules there allowed. Deliberately absent: a server's `provides`, which is an offer
 //! and no dependency.
@@ -51,7 +51,7 @@ fn may_need(proposal: &Proposal<'_>, user: &Key, target: &Key, scope: Scope) -> 
     }
 }
 
-/// Nothing becomes active again while it needs something retired.
+/// Nothing comes back into use while it needs something retired.
 pub(super) fn check_restored(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     for restored in &proposal.restored {
         for reference in restored.references.iter().filter(|r| r.relation != Relation::Provides) {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_active_again_needs_nothing_retired() {
+    fn what_comes_back_into_use_needs_nothing_retired() {
         let registered = [server("files", &["read"]), source_tool("read", "files")];
         let (tool, server) = ("tool/read@1.0.0", "server/files@1.0.0");
         let mut gone = registered.to_vec();
@@ -144,7 +144,10 @@ mod tests {
              batch or before)"
         );
         assert_eq!(found(&gone, &[set(tool, Active, None), set(server, Active, None)]), "");
-        assert_eq!(found(&gone, &[set(tool, Deprecated, None)]), "");
+        // Whatever is not retired may be used anew.
+        assert!(found(&gone, &[set(tool, Deprecated, None)]).starts_with("error"));
+        assert_eq!(found(&gone, &[set(tool, Deprecated, None), set(server, Active, None)]), "");
+        assert_eq!(found(&registered, &[set(tool, Deprecated, None)]), "");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) struct Proposal<'a> {
     catalog: &'a Catalog,
     /// What the batch would register that is not registered already, in order.
     pub(super) new: Vec<New<'a>>,
-    /// What is registered and becomes active again.
+    /// What is registered and comes back into use: it becomes active, or is retired no more.
     pub(super) restored: Vec<New<'a>>,
     by_key: HashMap<&'a Key, usize>,
     by_name: HashMap<(Kind, &'a Name), Vec<&'a Version>>,
@@ -178,7 +178,9 @@ fn restored<'a>(catalog: &'a Catalog, lifecycles: &Lifecycles<'a>) -> Vec<New<'a
     let restored = |(key, after): (&&Key, &(LifecycleState, &Notice, usize))| {
         let (state, _, change) = *after;
         let record = catalog.find(key)?;
-        let becomes = state == LifecycleState::Active && record.lifecycle.state != state;
+        let was = record.lifecycle.state;
+        let becomes =
+            state != was && (state == LifecycleState::Active || was == LifecycleState::Retired);
         let document = &*record.document;
         becomes.then(|| New { change, document, references: references(document.entity()) })
     };

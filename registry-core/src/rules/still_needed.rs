@@ -1,9 +1,9 @@
 //! `still-needed`: nothing is retired while something active depends on it, unless that is forced.
 //!
 //! Each active entity that leads to what is to be retired is named with every path, up to
-//! [`limits::PATHS`] of them; then it is said how much more there is. Paths do not lead through what is
-//! retired itself, nor through a server's `provides`, which is an offer and no dependency. Of what
-//! the same batch registers and retires, `lifecycle` speaks. Deliberately absent: deprecations,
+//! [`limits::PATHS`] of them; then it is said how much more there is. Paths lead through what was
+//! retired by force, which still works, but not through a server's `provides`, which is an offer and
+//! no dependency. Of what the same batch registers and retires, `lifecycle` speaks. Deliberately absent: deprecations,
 //! which break nobody.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -135,14 +135,11 @@ impl<'a> Users<'_, 'a> {
         false
     }
 
-    /// What directly needs this and is not retired.
+    /// What directly needs this.
     fn of(&self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
         let fresh = self.new.get(key).into_iter().flatten().copied();
         let registered = self.proposal.dependents(key).filter(|key| key.kind != Kind::Server);
-        let is_seen = |user: &&Key| {
-            *user != self.target && self.proposal.lifecycle(user).0 != LifecycleState::Retired
-        };
-        registered.chain(fresh).filter(is_seen)
+        registered.chain(fresh).filter(|user| *user != self.target)
     }
 
     fn is_active(&self, key: &Key) -> bool {
@@ -208,6 +205,13 @@ mod tests {
         let refused = found(&world(), &batch);
         assert!(refused.contains("agent/reader@1.0.0 is active"), "{refused}");
         assert!(!refused.contains("tool/twice@1.0.0 is active"), "{refused}");
+        // Nor does it cut the path where force retired it.
+        let mut world_forced = world();
+        world_forced.push(set_with("tool/read@1.0.0", Retired, forced()));
+        let refused = found(&world_forced, &[set("server/files@1.0.0", Retired, None)]);
+        assert!(!refused.contains("tool/read@1.0.0 is active"), "{refused}");
+        let path = "agent/reader@1.0.0 -> tool/twice@1.0.0 -> tool/read@1.0.0 -> server/files";
+        assert!(refused.contains(path), "{refused}");
         let all = ["agent/reader", "tool/twice", "tool/read", "server/files"];
         let all = all.map(|name| set(&format!("{name}@1.0.0"), Retired, None));
         assert_eq!(found(&world(), &all), "");

@@ -85,7 +85,7 @@ impl Walk {
         for (at, nexts) in steps.iter().enumerate() {
             edges.extend(nexts.iter().map(|&next| match direction {
                 Direction::Dependencies => (at, next),
-                Direction::Dependents | Direction::LiveDependents => (next, at),
+                Direction::Dependents => (next, at),
             }));
         }
         let total = reach.nodes().len();

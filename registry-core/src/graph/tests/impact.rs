@@ -85,12 +85,12 @@ fn retiring_breaks_every_active_dependent_and_names_a_path_of_each() {
 }
 
 #[test]
-fn what_needs_it_only_by_way_of_what_is_retired_is_left_alone() {
+fn what_needs_it_by_way_of_what_was_retired_by_force_breaks_too() {
     let mut batch = registry();
     batch.push(agent("ghost", &json!([on("tool", "gone")])));
     let catalog = catalog(&batch);
     let found = of(&catalog, "tool/read@1.0.0", &Planned::Retire);
-    assert!(!lines(&found).iter().any(|line| line.contains("ghost")), "{found:?}");
+    assert!(lines(&found).contains(&"Breaks ghost → gone → read".to_owned()), "{found:?}");
     // As the rule has it.
     let refused = plan(&catalog, &[set("tool/read@1.0.0", Retired, None)]).diagnostics;
     assert_eq!(refused.len(), found.breaking);

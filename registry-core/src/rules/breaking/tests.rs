@@ -11,7 +11,7 @@ use super::super::{
 };
 use crate::{
     Commit,
-    LifecycleState::Retired,
+    LifecycleState::{Active, Retired},
     SealedCommit,
     diagnostic::Code::{BreakingChange, CompatibilityUndecided},
     setting::{Setting, SettingChange},
@@ -42,6 +42,19 @@ fn says_keyword_place_example_and_the_right_version() {
     );
     assert_eq!(breaking(&[text("1.0.0")], &[short("2.0.0")]), "");
     assert_eq!(breaking(&[short("1.0.0")], &[text("1.0.1")]), "");
+}
+
+#[test]
+fn what_comes_back_into_use_is_compared_and_warned_about() {
+    let gone = |version: &str| set(&format!("schema/A@{version}"), Retired, None);
+    let back = |version: &str| [set(&format!("schema/A@{version}"), Active, None)];
+    let registered = [text("1.0.0"), gone("1.0.0"), short("1.1.0")];
+    let below = breaking(&registered, &back("1.0.0"));
+    assert!(below.starts_with("warning[breaking-change] schema/A@1.0.0"), "{below}");
+    let mut both = registered.to_vec();
+    both.extend([gone("1.1.0"), back("1.0.0")[0].clone()]);
+    let above = breaking(&both, &back("1.1.0"));
+    assert!(above.starts_with("warning[breaking-change] schema/A@1.1.0"), "{above}");
 }
 
 #[test]
