@@ -111,9 +111,9 @@ pub const SEARCH_TERMS: usize = 2_000;
 pub const SEARCH_BYTES: usize = 1024;
 /// Most different words of a search that count; the first ones.
 pub const SEARCH_WORDS: usize = 16;
-/// Most terms that one word of a search stands for, by its beginning or nearly.
+/// Most terms that one word of a search nearly is.
 pub const SEARCH_EXPANSIONS: usize = 48;
-/// Most terms that are looked at for the beginning of one word.
+/// Most terms that one word of a search is the beginning of.
 pub const SEARCH_BEGINNINGS: usize = 1_000;
 /// Most terms that one search looks at for beginnings of words and for what is nearly a word.
 pub const SEARCH_STEPS: usize = 20_000;

@@ -28,6 +28,14 @@ const TOGETHER: f32 = 0.8;
 pub(super) struct Wanted<'a> {
     index: &'a Index,
     words: Vec<Word<'a>>,
+    /// Whether the words stand for all that they could.
+    is_whole: bool,
+}
+
+/// How many terms a search may still look at, and whether all that it wanted were among them.
+struct Room {
+    steps: usize,
+    was_enough: bool,
 }
 
 struct Word<'a> {
@@ -50,9 +58,9 @@ impl<'a> Wanted<'a> {
         let Asked { words, together } = Asked::read(text);
         let last = words.len().saturating_sub(1);
         let is_typing = text.ends_with(char::is_alphanumeric);
-        let mut steps = limits::SEARCH_STEPS;
+        let mut room = Room { steps: limits::SEARCH_STEPS, was_enough: true };
         let words = words.iter().enumerate().map(|(i, word)| {
-            let terms = index.expand(word, is_typing && i == last, &mut steps);
+            let terms = index.expand(word, is_typing && i == last, &mut room);
             Word::new(index, terms, true)
         });
         let together = together.iter().filter_map(|word| {
@@ -61,7 +69,7 @@ impl<'a> Wanted<'a> {
         });
         let mut words: Vec<_> = words.chain(together).collect();
         words.sort_by_key(|word| word.count);
-        Self { index, words }
+        Self { index, words, is_whole: room.was_enough }
     }
 
     /// The terms that a match may have.
@@ -89,7 +97,7 @@ impl<'a> Wanted<'a> {
             }
             tally.end_word(rarity, word.is_needed);
         }
-        (tally.scores(all), left > 0)
+        (tally.scores(all), left > 0 && self.is_whole)
     }
 }
 
@@ -139,30 +147,32 @@ impl Index {
     }
 
     /// The terms that a word stands for, with what each counts.
-    fn expand(&self, word: &str, is_beginning: bool, steps: &mut usize) -> Vec<(&str, Term, f32)> {
+    fn expand(&self, word: &str, is_beginning: bool, room: &mut Room) -> Vec<(&str, Term, f32)> {
         let stem = words::stem(word);
         let mut terms: Vec<_> = self.known(&stem).map(|(t, n)| (t, n, 1.0)).into_iter().collect();
         if is_beginning || terms.is_empty() {
-            terms.extend(self.longer(word, steps).filter(|(term, ..)| **term != *stem));
+            terms.extend(self.longer(word, room).filter(|(term, ..)| **term != *stem));
         }
         if terms.is_empty() {
-            let near = self.terms.near(&stem, allowed(word), |term| self.count(term) > 0, steps);
+            let counts = |term| self.count(term) > 0;
+            let near = self.terms.near(&stem, allowed(word), counts, &mut room.steps);
+            room.was_enough &= near.len() <= limits::SEARCH_EXPANSIONS && room.steps > 0;
             let near = near.into_iter().take(limits::SEARCH_EXPANSIONS);
             terms.extend(near.map(|(term, number)| (term, number, NEARLY)));
         }
         terms
     }
 
-    /// The most frequent terms that begin with a word; each counts the more, the less it lacks.
-    fn longer(&self, word: &str, steps: &mut usize) -> impl Iterator<Item = (&str, Term, f32)> {
-        let all = self.terms.beginning_with(word).take(limits::SEARCH_BEGINNINGS.min(*steps));
-        let mut terms: Vec<_> = all.map(|(term, n)| (self.count(n), term, n)).collect();
-        *steps -= terms.len();
-        terms.retain(|(count, ..)| *count > 0);
-        terms.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
-        terms.truncate(limits::SEARCH_EXPANSIONS);
+    /// The terms that begin with a word; each counts the more, the less it lacks.
+    fn longer(&self, word: &str, room: &mut Room) -> impl Iterator<Item = (&str, Term, f32)> {
+        let mut all = self.terms.beginning_with(word);
+        let most = limits::SEARCH_BEGINNINGS.min(room.steps);
+        let terms: Vec<_> = all.by_ref().take(most).collect();
+        room.steps -= terms.len();
+        room.was_enough &= all.next().is_none();
         let typed = length(word);
-        terms.into_iter().map(move |(_, term, number)| {
+        let terms = terms.into_iter().filter(|(_, number)| self.count(*number) > 0);
+        terms.map(move |(term, number)| {
             (term, number, BEGINNING * (0.5 + 0.5 * typed / length(term)))
         })
     }

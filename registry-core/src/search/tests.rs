@@ -107,6 +107,17 @@ fn words_match_by_parts_beginnings_and_nearly() {
 }
 
 #[test]
+fn all_that_a_beginning_stands_for_is_found_or_said_to_be_more() {
+    let of = |count: usize| {
+        let tools: Vec<_> = (0..count).map(|i| tool(&format!("zeta{i:04}"), "1.0.0", "")).collect();
+        search(&Index::build(&catalog(&tools)), "zeta").total
+    };
+    assert_eq!(of(200), Total::Exactly(200));
+    let most = limits::SEARCH_BEGINNINGS;
+    assert_eq!(of(most + 1), Total::AtLeast(most));
+}
+
+#[test]
 fn what_matches_all_words_comes_first() {
     let index = Index::build(&catalog(&[
         tool("invoice", "1.0.0", "invoice invoice invoice"),
