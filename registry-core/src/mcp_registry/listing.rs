@@ -59,6 +59,8 @@ pub struct Entry {
     pub record: Arc<Record>,
     /// Whether it is the one that `latest` stands for.
     pub is_latest: bool,
+    /// When anything of it last changed; of the latest one, also when it may have become that.
+    pub changed_at: Timestamp,
 }
 
 /// A part of a list.
@@ -70,6 +72,13 @@ pub struct Page {
     pub next: Option<Place>,
 }
 
+/// All versions of a server together.
+struct Versions {
+    latest: Version,
+    /// When one of them last changed.
+    changed_at: Timestamp,
+}
+
 /// The servers of a catalog as clients see them.
 #[derive(Debug, Clone, Copy)]
 pub struct Listing<'a> {
@@ -78,9 +87,11 @@ pub struct Listing<'a> {
 }
 
 impl Entry {
-    /// When anything of it last changed.
-    pub fn changed_at(&self) -> Timestamp {
-        self.record.lifecycle.changed_at
+    fn new(served: &str, record: &Arc<Record>, versions: &Versions) -> Self {
+        let is_latest = versions.latest == record.document.key().version;
+        let own = record.lifecycle.changed_at;
+        let changed_at = if is_latest { versions.changed_at } else { own };
+        Self { name: served.to_owned(), record: record.clone(), is_latest, changed_at }
     }
 
     fn is_deleted(&self) -> bool {
@@ -95,7 +106,7 @@ impl Entry {
 impl Filter {
     fn takes(&self, entry: &Entry) -> bool {
         (self.include_deleted || !entry.is_deleted())
-            && self.updated_since.is_none_or(|since| entry.changed_at() >= since)
+            && self.updated_since.is_none_or(|since| entry.changed_at >= since)
             && match self.version.as_deref() {
                 None => true,
                 Some(LATEST) => entry.is_latest,
@@ -122,11 +133,10 @@ impl<'a> Listing<'a> {
         for (served, record) in self.in_order(after).by_ref() {
             let name = &record.document.key().name;
             if shown.as_ref().is_none_or(|(last, _)| last != name) {
-                shown = Some((name.clone(), self.latest_of(name, &served)));
+                shown = Some((name.clone(), self.together_as(name, &served)));
             }
-            let Some((_, Some(latest))) = &shown else { continue };
-            let is_latest = *latest == record.document.key().version;
-            let entry = Entry { name: served.into_owned(), record: record.clone(), is_latest };
+            let Some((_, Some(versions))) = &shown else { continue };
+            let entry = Entry::new(&served, record, versions);
             if !filter.takes(&entry) {
                 continue;
             }
@@ -145,15 +155,11 @@ impl<'a> Listing<'a> {
     /// All versions of a server, the newest registration first.
     pub fn versions(&self, served: &str, include_deleted: bool) -> Vec<Entry> {
         let Some(name) = self.namespace.entity(self.catalog, served) else { return Vec::new() };
-        let latest = self.latest(&name);
+        let Some(together) = self.together(&name) else { return Vec::new() };
         let mut entries: Vec<_> = self
             .catalog
             .versions(Kind::Server, &name)
-            .map(|(key, record)| Entry {
-                name: served.to_owned(),
-                record: record.clone(),
-                is_latest: latest.as_ref() == Some(&key.version),
-            })
+            .map(|(_, record)| Entry::new(served, record, &together))
             .filter(|entry| include_deleted || !entry.is_deleted())
             .collect();
         let age = |entry: &Entry| (entry.record.registered, entry.version().clone());
@@ -164,29 +170,37 @@ impl<'a> Listing<'a> {
     /// One version of a server: exact, or `latest`.
     pub fn find(&self, served: &str, version: &str, include_deleted: bool) -> Option<Entry> {
         let name = self.namespace.entity(self.catalog, served)?;
-        let latest = self.latest(&name)?;
-        let version =
-            if version == LATEST { latest.clone() } else { Version::parse(version).ok()? };
-        let is_latest = version == latest;
-        let record = self.catalog.find(&Key::new(Kind::Server, name, version))?.clone();
-        let entry = Entry { name: served.to_owned(), record, is_latest };
+        let versions = self.together(&name)?;
+        let version = if version == LATEST {
+            versions.latest.clone()
+        } else {
+            Version::parse(version).ok()?
+        };
+        let record = self.catalog.find(&Key::new(Kind::Server, name, version))?;
+        let entry = Entry::new(served, record, &versions);
         (include_deleted || !entry.is_deleted()).then_some(entry)
     }
 
-    /// The one version that `latest` stands for: the highest that is not deleted, a release before
-    /// any pre-release; where all are deleted, the highest of those.
-    fn latest(&self, name: &Name) -> Option<Version> {
+    /// The versions of a name together. `latest` stands for the highest that is not deleted, a
+    /// release before any pre-release; where all are deleted, the highest of those.
+    fn together(&self, name: &Name) -> Option<Versions> {
         let rank = |record: &Record, version: &Version| {
             let is_there = record.lifecycle.state != LifecycleState::Retired;
             (is_there, !version.is_prerelease(), version.clone())
         };
-        let versions = self.catalog.versions(Kind::Server, name);
-        versions.map(|(key, record)| rank(record, &key.version)).max().map(|(.., version)| version)
+        let versions = || self.catalog.versions(Kind::Server, name);
+        let (.., latest) = versions().map(|(key, record)| rank(record, &key.version)).max()?;
+        let changed_at = versions().map(|(_, record)| record.lifecycle.changed_at).max()?;
+        Some(Versions { latest, changed_at })
     }
 
-    /// The latest version, unless the name is served for another entity.
-    fn latest_of(&self, name: &Name, served: &str) -> Option<Version> {
-        if self.namespace.is_hidden(self.catalog, name, served) { None } else { self.latest(name) }
+    /// The same, unless the name is served for another entity.
+    fn together_as(&self, name: &Name, served: &str) -> Option<Versions> {
+        if self.namespace.is_hidden(self.catalog, name, served) {
+            None
+        } else {
+            self.together(name)
+        }
     }
 
     /// The versions after a place, by the names that clients know. Names without a namespace all

@@ -184,22 +184,21 @@ pub struct VersionsUpdated {
 
 impl From<&Entry> for ServerResponse {
     fn from(entry: &Entry) -> Self {
-        let Entry { name, record, is_latest } = entry;
+        let Entry { name, record, is_latest, changed_at } = entry;
         let (server, tools) = match record.document.entity() {
             Entity::Server(server) => (ServerDetail::of(server, name), server.provides.clone()),
             _ => unreachable!("entries are servers"),
         };
         let status = Status::from(record.lifecycle.state);
         let reason = record.lifecycle.message().filter(|_| status != Status::Active);
-        let changed = entry.changed_at();
         let official = OfficialMeta {
             status,
             status_message: reason
                 .filter(|reason| !reason.is_empty())
                 .map(|reason| convert::shortened(reason, limits::MCP_REASON_CHARACTERS)),
-            status_changed_at: changed,
+            status_changed_at: record.lifecycle.changed_at,
             published_at: record.registered_at,
-            updated_at: changed,
+            updated_at: *changed_at,
             is_latest: *is_latest,
         };
         let ours = OurMeta {

@@ -86,7 +86,7 @@ fn all(catalog: &Catalog, filter: &Filter) -> Vec<Entry> {
         let Entity::Server(entity) = entry.record.document.entity() else { unreachable!() };
         let text = format!("{name}\n{}", entity.description.as_deref().unwrap_or_default());
         let wanted = (filter.include_deleted || state != LifecycleState::Retired)
-            && filter.updated_since.is_none_or(|since| entry.changed_at() >= since)
+            && filter.updated_since.is_none_or(|since| entry.changed_at >= since)
             && filter.search.as_ref().is_none_or(|search| text.to_lowercase().contains(search))
             && match filter.version.as_deref() {
                 Some("latest") => entry.is_latest,

@@ -5,23 +5,26 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use registry_core::{Catalog, Revision, registry_file};
+use registry_core::{Catalog, ChainHash, Revision, registry_file};
 use tokio::sync::Mutex;
 
 /// The exported file of the latest revision that somebody asked for.
 #[derive(Debug, Default)]
-pub struct Export(Mutex<Option<(Revision, Bytes)>>);
+pub struct Export(Mutex<Option<(Point, Bytes)>>);
+
+/// Which point in history a file is of: after a restore, a revision may come again.
+type Point = (Revision, ChainHash);
 
 impl Export {
     /// The file of this catalog. Whoever comes while it is computed waits for it.
-    pub async fn of(&self, catalog: Arc<Catalog>) -> (Revision, Bytes) {
+    pub async fn of(&self, catalog: Arc<Catalog>) -> (Point, Bytes) {
         let mut cached = self.0.lock().await;
-        if let Some((revision, bytes)) = &*cached
-            && *revision >= catalog.revision()
+        if let Some((point, bytes)) = &*cached
+            && point.0 >= catalog.revision()
         {
-            return (*revision, bytes.clone());
+            return (*point, bytes.clone());
         }
-        let revision = catalog.revision();
+        let point = (catalog.revision(), catalog.chain());
         let source = catalog.clone();
         let writing = tokio::task::spawn_blocking(move || registry_file::write_export(&source));
         let written = match writing.await {
@@ -30,7 +33,7 @@ impl Export {
             Err(_) => registry_file::write_export(&catalog),
         };
         let bytes = Bytes::from(written);
-        *cached = Some((revision, bytes.clone()));
-        (revision, bytes)
+        *cached = Some((point, bytes.clone()));
+        (point, bytes)
     }
 }

@@ -1,4 +1,4 @@
-//! `/registry.json`: the catalog as a file, with its revision as the entity tag.
+//! `/registry.json`: the catalog as a file, with its revision and chain hash as the entity tag.
 //!
 //! Deliberately absent: compression; the file is cached as it is.
 
@@ -9,27 +9,30 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use registry_core::Revision;
+use registry_core::{ChainHash, Revision};
 
 use crate::app::App;
 
 pub(super) async fn registry_file(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let catalog = app.catalog();
-    if knows(&headers, &tag(catalog.revision())) {
-        return (StatusCode::NOT_MODIFIED, tags(catalog.revision())).into_response();
+    let now = tag(catalog.revision(), catalog.chain());
+    if knows(&headers, &now) {
+        return (StatusCode::NOT_MODIFIED, tags(&now)).into_response();
     }
-    let (revision, bytes) = app.export.of(catalog).await;
+    let ((revision, chain), bytes) = app.export.of(catalog).await;
     let kind = [(header::CONTENT_TYPE, "application/json")];
-    (tags(revision), kind, bytes).into_response()
+    (tags(&tag(revision, chain)), kind, bytes).into_response()
 }
 
-fn tags(revision: Revision) -> [(header::HeaderName, HeaderValue); 2] {
-    let tag = HeaderValue::from_str(&tag(revision)).unwrap_or(HeaderValue::from_static("\"\""));
+fn tags(tag: &str) -> [(header::HeaderName, HeaderValue); 2] {
+    let tag = HeaderValue::from_str(tag).unwrap_or(HeaderValue::from_static("\"\""));
     [(header::ETAG, tag), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))]
 }
 
-fn tag(revision: Revision) -> String {
-    format!("\"{revision}\"")
+/// After a restore, a revision may come again with other content.
+fn tag(revision: Revision, chain: ChainHash) -> String {
+    let chain = chain.to_string();
+    format!("\"{revision}-{}\"", &chain["sha256:".len()..][..8])
 }
 
 /// Whether the caller has what this tag stands for already.

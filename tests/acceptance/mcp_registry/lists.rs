@@ -59,7 +59,8 @@ async fn deprecated_stays_with_its_reason_and_deleted_is_shown_on_request() {
     let message = official["statusMessage"].as_str().unwrap();
     assert!(message.starts_with("use b; because") && message.chars().count() <= 500, "{message}");
     assert!(official["statusChangedAt"].as_str() > official["publishedAt"].as_str());
-    assert_eq!(official["updatedAt"], official["statusChangedAt"]);
+    // It became the latest after that.
+    assert!(official["updatedAt"].as_str() > official["statusChangedAt"].as_str());
     let gone = api.get(&format!("{A}/versions/2.0.0")).await;
     assert_eq!(gone.status, 404);
     let asked = api.get(&format!("{A}/versions/2.0.0?include_deleted=true")).await;
@@ -129,6 +130,29 @@ async fn changes_since_a_time_include_ties_and_what_was_deleted() {
         assert_eq!(api.get(&path).await.listed().len(), 2, "{zone}");
     }
     assert!(api.get("/v0.1/servers?updated_since=2999-01-01T00:00:00Z").await.listed().is_empty());
+}
+
+#[tokio::test]
+async fn a_client_that_keeps_the_latest_hears_of_one_that_becomes_it() {
+    let api = Api::start();
+    for version in ["1.0.0", "2.0.0"] {
+        api.publish("com.example/kept", version).await;
+    }
+    let seen = api.get("/v0.1/servers/com.example%2Fkept/versions/latest").await.json();
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    api.registry.run(&["retire", "server/com.example/kept@2.0.0", "--message", "gone"]);
+    let gone = api.get("/v0.1/servers?version=2.0.0&updated_since=2026-01-01T00:00:00Z").await;
+    let since = gone.json()["servers"][0]["_meta"][OFFICIAL]["updatedAt"].clone();
+    assert_ne!(since, seen["_meta"][OFFICIAL]["updatedAt"]);
+    let since = since.as_str().unwrap();
+    for (version, expected) in [
+        ("&version=latest", &["com.example/kept@1.0.0"][..]),
+        ("", &["com.example/kept@1.0.0", "com.example/kept@2.0.0"]),
+    ] {
+        let list = api.get(&format!("/v0.1/servers?updated_since={since}{version}")).await;
+        assert_eq!(list.listed(), expected);
+        assert_eq!(list.json()["servers"][0]["_meta"][OFFICIAL]["updatedAt"], since);
+    }
 }
 
 #[tokio::test]

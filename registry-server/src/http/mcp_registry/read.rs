@@ -117,7 +117,9 @@ async fn beside<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static)
 
 /// What is served changes with the catalog, the namespace and the program.
 fn tag(app: &App, catalog: &Catalog) -> String {
-    let mark = [app.registry().as_str(), &app.namespace.to_string(), env!("CARGO_PKG_VERSION")];
+    // After a restore, a revision may come again with other content.
+    let (chain, namespace) = (catalog.chain().to_string(), app.namespace.to_string());
+    let mark = [app.registry().as_str(), &chain, &namespace, env!("CARGO_PKG_VERSION")];
     let mark = Digest::of(mark.join("\n").as_bytes()).to_string();
     format!("\"{}-{}\"", catalog.revision(), &mark["sha256:".len()..][..8])
 }
