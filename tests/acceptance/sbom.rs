@@ -247,19 +247,23 @@ async fn what_does_not_exist_has_no_bill_and_no_holders() {
 async fn who_has_a_tool_is_told_with_the_path() {
     let registry = Registry::start();
     fill(&registry);
-    let arguments = ["sbom", "who-has", "tool/fetch@1.2.3", "--kind", "agent", "--output", "json"];
-    let found = json(&registry.run(&arguments));
-    let holders: BTreeSet<&str> =
-        found.as_array().expect("a list").iter().filter_map(|h| h["holder"].as_str()).collect();
-    // Whoever has it in its bill, and nobody else.
-    let listed = registry.run(&["list", "agent", "--output", "json"]);
-    for agent in json(&listed).as_array().expect("a list") {
-        let text = |name: &str| agent[name].as_str().expect("text");
-        let agent = format!("agent/{}@{}", text("name"), text("version"));
-        let bill = export(&registry, &agent, "cyclonedx-1.6");
-        assert_eq!(bill.contains("\"tool/fetch@1.2.3\""), holders.contains(&*agent), "{agent}");
+    let who_has = ["sbom", "who-has", "tool/fetch@1.2.3", "--output", "json"];
+    for (kind, one) in
+        [("agent", "agent/research-agent@2.1.0"), ("server", "server/fetch-server@1.2.3")]
+    {
+        let found = json(&registry.run(&[&who_has[..], &["--kind", kind]].concat()));
+        let holders: BTreeSet<&str> =
+            found.as_array().expect("a list").iter().filter_map(|h| h["holder"].as_str()).collect();
+        // Whoever has it in its bill, and nobody else.
+        let listed = registry.run(&["list", kind, "--output", "json"]);
+        for entity in json(&listed).as_array().expect("a list") {
+            let text = |name: &str| entity[name].as_str().expect("text");
+            let key = format!("{kind}/{}@{}", text("name"), text("version"));
+            let bill = export(&registry, &key, "cyclonedx-1.6");
+            assert_eq!(bill.contains("\"tool/fetch@1.2.3\""), holders.contains(&*key), "{key}");
+        }
+        assert!(holders.contains(one), "{holders:?}");
     }
-    assert!(holders.contains("agent/research-agent@2.1.0"), "{holders:?}");
     let table = registry.run(&["sbom", "who-has", "schema/SearchFilters"]);
     assert!(table.contains(" → schema/SearchQuery@1.0.0 → schema/SearchFilters@1.0.0"), "{table}");
     pages_have_all_of_it(&registry).await;

@@ -1,6 +1,7 @@
 //! Who contains an entity, and by which path: the reverse of a bill.
 //!
-//! Deliberately absent: servers; that one provides a tool does not mean that it contains it.
+//! As in a bill, a server contains the tools that it provides, and what those need; what only needs a
+//! server contains none of its tools. Deliberately absent: bills themselves.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -34,11 +35,12 @@ pub fn holders(catalog: &Catalog, target: &Key) -> Holders {
     let mut next = BTreeMap::new();
     let mut waiting = VecDeque::from([target.clone()]);
     while let Some(key) = waiting.pop_front() {
-        let found = catalog.dependents(&key).filter(|k| k.kind != Kind::Server && *k != target);
-        for holder in found {
+        for holder in catalog.dependents(&key).filter(|holder| *holder != target) {
             if !next.contains_key(holder) {
                 next.insert(holder.clone(), key.clone());
-                waiting.push_back(holder.clone());
+                if holder.kind != Kind::Server {
+                    waiting.push_back(holder.clone());
+                }
             }
         }
     }

@@ -197,12 +197,14 @@ fn holders_come_with_their_shortest_path() {
     assert_eq!(
         of("tool/read@1.0.0"),
         [
+            "[server/files@1.0.0, tool/read@1.0.0]",
             "[tool/copy@1.0.0, tool/read@1.0.0]",
             "[agent/boss@1.0.0, agent/worker@1.0.0, tool/read@1.0.0]",
             "[agent/worker@1.0.0, tool/read@1.0.0]",
         ]
     );
-    assert_eq!(of("tool/write@1.0.0"), Vec::<String>::new());
+    assert_eq!(of("tool/write@1.0.0"), ["[server/files@1.0.0, tool/write@1.0.0]"]);
+    assert_eq!(of("agent/boss@1.0.0"), Vec::<String>::new());
     let catalog = registry();
     let inner = holders(&catalog, &"schema/Inner@1.0.0".parse().unwrap());
     let last = "agent/boss@1.0.0".parse().unwrap();

@@ -82,7 +82,7 @@ impl FromStr for SbomSource {
 pub(crate) struct WhoHasArgs {
     #[command(flatten)]
     pub(crate) name: Name,
-    /// Only holders of this kind: agent, tool or schema
+    /// Only holders of this kind: agent, tool, server or schema
     #[arg(long = "kind", value_name = "KIND")]
     pub(crate) holder_kind: Option<Kind>,
     #[command(flatten)]
