@@ -228,6 +228,30 @@ fn outdated_says_what_a_breaking_upgrade_refuses() {
 }
 
 #[test]
+fn outdated_says_what_is_on_its_way_out_below_and_calls_nothing_older_an_update() {
+    let project = Project::new(Registry::start(), r#"{ "schemas": { "SearchQuery": "latest" } }"#);
+    assert!(project.lock(&[]).success());
+    let below = ["deprecate", "schema/SearchFilters@1.0.0", "--message", "nobody filters"];
+    project.registry.run(&below);
+    let outdated = project.run(&["outdated", "--exit-code"], &[]);
+    assert_eq!(outdated.code, 5, "{outdated:?}");
+    assert!(outdated.stdout.contains("nobody filters"), "{outdated:?}");
+    assert!(outdated.stderr.contains("0 of 1 requirements are not up to date, and 1 of"));
+
+    let file = project.path("preview.json");
+    let preview = r#"{ "schemaVersion": "2.0", "schemas": [
+        { "name": "Own", "version": "1.1.0", "schema": { "type": "string" } },
+        { "name": "Own", "version": "2.0.0-rc.1", "schema": { "type": "string" } }] }"#;
+    fs::write(&file, preview).expect("written");
+    project.registry.apply_file(&file);
+    let requirements = r#"{ "schemas": { "Own": "=2.0.0-rc.1" } }"#;
+    fs::write(project.path("registry-requirements.json"), requirements).expect("written");
+    assert!(project.lock(&[]).success());
+    let fresh = project.run(&["outdated", "--exit-code"], &[]);
+    assert_eq!(fresh.stdout, "all 1 requirements are up to date\n", "{fresh:?}");
+}
+
+#[test]
 fn the_past_can_be_asked_too() {
     let project = Project::new(Registry::start(), QUERY);
     project.new_version();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use registry_core::{
-    At, Key, Revision, Version,
+    At, Key, Revision, Version, limits,
     resolve::{Constraint, Requirement},
 };
 use registry_proto::v1::{self, impact_request::Plan};
@@ -77,13 +77,49 @@ pub(super) async fn run(session: &Session, args: &OutdatedArgs) -> Result<(), Fa
             rows.push(row);
         }
     }
+    let direct = rows.len();
+    rows.extend(below(&client, &lock, &required).await?);
     show(session.screen, &rows, required.len())?;
     if args.exit_code && !rows.is_empty() {
-        let (some, all) = (rows.len(), required.len());
-        let message = format!("{some} of {all} requirements are not up to date");
+        let (below, all) = (rows.len() - direct, required.len());
+        let mut message = format!("{direct} of {all} requirements are not up to date");
+        if below > 0 {
+            message = format!("{message}, and {below} of the versions that they need");
+        }
         return Err(Failure::WouldChange(message));
     }
     Ok(())
+}
+
+/// What the requirements need and is on its way out. Newer versions of it are nothing to tell: who
+/// needs it says exactly which.
+async fn below(
+    client: &Client,
+    lock: &Lock,
+    required: &[(Requirement, Version)],
+) -> Result<Vec<Row>, Failure> {
+    let direct: BTreeSet<String> =
+        required.iter().map(|(r, version)| format!("{}/{}@{version}", r.kind, r.name)).collect();
+    let keys = lock.entities.keys().filter(|key| !direct.contains(*key));
+    let keys = keys.map(|key| key.parse().map_err(Failure::usage));
+    let keys = keys.collect::<Result<Vec<Key>, Failure>>()?;
+    let mut rows = Vec::new();
+    for some in keys.chunks(limits::REQUIREMENTS) {
+        let exact: Vec<_> = some.iter().map(Requirement::exactly).collect();
+        let Answers { outcomes, registry, .. } = ask(client, &exact, None).await?;
+        same_registry(lock, &registry)?;
+        let row = |((key, requirement), outcome): ((&Key, &Requirement), Result<_, String>)| Row {
+            requirement: crate::lock::name_of(requirement),
+            constraint: requirement.constraint.to_string(),
+            current: key.version.to_string(),
+            lifecycle: outcome.ok().map(|found: Resolved| found.lifecycle),
+            wanted: None,
+            latest: None,
+            upgrade: None,
+        };
+        rows.extend(some.iter().zip(&exact).zip(outcomes).map(row).filter(Row::is_worth_telling));
+    }
+    Ok(rows)
 }
 
 /// The locked requirements with their versions.
@@ -144,13 +180,11 @@ impl Row {
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
-    /// The version to move to: within the constraint if there is another one, else the latest.
+    /// The version to move to: within the constraint if there is a newer one, else the latest.
     fn target(&self) -> Option<&str> {
-        [&self.wanted, &self.latest]
-            .into_iter()
-            .flatten()
-            .find(|version| **version != self.current)
-            .map(String::as_str)
+        let current = Version::parse(&self.current).ok();
+        let is_newer = |version: &&String| Version::parse(version).ok() > current;
+        [&self.wanted, &self.latest].into_iter().flatten().find(is_newer).map(String::as_str)
     }
 }
 
