@@ -182,6 +182,21 @@ async fn apply_locked_refuses_drift_at_its_place() {
 }
 
 #[test]
+fn a_lock_of_another_registry_locks_nothing_here() {
+    let project = Project::new(Registry::start(), QUERY);
+    assert!(project.lock(&[]).success());
+    let lock = fs::read_to_string(project.path("registry.lock")).expect("a lock file");
+    let id = project.locked()["registry"].as_str().expect("an id").to_owned();
+    fs::write(project.path("registry.lock"), lock.replace(&id, "another")).expect("written");
+    let file = project.path("alone.json");
+    let alone = r#"{ "schemaVersion": "2.0",
+        "schemas": [{ "name": "Alone", "version": "1.0.0", "schema": { "type": "string" } }] }"#;
+    fs::write(&file, alone).expect("written");
+    let refused = project.run(&["apply", "--locked", "-f", text(&file), "--yes"], &[]);
+    assert!(refused.code == 1 && refused.stderr.contains("of the registry another"), "{refused:?}");
+}
+
+#[test]
 fn outdated_shows_what_an_upgrade_changes_and_breaks() {
     let project = Project::new(Registry::start(), QUERY);
     assert!(project.lock(&[]).success());

@@ -110,6 +110,9 @@ async fn needed(
     keys: &BTreeSet<&Key>,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let keys: Vec<&Key> = keys.iter().copied().collect();
+    if keys.is_empty() {
+        of_this_registry(client, lock).await?;
+    }
     let mut needed = BTreeMap::new();
     for keys in keys.chunks(limits::REQUIREMENTS) {
         let exact: Vec<_> = keys.iter().map(|key| Requirement::exactly(key)).collect();
@@ -121,4 +124,12 @@ async fn needed(
         }
     }
     Ok(needed)
+}
+
+/// Whose lock it is matters also where nothing is referred to.
+async fn of_this_registry(client: &Client, lock: &Lock) -> Result<(), Failure> {
+    let any = lock.entities.keys().find_map(|key| key.parse::<Key>().ok());
+    let Some(any) = any else { return Ok(()) };
+    let answers = ask(client, &[Requirement::exactly(&any)], None).await?;
+    same_registry(lock, &answers.registry)
 }
