@@ -11,7 +11,7 @@ use std::{
 use registry_core::{Timestamp, expiry::parse_expiry};
 use registry_server::{
     Config,
-    access::{NewToken, Principal},
+    access::{NewToken, Principal, Scopes},
     app::{
         page::Page,
         tokens::{self, Error},
@@ -45,7 +45,7 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
                 team: team.unwrap_or_else(|| name.clone()),
                 name,
                 roles: roles.into_iter().collect(),
-                scopes: scopes.join(" ").parse().map_err(|e| usage(&e))?,
+                scopes: Scopes::read(&scopes).map_err(|e| usage(&e))?,
                 expires_at: parse_expiry(&expires, now).map_err(|e| usage(&e))?,
             };
             let (secret, token) =

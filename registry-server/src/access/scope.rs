@@ -9,7 +9,7 @@ use registry_core::{Selector, setting::InvalidSelector};
 /// Most selectors of one principal.
 pub const SCOPES: usize = 32;
 
-/// Selectors of names; none: everything. As text: with spaces between.
+/// Selectors of names; none: everything. As text, in the database: with spaces between.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scopes(Arc<[Selector]>);
 
@@ -17,6 +17,15 @@ impl Scopes {
     /// The selectors.
     pub fn selectors(&self) -> &Arc<[Selector]> {
         &self.0
+    }
+
+    /// What somebody asked for, each selector by itself: an empty one is none, and not everything.
+    ///
+    /// # Errors
+    ///
+    /// The first that is not a selector.
+    pub fn read(selectors: &[String]) -> Result<Self, InvalidSelector> {
+        selectors.iter().map(|text| text.parse()).collect::<Result<_, _>>().map(Self)
     }
 
     /// The first of them that these others do not reach; none: they reach all.
@@ -49,6 +58,20 @@ impl fmt::Display for Scopes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_one_selector_is_refused_and_does_not_widen() {
+        let read = |texts: &[&str]| {
+            let texts: Vec<_> = texts.iter().map(|text| (*text).to_owned()).collect();
+            Scopes::read(&texts).map(|scopes| scopes.to_string())
+        };
+        for wrong in [&[""][..], &[" "], &["docs/*", ""], &["docs/* server/fetch"], &["\u{a0}"]] {
+            let why = read(wrong).unwrap_err().to_string();
+            assert!(why.contains("not a selector") || why.contains("name"), "{wrong:?}: {why}");
+        }
+        assert_eq!(read(&["docs/*", "server/fetch"]).as_deref(), Ok("docs/* server/fetch"));
+        assert_eq!(read(&[]).as_deref(), Ok(""));
+    }
 
     #[test]
     fn what_is_beyond_other_scopes_is_found() {

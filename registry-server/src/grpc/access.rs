@@ -92,15 +92,12 @@ fn read_token(request: v1::CreateTokenRequest) -> Result<NewToken, InvalidReques
     let roles = invalid::list("roles", roles, Role::ALL.len())?;
     let roles = roles.into_iter().map(read_role).collect::<Result<_, _>>();
     let scopes = invalid::list("scopes", scopes, SCOPES)?;
-    if let Some(scope) = scopes.iter().find(|scope| scope.contains(char::is_whitespace)) {
-        return Err(field("scopes", &format!("`{scope}` has a space in it")));
-    }
     let expires_at = expires_at.map(convert::read_timestamp).transpose();
     Ok(NewToken {
         name,
         team,
         roles: roles.map_err(|e| field("roles", &e))?,
-        scopes: scopes.join(" ").parse::<Scopes>().map_err(|e| field("scopes", &e))?,
+        scopes: Scopes::read(&scopes).map_err(|e| field("scopes", &e))?,
         expires_at: expires_at.map_err(|e| field("expires_at", &e))?,
     })
 }

@@ -129,8 +129,13 @@ async fn a_scope_narrows_what_a_token_may_write() {
     let (code, message) = refused(&client, register("other", "1.0.0")).await;
     assert_eq!(code, "outside-scope");
     assert!(message.contains("docs/*, server/fetch"), "{message}");
-    let wrong = server(&guarded.database, &[&create[..], &["--scope", "not a selector"]].concat());
-    assert_eq!(wrong.status.code(), Some(2));
+    for none in ["not a selector", "", "docs/* server/fetch"] {
+        let wrong = server(&guarded.database, &[&create[..], &["--scope", none]].concat());
+        assert_eq!(wrong.status.code(), Some(2), "{none}");
+        let asked = ["--name", "ci", "--role", "publisher", "--scope", none];
+        let why = create_by(&guarded, &guarded.admin, &asked).expect_err("no selector");
+        assert!(why.contains("scopes"), "{none}: {why}");
+    }
 }
 
 /// Makes a token over the API: its text.
