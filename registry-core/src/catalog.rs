@@ -237,12 +237,13 @@ impl Catalog {
         self.records.iter()
     }
 
-    /// The entities after this key, in the order of [`Catalog::iter`].
+    /// The entities after this key, in the order of [`Catalog::iter`]; `None`: all.
     pub fn after<'a>(
         &'a self,
-        key: &Key,
+        key: Option<&Key>,
     ) -> impl Iterator<Item = (&'a Key, &'a Arc<Record>)> + use<'a> {
-        self.records.range((Bound::Excluded(key.clone()), Bound::Unbounded))
+        let first = key.map_or(Bound::Unbounded, |key| Bound::Excluded(key.clone()));
+        self.records.range((first, Bound::Unbounded))
     }
 
     /// The entities of one kind.

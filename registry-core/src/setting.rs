@@ -5,7 +5,7 @@
 //! in the chain. The most specific one holds: of the name, of the longest namespace, of everything.
 //! Deliberately absent: who may change a setting, and what a mode of compatibility means.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, ops::Bound, str::FromStr, sync::Arc};
 
 use imbl::OrdMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -210,6 +210,17 @@ impl Settings {
     /// What is set, by selector.
     pub fn iter(&self) -> impl Iterator<Item = (&Selector, &Set)> {
         self.0.iter()
+    }
+
+    /// What is set about the selectors after this one; `None`: about all.
+    pub fn after(&self, on: Option<&Selector>) -> impl Iterator<Item = (&Selector, &Set)> {
+        let first = on.map_or(Bound::Unbounded, |on| Bound::Excluded(on.clone()));
+        self.0.range((first, Bound::Unbounded))
+    }
+
+    /// How many selectors something was set about.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Whether nothing was ever set.

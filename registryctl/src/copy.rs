@@ -25,7 +25,7 @@ pub(crate) async fn fetch(client: &Client, at: At) -> Result<Catalog, Failure> {
         let got = position.revision;
         return Err(Failure::answer(format!("it holds revision {got} instead of {wanted}")));
     }
-    let settings = convert::settings(settings).map_err(Failure::answer)?;
+    let mut sets = convert::settings(settings).map_err(Failure::answer)?;
     let mut records = read_records(entities)?;
     // A time may stand for a later revision by now.
     wanted.at = Some(At::Revision(position.revision).into());
@@ -33,8 +33,9 @@ pub(crate) async fn fetch(client: &Client, at: At) -> Result<Catalog, Failure> {
     while !wanted.page_token.is_empty() {
         let page = client.answer(client.history().export_catalog(request(wanted.clone()))).await?;
         records.extend(read_records(page.entities)?);
+        sets.extend(convert::settings(page.settings).map_err(Failure::answer)?);
         wanted.page_token = page.next_page_token;
     }
     drop(progress);
-    restore(position, settings, records, &digest)
+    restore(position, sets, records, &digest)
 }

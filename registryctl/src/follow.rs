@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use registry_core::{Catalog, Digest, Record, Revision, SealedCommit, Settings};
+use registry_core::{
+    Catalog, Digest, Record, Revision, SealedCommit, Selector, Settings, setting::Set,
+};
 use registry_proto::{
     convert::{self, Position},
     v1::{self, sync_request, sync_response},
@@ -96,23 +98,24 @@ impl Follower {
         };
         let v1::SnapshotBegin { position, entities, settings } = begin;
         let position = read_position(position)?;
-        let settings = convert::settings(settings).map_err(Failure::answer)?;
         let progress = Progress::bar("receiving", entities);
-        let mut records = Vec::new();
+        let (mut records, mut sets) = (Vec::new(), Vec::new());
         let digest = loop {
             match self.next_in_time().await? {
-                sync_response::Message::SnapshotChunk(v1::SnapshotChunk { entities }) => {
+                sync_response::Message::SnapshotChunk(chunk) => {
+                    let v1::SnapshotChunk { entities, settings } = chunk;
                     progress.advance(entities.len() as u64);
                     records.extend(read_records(entities)?);
+                    sets.extend(convert::settings(settings).map_err(Failure::answer)?);
                 }
                 sync_response::Message::SnapshotEnd(v1::SnapshotEnd { digest }) => break digest,
                 _ => return Err(Failure::answer("something else inside of a snapshot")),
             }
         };
-        if records.len() as u64 != entities {
-            return Err(Failure::answer("the snapshot does not have the entities that it claims"));
+        if (records.len() as u64, sets.len() as u64) != (entities, settings) {
+            return Err(Failure::answer("the snapshot does not have as much as it claims"));
         }
-        restore(position, settings, records, &digest)
+        restore(position, sets, records, &digest)
     }
 }
 
@@ -124,11 +127,12 @@ pub(crate) fn read_records(entities: Vec<v1::SnapshotEntity>) -> Result<Vec<Reco
 /// Makes a catalog of what was received, and proves it by the digest that came with it.
 pub(crate) fn restore(
     Position { registry, revision, chain }: Position,
-    settings: Settings,
+    settings: Vec<(Selector, Set)>,
     records: Vec<Record>,
     digest: &[u8],
 ) -> Result<Catalog, Failure> {
     let received = records.len();
+    let settings = Settings::restore(settings);
     let catalog = Catalog::restore(registry, revision, chain, records).with_settings(settings);
     let promised = <[u8; 32]>::try_from(digest).map(Digest::from_bytes).ok();
     // Of two records with one key, the catalog keeps one.

@@ -4,7 +4,7 @@
 
 use registry_core::{Catalog, Revision, SealedCommit};
 use registry_proto::{
-    convert::{self, Position, chain_hash, sealed_commit},
+    convert::{Position, chain_hash, sealed_commit},
     v1::{Delta, Progress, SnapshotBegin, SyncResponse, sync_response::Message},
 };
 
@@ -94,8 +94,7 @@ impl<'a> Incoming<'a> {
         let claimed = Revision(position.revision);
         let position = Position::try_from(position).map_err(|e| Refusal::new(claimed, &e))?;
         self.check_place(&position)?;
-        let settings = convert::settings(settings).map_err(|e| Refusal::new(claimed, &e))?;
-        Ok(Snapshot::new(position, entities, settings))
+        Ok(Snapshot::new(position, (entities, settings)))
     }
 
     /// Whether a snapshot may follow on what is served: the same registry, not older, and the same

@@ -1,41 +1,49 @@
-//! A snapshot on its way: entities proved as they come, and the whole at its end.
+//! A snapshot on its way: entities and settings proved as they come, and the whole at its end.
 //!
 //! Deliberately absent: whether it may replace what is served.
 
-use registry_core::{Catalog, Digest, Record, Settings};
+use registry_core::{Catalog, Digest, Record, Selector, Settings, setting::Set};
 use registry_proto::{
-    convert::Position,
+    convert::{self, Position},
     v1::{SnapshotChunk, SnapshotEnd},
 };
 
 use super::incoming::{Refusal, offloaded};
 
-/// The entities so far.
+/// What came so far.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     position: Position,
-    announced: u64,
-    settings: Settings,
+    /// How many entities and settings there are to be.
+    announced: (u64, u64),
     records: Vec<Record>,
+    settings: Vec<(Selector, Set)>,
 }
 
 impl Snapshot {
-    pub(super) fn new(position: Position, announced: u64, settings: Settings) -> Self {
-        Self { position, announced, settings, records: Vec::new() }
+    pub(super) fn new(position: Position, announced: (u64, u64)) -> Self {
+        Self { position, announced, records: Vec::new(), settings: Vec::new() }
     }
 
     /// Adds a part.
     pub(super) async fn extended(mut self, chunk: SnapshotChunk) -> Result<Self, Refusal> {
         let part = offloaded(move || {
-            let records = chunk.entities.into_iter().map(Record::try_from);
-            records.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())
+            let SnapshotChunk { entities, settings } = chunk;
+            let records = entities.into_iter().map(Record::try_from);
+            let records = records.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+            Ok((records, convert::settings(settings).map_err(|e| e.to_string())?))
         });
         match part.await? {
-            Ok(part) => self.records.extend(part),
+            Ok((records, settings)) => {
+                self.records.extend(records);
+                self.settings.extend(settings);
+            }
             Err(message) => return Err(self.refused(message)),
         }
-        if self.records.len() as u64 > self.announced {
-            let message = format!("more entities than the {} announced", self.announced);
+        let (entities, settings) = self.announced;
+        if self.records.len() as u64 > entities || self.settings.len() as u64 > settings {
+            let message =
+                format!("more than the {entities} entities and {settings} settings announced");
             return Err(self.refused(message));
         }
         Ok(self)
@@ -51,10 +59,10 @@ impl Snapshot {
         let Ok(digest) = <[u8; 32]>::try_from(&*digest) else {
             return Err(refused(format!("a digest has 32 bytes, this one has {}", digest.len())));
         };
-        let (expected, announced) = (Digest::from_bytes(digest), self.announced);
+        let (expected, (announced, _)) = (Digest::from_bytes(digest), self.announced);
         let restoring = offloaded(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)
-                .with_settings(self.settings);
+                .with_settings(Settings::restore(self.settings));
             let actual = catalog.digest();
             (catalog, actual)
         });

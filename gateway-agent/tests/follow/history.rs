@@ -133,8 +133,8 @@ pub(crate) fn progress(catalog: &Catalog) -> SyncResponse {
 /// The beginning of this catalog's snapshot.
 pub(crate) fn begin(catalog: &Catalog) -> SyncResponse {
     let position = Some((&Position::of(catalog)).into());
-    let entities = catalog.len() as u64;
-    response(Message::SnapshotBegin(SnapshotBegin { position, entities, settings: Vec::new() }))
+    let (entities, settings) = (catalog.len() as u64, catalog.settings().len() as u64);
+    response(Message::SnapshotBegin(SnapshotBegin { position, entities, settings }))
 }
 
 /// The end of this catalog's snapshot.
@@ -148,7 +148,7 @@ pub(crate) fn snapshot(catalog: &Catalog, chunk: usize) -> Vec<SyncResponse> {
     let entities: Vec<_> = catalog.iter().map(|(_, record)| (&**record).into()).collect();
     let mut messages = vec![begin(catalog)];
     for part in entities.chunks(chunk) {
-        let chunk = SnapshotChunk { entities: part.to_vec() };
+        let chunk = SnapshotChunk { entities: part.to_vec(), settings: Vec::new() };
         messages.push(response(Message::SnapshotChunk(chunk)));
     }
     messages.push(end(catalog));

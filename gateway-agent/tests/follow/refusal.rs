@@ -112,11 +112,11 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
         messages
     };
     let mut edited = good.clone();
-    if let Some(Message::SnapshotChunk(SnapshotChunk { entities })) = &mut edited[1].message {
+    if let Some(Message::SnapshotChunk(SnapshotChunk { entities, .. })) = &mut edited[1].message {
         "eve".clone_into(&mut entities[0].owner);
     }
     let mut damaged = good.clone();
-    if let Some(Message::SnapshotChunk(SnapshotChunk { entities })) = &mut damaged[1].message {
+    if let Some(Message::SnapshotChunk(SnapshotChunk { entities, .. })) = &mut damaged[1].message {
         entities[1].document = flipped(&entities[1].document, 12);
     }
     let mut doubled = good.clone();
@@ -125,7 +125,7 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
         ("snapshot digest", digest(vec![7; 32]), "the snapshot has the digest"),
         ("short digest", digest(vec![7; 31]), "has 32 bytes"),
         ("missing part", without(1), "entities instead of 5"),
-        ("doubled part", doubled, "more entities than the 5 announced"),
+        ("doubled part", doubled, "more than the 5 entities and 0 settings announced"),
         ("edited owner", edited, "the snapshot has the digest"),
         ("damaged document", damaged, "the document's bytes have the digest"),
         ("no beginning", without(0), "did not begin"),

@@ -46,7 +46,7 @@ impl Catalog {
             let (old, new) = (&old.lifecycle, &new.lifecycle);
             old.state == new.state && old.notice == new.notice
         };
-        merge(self.beyond(after), other.beyond(after))
+        merge(self.after(after), other.after(after))
             .filter(move |(_, old, new)| !old.zip(*new).is_some_and(same))
             .map(|(key, old, new)| EntityDifference { key, old, new })
     }
@@ -58,11 +58,7 @@ impl Catalog {
         other: &'a Self,
         after: Option<&'a Selector>,
     ) -> impl Iterator<Item = SettingDifference<'a>> {
-        let beyond = move |catalog: &'a Self| {
-            let settings = catalog.settings.iter();
-            settings.filter(move |(on, _)| after.is_none_or(|after| *on > after))
-        };
-        merge(beyond(self), beyond(other))
+        merge(self.settings.after(after), other.settings.after(after))
             .filter(|(_, old, new)| values(*old) != values(*new))
             .map(|(on, old, new)| SettingDifference { on, old, new })
     }
@@ -72,11 +68,6 @@ impl Catalog {
         let below = (Bound::Unbounded, Bound::Excluded(key.clone()));
         let (before, record) = self.records.range(below).next_back()?;
         (before.kind == key.kind && before.name == key.name).then_some(record)
-    }
-
-    fn beyond(&self, after: Option<&Key>) -> impl Iterator<Item = (&Key, &Arc<Record>)> {
-        let first = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.clone()));
-        self.records.range((first, Bound::Unbounded))
     }
 }
 

@@ -36,7 +36,7 @@ fn versions_of_a_name_are_in_order_and_alone() {
     assert_eq!(catalog.of_kind(Kind::Tool).count(), 4);
     assert_eq!(catalog.of_kind(Kind::Agent).count(), 0);
     let after: Vec<_> =
-        catalog.after(&keys[2].parse().unwrap()).map(|(k, _)| k.to_string()).collect();
+        catalog.after(Some(&keys[2].parse().unwrap())).map(|(k, _)| k.to_string()).collect();
     assert_eq!(after, ["tool/reader@1.0.0"]);
 }
 

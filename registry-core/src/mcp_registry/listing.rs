@@ -241,7 +241,7 @@ impl<'a> Listing<'a> {
             Some((name, place)) => {
                 let key = Key::new(Kind::Server, name, place.version.clone());
                 let is_server = |(key, _): &(&Key, _)| key.kind == Kind::Server;
-                Box::new(self.catalog.after(&key).take_while(is_server))
+                Box::new(self.catalog.after(Some(&key)).take_while(is_server))
             }
             None => Box::new(self.catalog.of_kind(Kind::Server)),
         }

@@ -3,7 +3,7 @@
 //! Deliberately absent: whether a setting makes sense; the rules say that.
 
 use registry_core::{
-    Revision, Selector, Setting, SettingChange, Settings,
+    Revision, Selector, Setting, SettingChange,
     compatibility::InvalidMode,
     setting::{InvalidSelector, Set},
 };
@@ -69,14 +69,13 @@ pub fn setting_state(on: &Selector, set: &Set) -> v1::SettingState {
     }
 }
 
-/// Reads the settings of a snapshot.
-pub fn settings(states: Vec<v1::SettingState>) -> Result<Settings, InvalidSetting> {
+/// Reads a part of the settings of a snapshot.
+pub fn settings(states: Vec<v1::SettingState>) -> Result<Vec<(Selector, Set)>, InvalidSetting> {
     let read = |state: v1::SettingState| {
         let v1::SettingState { on, archived, owner, compatibility, revision } = state;
         let compatibility = compatibility.map(|mode| mode.parse()).transpose()?;
         let revision = Revision(revision);
         Ok((on.parse()?, Set { archived, owner, compatibility, revision }))
     };
-    let sets: Result<Vec<_>, InvalidSetting> = states.into_iter().map(read).collect();
-    Ok(Settings::restore(sets?))
+    states.into_iter().map(read).collect()
 }

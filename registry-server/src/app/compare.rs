@@ -68,10 +68,21 @@ pub struct Compared {
 
 /// After what a page begins.
 #[derive(Debug, Clone)]
-enum Place {
+pub(super) enum Place {
     Start,
     Entity(Key),
     Setting(Selector),
+}
+
+impl Place {
+    /// The key and the selector after which it is.
+    pub(super) fn parts(&self) -> (Option<&Key>, Option<&Selector>) {
+        match self {
+            Self::Start => (None, None),
+            Self::Entity(key) => (Some(key), None),
+            Self::Setting(selector) => (None, Some(selector)),
+        }
+    }
 }
 
 /// Compares two points in history.
@@ -92,7 +103,7 @@ pub async fn compare(
 }
 
 /// No selector has an `@`, so it is never taken for a key.
-fn read_place(cursor: &str) -> Option<Place> {
+pub(super) fn read_place(cursor: &str) -> Option<Place> {
     let key = || cursor.parse().ok().map(Place::Entity);
     key().or_else(|| cursor.parse().ok().map(Place::Setting))
 }
@@ -106,11 +117,7 @@ struct Walk {
 impl Walk {
     /// A page, and whether there are more.
     fn page(&self, place: &Place, size: usize) -> (Vec<Difference>, bool) {
-        let (key, selector) = match place {
-            Place::Start => (None, None),
-            Place::Entity(key) => (Some(key), None),
-            Place::Setting(selector) => (None, Some(selector)),
-        };
+        let (key, selector) = place.parts();
         let entities = self
             .from
             .entity_differences(&self.to, key)

@@ -4,18 +4,19 @@
 
 use std::sync::Arc;
 
-use registry_core::{At, Catalog, Digest, Key, Record};
+use registry_core::{At, Catalog, Digest, Record, Selector, setting::Set};
 
 use super::{
     App, beside,
+    compare::{Place, read_place},
     page::{self, Error},
 };
 
 /// A page of a copy.
 #[derive(Debug)]
 pub struct Copied {
-    /// In the order of their keys.
-    pub records: Vec<Arc<Record>>,
+    /// Entities by their keys, then settings by their selectors.
+    pub parts: Vec<Part>,
     /// The digest of the whole; on the first page.
     pub digest: Option<Digest>,
     /// Where to go on; empty at the end.
@@ -24,29 +25,54 @@ pub struct Copied {
     pub catalog: Arc<Catalog>,
 }
 
+/// A part of a catalog.
+#[derive(Debug)]
+pub enum Part {
+    /// An entity.
+    Entity(Arc<Record>),
+    /// What is set about a name, a namespace or everything.
+    Setting(Selector, Set),
+}
+
 /// Copies a part of a catalog.
 pub async fn copy(app: &App, at: Option<At>, token: &str) -> Result<Copied, Error> {
     let catalog = app.catalog_at(at).await?;
     let mark = format!("copy {}", catalog.revision());
-    let after = page::cursor(&mark, token, |cursor| cursor.parse::<Key>().ok())?;
+    let place = page::cursor(&mark, token, read_place)?;
     let source = catalog.clone();
     let reading = move || {
-        let digest = after.is_none().then(|| source.digest());
-        let records = match &after {
-            Some(after) => fill(source.after(after)),
-            None => fill(source.iter()),
-        };
-        (records, digest)
+        let digest = place.is_none().then(|| source.digest());
+        (fill(&source, &place.unwrap_or(Place::Start)), digest)
     };
-    let ((records, more), digest) = beside(reading, Error::Internal).await?;
-    let cursor = |last: &Arc<Record>| last.document.key().to_string();
-    let next_page_token = page::next(&mark, &records, more, cursor);
-    Ok(Copied { records, digest, next_page_token, catalog })
+    let ((parts, more), digest) = beside(reading, Error::Internal).await?;
+    let next_page_token = page::next(&mark, &parts, more, Part::place);
+    Ok(Copied { parts, digest, next_page_token, catalog })
 }
 
 /// As many as go into one message, and whether there are more.
-fn fill<'a>(records: impl Iterator<Item = (&'a Key, &'a Arc<Record>)>) -> (Vec<Arc<Record>>, bool) {
-    let records = records.map(|(_, record)| record.clone());
-    let bytes = |record: &Arc<Record>| record.document.bytes().len() + page::outline_bytes(record);
-    page::fill(records, usize::MAX, bytes)
+fn fill(catalog: &Catalog, place: &Place) -> (Vec<Part>, bool) {
+    let (key, selector) = place.parts();
+    let entities = catalog.after(key).take_while(|_| selector.is_none());
+    let entities = entities.map(|(_, record)| Part::Entity(record.clone()));
+    let settings = catalog.settings().after(selector);
+    let settings = settings.map(|(on, set)| Part::Setting(on.clone(), set.clone()));
+    page::fill(entities.chain(settings), usize::MAX, Part::bytes)
+}
+
+impl Part {
+    /// Where the next page goes on.
+    fn place(&self) -> String {
+        match self {
+            Self::Entity(record) => record.document.key().to_string(),
+            Self::Setting(on, _) => on.to_string(),
+        }
+    }
+
+    /// About how much room it takes in an answer.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Entity(record) => record.document.bytes().len() + page::outline_bytes(record),
+            Self::Setting(..) => page::OUTLINE_BYTES,
+        }
+    }
 }

@@ -85,9 +85,9 @@ impl ListQuery {
         }
         let is_kind = move |key: &Key| kind.is_none_or(|kind| key.kind == kind);
         match (after, kind) {
-            (Some(after), _) => {
-                Box::new(catalog.after(after).take_while(move |(k, _)| is_kind(k)).map(|(_, r)| r))
-            }
+            (Some(after), _) => Box::new(
+                catalog.after(Some(after)).take_while(move |(k, _)| is_kind(k)).map(|(_, r)| r),
+            ),
             (None, Some(kind)) => Box::new(catalog.of_kind(kind).map(|(_, record)| record)),
             (None, None) => Box::new(catalog.iter().map(|(_, record)| record)),
         }

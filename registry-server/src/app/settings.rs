@@ -27,8 +27,7 @@ pub async fn list(app: &App, at: Option<At>, size: usize, token: &str) -> Result
     let mark = format!("settings {at:?}");
     let after = page::cursor(&mark, token, |cursor| cursor.parse::<Selector>().ok())?;
     let catalog = app.catalog_at(at).await?;
-    let beyond = |on: &Selector| after.as_ref().is_none_or(|after| on > after);
-    let mut rest = catalog.settings().iter().filter(|(on, _)| beyond(on));
+    let mut rest = catalog.settings().after(after.as_ref());
     let settings: Vec<_> =
         rest.by_ref().take(size).map(|(on, set)| (on.clone(), set.clone())).collect();
     let more = rest.next().is_some();

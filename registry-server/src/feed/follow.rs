@@ -120,9 +120,9 @@ impl Following {
     async fn tell_snapshot(&mut self) -> Result<(), Error> {
         metrics::snapshot();
         let snapshot = self.feed.hub.snapshot().await;
-        let (position, entities) = (snapshot.position(), snapshot.len());
+        let (position, entities) = (snapshot.position(), snapshot.catalog().len());
         let place = (position.revision, position.chain);
-        let settings = snapshot.settings().clone();
+        let settings = snapshot.catalog().settings().len();
         self.tell(Message::SnapshotBegin { position, entities, settings }).await?;
         let mut last = None;
         loop {
@@ -130,6 +130,13 @@ impl Following {
             let Some(end) = chunk.last() else { break };
             last = Some(end.document.key().clone());
             self.tell(Message::SnapshotChunk(chunk)).await?;
+        }
+        let mut last = None;
+        loop {
+            let settings = snapshot.settings(last.as_ref());
+            let Some((end, _)) = settings.last() else { break };
+            last = Some(end.clone());
+            self.tell(Message::SnapshotSettings(settings)).await?;
         }
         self.seat.sent(place.0);
         self.tell(Message::SnapshotEnd(snapshot.digest())).await?;

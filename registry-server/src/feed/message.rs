@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use registry_core::{Digest, Record, Revision, SealedCommit, Settings};
+use registry_core::{Digest, Record, Revision, SealedCommit, Selector, setting::Set};
 use registry_proto::convert::{Nack, Position};
 
 /// Who wants to follow, and from where.
@@ -43,11 +43,13 @@ pub enum Message {
         position: Position,
         /// How many entities it has.
         entities: usize,
-        /// What is set.
-        settings: Settings,
+        /// How many settings.
+        settings: usize,
     },
     /// Entities of the snapshot.
     SnapshotChunk(Vec<Arc<Record>>),
+    /// Settings of the snapshot, after its entities.
+    SnapshotSettings(Vec<(Selector, Set)>),
     /// The snapshot is complete; the digest of the catalog.
     SnapshotEnd(Digest),
     /// A commit.

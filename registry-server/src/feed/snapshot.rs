@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, Digest, Key, Record, Revision, Settings};
+use registry_core::{Catalog, Digest, Key, Record, Revision, Selector, setting::Set};
 use registry_proto::convert::Position;
 
 const CHUNK_ENTITIES: usize = 512;
+/// Each takes less than a KiB.
+const CHUNK_SETTINGS: usize = 512;
 const CHUNK_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -36,12 +38,8 @@ impl Snapshot {
         Position::of(&self.catalog)
     }
 
-    pub(super) fn settings(&self) -> &Settings {
-        self.catalog.settings()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.catalog.len()
+    pub(super) fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     pub(super) fn digest(&self) -> Digest {
@@ -50,10 +48,13 @@ impl Snapshot {
 
     /// The entities after a key, as many as go into one message; none at the end.
     pub(super) fn chunk(&self, after: Option<&Key>) -> Vec<Arc<Record>> {
-        match after {
-            Some(key) => fill(self.catalog.after(key).map(|(_, record)| record)),
-            None => fill(self.catalog.iter().map(|(_, record)| record)),
-        }
+        fill(self.catalog.after(after).map(|(_, record)| record))
+    }
+
+    /// The settings after a selector, as many as go into one message; none at the end.
+    pub(super) fn settings(&self, after: Option<&Selector>) -> Vec<(Selector, Set)> {
+        let rest = self.catalog.settings().after(after);
+        rest.take(CHUNK_SETTINGS).map(|(on, set)| (on.clone(), set.clone())).collect()
     }
 }
 

@@ -117,11 +117,16 @@ fn encode(message: Message) -> v1::SyncResponse {
             Wire::SnapshotBegin(v1::SnapshotBegin {
                 position: Some((&position).into()),
                 entities: entities as u64,
-                settings: settings.iter().map(|(on, s)| convert::setting_state(on, s)).collect(),
+                settings: settings as u64,
             })
         }
         Message::SnapshotChunk(records) => Wire::SnapshotChunk(v1::SnapshotChunk {
             entities: records.iter().map(|record| (&**record).into()).collect(),
+            settings: Vec::new(),
+        }),
+        Message::SnapshotSettings(settings) => Wire::SnapshotChunk(v1::SnapshotChunk {
+            entities: Vec::new(),
+            settings: settings.iter().map(|(on, set)| convert::setting_state(on, set)).collect(),
         }),
         Message::SnapshotEnd(digest) => {
             let digest = bytes::Bytes::copy_from_slice(digest.as_bytes());

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use registry_core::{Catalog, Digest, Record, RegistryId, Revision};
+use registry_core::{
+    Catalog, Digest, Record, RegistryId, Revision, Selector, Settings, setting::Set,
+};
 use registry_proto::{
     convert::{self, Position},
     v1::{self, sync_request, sync_response::Message},
@@ -22,7 +24,7 @@ pub(crate) struct Follower {
     pub(crate) heard: Vec<String>,
     says: mpsc::Sender<v1::SyncRequest>,
     hears: Streaming<v1::SyncResponse>,
-    snapshot: Option<(Position, Vec<Record>)>,
+    snapshot: Option<(Position, Vec<Record>, Vec<(Selector, Set)>)>,
 }
 
 pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
@@ -95,18 +97,21 @@ impl Follower {
         match message {
             Message::SnapshotBegin(v1::SnapshotBegin { position, .. }) => {
                 self.heard.push("snapshot".to_owned());
-                self.snapshot = Some((position.unwrap().try_into().unwrap(), Vec::new()));
+                self.snapshot =
+                    Some((position.unwrap().try_into().unwrap(), Vec::new(), Vec::new()));
             }
-            Message::SnapshotChunk(v1::SnapshotChunk { entities }) => {
-                assert!(!entities.is_empty() && entities.len() <= 512);
-                let (_, records) = self.snapshot.as_mut().unwrap();
+            Message::SnapshotChunk(v1::SnapshotChunk { entities, settings }) => {
+                assert!((1..=512).contains(&(entities.len() + settings.len())));
+                let (_, records, sets) = self.snapshot.as_mut().unwrap();
+                sets.extend(convert::settings(settings).unwrap());
                 records
                     .extend(entities.into_iter().map(|entity| Record::try_from(entity).unwrap()));
             }
             Message::SnapshotEnd(v1::SnapshotEnd { digest }) => {
-                let (Position { registry, revision, chain }, records) =
+                let (Position { registry, revision, chain }, records, sets) =
                     self.snapshot.take().unwrap();
                 let catalog = Catalog::restore(registry, revision, chain, records);
+                let catalog = catalog.with_settings(Settings::restore(sets));
                 assert_eq!(catalog.digest().as_bytes()[..], digest[..]);
                 self.catalog = Some(catalog);
             }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use registry_core::{ChainHash, Revision};
+use prost::Message as _;
+use registry_core::{ChainHash, Revision, Settings};
 use registry_proto::{
-    convert::Position,
+    convert::{self, Position},
     v1::{self, sync_request, sync_response::Message},
 };
 use tokio::sync::mpsc;
@@ -107,6 +108,47 @@ async fn a_big_snapshot_comes_in_chunks_at_one_revision() {
     }
     assert_eq!((chunks, entities, follower.revision()), (3, 1200, 1));
     follower.reach(2).await;
+}
+
+/// More settings than one message could hold, over the stream and page by page.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_settings_come_in_parts() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    client.apply(new_schema("A")).await.unwrap();
+    for block in 0..7 {
+        let set = |i: u32| v1::SettingChange {
+            on: format!("schema/S{block}-{i}"),
+            setting: Some(v1::setting_change::Setting::Compatibility("none".to_owned())),
+        };
+        let settings = (0..1000).map(set).collect();
+        client.apply(v1::ApplyRequest { settings, ..batch([]) }).await.unwrap();
+    }
+    let mut follower = Follower::new(&registry).await;
+    let Message::SnapshotBegin(begin) = follower.hear().await.unwrap() else { panic!() };
+    assert_eq!((begin.entities, begin.settings), (1, 7000));
+    follower.reach(8).await;
+    let catalog = follower.catalog.unwrap();
+    assert_eq!(catalog.settings().len(), 7000);
+
+    let mut history = registry.history().await;
+    let mut wanted = v1::ExportCatalogRequest::default();
+    let (mut pages, mut entities, mut sets, mut digest) = (0, 0, Vec::new(), Vec::new());
+    loop {
+        let page = history.export_catalog(wanted.clone()).await.unwrap().into_inner();
+        assert!(page.encoded_len() < 4 << 20, "it fits into a message");
+        pages += 1;
+        entities += page.entities.len();
+        digest.extend(page.digest);
+        sets.extend(convert::settings(page.settings).unwrap());
+        wanted.page_token = page.next_page_token;
+        if wanted.page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((pages, entities), (2, 1));
+    assert_eq!(Settings::restore(sets), *catalog.settings());
+    assert_eq!(digest, catalog.digest().as_bytes());
 }
 
 #[tokio::test(flavor = "multi_thread")]

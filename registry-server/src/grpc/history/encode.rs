@@ -13,7 +13,7 @@ use crate::{
     app::{
         blame::Explained,
         compare::{Compared, Difference},
-        copy::Copied,
+        copy::{Copied, Part},
         history::Event,
     },
     store::{EntityEvent, SettingEvent, StoredCommit},
@@ -116,13 +116,18 @@ fn registration(record: &Record, stored: &StoredCommit) -> v1::EntityEvent {
 }
 
 pub(super) fn copied(copied: &Copied) -> v1::ExportCatalogResponse {
-    let Copied { records, digest, next_page_token, catalog } = copied;
-    let is_first = digest.is_some();
-    let settings = catalog.settings().iter().filter(|_| is_first);
+    let Copied { parts, digest, next_page_token, catalog } = copied;
+    let (mut entities, mut settings) = (Vec::new(), Vec::new());
+    for part in parts {
+        match part {
+            Part::Entity(record) => entities.push((&**record).into()),
+            Part::Setting(on, set) => settings.push(convert::setting_state(on, set)),
+        }
+    }
     v1::ExportCatalogResponse {
         position: Some((&Position::of(catalog)).into()),
-        entities: records.iter().map(|record| (&**record).into()).collect(),
-        settings: settings.map(|(on, set)| convert::setting_state(on, set)).collect(),
+        entities,
+        settings,
         digest: digest.map(|digest| Bytes::copy_from_slice(digest.as_bytes())).unwrap_or_default(),
         next_page_token: next_page_token.clone(),
     }
