@@ -207,6 +207,12 @@ impl Settings {
         self.most_specific(kind, name, |set| set.owner.as_deref())
     }
 
+    /// Who was made the owner of a namespace, or of the longest one around it.
+    pub fn owner_of_namespace(&self, prefix: &str) -> Option<&str> {
+        let owner = |on: Selector| self.0.get(&on)?.owner.as_deref();
+        namespaces(prefix).find_map(owner)
+    }
+
     /// What is set, by selector.
     pub fn iter(&self) -> impl Iterator<Item = (&Selector, &Set)> {
         self.0.iter()
@@ -239,13 +245,16 @@ impl Settings {
         if self.0.is_empty() {
             return None;
         }
-        let text = name.as_str();
-        let ends = text.char_indices().rev().filter(|(_, c)| matches!(c, '/' | '.'));
-        let mut namespaces = ends.map(|(end, _)| Selector::Namespace(text[..=end].into()));
         value(&Selector::Name(kind, name.clone()))
-            .or_else(|| namespaces.find_map(|namespace| value(&namespace)))
+            .or_else(|| namespaces(name.as_str()).find_map(|namespace| value(&namespace)))
             .or_else(|| value(&Selector::Everything))
     }
+}
+
+/// The namespaces around a name, or a namespace and those around it: the longest first.
+fn namespaces(text: &str) -> impl Iterator<Item = Selector> {
+    let ends = text.char_indices().rev().filter(|(_, c)| matches!(c, '/' | '.'));
+    ends.map(|(end, _)| Selector::Namespace(text[..=end].into()))
 }
 
 #[cfg(test)]

@@ -71,10 +71,10 @@ fn check_setting(
     SettingChange { on, setting: _ }: &SettingChange,
 ) -> Option<Diagnostic> {
     let is_in_scope =
-        claimant.scopes.is_empty() || claimant.scopes.iter().any(|scope| contains(scope, on));
+        claimant.scopes.is_empty() || claimant.scopes.iter().any(|scope| scope.includes(on));
     let owner = match on {
         Selector::Name(kind, name) => catalog.owner(*kind, name),
-        Selector::Namespace(prefix) => owner_of_namespace(catalog, prefix).map(Arc::from),
+        Selector::Namespace(prefix) => catalog.settings().owner_of_namespace(prefix).map(Arc::from),
         Selector::Everything => None,
     };
     let named = on.to_string();
@@ -86,27 +86,6 @@ fn check_setting(
     let message = format!("{named} belongs to nobody, so only an admin may set something on it");
     let help = "register a name there first, or ask an admin to give it to your team";
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
-}
-
-/// Who was made the owner of a namespace, or of the longest one around it.
-fn owner_of_namespace<'a>(catalog: &'a Catalog, prefix: &str) -> Option<&'a str> {
-    let around = catalog.settings().iter().filter_map(|(on, set)| match on {
-        Selector::Namespace(outer) if prefix.starts_with(&**outer) => {
-            Some((outer.len(), set.owner.as_deref()?))
-        }
-        _ => None,
-    });
-    around.max_by_key(|(length, _)| *length).map(|(_, owner)| owner)
-}
-
-/// Whether everything that one selector is about, another is about too.
-fn contains(outer: &Selector, inner: &Selector) -> bool {
-    match (outer, inner) {
-        (Selector::Everything, _) => true,
-        (_, Selector::Name(kind, name)) => outer.covers(*kind, name),
-        (Selector::Namespace(outer), Selector::Namespace(inner)) => inner.starts_with(&**outer),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
