@@ -55,14 +55,31 @@ pub struct Settled {
     pub settlements: Vec<Settlement>,
 }
 
+/// There is no version after the newest one of a name: its numbers are the last of 64 bits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{key} is registered with other content, and no version comes after {newest}: \
+     give it a free version yourself, below that"
+)]
+pub struct NoNextVersion {
+    /// What is in conflict.
+    pub key: Key,
+    /// The version that none comes after.
+    pub newest: Version,
+}
+
 /// Settles the conflicts of a batch with what is registered.
-pub fn settle(catalog: &Catalog, batch: &[Proposed], how: OnConflict) -> Settled {
+pub fn settle(
+    catalog: &Catalog,
+    batch: &[Proposed],
+    how: OnConflict,
+) -> Result<Settled, NoNextVersion> {
     match how {
-        OnConflict::Fail => Settled {
+        OnConflict::Fail => Ok(Settled {
             changes: batch.iter().cloned().enumerate().collect(),
             settlements: Vec::new(),
-        },
-        OnConflict::Skip => skip(catalog, batch),
+        }),
+        OnConflict::Skip => Ok(skip(catalog, batch)),
         OnConflict::Bump => Bump::new(catalog, batch).settle(),
     }
 }
@@ -104,7 +121,7 @@ impl<'a> Bump<'a> {
         Self { catalog, batch, renamed: BTreeMap::new(), budget: Budget::of_batch() }
     }
 
-    fn settle(mut self) -> Settled {
+    fn settle(mut self) -> Result<Settled, NoNextVersion> {
         self.find_the_same();
         // Each round gives at least one more key its version for good, or is the last.
         loop {
@@ -115,7 +132,7 @@ impl<'a> Bump<'a> {
                 .map(|(key, document)| ((*key).clone(), Arc::clone(document)))
                 .collect();
             if conflicts.is_empty() {
-                return self.settled(&documents);
+                return Ok(self.settled(&documents));
             }
             // What a schema leads to gets its version first: then no reference means two things.
             let waiting: BTreeSet<&Key> = conflicts.iter().map(|(key, _)| key).collect();
@@ -126,7 +143,7 @@ impl<'a> Bump<'a> {
                 ready = conflicts.iter().collect();
             }
             for (key, document) in ready {
-                let to = self.next(key, document, &documents);
+                let to = self.next(key, document, &documents)?;
                 self.renamed.insert(key.clone(), to);
             }
         }
@@ -195,26 +212,33 @@ impl<'a> Bump<'a> {
     }
 
     /// A free version after the newest one, by what has changed since that.
-    fn next(&mut self, key: &Key, document: &Document, documents: &Documents<'_>) -> Key {
+    fn next(
+        &mut self,
+        key: &Key,
+        document: &Document,
+        documents: &Documents<'_>,
+    ) -> Result<Key, NoNextVersion> {
         let newest = self.catalog.versions(key.kind, &key.name).last();
-        let (mut version, change) = match newest {
+        let (mut version, mut change) = match newest {
             Some((newest, record)) => {
                 let change = self.change(&record.document, document, documents);
                 (newest.version.clone().max(key.version.clone()), change)
             }
             None => (key.version.clone(), Change::Words),
         };
-        version = version.next(change);
-        let taken = |version: &Version| {
-            let to = Key::new(key.kind, key.name.clone(), version.clone());
-            self.catalog.find(&to).is_some()
+        loop {
+            let Some(next) = version.next(change) else {
+                return Err(NoNextVersion { key: key.clone(), newest: version });
+            };
+            let to = Key::new(key.kind, key.name.clone(), next.clone());
+            let is_taken = self.catalog.find(&to).is_some()
                 || documents.contains_key(&to)
-                || self.renamed.values().any(|other| *other == to)
-        };
-        while taken(&version) {
-            version = version.next(Change::Words);
+                || self.renamed.values().any(|other| *other == to);
+            if !is_taken {
+                return Ok(to);
+            }
+            (version, change) = (next, Change::Words);
         }
-        Key::new(key.kind, key.name.clone(), version)
     }
 
     /// What has changed since a registered version; what it refers to has its version already.

@@ -56,18 +56,20 @@ impl Version {
     }
 
     /// The next release after a change of this kind (semver sections 4 and 6 to 8): what breaks
-    /// begins the next line; below 1.0.0 all else is a patch.
-    pub fn next(&self, change: Change) -> Self {
+    /// begins the next line; below 1.0.0 all else is a patch. `None`: the numbers, of 64 bits, have
+    /// come to their end.
+    pub fn next(&self, change: Change) -> Option<Self> {
         let semver::Version { major, minor, patch, .. } = self.0;
-        match change {
-            Change::Breaking => self.next_breaking(),
+        let next = match change {
+            Change::Breaking => return self.next_breaking(),
             Change::Compatible if major > 0 => {
-                Self(semver::Version::new(major, minor.saturating_add(1), 0))
+                semver::Version::new(major, minor.checked_add(1)?, 0)
             }
             Change::Compatible | Change::Words => {
-                Self(semver::Version::new(major, minor, patch.saturating_add(1)))
+                semver::Version::new(major, minor, patch.checked_add(1)?)
             }
-        }
+        };
+        Some(Self(next))
     }
 
     /// For constraints, which are read by the same library.
@@ -90,13 +92,13 @@ impl Version {
         }
     }
 
-    /// The first version of the next line.
-    pub fn next_breaking(&self) -> Self {
-        Self(match self.line() {
-            (0, 0, patch) => semver::Version::new(0, 0, patch.saturating_add(1)),
-            (0, minor, _) => semver::Version::new(0, minor.saturating_add(1), 0),
-            (major, _, _) => semver::Version::new(major.saturating_add(1), 0, 0),
-        })
+    /// The first version of the next line, if there is a number for it.
+    pub fn next_breaking(&self) -> Option<Self> {
+        Some(Self(match self.line() {
+            (0, 0, patch) => semver::Version::new(0, 0, patch.checked_add(1)?),
+            (0, minor, _) => semver::Version::new(0, minor.checked_add(1)?, 0),
+            (major, _, _) => semver::Version::new(major.checked_add(1)?, 0, 0),
+        }))
     }
 
     /// Whether this is a pre-release such as `1.0.0-beta`.
@@ -141,7 +143,8 @@ mod tests {
 
     #[test]
     fn the_next_version_says_what_has_changed() {
-        let next = |text: &str, change| Version::parse(text).unwrap().next(change).to_string();
+        let next =
+            |text: &str, change| Version::parse(text).unwrap().next(change).unwrap().to_string();
         for (version, words, compatible, breaking) in [
             ("1.2.3", "1.2.4", "1.3.0", "2.0.0"),
             ("1.2.3-rc.1+b", "1.2.4", "1.3.0", "2.0.0"),
@@ -159,15 +162,25 @@ mod tests {
     fn only_what_breaks_leaves_the_line_and_always_does() {
         for version in ["1.2.3", "10.0.0", "0.2.3", "0.1.0", "0.0.3", "0.0.0"] {
             let version = Version::parse(version).unwrap();
-            assert_ne!(version.next(Change::Breaking).line(), version.line());
-            assert_eq!(version.next(Change::Breaking), version.next_breaking());
+            let next = |change| version.next(change).unwrap();
+            assert_ne!(next(Change::Breaking).line(), version.line());
+            assert_eq!(Some(next(Change::Breaking)), version.next_breaking());
             // Each version below 0.1.0 is a line by itself.
             let stays = version.line().0 > 0 || version.line().1 > 0;
             for change in [Change::Words, Change::Compatible] {
-                assert_eq!(version.next(change).line() == version.line(), stays, "{version}");
-                assert!(version.next(change) > version);
+                assert_eq!(next(change).line() == version.line(), stays, "{version}");
+                assert!(next(change) > version);
             }
         }
+    }
+
+    #[test]
+    fn the_last_number_has_no_next() {
+        let last = Version::parse(&format!("1.0.{}", u64::MAX)).unwrap();
+        assert_eq!(last.next(Change::Words), None);
+        assert_eq!(last.next(Change::Compatible), Version::parse("1.1.0").ok());
+        let last = Version::parse(&format!("{}.0.0", u64::MAX)).unwrap();
+        assert_eq!((last.next(Change::Breaking), last.next_breaking()), (None, None));
     }
 
     #[test]
@@ -177,7 +190,8 @@ mod tests {
         assert_eq!(version("0.2.3").line(), version("0.2.0").line());
         assert_ne!(version("0.2.3").line(), version("0.3.0").line());
         assert_ne!(version("0.0.3").line(), version("0.0.4").line());
-        let next = ["1.2.3", "0.2.3", "0.0.3"].map(|v| version(v).next_breaking().to_string());
+        let next =
+            ["1.2.3", "0.2.3", "0.0.3"].map(|v| version(v).next_breaking().unwrap().to_string());
         assert_eq!(next, ["2.0.0", "0.3.0", "0.0.4"]);
     }
 

@@ -1,15 +1,23 @@
 //! Batches that meet other content.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
-use super::{OnConflict, Settled, Settlement, settle};
+use super::{OnConflict, Settled, Settlement};
 use crate::{
     catalog::Catalog,
+    document::Document,
+    reference::Kind,
     rules::{
         Proposed, plan,
         testing::{agent, catalog, schema, server, source_tool, with},
     },
 };
+
+fn settle(catalog: &Catalog, batch: &[Proposed], how: OnConflict) -> Settled {
+    super::settle(catalog, batch, how).unwrap()
+}
 
 fn lines(settled: &Settled) -> Vec<String> {
     let line = |settlement: &Settlement| match settlement {
@@ -98,6 +106,22 @@ fn words_are_a_patch() {
     let before = catalog(&[schema("A", &json!({ "type": "string" }))]);
     let words = [schema("A", &json!({ "type": "string", "title": "A" }))];
     assert_eq!(lines(&settle(&before, &words, OnConflict::Bump)), ["schema/A@1.0.0 -> 1.0.1"]);
+}
+
+#[test]
+fn a_version_that_none_comes_after_is_said() {
+    let at = |version: &str, schema: &serde_json::Value| {
+        let value = json!({ "name": "A", "version": version, "schema": schema });
+        let document = Document::parse(Kind::Schema, &value).unwrap();
+        Proposed::Register(Arc::new(document))
+    };
+    for last in ["18446744073709551615.0.0", "1.0.18446744073709551615"] {
+        let change = if last.starts_with("1.") { "string" } else { "integer" };
+        let before = catalog(&[at(last, &json!({ "type": "string" }))]);
+        let batch = [at(last, &json!({ "type": change, "title": "A" }))];
+        let error = super::settle(&before, &batch, OnConflict::Bump).unwrap_err().to_string();
+        assert!(error.contains(&format!("no version comes after {last}: give it")), "{error}");
+    }
 }
 
 #[test]

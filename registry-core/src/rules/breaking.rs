@@ -119,7 +119,10 @@ impl Check<'_, '_> {
 
     fn help(&self) -> String {
         let highest = self.highest.unwrap_or(&self.new.key().version);
-        format!("register it as {}, or take the change back", highest.next_breaking())
+        match highest.next_breaking() {
+            Some(next) => format!("register it as {next}, or take the change back"),
+            None => "take the change back".to_owned(),
+        }
     }
 }
 

@@ -97,7 +97,8 @@ pub(super) async fn prepare(
     }
     let now = client.head().await?;
     let catalog = Follower::open(client, None).await?.catalog(now).await?;
-    let settled = settle(&catalog, batch.proposals(), on_conflict);
+    let settled = settle(&catalog, batch.proposals(), on_conflict)
+        .map_err(|e| Failure::Rejected(e.to_string()))?;
     let mut changes: Vec<_> =
         settled.changes.into_iter().map(|(from, change)| (Some(from), change)).collect();
     let mut held = Vec::new();
