@@ -124,10 +124,10 @@ impl<'a> Comparison<'a> {
                 self.add(Class::Breaking, name, "/name", "the server has two tools of this name");
             }
         }
-        for (name, (tool, is_retired)) in &expected {
+        for (name, tools) in &expected {
             match by_name.get(name.as_str()) {
-                Some(live) => self.tool(tool, live),
-                None if *is_retired => {}
+                Some(live) => self.tools(tools, live),
+                None if tools.iter().all(|(_, is_retired)| *is_retired) => {}
                 None => self.add(Class::Breaking, name, "", "the server does not have it"),
             }
         }
@@ -139,10 +139,24 @@ impl<'a> Comparison<'a> {
         }
     }
 
+    /// Compares a live tool with every tool that is registered of it; what differs from several of
+    /// them in the same way is said once.
+    fn tools(&mut self, registered: &[(&Tool, bool)], live: &Value) {
+        let start = self.found.len();
+        for (tool, _) in registered {
+            self.tool(tool, live);
+        }
+        for difference in self.found.split_off(start) {
+            if !self.found[start..].contains(&difference) {
+                self.found.push(difference);
+            }
+        }
+    }
+
     /// The registered tools that the server provides, by their names at the server, and whether
-    /// they are retired.
-    fn expected(&self, registered: &Server) -> BTreeMap<String, (&'a Tool, bool)> {
-        let mut expected = BTreeMap::new();
+    /// they are retired. Several may be views of one tool there.
+    fn expected(&self, registered: &Server) -> BTreeMap<String, Vec<(&'a Tool, bool)>> {
+        let mut expected = BTreeMap::<_, Vec<_>>::new();
         for provision in &registered.provides {
             let key = Key::new(Kind::Tool, provision.tool.clone(), provision.version.clone());
             let Some(record) = self.catalog.find(&key) else { continue };
@@ -150,7 +164,7 @@ impl<'a> Comparison<'a> {
             let own = tool.source().filter(|source| source.server == self.server.name);
             let name = own.map_or(key.name.as_str(), |source| source.tool.as_str());
             let is_retired = record.lifecycle.state == LifecycleState::Retired;
-            expected.insert(name.to_owned(), (&**tool, is_retired));
+            expected.entry(name.to_owned()).or_default().push((&**tool, is_retired));
         }
         expected
     }

@@ -124,6 +124,30 @@ fn what_is_missing_or_another_breaks_callers() {
 }
 
 #[test]
+fn every_tool_that_is_registered_of_a_live_one_counts() {
+    let mut file = server(&live(tools()), &Wishes::default()).draft.to_value();
+    let mut view = file["tools"][0].clone();
+    view["name"] = json!("zz_view");
+    view["source"]["hideFields"] = json!(["user"]);
+    file["tools"].as_array_mut().unwrap().push(view);
+    let provided = json!({ "tool": "zz_view", "version": "1.0.0" });
+    file["servers"][0]["provides"].as_array_mut().unwrap().push(provided);
+    let before = catalog(RegistryFile::from_value(&file).unwrap().proposals());
+    assert_eq!(differences(&before, &live(tools())), <[&str; 0]>::default());
+    let mut now = tools();
+    now[0]["description"] = json!("Adds somebody");
+    now[0]["inputSchema"]["required"] = json!(["user"]);
+    assert_eq!(
+        differences(&before, &live(now)),
+        [
+            "Breaking add_user/inputSchema/required: \
+             `required` refuses what the registered one allows: {}",
+            "Cosmetic add_user/description: the text is another",
+        ]
+    );
+}
+
+#[test]
 fn more_is_compatible() {
     assert_eq!(
         after(|tools| {
