@@ -1,15 +1,20 @@
 //! An A2A agent's card as an agent of the registry.
 //!
 //! Cards of A2A 0.2 and 0.3 (`url`, `protocolVersion`) and of 1.0 (`supportedInterfaces`) are read.
-//! What has no field of its own is kept in `metadata.card`; signatures are dropped, because they
-//! are over other bytes. Deliberately absent: extended cards, and checking signatures.
+//! What has no field of its own is kept in `metadata.card`, the card's own `metadata` too: beside
+//! it stands what means something to the registry, which no card may say. Signatures are dropped,
+//! because they are over other bytes. Deliberately absent: extended cards, and checking signatures.
 
 mod capabilities;
 mod skill;
 
 use serde_json::{Map, Value, json};
 
-use super::{Draft, Imported, Repairs, names, repair::quoted, wording::worded};
+use super::{
+    Draft, Imported, Repairs, names,
+    repair::quoted,
+    wording::{screened_members, worded},
+};
 use crate::{document::Document, name::Name, reference::Kind, version::Version};
 
 /// The version of an agent that does not say its own.
@@ -29,7 +34,7 @@ pub struct CardWishes {
 }
 
 /// The members of a card that are read here; the rest is kept as it is.
-const READ: [&str; 16] = [
+const READ: [&str; 15] = [
     "name",
     "version",
     "description",
@@ -45,7 +50,6 @@ const READ: [&str; 16] = [
     "securityRequirements",
     "securitySchemes",
     "signatures",
-    "metadata",
 ];
 
 /// A card on its way.
@@ -58,9 +62,10 @@ struct Card<'a> {
 
 /// Makes an agent of a card. Without a name that can be used, there is only the repair that says so.
 pub fn agent(card: &Value, wishes: &CardWishes) -> Imported {
-    let nothing = Map::new();
-    let said = card.as_object().unwrap_or(&nothing);
-    let mut card = Card { said, repairs: Repairs::default(), rest: Map::new() };
+    let mut repairs = Repairs::default();
+    let said = card.as_object().map(|card| screened_members(&mut repairs, card, "", &["skills"]));
+    let said = said.unwrap_or_default();
+    let mut card = Card { said: &said, repairs, rest: Map::new() };
     let agents = card.agent(wishes).into_iter().collect();
     Imported { draft: Draft { agents, ..Draft::default() }, repairs: card.repairs.into_vec() }
 }
@@ -96,9 +101,6 @@ impl Card<'_> {
         }
         self.keep_the_rest();
         let mut metadata = Map::new();
-        if let Some(Value::Object(own)) = self.said.get("metadata") {
-            metadata.extend(own.clone());
-        }
         if self.text("name") != Some(name.as_str()) {
             metadata.extend(self.text("name").map(|title| ("title".to_owned(), title.into())));
         }

@@ -14,7 +14,10 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Draft, Imported, Repairs, factor, names, repair::quoted, text::clean, wording::worded,
+    Draft, Imported, Repairs, factor, names,
+    repair::quoted,
+    text::clean,
+    wording::{screened_members, worded},
 };
 use crate::{limits, name::Name, reference::Kind, version::Version};
 
@@ -52,8 +55,11 @@ struct Common {
 /// repair that says so.
 pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
     let mut repairs = Repairs::default();
-    let version = version(&live.info, wishes, &mut repairs);
-    let Some(server) = name(&live.info, wishes, &mut repairs) else {
+    let info = live.info.as_object();
+    let info = info.map(|info| screened_members(&mut repairs, info, "/serverInfo", &[]));
+    let info = Value::Object(info.unwrap_or_default());
+    let version = version(&info, wishes, &mut repairs);
+    let Some(server) = name(&info, wishes, &mut repairs) else {
         return Imported { draft: Draft::default(), repairs: repairs.into_vec() };
     };
     let mut common = Common { server, version, repairs };
@@ -62,7 +68,7 @@ pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
         .iter()
         .map(|tool| json!({ "tool": tool["name"], "version": tool["version"] }))
         .collect();
-    let server = common.server(&live.info, provides);
+    let server = common.server(&info, provides);
     let tools = refused::without_refused_schemas(&server, tools, &pointers, &mut common.repairs);
     let prefix = common.server.as_str().rsplit('/').next().unwrap_or_default().to_owned();
     let factored = factor::shared(tools, &prefix, &common.version);
@@ -133,7 +139,7 @@ impl Common {
                 self.repairs.needed(pointer, what, "it was left out; ask its makers");
                 continue;
             }
-            let Some(said) = self.upstream_name(tool, &pointer) else { continue };
+            let Some((tool, said)) = self.upstream_name(tool, &pointer) else { continue };
             if !upstream.insert(said) {
                 let what = format!("the server has two tools with the name {}", quoted(said));
                 self.repairs.needed(pointer, what, "only the first was taken; ask its makers");
@@ -147,9 +153,14 @@ impl Common {
         documents
     }
 
-    /// The name by which the server knows a tool, if it can be called by it.
-    fn upstream_name<'a>(&mut self, tool: &'a Value, pointer: &str) -> Option<&'a str> {
-        let Some(said) = tool.get("name").and_then(Value::as_str) else {
+    /// A tool and the name by which the server knows it, if it can be called by it.
+    fn upstream_name<'a>(
+        &mut self,
+        tool: &'a Value,
+        pointer: &str,
+    ) -> Option<(&'a Map<String, Value>, &'a str)> {
+        let named = tool.as_object().and_then(|tool| Some((tool, tool.get("name")?.as_str()?)));
+        let Some((tool, said)) = named else {
             self.repairs.needed(pointer, "a tool without a name", "it was left out");
             return None;
         };
@@ -158,7 +169,7 @@ impl Common {
             self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
             return None;
         }
-        Some(said)
+        Some((tool, said))
     }
 
     /// The name of a tool in the registry: its own, or the closest that is allowed and free.

@@ -29,14 +29,24 @@ pub enum By {
     Import,
 }
 
-/// Collects repairs, up to a limit.
+/// Collects repairs, each once: up to a limit those for people, and so many that were made.
 #[derive(Debug, Default)]
-pub struct Repairs(Vec<Repair>);
+pub struct Repairs {
+    needed: Vec<Repair>,
+    made: Vec<Repair>,
+    /// Whether something for a person found no place.
+    is_cut: bool,
+}
 
 impl Repairs {
     fn push(&mut self, repair: Repair) {
-        if self.0.len() < limits::PROBLEMS {
-            self.0.push(repair);
+        let list = if repair.by == By::Person { &mut self.needed } else { &mut self.made };
+        if list.len() < limits::PROBLEMS {
+            if !list.contains(&repair) {
+                list.push(repair);
+            }
+        } else if repair.by == By::Person {
+            self.is_cut = true;
         }
     }
 
@@ -70,10 +80,15 @@ impl Repairs {
     }
 
     /// All of them, those for people first.
-    pub fn into_vec(self) -> Vec<Repair> {
-        let mut all = self.0;
-        all.sort_by_key(|repair| repair.by);
-        all
+    pub fn into_vec(mut self) -> Vec<Repair> {
+        if self.is_cut {
+            let what = format!("there is more to look at than {} lines", limits::PROBLEMS);
+            let how = "mend what is listed, and import again";
+            let (pointer, how) = (String::new(), how.to_owned());
+            self.needed.push(Repair { pointer, what, how, by: By::Person });
+        }
+        self.needed.append(&mut self.made);
+        self.needed
     }
 }
 

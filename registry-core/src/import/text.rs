@@ -6,6 +6,8 @@
 
 mod signs;
 
+use serde_json::Value;
+
 pub use signs::{Sign, signs};
 
 /// A text without what nobody can see in it.
@@ -63,6 +65,21 @@ fn is_joiner_in_script(before: Option<char>, character: char, rest: &str) -> boo
     matches!(character, '\u{200c}' | '\u{200d}')
         && before.is_some_and(other)
         && rest.chars().next().is_some_and(other)
+}
+
+/// Visits every text of a value: its strings, and the names of its members.
+pub fn each_text(value: &Value, visit: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(text) => visit(text),
+        Value::Array(items) => items.iter().for_each(|item| each_text(item, visit)),
+        Value::Object(map) => {
+            for (name, value) in map {
+                visit(name);
+                each_text(value, visit);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Whether a character cannot be seen, or changes how others are seen.

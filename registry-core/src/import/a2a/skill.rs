@@ -7,7 +7,10 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::{Card, strings};
-use crate::import::wording::worded;
+use crate::import::wording::{screened_members, worded, worded_schema};
+
+/// What of a skill is looked at by itself.
+const OWN: [&str; 4] = ["name", "description", "inputSchema", "outputSchema"];
 
 impl Card<'_> {
     pub(super) fn skills(&mut self) -> Vec<Value> {
@@ -21,6 +24,9 @@ impl Card<'_> {
     }
 
     fn skill(&mut self, said: &Value, pointer: &str, ids: &mut HashSet<String>) -> Option<Value> {
+        let nothing = Map::new();
+        let said = said.as_object().unwrap_or(&nothing);
+        let said = screened_members(&mut self.repairs, said, pointer, &OWN);
         let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|t| !t.is_empty());
         let Some(id) = text("id").or(text("name")) else {
             self.repairs.needed(pointer, "a skill without an id", "it was left out");
@@ -49,7 +55,8 @@ impl Card<'_> {
         }
         for name in ["inputSchema", "outputSchema"] {
             if let Some(schema @ (Value::Object(_) | Value::Bool(_))) = said.get(name) {
-                put(name, schema.clone());
+                let at = format!("{pointer}/{name}");
+                put(name, worded_schema(&mut self.repairs, schema, &at));
             }
         }
         for name in ["security", "securityRequirements"] {

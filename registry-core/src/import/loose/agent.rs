@@ -21,16 +21,26 @@ impl Entry {
             // Live cards say where they are otherwise, and leave out more.
             let has_version = self.map.contains_key("version");
             self.map.entry("version").or_insert_with(|| super::FIRST_VERSION.into());
-            let depends = self.take_depends();
+            let (depends, own) = (self.take_depends(), self.map.remove("metadata"));
             let made = agent(&Value::Object(self.map.clone()), &CardWishes::default());
             repairs.all_at(&self.pointer, made.repairs);
             if let Some(Value::Object(map)) = made.draft.agents.into_iter().next() {
                 self.map = map;
             }
             self.put_depends(depends);
+            self.put_metadata(own);
             if !has_version {
                 self.map.remove("version");
             }
+        }
+    }
+
+    /// What a file says in `metadata` means what it means, other than in a stranger's card.
+    fn put_metadata(&mut self, own: Option<Value>) {
+        match (self.map.get_mut("metadata"), own) {
+            (Some(Value::Object(made)), Some(Value::Object(own))) => made.extend(own),
+            (None, Some(own)) => drop(self.map.insert("metadata".to_owned(), own)),
+            _ => {}
         }
     }
 

@@ -216,3 +216,12 @@ fn an_agent_that_is_only_a_comment_is_one_finding() {
     let found = lines(&registry_file(&file)).join(" ");
     assert!(!found.is_empty() && !found.contains("--name"), "{found}");
 }
+
+#[test]
+fn a_file_s_own_metadata_stays_where_it_is() {
+    let file = json!({ "schemaVersion": "2.0", "agents": [{ "name": "a", "version": "1.0.0",
+        "url": "http://a", "x": 1, "metadata": { "managedBy": "git/a" } }] });
+    let found = registry_file(&file);
+    let metadata = &found.draft.agents[0]["metadata"];
+    assert_eq!(*metadata, json!({ "card": { "x": 1 }, "managedBy": "git/a" }));
+}

@@ -5,17 +5,25 @@
 use serde_json::{Map, Value, json};
 
 use super::{Common, kept, schema};
-use crate::{document::Document, import::wording::worded, reference::Kind};
+use crate::{
+    document::Document,
+    import::wording::{screened_members, worded},
+    reference::Kind,
+};
+
+/// What of a tool is looked at by itself.
+const OWN: [&str; 5] = ["name", "title", "description", "inputSchema", "outputSchema"];
 
 impl Common {
     /// The document of a tool; `None` where the registry could not take it in any form.
     pub(super) fn tool<'a>(
         &mut self,
-        tool: &Value,
+        tool: &Map<String, Value>,
         name: &str,
         others: impl Iterator<Item = &'a str>,
         pointer: &str,
     ) -> Option<Value> {
+        let tool = &Value::Object(screened_members(&mut self.repairs, tool, pointer, &OWN));
         let mut document = Map::new();
         let mut put = |name: &str, value: Value| document.insert(name.to_owned(), value);
         put("name", name.into());
