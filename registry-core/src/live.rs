@@ -17,7 +17,7 @@ use crate::{
     catalog::Catalog,
     compatibility::Budget,
     entity::{Entity, Server, Tool},
-    import::{LiveServer, text::Sign, version_of},
+    import::{LiveServer, name_of, text::Sign, version_of},
     lifecycle::LifecycleState,
     reference::{Key, Kind},
     schema_inline,
@@ -110,6 +110,7 @@ impl<'a> Comparison<'a> {
             let version = said.chars().take(64).collect::<String>();
             self.add(Class::Cosmetic, "", "/version", format!("it says that it is {version}"));
         }
+        self.presented(registered, live);
         let expected = self.expected(registered);
         let mut by_name: BTreeMap<&str, &Value> = BTreeMap::new();
         for (i, tool) in live.tools.iter().enumerate() {
@@ -136,6 +137,24 @@ impl<'a> Comparison<'a> {
                 self.add(Class::Compatible, name, "", "it is not registered");
                 self.words_of(tool, name);
             }
+        }
+    }
+
+    /// Compares how the server names itself with its registered name, of which the namespace is
+    /// ours, and looks at what it says of itself.
+    fn presented(&mut self, registered: &Server, live: &LiveServer) {
+        let said = live.info.get("name").and_then(Value::as_str).unwrap_or_default();
+        let name = name_of(Kind::Server, said);
+        let bare = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+        if name.is_none_or(|name| bare(name.as_str()) != bare(registered.name.as_str())) {
+            let name = said.chars().take(64).collect::<String>();
+            self.add(Class::Cosmetic, "", "/name", format!("it says that its name is {name}"));
+        }
+        for field in ["title", "description"] {
+            let said = live.info.get(field).filter(|said| {
+                said.as_str().is_some_and(|said| registered.description.as_deref() != Some(said))
+            });
+            self.unregistered(("", &format!("/{field}")), said.unwrap_or(&Value::Null));
         }
     }
 

@@ -8,7 +8,7 @@ mod signs;
 
 use serde_json::Value;
 
-pub use signs::{Sign, signs};
+pub use signs::{Sign, mentioned, phrases, signs};
 
 /// A text without what nobody can see in it.
 #[derive(Debug, Clone, PartialEq, Eq)]

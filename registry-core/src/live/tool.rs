@@ -66,17 +66,21 @@ impl Comparison<'_> {
             let after = live.get(field).and_then(Value::as_str);
             self.text((name, &format!("/{field}")), before.as_deref(), after);
         }
-        if let Some(before) = &registered.annotations {
-            let nothing = Map::new();
-            let after = live.get("annotations").and_then(Value::as_object).unwrap_or(&nothing);
-            self.annotations(name, before, after);
+        let nothing = Map::new();
+        let said = live.get("annotations");
+        match &registered.annotations {
+            Some(before) => {
+                let after = said.and_then(Value::as_object).unwrap_or(&nothing);
+                self.annotations(name, before, after);
+            }
+            None => self.unregistered((name, "/annotations"), said.unwrap_or(&Value::Null)),
         }
         for field in [Field::Input, Field::Output] {
             let said = live.get(field.name()).filter(|schema| !schema.is_null());
             match (field.registered(registered), said) {
                 (Some(before), said) => self.schema((registered, name), field, before, said),
                 (None, Some(said)) => {
-                    self.schema_words((name, &format!("/{}", field.name())), None, said);
+                    self.unregistered((name, &format!("/{}", field.name())), said);
                 }
                 (None, None) => {}
             }
@@ -136,10 +140,10 @@ impl Comparison<'_> {
         let before_form = inlined(before, &schema_of, &mut self.forms);
         let after_form = inlined(after, &|_| None, &mut self.forms);
         let is_written_alike = before_form.is_some() && before_form == after_form;
-        let (before, after) =
-            (before_form.as_ref().unwrap_or(before), after_form.as_ref().unwrap_or(after));
+        let before = [before_form.as_ref().unwrap_or(before), before];
+        let after = [after_form.as_ref().unwrap_or(after), after];
         let found = self.found.len();
-        self.schema_words((tool, &at), Some(before), after);
+        self.schema_words((tool, &at), &before, &after);
         if is_the_same && !is_written_alike && self.found.len() == found {
             let what = "the schema is written otherwise, and the same values fit";
             self.add(Class::Cosmetic, tool, &at, what);

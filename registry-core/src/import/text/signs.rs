@@ -102,25 +102,67 @@ const SECRETS: [&str; 18] = [
 
 const ADDRESSES: [&str; 6] = ["http://", "https://", "ws://", "wss://", "ftp://", "data:"];
 
+/// What may stand behind an address and is not of it.
+const AROUND: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '>'];
+
+/// The addresses of the dialects of JSON Schema, which lead nowhere else.
+const DIALECTS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
+
 /// The signs in a text; `tools` are the names of other tools.
 pub fn signs<'a>(text: &str, tools: impl IntoIterator<Item = &'a str>) -> BTreeSet<Sign> {
-    let cleaned = clean(text);
-    let words = cleaned.text.to_lowercase().replace('\u{2019}', "'");
-    let plain = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    let has = |phrases: &[&str]| phrases.iter().any(|phrase| plain.contains(phrase));
-    let mut found = BTreeSet::new();
-    let mut add = |sign, is_there: bool| {
-        if is_there {
-            found.insert(sign);
-        }
-    };
-    add(Sign::Hidden, cleaned.removed > 0);
-    add(Sign::Imperative, has(&IMPERATIVES));
-    add(Sign::Secret, has(&SECRETS));
-    add(Sign::Address, has(&ADDRESSES));
-    let mentioned = |tool: &str| is_distinctive(tool) && has_word(&plain, &tool.to_lowercase());
-    add(Sign::OtherTool, tools.into_iter().any(mentioned));
+    let mut found: BTreeSet<_> = phrases(text).into_iter().map(|(sign, _)| sign).collect();
+    if mentioned(text, tools).next().is_some() {
+        found.insert(Sign::OtherTool);
+    }
     found
+}
+
+/// The signs in a text but other tools, each with the sentence or address that has it: what to
+/// compare, because a text that has a sign may get another one of the same kind.
+pub fn phrases(text: &str) -> BTreeSet<(Sign, String)> {
+    let mut found = BTreeSet::new();
+    if clean(text).removed > 0 {
+        found.insert((Sign::Hidden, text.to_owned()));
+    }
+    let plain = plain(text);
+    for sentence in sentences(&plain) {
+        for (sign, words) in [(Sign::Imperative, &IMPERATIVES[..]), (Sign::Secret, &SECRETS[..])] {
+            if words.iter().any(|words| sentence.contains(words)) {
+                found.insert((sign, sentence.to_owned()));
+            }
+        }
+    }
+    for word in plain.split(' ') {
+        let address = ADDRESSES.iter().filter_map(|scheme| word.find(scheme)).min();
+        let address = address.map(|start| word[start..].trim_end_matches(AROUND));
+        let is_other = |address: &&str| !DIALECTS.iter().any(|known| address.starts_with(known));
+        found.extend(address.filter(is_other).map(|found| (Sign::Address, found.to_owned())));
+    }
+    found
+}
+
+/// Those of these tools that a text names.
+pub fn mentioned<'a>(
+    text: &str,
+    tools: impl IntoIterator<Item = &'a str>,
+) -> impl Iterator<Item = &'a str> {
+    let plain = plain(text);
+    let is_named =
+        move |tool: &&str| is_distinctive(tool) && has_word(&plain, &tool.to_lowercase());
+    tools.into_iter().filter(is_named)
+}
+
+/// What is seen of a text, in lower case, words apart by one space.
+fn plain(text: &str) -> String {
+    let words = clean(text).text.to_lowercase().replace('\u{2019}', "'");
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The sentences of a plain text; dots inside of words (`.ssh`) end none.
+fn sentences(plain: &str) -> impl Iterator<Item = &str> {
+    let parts = plain.split(". ").flat_map(|part| part.split("! "));
+    let parts = parts.flat_map(|part| part.split("? ")).flat_map(|part| part.split("; "));
+    parts.map(|part| part.trim_end_matches(['.', '!', '?', ';']))
 }
 
 /// Whether a tool's name is unlikely to be a word of a sentence.
@@ -155,6 +197,19 @@ mod tests {
         ] {
             assert_eq!(found(plain), [], "{plain}");
         }
+    }
+
+    #[test]
+    fn phrases_are_the_sentences_and_addresses_that_have_a_sign() {
+        let text = "You must pass a path. Reads it! See (https://a.example/x) of \
+                    https://json-schema.org/draft/2020-12/schema; never ~/.ssh";
+        let found: Vec<_> = phrases(text).into_iter().collect();
+        let expected = [
+            (Sign::Imperative, "you must pass a path"),
+            (Sign::Secret, "never ~/.ssh"),
+            (Sign::Address, "https://a.example/x"),
+        ];
+        assert_eq!(found, expected.map(|(sign, phrase)| (sign, phrase.to_owned())));
     }
 
     #[test]
