@@ -3,11 +3,14 @@
 //! Deliberately absent: changing what is registered, which never happens.
 
 mod change;
+mod same;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+
+use same::Same;
 
 use crate::{
     catalog::Catalog,
@@ -149,15 +152,14 @@ impl<'a> Bump<'a> {
         }
     }
 
-    /// Finds those whose content is registered under another version already: all that are
-    /// concerned are supposed to be the newest of their names, and those that are not fall out.
+    /// Finds those whose content is registered under a later version already: for all that are
+    /// concerned that is supposed where it can be, and those for which it is wrong fall out.
     fn find_the_same(&mut self) {
-        for key in self.concerned() {
-            let newest = self.catalog.versions(key.kind, &key.name).last();
-            if let Some((newest, _)) = newest
-                && newest.version > key.version
+        for (key, versions) in Same::new(self.catalog, self.batch, &self.concerned()).find() {
+            if let Some(newest) = versions.last()
+                && *newest != key
             {
-                self.renamed.insert(key.clone(), newest.clone());
+                self.renamed.insert(key.clone(), (*newest).clone());
             }
         }
         loop {

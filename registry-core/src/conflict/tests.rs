@@ -102,6 +102,30 @@ fn a_bump_takes_everything_that_refers_to_it_along_and_is_done_once() {
 }
 
 #[test]
+fn the_version_that_it_got_is_found_behind_newer_ones() {
+    let worlds = ["string", "integer", "null"].map(|name| world(&json!({ "type": name })));
+    let other_words = {
+        let mut batch = worlds[1].clone();
+        batch[3] = with(&source_tool("read", "docs"), json!({ "description": "Reads" }));
+        batch
+    };
+    let mut before = worlds[0].clone();
+    let mut got = Vec::new();
+    for batch in [&worlds[1], &worlds[2], &other_words] {
+        let settled = settle(&catalog(&before), batch, OnConflict::Bump);
+        got.push(lines(&settled));
+        let new = self::batch(&settled).into_iter().filter(|new| !before.contains(new));
+        before.extend(new.collect::<Vec<_>>());
+    }
+    let after = catalog(&before);
+    for (batch, got) in [&worlds[1], &worlds[2], &other_words].into_iter().zip(got) {
+        let again = settle(&after, batch, OnConflict::Bump);
+        assert_eq!(lines(&again), got);
+        assert_eq!(accepted(&after, &again), 0);
+    }
+}
+
+#[test]
 fn words_are_a_patch() {
     let before = catalog(&[schema("A", &json!({ "type": "string" }))]);
     let words = [schema("A", &json!({ "type": "string", "title": "A" }))];

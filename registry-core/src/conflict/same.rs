@@ -1,0 +1,94 @@
+//! The registered versions that may have the content of a batch's documents, whatever versions
+//! these and what they refer to got.
+//!
+//! Deliberately absent: whether they do all together; the caller tries that.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+use crate::{
+    catalog::Catalog,
+    document::{Document, canonical_bytes},
+    name::Name,
+    reference::{Key, Kind},
+    rewrite::rewritten,
+    rules::Proposed,
+    version::Version,
+};
+
+/// The registered versions that a key of the batch may have become, oldest first.
+type Versions<'a> = BTreeMap<&'a Key, Vec<&'a Key>>;
+
+/// The documents whose content is looked for.
+pub(super) struct Same<'a> {
+    catalog: &'a Catalog,
+    documents: BTreeMap<&'a Key, &'a Arc<Document>>,
+    /// The names whose versions do not matter.
+    names: BTreeSet<(Kind, &'a Name)>,
+}
+
+impl<'a> Same<'a> {
+    /// `concerned` are the keys of documents that are in conflict, or refer to such.
+    pub(super) fn new(
+        catalog: &'a Catalog,
+        batch: &'a [Proposed],
+        concerned: &BTreeSet<&'a Key>,
+    ) -> Self {
+        let documents = batch.iter().filter_map(|proposed| match proposed {
+            Proposed::Register(document) => Some((document.key(), document)),
+            Proposed::SetLifecycle { .. } => None,
+        });
+        Self {
+            catalog,
+            documents: documents.filter(|(key, _)| concerned.contains(key)).collect(),
+            names: concerned.iter().map(|key| (key.kind, &key.name)).collect(),
+        }
+    }
+
+    /// Versions not older than the document's own, of the same content, that refer only to others
+    /// that were found, or to what the document itself refers to.
+    pub(super) fn find(&self) -> Versions<'a> {
+        let mut found: Versions<'a> =
+            self.documents.iter().map(|(key, document)| (*key, self.alike(document))).collect();
+        loop {
+            let all: BTreeSet<&Key> = found.values().flatten().copied().collect();
+            let before = all.len();
+            for (key, versions) in &mut found {
+                let edges = self.documents[key].edges();
+                let stays = |edge: &Key| edges.contains(edge) && !self.documents.contains_key(edge);
+                versions.retain(|version| {
+                    let record = self.catalog.find(version);
+                    let mut edges = record.iter().flat_map(|record| record.document.edges());
+                    edges.all(|edge| all.contains(edge) || stays(edge))
+                });
+            }
+            if found.values().map(Vec::len).sum::<usize>() == before {
+                return found;
+            }
+        }
+    }
+
+    fn alike(&self, document: &'a Document) -> Vec<&'a Key> {
+        let key = document.key();
+        let content = self.content(document);
+        let versions = self.catalog.versions(key.kind, &key.name);
+        let versions = versions.filter(|(other, record)| {
+            other.version >= key.version && self.content(&record.document) == content
+        });
+        versions.map(|(other, _)| other).collect()
+    }
+
+    /// What a document says, whatever the versions of these names.
+    fn content(&self, document: &Document) -> Vec<u8> {
+        let any = |key: &Key| Key::new(key.kind, key.name.clone(), Version::lowest());
+        let concerned = document.edges().iter().chain([document.key()]);
+        let concerned = concerned.filter(|key| self.names.contains(&(key.kind, &key.name)));
+        let renamed = concerned.map(|key| (key.clone(), any(key))).collect();
+        let value: Value = rewritten(document, &renamed);
+        canonical_bytes(&value)
+    }
+}
