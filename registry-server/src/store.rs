@@ -67,6 +67,11 @@ impl Store {
         &self.registry
     }
 
+    /// Whether other servers may append to it. A SQLite file has one server.
+    pub fn is_shared(&self) -> bool {
+        self.backend.is_shared()
+    }
+
     /// The current state, as one consistent read. Every document is proved by its digest.
     pub async fn load(&self) -> Result<Catalog, Error> {
         read::load(&self.backend, &self.registry).await

@@ -3,6 +3,9 @@
 use std::path::Path;
 
 use acceptance::{Database, Registry, access::server, root};
+use registry_core::{
+    Action, ChainHash, Change, Commit, Digest, Key, Kind, Notice, Revision, SealedCommit, Timestamp,
+};
 use registry_proto::v1::{self, audit_service_client::AuditServiceClient};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
@@ -220,6 +223,66 @@ async fn rows_that_were_edited_behind_its_back_are_named() {
             database.restore().await;
         }
         assert!(registry.run(&["audit", "verify"]).starts_with("sound: 4 commits"));
+    }
+}
+
+/// SQL that retires a tool by a fourth commit, just as a server would do it.
+async fn forgery(registry: &Registry, database: &Database, committed_at: Timestamp) -> String {
+    let last = v1::GetCommitRequest { revision: 3, include_canonical: false };
+    let last = registry.history().await.get_commit(last).await.expect("a commit").into_inner();
+    let chain = Digest::parse(&last.commit.expect("a commit").chain).expect("a digest");
+    let key = Key::parse(Kind::Tool, "get_user", "1.0.0").expect("a key");
+    let action = Action::Retire(Notice::saying(Some("x")));
+    let commit = Commit {
+        revision: Revision(4),
+        author: "ann".to_owned(),
+        committed_at,
+        changes: vec![Change { key, action }],
+        ..Commit::default()
+    };
+    let chain = ChainHash::from_bytes(*chain.as_bytes());
+    let sealed = SealedCommit::seal(&chain, commit, Vec::new()).expect("it can be sealed");
+    let hex: String = sealed.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let bytes = match database {
+        Database::Sqlite(_) => format!("X'{hex}'"),
+        Database::Postgres(_) => format!("decode('{hex}', 'hex')"),
+    };
+    let chain = sealed.chain();
+    format!(
+        "BEGIN; INSERT INTO commits (revision, author, committed_at, message, changes, chain, canonical)
+             VALUES (4, 'ann', '{committed_at}', '', 1, '{chain}', {bytes});
+         INSERT INTO changes (revision, ordinal, action, kind, name, version, digest, reason)
+             SELECT 4, 0, 'retire', kind, name, version, digest, 'x' FROM entities
+             WHERE kind = 'tool' AND name = 'get_user';
+         UPDATE entities SET lifecycle = 'retired', lifecycle_revision = 4, lifecycle_reason = 'x'
+             WHERE kind = 'tool' AND name = 'get_user';
+         UPDATE head SET revision = 4, chain = '{chain}'; COMMIT"
+    )
+}
+
+#[tokio::test]
+async fn a_commit_that_no_server_made_is_found_and_not_served() {
+    let times = ["2020-01-01T00:00:00.000Z", "2099-01-01T00:00:00.000Z"].map(Timestamp::parse);
+    let [old, new] = times.map(|time| time.expect("a time"));
+    for (database, at) in Database::both().await.into_iter().zip([new, old]) {
+        let mut registry = filled(&database);
+        // With nothing but the service's own rights.
+        let sql = forgery(&registry, &database, at).await;
+        database.execute(&sql).await.expect("rows can be appended");
+        let found = findings(&registry);
+        let problem = match database {
+            Database::Sqlite(_) => "was put there by somebody else",
+            Database::Postgres(_) => "no server writes that",
+        };
+        assert_eq!((found.len(), &*found[0].0), (1, "revision 4"), "{found:?}");
+        assert!(found[0].1.contains(problem), "{found:?}");
+        let refused = registry.ctl(&["transfer", "tool/fetch", "web-team"]);
+        assert!(refused.stderr.contains("DATABASE_CORRUPT"), "{refused:?}");
+        assert!(registry.run(&["get", "tool/get_user@1.0.0"]).contains("active"));
+        assert_eq!(registry.revision().await, 3);
+        registry.process.kill_9();
+        registry.restart();
+        assert_eq!(registry.revision().await, 4, "nothing is known that does not fit");
     }
 }
 

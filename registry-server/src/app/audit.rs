@@ -4,7 +4,7 @@
 //! recomputed from the commits' bytes, and all together must lead to what this server serves, so
 //! nothing is signed over a log that was edited. Deliberately absent: who may ask.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use registry_core::{
@@ -13,13 +13,19 @@ use registry_core::{
     merkle::{self, Node},
     proof::Proof,
 };
-use tokio::sync::{Mutex, mpsc};
+use tokio::{
+    sync::{Mutex, mpsc},
+    time::timeout,
+};
 
 use super::{App, beside, history::NoCommit};
 use crate::{
     clock::Clock,
     store::{self, Findings, Known, Progress},
 };
+
+/// How long a stored commit may take to be served.
+const PUBLISHED: Duration = Duration::from_secs(2);
 
 /// Signs checkpoints.
 pub struct Signer {
@@ -100,7 +106,26 @@ impl App {
     ) -> Result<(Progress, Findings), store::Error> {
         let catalog = self.catalog();
         let head = (catalog.revision(), catalog.chain());
-        self.store.verify(Known { head, key: self.verifier_key() }, told).await
+        let known = Known { head, key: self.verifier_key() };
+        let (progress, mut findings) = self.store.verify(known, told).await?;
+        if !self.store.is_shared() {
+            self.find_foreign(progress.revision, &mut findings).await;
+        }
+        Ok((progress, findings))
+    }
+
+    /// Where nobody else appends, commits that this server does not come to serve are not from it.
+    async fn find_foreign(&self, end: Revision, findings: &mut Findings) {
+        let mut served = self.hub.watch();
+        // One of its own may be stored and not published yet.
+        if timeout(PUBLISHED, served.wait_for(|served| *served >= end)).await.is_err() {
+            let served = *served.borrow();
+            let problem = format!(
+                "this server alone writes this database, and it serves revision {served}: what \
+                 is after that, up to revision {end}, was put there by somebody else"
+            );
+            findings.report(format_args!("revision {}", served.next()), problem);
+        }
     }
 
     /// Signs where the log is now.

@@ -4,7 +4,7 @@
 
 use registry_core::{Catalog, SealedCommit};
 
-use super::{Database, writer::Writer};
+use super::{Database, log::corrupt, writer::Writer};
 use crate::{metrics, store};
 
 impl Writer {
@@ -26,7 +26,28 @@ impl Writer {
             self.log.holds(catalog.revision(), catalog.chain()).await?;
         }
         while let Some((catalog, commits)) = self.log.next(&self.hub.catalog()).await? {
+            self.judge(&commits)?;
             self.publish(catalog, commits);
+        }
+        Ok(())
+    }
+
+    /// Refuses what no server of this database would have appended.
+    fn judge(&self, commits: &[SealedCommit]) -> Result<(), store::Error> {
+        let mut before = self.last_commit_at;
+        for sealed in commits {
+            let (revision, at) = (sealed.revision(), sealed.commit().committed_at);
+            if !self.log.store.is_shared() && !self.unsure.contains(&sealed.chain()) {
+                let detail = "this server alone writes this database, and did not write it; \
+                              `registryctl audit verify` tells more";
+                return Err(corrupt(revision, detail));
+            }
+            if at < before {
+                let detail =
+                    format!("its time {at} is before {before}, the time of the commit before it");
+                return Err(corrupt(revision, &detail));
+            }
+            before = at;
         }
         Ok(())
     }

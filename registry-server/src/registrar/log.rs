@@ -150,7 +150,7 @@ impl Log {
     }
 }
 
-fn corrupt(revision: Revision, detail: &str) -> store::Error {
+pub(super) fn corrupt(revision: Revision, detail: &str) -> store::Error {
     store::Error::Corrupt { what: format!("revision {revision}"), detail: detail.to_owned() }
 }
 

@@ -4,12 +4,12 @@
 //! log and answering (`follow.rs`, `answer.rs`).
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use registry_core::Timestamp;
+use registry_core::{ChainHash, SealedCommit, Timestamp};
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::sleep,
@@ -45,6 +45,8 @@ pub(super) struct Writer {
     pub(super) hub: Arc<Hub>,
     pub(super) database: watch::Sender<Database>,
     pub(super) last_commit_at: Timestamp,
+    /// Own commits of which nobody knows whether they were stored.
+    pub(super) unsure: HashSet<ChainHash>,
     clock: Arc<dyn Clock>,
     config: RegistrarConfig,
 }
@@ -65,7 +67,8 @@ impl Writer {
         let head = hub.catalog().revision();
         let last = log.timed(log.store.commit(head)).await?;
         let last_commit_at = last.map_or(Timestamp::default(), |last| last.commit.committed_at);
-        Ok(Self { log, hub, database, last_commit_at, clock, config })
+        let unsure = HashSet::new();
+        Ok(Self { log, hub, database, last_commit_at, unsure, clock, config })
     }
 
     /// Runs until it is closed and everything that waited is answered.
@@ -146,6 +149,7 @@ impl Writer {
         metrics::appended(began.elapsed(), outcome.label(), group.commits.len());
         match outcome {
             Appended::Stored => {
+                self.unsure.clear();
                 self.set_database(Database::Writable);
                 self.publish(group.catalog, group.commits);
                 self.answer_each(group.members).await;
@@ -166,6 +170,9 @@ impl Writer {
                 Progress::Done
             }
             Appended::Failed(error, cause) => {
+                if let Error::OutcomeUnknown = error {
+                    self.unsure.extend(group.commits.iter().map(SealedCommit::chain));
+                }
                 self.note_failure(cause);
                 group.members.into_iter().for_each(|m| m.waiting.fail(error.clone()));
                 Progress::Done

@@ -119,6 +119,11 @@ impl Backend {
         begun.map_err(|e| self.explain(&e))
     }
 
+    /// Whether several servers may append.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// `None`: there is nobody else who could append.
     pub(super) async fn hold(&self) -> Result<Option<Hold>, Error> {
         match self {

@@ -28,7 +28,8 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub(super) fn report(&mut self, place: impl Display, problem: impl Display) {
+    /// Adds one, or counts it where there are enough.
+    pub(crate) fn report(&mut self, place: impl Display, problem: impl Display) {
         if self.listed.len() < limits::PROBLEMS {
             let (place, problem) = (place.to_string(), problem.to_string());
             self.listed.push(Finding { place, problem });

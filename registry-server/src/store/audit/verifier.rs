@@ -7,7 +7,7 @@
 use std::{collections::HashMap, fmt, iter::Peekable, vec::IntoIter};
 
 use registry_core::{
-    Action, ChainHash, Change, Commit, Digest, Key, RegistryId, Revision, SealedCommit,
+    Action, ChainHash, Change, Commit, Digest, Key, RegistryId, Revision, SealedCommit, Timestamp,
 };
 
 use super::{
@@ -46,6 +46,8 @@ pub(super) struct Verifier {
     claimed: Option<ChainHash>,
     /// What this server has served.
     served: (i64, ChainHash),
+    /// When the last commit was made.
+    at: Timestamp,
     entities: HashMap<Key, Expected>,
     findings: Findings,
 }
@@ -57,6 +59,7 @@ impl Verifier {
             chain: ChainHash::genesis(registry),
             claimed: None,
             served: (stored(revision), chain),
+            at: Timestamp::default(),
             entities: HashMap::new(),
             findings: Findings::default(),
         }
@@ -147,6 +150,16 @@ impl Verifier {
         found.column(place, "request_id", row.request_id.as_deref(), commit.request_id.as_deref());
         let count = i64::try_from(commit.changes.len()).unwrap_or(i64::MAX);
         found.number(place, "changes", row.changes.into(), count);
+        let before = self.at;
+        self.at = before.max(commit.committed_at);
+        if commit.committed_at < before {
+            let problem = format!(
+                "its time {} is before {before}, the time of a commit before it: no server writes \
+                 that",
+                commit.committed_at
+            );
+            self.findings.report(place, problem);
+        }
     }
 
     /// Holds the rows of `changes` against the commit, and folds it.
