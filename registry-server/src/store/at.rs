@@ -13,7 +13,7 @@ use sqlx::{
 
 /// A time in a column, just as it is kept there: finer than a millisecond, or in another spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verbatim(pub(super) String);
+pub(super) struct Verbatim(pub(super) Vec<u8>);
 
 /// A time in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Type<Sqlite> for Verbatim {
 
 impl<'r> Decode<'r, Sqlite> for Verbatim {
     fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
-        Ok(Self(<&str as Decode<Sqlite>>::decode(value)?.to_owned()))
+        Ok(Self(<&[u8] as Decode<Sqlite>>::decode(value)?.to_owned()))
     }
 }
 
@@ -69,10 +69,11 @@ impl<'r> Decode<'r, Postgres> for Verbatim {
     fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
         let micros = postgres_micros(value)?;
         let time = from_postgres(micros);
-        Ok(Self(match micros.rem_euclid(1000) {
+        let text = match micros.rem_euclid(1000) {
             0 => time.to_string(),
             finer => format!("{time} and {finer} µs"),
-        }))
+        };
+        Ok(Self(text.into_bytes()))
     }
 }
 

@@ -7,6 +7,7 @@
 mod findings;
 mod row;
 mod surroundings;
+mod text;
 mod verifier;
 
 use registry_core::{ChainHash, RegistryId, Revision, checkpoint::VerifierKey};
@@ -20,11 +21,12 @@ use super::{
     CommitQuery, Error, Order,
     backend::{Backend, Snapshot, run},
     read::{ENOUGH_CHANGES, finished, seals},
-    row::{HeadRow, SealRow, chain, corrupt, stored},
+    row::{SealRow, chain, corrupt, stored},
     sql,
 };
 pub use findings::{Finding, Findings};
-use row::{ChangeRow, CommitRow, SetRow, StateRow};
+use row::{ChangeRow, CommitRow, HeadRow, SetRow, StateRow};
+use text::Text;
 
 /// How many commits or entities are read at a time.
 const AT_ONCE: i64 = 2_000;
@@ -74,7 +76,7 @@ pub(super) async fn verify(
             return Ok((progress, Findings::default()));
         }
     }
-    let mut last = (String::new(), String::new(), String::new());
+    let mut last = (Text::default(), Text::default(), Text::default());
     loop {
         let rows = states(backend, &mut snapshot, &last).await?;
         let Some(StateRow { kind, name, version, .. }) = rows.last() else { break };
@@ -121,7 +123,7 @@ async fn commits(backend: &Backend, snapshot: &mut Snapshot, after: i64) -> Resu
 async fn states(
     backend: &Backend,
     snapshot: &mut Snapshot,
-    (kind, name, version): &(String, String, String),
+    (kind, name, version): &(Text, Text, Text),
 ) -> Result<Vec<StateRow>, Error> {
     run!(Snapshot(snapshot), StateRow, sql::STATES, [kind, name, version, AT_ONCE], fetch_all)
         .map_err(|e| backend.explain(&e))

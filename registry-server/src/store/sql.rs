@@ -117,33 +117,37 @@ pub(super) const SETTING_HISTORY: &str = "
 pub(super) const LIFECYCLES: &str = events!("ch.action <> 'register' AND ch.revision <= $1", "");
 
 /// A page of whole commits that ends early where it has many changes: $1 after, $2 limit, $3 how
-/// many changes are enough.
+/// many changes are enough. Numbers are widened, so that whatever SQLite keeps can be read.
 pub(super) const COMMITS: &str = "
-    SELECT c.revision, author, committed_at, message, request_id, changes, chain, canonical
-    FROM (SELECT revision, sum(changes) OVER (ORDER BY revision) - changes AS sooner
-          FROM (SELECT revision, changes FROM commits
-                WHERE revision > $1 ORDER BY revision LIMIT $2) AS page) AS sized
+    SELECT c.revision, author, committed_at, message, request_id,
+           CAST(changes AS bigint) AS changes, chain, canonical
+    FROM (SELECT revision, sum(many) OVER (ORDER BY revision) - many AS sooner
+          FROM (SELECT revision,
+                       CASE WHEN changes BETWEEN 0 AND 1000000 THEN changes ELSE 0 END AS many
+                FROM commits WHERE revision > $1 ORDER BY revision LIMIT $2) AS page) AS sized
          JOIN commits c ON c.revision = sized.revision
     WHERE sized.sooner < $3
     ORDER BY c.revision";
 
 /// All rows of changes of some revisions: $1 after, $2 up to.
 pub(super) const CHANGES: &str = "
-    SELECT revision, ordinal, action, kind, name, version, digest, reason, detail
+    SELECT revision, CAST(ordinal AS bigint) AS ordinal, action, kind, name, version, digest,
+           reason, detail
     FROM changes WHERE revision > $1 AND revision <= $2
-    ORDER BY revision, ordinal";
+    ORDER BY revision, changes.ordinal";
 
 /// All rows of settings of some revisions: $1 after, $2 up to.
 pub(super) const SETS: &str = "
-    SELECT revision, ordinal, selector, setting
+    SELECT revision, CAST(ordinal AS bigint) AS ordinal, selector, setting
     FROM setting_changes WHERE revision > $1 AND revision <= $2
-    ORDER BY revision, ordinal";
+    ORDER BY revision, setting_changes.ordinal";
 
 /// A page of entities as they are kept: $1 kind, $2 name, $3 version of the last one before, $4 limit.
 pub(super) const STATES: &str = "
     SELECT kind, name, version, digest, owner, registered_revision, lifecycle, lifecycle_revision,
            lifecycle_reason, lifecycle_notice, document
-    FROM entities WHERE (kind, name, version) > ($1, $2, $3)
+    FROM entities
+    WHERE (kind, name, version) > (CAST($1 AS text), CAST($2 AS text), CAST($3 AS text))
     ORDER BY kind, name, version LIMIT $4";
 
 /// Rows of no commit: $1 limit.

@@ -43,10 +43,11 @@ impl Findings {
         &mut self,
         place: impl Display,
         name: &str,
-        has: impl Into<Option<&'a str>>,
+        has: impl Into<Option<&'a [u8]>>,
         said: impl Into<Option<&'a str>>,
     ) {
         let (has, said) = (has.into(), said.into());
+        let said = said.map(str::as_bytes);
         if has != said {
             let (has, said) = (Value(has), Value(said));
             self.report(place, format_args!("its column {name} has {has}, the log says {said}"));
@@ -62,12 +63,16 @@ impl Findings {
     }
 }
 
-/// A value of a column: quoted, or null.
-struct Value<'a>(Option<&'a str>);
+/// A value of a column: quoted, or null. What is no text has its bytes escaped.
+pub(super) struct Value<'a>(pub(super) Option<&'a [u8]>);
 
 impl Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(text) = self.0 else { return f.write_str("null") };
+        let Some(bytes) = self.0 else { return f.write_str("null") };
+        let Ok(text) = str::from_utf8(bytes) else {
+            let shown = &bytes[..bytes.len().min(SHOWN)];
+            return write!(f, "\"{}\" ({} bytes, no UTF-8)", shown.escape_ascii(), bytes.len());
+        };
         match text.char_indices().nth(SHOWN) {
             None => write!(f, "{text:?}"),
             Some((end, _)) => write!(f, "{:?}… ({} bytes)", &text[..end], text.len()),

@@ -5,6 +5,7 @@
 use registry_core::Key;
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
+use super::text::Text;
 use crate::store::{
     Error,
     at::Verbatim,
@@ -15,12 +16,12 @@ row!(
     /// A whole commit, as it is kept.
     CommitRow {
         revision: i64,
-        author: String,
+        author: Text,
         committed_at: Verbatim,
-        message: String,
-        request_id: Option<String>,
-        changes: i32,
-        chain: String,
+        message: Text,
+        request_id: Option<Text>,
+        changes: i64,
+        chain: Text,
         canonical: Vec<u8>,
     }
 );
@@ -28,39 +29,43 @@ row!(
     /// A change, as it is kept.
     ChangeRow {
         revision: i64,
-        ordinal: i32,
-        action: String,
-        kind: String,
-        name: String,
-        version: String,
-        digest: Option<String>,
-        reason: Option<String>,
-        detail: Option<String>,
+        ordinal: i64,
+        action: Text,
+        kind: Text,
+        name: Text,
+        version: Text,
+        digest: Option<Text>,
+        reason: Option<Text>,
+        detail: Option<Text>,
     }
 );
 row!(
     /// A setting of a commit, as it is kept.
-    SetRow { revision: i64, ordinal: i32, selector: String, setting: String }
+    SetRow { revision: i64, ordinal: i64, selector: Text, setting: Text }
 );
 row!(
     /// An entity with its state, as it is kept.
     StateRow {
-        kind: String,
-        name: String,
-        version: String,
-        digest: String,
-        owner: String,
+        kind: Text,
+        name: Text,
+        version: Text,
+        digest: Text,
+        owner: Text,
         registered_revision: i64,
-        lifecycle: String,
+        lifecycle: Text,
         lifecycle_revision: i64,
-        lifecycle_reason: Option<String>,
-        lifecycle_notice: Option<String>,
+        lifecycle_reason: Option<Text>,
+        lifecycle_notice: Option<Text>,
         document: Vec<u8>,
     }
 );
 row!(
+    /// Where the log is.
+    HeadRow { revision: i64, chain: Text }
+);
+row!(
     /// Which registry the database is.
-    RegistryRow { id: String, needs_version: i64, checkpoint_key: Option<String> }
+    RegistryRow { id: Text, needs_version: i64, checkpoint_key: Option<Text> }
 );
 row!(
     /// How many rows there are of a revision.
@@ -69,6 +74,6 @@ row!(
 
 impl StateRow {
     pub(super) fn key(&self) -> Result<Key, Error> {
-        key(&self.kind, &self.name, &self.version)
+        key(&self.kind.lossy(), &self.name.lossy(), &self.version.lossy())
     }
 }

@@ -7,6 +7,7 @@ use registry_core::{RegistryId, checkpoint::VerifierKey, limits};
 
 use super::{
     Findings,
+    findings::Value,
     row::{RegistryRow, StrayRow},
 };
 use crate::store::{
@@ -63,8 +64,9 @@ fn identity(
         );
         return found.report(PLACE, problem);
     };
-    if id != registry.as_str() {
-        let problem = format!("its column id has {id:?}, this server opened {registry}");
+    if *id != *registry.as_str().as_bytes() {
+        let id = Value(Some(&id));
+        let problem = format!("its column id has {id}, this server opened {registry}");
         found.report(PLACE, problem);
     }
     if !(NEEDED..=migrated.max(NEEDED)).contains(&needs_version) {
@@ -75,8 +77,8 @@ fn identity(
         found.report(PLACE, problem);
     }
     let known = key.to_string();
-    if checkpoint_key.as_ref() != Some(&known) {
-        let has = checkpoint_key.unwrap_or("null".to_owned());
+    if checkpoint_key.as_deref() != Some(known.as_bytes()) {
+        let has = Value(checkpoint_key.as_deref());
         let problem =
             format!("its column checkpoint_key has {has}, this server signs with {known}");
         found.report(PLACE, problem);

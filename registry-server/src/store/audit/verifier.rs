@@ -12,12 +12,14 @@ use registry_core::{
 
 use super::{
     Findings, Page,
-    row::{ChangeRow, CommitRow, SetRow, StateRow},
+    findings::Value,
+    row::{ChangeRow, CommitRow, HeadRow, SetRow, StateRow},
+    text::Text,
 };
 use crate::store::{
     Error,
     batch::{NewChange, NewSetting, NewState, new_change, new_settings, owner},
-    row::{HeadRow, chain, stored},
+    row::{chain, stored},
 };
 
 /// What the row of an entity must be.
@@ -89,8 +91,8 @@ impl Verifier {
         self.gap(row.revision - 1);
         self.revision = row.revision;
         self.link(row);
-        if self.served.0 == row.revision && row.chain != self.served.1.to_string() {
-            let (served, now) = (self.served.1, &row.chain);
+        if self.served.0 == row.revision && !is(&row.chain, self.served.1) {
+            let (served, now) = (self.served.1, Value(Some(&row.chain)));
             let problem = format!(
                 "this server serves it with the chain hash {served}, now it has {now}: the log was \
                  replaced behind it"
@@ -122,17 +124,17 @@ impl Verifier {
     fn link(&mut self, row: &CommitRow) {
         let before = [Some(self.chain), self.claimed.take()];
         let mut possible = before.into_iter().flatten().map(|before| before.then(&row.canonical));
-        let linked = possible.find(|chain| chain.to_string() == row.chain);
+        let linked = possible.find(|chain| is(&row.chain, *chain));
         let actual = self.chain.then(&row.canonical);
         self.chain = linked.unwrap_or(actual);
         if linked.is_none() {
             let problem = format!(
                 "the chain breaks: the commit before and its bytes give {actual}, its column chain \
-                 has {:?}",
-                row.chain
+                 has {}",
+                Value(Some(&row.chain))
             );
             self.findings.report(Place(row.revision), problem);
-            self.claimed = chain("", &row.chain).ok();
+            self.claimed = chain("", &row.chain.lossy()).ok();
         }
     }
 
@@ -149,7 +151,7 @@ impl Verifier {
         found.column(place, "message", &*row.message, &*commit.message);
         found.column(place, "request_id", row.request_id.as_deref(), commit.request_id.as_deref());
         let count = i64::try_from(commit.changes.len()).unwrap_or(i64::MAX);
-        found.number(place, "changes", row.changes.into(), count);
+        found.number(place, "changes", row.changes, count);
         let before = self.at;
         self.at = before.max(commit.committed_at);
         if commit.committed_at < before {
@@ -169,7 +171,7 @@ impl Verifier {
             self.fold(revision, commit, change);
             let digest = self.entities.get(&change.key).map(|of| of.digest.to_string());
             let said = new_change(revision, ordinal, change, digest);
-            let place = Row(revision, "change", ordinal);
+            let place = Row(revision, "change", ordinal.into());
             match row {
                 Some(row) => self.change(place, &row, &said),
                 None => self.findings.report(place, "the table changes has no row of it"),
@@ -212,7 +214,7 @@ impl Verifier {
     fn settings(&mut self, revision: i64, commit: &Commit, rows: Vec<SetRow>) {
         let (rows, extra) = aligned(rows, |row| row.ordinal, commit.settings.len());
         for (NewSetting { ordinal, selector, setting, .. }, row) in new_settings(commit).zip(rows) {
-            let place = Row(revision, "setting", ordinal);
+            let place = Row(revision, "setting", ordinal.into());
             let Some(row) = row else {
                 self.findings.report(place, "the table setting_changes has no row of it");
                 continue;
@@ -291,9 +293,8 @@ impl Verifier {
             return self.findings.report(PLACE, problem);
         };
         self.findings.number(PLACE, "revision", head.revision, self.revision);
-        let possible = [Some(self.chain), self.claimed].into_iter().flatten();
-        let mut possible = possible.map(|chain| chain.to_string());
-        if !possible.any(|chain| chain == head.chain) {
+        let mut possible = [Some(self.chain), self.claimed].into_iter().flatten();
+        if !possible.any(|chain| is(&head.chain, chain)) {
             self.findings.column(PLACE, "chain", &*head.chain, &*self.chain.to_string());
         }
     }
@@ -304,6 +305,11 @@ impl State {
         let NewState { lifecycle, revision, reason, notice } = NewState::after(action, revision);
         Self { lifecycle, revision, reason: reason.map(str::to_owned), notice }
     }
+}
+
+/// Whether a column has this chain hash.
+fn is(column: &Text, chain: ChainHash) -> bool {
+    **column == *chain.to_string().as_bytes()
 }
 
 /// A commit, in findings.
@@ -318,7 +324,7 @@ impl fmt::Display for Place {
 
 /// A part of a commit, in findings: of which, what, and where in it.
 #[derive(Clone, Copy)]
-struct Row(i64, &'static str, i32);
+struct Row(i64, &'static str, i64);
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -335,9 +341,9 @@ fn taken<T>(rows: &mut Peekable<IntoIter<T>>, revision: impl Fn(&T) -> i64, want
 /// The rows at their places, of which there are so many; and the places of those that have none.
 fn aligned<T>(
     rows: Vec<T>,
-    ordinal: impl Fn(&T) -> i32,
+    ordinal: impl Fn(&T) -> i64,
     many: usize,
-) -> (Vec<Option<T>>, Vec<i32>) {
+) -> (Vec<Option<T>>, Vec<i64>) {
     let mut places: Vec<Option<T>> = std::iter::repeat_with(|| None).take(many).collect();
     let mut extra = Vec::new();
     for row in rows {
