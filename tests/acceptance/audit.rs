@@ -381,6 +381,92 @@ async fn the_guards_of_the_log_are_missed() {
     }
 }
 
+/// Makes what some of them replace again.
+const GUARD: &str = "DROP TRIGGER IF EXISTS commits_only_grow ON commits;
+                     CREATE TRIGGER commits_only_grow BEFORE UPDATE OR DELETE OR TRUNCATE ON commits
+                     FOR EACH STATEMENT EXECUTE FUNCTION refuse_edit()";
+
+/// What meddles with writes in Postgres, what takes it away again, and where that is found.
+const MEDDLERS: &[(&str, &str, &str)] = &[
+    (
+        "DROP TRIGGER commits_only_grow ON commits; CREATE TABLE other (x integer);
+         CREATE TRIGGER commits_only_grow BEFORE UPDATE OR DELETE OR TRUNCATE ON other
+         FOR EACH STATEMENT EXECUTE FUNCTION refuse_edit()",
+        "DROP TABLE other",
+        "the trigger commits_only_grow",
+    ),
+    (
+        "DROP TRIGGER commits_only_grow ON commits;
+         CREATE TRIGGER commits_only_grow BEFORE UPDATE OF revision OR DELETE OR TRUNCATE ON commits
+         FOR EACH STATEMENT EXECUTE FUNCTION refuse_edit()",
+        "",
+        "the trigger commits_only_grow",
+    ),
+    (
+        "CREATE TABLE saved_function AS SELECT pg_get_functiondef('refuse_edit'::regproc) AS text;
+         CREATE OR REPLACE FUNCTION refuse_edit() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN IF false THEN RAISE EXCEPTION ''refused''; END IF; RETURN NULL; END'",
+        "DO $$ BEGIN EXECUTE (SELECT text FROM saved_function); END $$; DROP TABLE saved_function",
+        "the trigger commits_only_grow",
+    ),
+    (
+        "CREATE RULE quiet AS ON INSERT TO access_events DO INSTEAD NOTHING",
+        "DROP RULE quiet ON access_events",
+        "the rule quiet on access_events",
+    ),
+    (
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET session_replication_role = replica',
+                                    current_database()); END $$",
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET session_replication_role',
+                                    current_database()); END $$",
+        "the setting session_replication_role",
+    ),
+];
+
+#[tokio::test]
+async fn what_only_looks_like_a_guard_is_named() {
+    let database = Database::Postgres(acceptance::postgres::database().await);
+    let registry = filled(&database);
+    let run =
+        async |sql: &str| database.execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    for &(sql, undo, place) in MEDDLERS {
+        run(sql).await;
+        let found = findings(&registry);
+        assert_eq!(found[0].0, place, "{sql}: {found:?}");
+        run(undo).await;
+        run(GUARD).await;
+        assert!(registry.run(&["audit", "verify"]).starts_with("sound: 3 commits"), "{undo}");
+    }
+}
+
+#[tokio::test]
+async fn what_drops_the_trail_is_named_and_no_token_is_made_beside_it() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        let meddler = match database {
+            Database::Sqlite(_) => {
+                "CREATE TRIGGER evil BEFORE INSERT ON access_events
+                 BEGIN SELECT RAISE(IGNORE); END"
+            }
+            Database::Postgres(_) => {
+                "CREATE FUNCTION drop_it() RETURNS trigger LANGUAGE plpgsql AS
+                     'BEGIN RETURN NULL; END';
+                 CREATE TRIGGER evil BEFORE INSERT ON access_events
+                     FOR EACH ROW EXECUTE FUNCTION drop_it()"
+            }
+        };
+        database.execute(meddler).await.expect("the owner of tables may make triggers");
+        let create = ["token", "create", "--name", "mallory", "--role", "admin"];
+        let refused = server(&database.url(), &create);
+        let why = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && why.contains("access_events"), "{refused:?}");
+        // With a token, everybody would be asked who they are.
+        let found = findings(&registry);
+        let places: Vec<_> = found.iter().map(|(place, _)| &**place).collect();
+        assert_eq!(places, ["the trigger evil on access_events"], "{found:?}");
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_signed_over_an_edited_log() {
     for database in Database::both().await {

@@ -9,7 +9,8 @@ use super::{
     AppendError, DatabaseUrl, Error, Listener,
     batch::Batch,
     postgres::{self, HeldHead, PostgresStore},
-    read, schema,
+    read,
+    schema::{self, Schema},
     sqlite::{self, SqliteStore},
     url::Target,
 };
@@ -38,6 +39,10 @@ pub(super) enum Backend {
 
 /// The right to append next. Other servers wait until it is used or dropped.
 pub struct Hold(HeldHead);
+
+/// Something that may change what is written: what it is, its name, its table, and its statement,
+/// where it works and is known.
+pub(super) type Meddler = (String, String, String, Option<String>);
 
 /// One unchanging state of the database, for a read of several queries.
 pub(super) enum Snapshot {
@@ -176,19 +181,16 @@ impl Backend {
         Error::Refused { database: self.name().to_owned(), detail }.into()
     }
 
-    /// The triggers that should guard the log and do not.
-    pub(super) async fn unguarded(&self, snapshot: &mut Snapshot) -> Result<Vec<String>, Error> {
-        let (schema, armed) = match snapshot {
-            Snapshot::Sqlite(snapshot) => (&schema::SQLITE, sqlite::armed(snapshot.reader()).await),
-            Snapshot::Postgres(snapshot) => {
-                (&schema::POSTGRES, postgres::armed(snapshot.reader()).await)
-            }
+    /// What may change what is written: triggers, rules, a setting.
+    pub(super) async fn meddlers(
+        &self,
+        snapshot: &mut Snapshot,
+    ) -> Result<(&'static Schema, Vec<Meddler>), Error> {
+        let (schema, found) = match snapshot {
+            Snapshot::Sqlite(of) => (&schema::SQLITE, sqlite::meddlers(of.reader()).await),
+            Snapshot::Postgres(of) => (&schema::POSTGRES, postgres::meddlers(of.reader()).await),
         };
-        let armed = armed.map_err(|e| self.explain(&e))?;
-        let missing = schema.triggers().into_iter().filter(|(name, statement)| {
-            !armed.iter().any(|(of, sql)| of == name && sql.as_ref().is_none_or(|s| s == statement))
-        });
-        Ok(missing.map(|(name, _)| name.to_owned()).collect())
+        Ok((schema, found.map_err(|e| self.explain(&e))?))
     }
 
     pub(super) async fn close(&self) {

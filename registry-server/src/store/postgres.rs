@@ -19,6 +19,7 @@ use sqlx::{
 
 use super::{
     Error,
+    backend::Meddler,
     schema::{self, Unprepared},
 };
 
@@ -129,19 +130,31 @@ async fn prepare(options: &PgConnectOptions, name: &str) -> Result<RegistryId, E
     Ok(registry)
 }
 
-/// The triggers that are enabled and do what the migrations say. The bits of `tgtype` (see Postgres'
-/// `pg_trigger.h`): 1 for each row, 2 before, 8 `DELETE`, 16 `UPDATE`, 32 `TRUNCATE`.
-pub(super) async fn armed(
-    connection: &mut PgConnection,
-) -> Result<Vec<(String, Option<String>)>, sqlx::Error> {
+/// The triggers and rules of our tables, those of the migrations with their statements where they are
+/// enabled and call the function as it was made; and the setting that would silence all of them.
+pub(super) async fn meddlers(connection: &mut PgConnection) -> Result<Vec<Meddler>, sqlx::Error> {
     sqlx::query_as(
-        "SELECT t.tgname::text, NULL::text FROM pg_trigger t
-             JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
-         WHERE c.relnamespace = current_schema()::regnamespace AND t.tgenabled IN ('O', 'A')
-             AND t.tgtype & 43 = 42 AND t.tgqual IS NULL
-             AND (t.tgtype & 16 = 16 OR right(t.tgname::text, 5) = '_stay')
-             AND p.proname = 'refuse_edit' AND p.prosrc LIKE '%RAISE EXCEPTION%'",
+        "WITH ours AS (SELECT oid, relname::text AS name, relnamespace FROM pg_class
+                       WHERE relnamespace = current_schema()::regnamespace AND relname = ANY($1))
+         SELECT 'trigger', t.tgname::text, ours.name,
+                CASE WHEN t.tgenabled IN ('O', 'A') AND p.pronamespace = ours.relnamespace
+                          AND p.prosrc = $2 AND l.lanname = 'plpgsql'
+                     THEN pg_get_triggerdef(t.oid, true) END
+         FROM pg_trigger t JOIN ours ON ours.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
+              JOIN pg_language l ON l.oid = p.prolang
+         WHERE NOT t.tgisinternal
+         UNION ALL SELECT 'rule', r.rulename::text, ours.name, NULL
+         FROM pg_rewrite r JOIN ours ON ours.oid = r.ev_class
+         UNION ALL SELECT 'setting', 'session_replication_role', '', NULL
+         WHERE current_setting('session_replication_role') = 'replica' OR EXISTS (
+             SELECT 1 FROM pg_db_role_setting s, unnest(s.setconfig) AS set
+             WHERE set ILIKE 'session_replication_role=replica'
+                 AND s.setrole IN (0, (SELECT oid FROM pg_roles WHERE rolname = session_user))
+                 AND s.setdatabase IN
+                     (0, (SELECT oid FROM pg_database WHERE datname = current_database())))",
     )
+    .bind(schema::POSTGRES.created())
+    .bind(schema::POSTGRES.refusing())
     .fetch_all(connection)
     .await
 }

@@ -51,21 +51,56 @@ pub(super) static POSTGRES: Schema = Schema {
              WHERE schemaname = current_schema() ORDER BY tablename",
 };
 
+/// A trigger that the migrations make.
+pub(super) struct Guard<'a> {
+    pub(super) name: &'a str,
+    pub(super) table: &'a str,
+    /// Its statement, as the database writes it.
+    pub(super) statement: String,
+}
+
 impl Schema {
-    /// The triggers that the migrations make: name and statement.
-    pub(super) fn triggers(&self) -> Vec<(&str, String)> {
+    /// What follows these words wherever they are in the migrations.
+    fn after<'a>(&'a self, words: &'a str) -> impl Iterator<Item = &'a str> {
         let texts = self.migrator.iter().map(|migration| migration.sql.as_str());
-        let statements = texts.flat_map(|sql| sql.split("CREATE TRIGGER ").skip(1));
-        statements.map(trigger).collect()
+        texts.flat_map(move |sql| sql.split(words).skip(1))
+    }
+
+    /// The triggers that the migrations make.
+    pub(super) fn triggers(&self) -> impl Iterator<Item = Guard<'_>> {
+        self.after("CREATE TRIGGER ").map(Guard::read)
+    }
+
+    /// The tables that the migrations make.
+    pub(super) fn created(&self) -> Vec<&str> {
+        self.after("CREATE TABLE ").filter_map(|rest| rest.split_whitespace().next()).collect()
+    }
+
+    /// The body of the function that Postgres' triggers call.
+    pub(super) fn refusing(&self) -> Option<&str> {
+        let mut made = self.after("FUNCTION refuse_edit() RETURNS trigger LANGUAGE plpgsql AS $$");
+        Some(made.next()?.split_once("$$")?.0)
     }
 }
 
-/// The name and the statement of a trigger, from its name on. Only SQLite has a body, and keeps the
-/// text without the semicolon after it.
-fn trigger(rest: &str) -> (&str, String) {
-    let name = rest.split_whitespace().next().unwrap_or_default();
-    let end = rest.find("END;").map_or(rest.len(), |at| at + 3);
-    (name, format!("CREATE TRIGGER {}", &rest[..end]))
+impl<'a> Guard<'a> {
+    /// From its name on. Only SQLite's triggers have a body; it keeps the text to the letter, Postgres
+    /// on one line and with the events in its own order.
+    fn read(rest: &'a str) -> Self {
+        let mut words = rest.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let table = words.skip_while(|word| *word != "ON").nth(1).unwrap_or_default();
+        let statement = match rest.split_once("END;") {
+            Some((body, _)) => format!("CREATE TRIGGER {body}END"),
+            None => {
+                let text = rest.split(';').next().unwrap_or_default();
+                let words: Vec<_> = text.split_whitespace().collect();
+                let text = words.join(" ").replace("UPDATE OR DELETE", "DELETE OR UPDATE");
+                format!("CREATE TRIGGER {text}")
+            }
+        };
+        Self { name, table, statement }
+    }
 }
 
 /// Why a database did not become ours: the driver's failure, or ours.

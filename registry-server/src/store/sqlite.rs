@@ -22,6 +22,7 @@ use sqlx::{
 
 use super::{
     Error,
+    backend::Meddler,
     schema::{self, Unprepared},
 };
 
@@ -128,11 +129,11 @@ async fn switch_to_wal(connection: &mut SqliteConnection) -> Result<(), sqlx::Er
     }
 }
 
-/// The triggers that there are, with their statements.
-pub(super) async fn armed(
+/// The triggers that there are.
+pub(super) async fn meddlers(
     connection: &mut SqliteConnection,
-) -> Result<Vec<(String, Option<String>)>, sqlx::Error> {
-    sqlx::query_as("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
+) -> Result<Vec<Meddler>, sqlx::Error> {
+    sqlx::query_as("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE type = 'trigger'")
         .fetch_all(connection)
         .await
 }

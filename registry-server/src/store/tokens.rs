@@ -116,11 +116,14 @@ pub(super) use transact;
 
 const CREATED: &str = "token-created";
 const REVOKED: &str = "token-revoked";
+/// A trigger or a rule did that.
+const DROPPED: &str = "it drops lines of the table access_events, so nothing was changed; \
+                       `registryctl audit verify` names what does that";
 
-/// One statement of the trail, within a transaction.
+/// One statement of the trail, within a transaction. What it is about must not be without it.
 macro_rules! record {
-    ($tx:ident, $event:expr, $kind:expr, $subject:expr) => {
-        sqlx::query(sql::NEW_ACCESS_EVENT)
+    ($tx:ident, $event:expr, $kind:expr, $subject:expr) => {{
+        let done = sqlx::query(sql::NEW_ACCESS_EVENT)
             .bind(At($event.at))
             .bind($event.principal.as_str())
             .bind($event.method.as_str())
@@ -129,8 +132,11 @@ macro_rules! record {
             .bind($subject)
             .bind($event.detail.as_str())
             .execute(&mut *$tx)
-            .await?
-    };
+            .await?;
+        if done.rows_affected() != 1 {
+            return Err(sqlx::Error::InvalidArgument(DROPPED.to_owned()));
+        }
+    }};
 }
 
 impl Store {

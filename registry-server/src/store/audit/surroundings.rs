@@ -1,5 +1,5 @@
 //! What stands around the log: rows of no commit, the row that says which registry this is, and the
-//! triggers that keep the log from being edited.
+//! triggers that keep the log from being edited, with whatever else could meddle with a write.
 //!
 //! Deliberately absent: constraints, indexes and rights; they do not say what happened.
 
@@ -12,8 +12,8 @@ use super::{
 };
 use crate::store::{
     Error,
-    backend::{Backend, Snapshot, run},
-    schema::NEEDED,
+    backend::{Backend, Meddler, Snapshot, run},
+    schema::{Guard, NEEDED},
     sql,
 };
 
@@ -41,12 +41,31 @@ pub(super) async fn verify(
         run!(Snapshot(&mut *snapshot), RegistryRow, sql::REGISTRY, [], fetch_optional)
             .map_err(explain)?;
     identity(row, (registry, key), migrated.unwrap_or_default(), found);
-    for trigger in backend.unguarded(snapshot).await? {
-        let problem = "it is missing, disabled or another one, so that nothing keeps rows of the log \
-                       from being edited; make it again as in migrations/";
-        found.report(format_args!("the trigger {trigger}"), problem);
-    }
+    let (schema, there) = backend.meddlers(snapshot).await?;
+    guards(&schema.triggers().collect::<Vec<_>>(), &there, found);
     Ok(())
+}
+
+/// Holds the triggers that there are against those that the migrations make.
+fn guards(wanted: &[Guard<'_>], there: &[Meddler], found: &mut Findings) {
+    for Guard { name, table, statement } in wanted {
+        if !there.iter().any(|(_, _, on, has)| on == table && has.as_ref() == Some(statement)) {
+            let problem = "it is missing, disabled or another one, so that nothing keeps rows of the \
+                           log from being edited; make it again as in migrations/";
+            found.report(format_args!("the trigger {name}"), problem);
+        }
+    }
+    for (sort, name, table, _) in there {
+        if table.is_empty() {
+            let problem = "for this server it is `replica`, so that no trigger keeps rows of the log \
+                           from being edited; reset it, of the role and of the database";
+            found.report(format_args!("the {sort} {name}"), problem);
+        } else if !wanted.iter().any(|guard| guard.name == name && guard.table == table) {
+            let problem = "no migration that this program knows makes it, and it may change or drop \
+                           what is written; look at it, and drop it where nobody needs it";
+            found.report(format_args!("the {sort} {name} on {table}"), problem);
+        }
+    }
 }
 
 fn identity(
