@@ -338,6 +338,29 @@ async fn a_commit_that_no_server_made_is_found_and_not_served() {
 }
 
 #[tokio::test]
+async fn a_second_row_where_there_is_one_is_named() {
+    for database in Database::both().await {
+        let registry = filled(&database);
+        for table in ["head", "registry"] {
+            let sql = match database {
+                Database::Sqlite(_) => format!(
+                    "PRAGMA ignore_check_constraints = ON; CREATE TEMP TABLE copy AS SELECT * FROM {table};
+                     UPDATE copy SET only_row = 2; INSERT INTO {table} SELECT * FROM copy"
+                ),
+                Database::Postgres(_) => format!(
+                    "ALTER TABLE {table} DROP CONSTRAINT {table}_pkey;
+                     INSERT INTO {table} SELECT * FROM {table}"
+                ),
+            };
+            database.execute(&sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+            let (place, problem) = findings(&registry).pop().expect("a finding");
+            assert_eq!(place, format!("the table {table}"));
+            assert!(problem.contains("it has 2 rows"), "{problem}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_edit_is_found_once() {
     for database in Database::both().await {
         let registry = filled(&database);

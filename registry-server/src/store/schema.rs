@@ -90,14 +90,13 @@ impl<'a> Guard<'a> {
         let mut words = rest.split_whitespace();
         let name = words.next().unwrap_or_default();
         let table = words.skip_while(|word| *word != "ON").nth(1).unwrap_or_default();
-        let statement = match rest.split_once("END;") {
-            Some((body, _)) => format!("CREATE TRIGGER {body}END"),
-            None => {
-                let text = rest.split(';').next().unwrap_or_default();
-                let words: Vec<_> = text.split_whitespace().collect();
-                let text = words.join(" ").replace("UPDATE OR DELETE", "DELETE OR UPDATE");
-                format!("CREATE TRIGGER {text}")
-            }
+        let statement = if let Some((body, _)) = rest.split_once("END;") {
+            format!("CREATE TRIGGER {body}END")
+        } else {
+            let text = rest.split(';').next().unwrap_or_default();
+            let words: Vec<_> = text.split_whitespace().collect();
+            let text = words.join(" ").replace("UPDATE OR DELETE", "DELETE OR UPDATE");
+            format!("CREATE TRIGGER {text}")
         };
         Self { name, table, statement }
     }

@@ -168,6 +168,10 @@ pub(super) const STRAY_SETS: &str = strays!("setting_changes");
 /// Which registry this is, for what, and who signs for it.
 pub(super) const REGISTRY: &str = "SELECT id, needs_version, checkpoint_key FROM registry";
 
+/// How many rows there are where only one may be.
+pub(super) const HEADS: &str = "SELECT count(*) FROM head";
+pub(super) const REGISTRIES: &str = "SELECT count(*) FROM registry";
+
 /// The last migration that was applied.
 pub(super) const MIGRATED: &str = "SELECT max(version) FROM _sqlx_migrations";
 

@@ -34,6 +34,14 @@ pub(super) async fn verify(
             found.report(format_args!("revision {revision}"), problem);
         }
     }
+    for (table, sql) in [("head", sql::HEADS), ("registry", sql::REGISTRIES)] {
+        let (rows,): (i64,) =
+            run!(Snapshot(&mut *snapshot), (i64,), sql, [], fetch_one).map_err(explain)?;
+        if rows > 1 {
+            let problem = format!("it has {rows} rows; only one is read, delete the others");
+            found.report(format_args!("the table {table}"), problem);
+        }
+    }
     let (migrated,): (Option<i64>,) =
         run!(Snapshot(&mut *snapshot), (Option<i64>,), sql::MIGRATED, [], fetch_one)
             .map_err(explain)?;
