@@ -47,12 +47,23 @@ pub(super) fn rules<'a>(value: &'a Value, source: &mut Source<'_, 'a>) -> Rules 
     arrays(map, dialect, source, &mut rules);
     applicators(map, source, &mut rules);
     if dialect == Dialect::Draft7 {
-        // Our validators check formats in this draft, as it says; later ones call them annotations.
-        if let Some(Value::String(format)) = map.get("format") {
-            rules.opaque.push(Opaque { keyword: "format", text: Some(format.clone()) });
-        }
+        rules.opaque.extend(format(map).into_iter().chain(content(map)));
     }
     rules
+}
+
+/// Our validators check formats in draft 7, as it says; later ones call them annotations.
+fn format(map: &Map<String, Value>) -> Option<Opaque> {
+    let format = map.get("format")?.as_str()?;
+    Some(Opaque { keyword: "format", text: Some(format.to_owned()) })
+}
+
+/// As [`format`]. Both keywords are one demand: the media type is that of the decoded text.
+fn content(map: &Map<String, Value>) -> Option<Opaque> {
+    let [encoding, media] = ["contentEncoding", "contentMediaType"].map(|name| map.get(name));
+    let text = Some(format!("{:?}", (encoding, media)));
+    let keyword = if media.is_some() { "contentMediaType" } else { "contentEncoding" };
+    (encoding.is_some() || media.is_some()).then_some(Opaque { keyword, text })
 }
 
 fn opaque(keyword: &'static str) -> Rules {

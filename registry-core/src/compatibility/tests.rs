@@ -5,10 +5,22 @@
 use serde_json::{Value, json};
 
 use super::{Budget, Side, Verdict, covers};
+use crate::{
+    document::Document,
+    reference::{Key, Kind},
+};
+
+const DRAFT7: &str = "http://json-schema.org/draft-07/schema#";
 
 /// `yes`, `no keyword pointer instance`, or `undecided pointer`.
 fn verdict(old: &Value, new: &Value) -> String {
-    match covers((old, ""), (new, ""), Side::New, &|_| None, &mut Budget::of_one()) {
+    verdict_beside(&[], old, new)
+}
+
+/// As [`verdict`], with schemas that are registered.
+fn verdict_beside(registered: &[Document], old: &Value, new: &Value) -> String {
+    let find = |key: &Key| registered.iter().find(|d| d.key() == key).map(Document::entity);
+    match covers((old, ""), (new, ""), Side::New, &find, &mut Budget::of_one()) {
         Verdict::Yes => "yes".to_owned(),
         Verdict::No(found) => {
             let instance = found.instance.unwrap_or_default();
@@ -136,7 +148,7 @@ fn patterns_of_both_sides_are_told_apart_by_near_misses() {
 #[test]
 fn keywords_are_named_as_they_are_written() {
     let draft7 = |mut schema: Value| {
-        schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+        schema["$schema"] = json!(DRAFT7);
         schema
     };
     let tuple = |last: Value| draft7(json!({ "items": [true], "additionalItems": last }));
@@ -176,7 +188,7 @@ fn keywords_are_named_as_they_are_written() {
 #[test]
 fn in_draft_7_only_the_older_form_says_what_a_property_needs() {
     let schema = json!({
-        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$schema": DRAFT7,
         "required": ["a", "b"],
         "dependencies": { "a": ["b"] }, "dependentRequired": { "a": ["c"] },
     });
@@ -208,9 +220,8 @@ fn formats_matter_where_validators_check_them() {
         schema
     };
     let email = json!({ "format": "email" });
-    let draft7 = "http://json-schema.org/draft-07/schema#";
-    assert!(verdict(&of(draft7, json!({})), &of(draft7, email.clone())).starts_with("no format"));
-    assert_eq!(verdict(&of(draft7, email.clone()), &of(draft7, json!({}))), "yes");
+    assert!(verdict(&of(DRAFT7, json!({})), &of(DRAFT7, email.clone())).starts_with("no format"));
+    assert_eq!(verdict(&of(DRAFT7, email.clone()), &of(DRAFT7, json!({}))), "yes");
     let latest = "https://json-schema.org/draft/2020-12/schema";
     assert_eq!(verdict(&of(latest, json!({})), &of(latest, email)), "yes");
 }
@@ -232,4 +243,26 @@ fn hostile_pairs_end_undecided() {
         verdict(&json!({ "not": { "$ref": "#" } }), &json!({ "type": "null" })).split(' ').next(),
         Some("undecided")
     );
+}
+
+#[test]
+fn in_draft_7_content_is_checked() {
+    let text = |more: Value| {
+        let mut schema = json!({ "$schema": DRAFT7, "type": "string" });
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        schema
+    };
+    let coded = text(json!({ "contentEncoding": "base64" }));
+    let both = text(json!({ "contentEncoding": "base64", "contentMediaType": "application/json" }));
+    let typed = text(json!({ "contentMediaType": "application/json" }));
+    let plain = text(json!({}));
+    assert!(verdict(&plain, &coded).starts_with("no contentEncoding /contentEncoding"));
+    assert!(verdict(&plain, &typed).starts_with("no contentMediaType /contentMediaType"));
+    assert!(verdict(&both, &typed).starts_with("undecided /contentMediaType"));
+    for schema in [&coded, &both, &typed] {
+        let mut same = schema.clone();
+        same["title"] = json!("the same");
+        assert_eq!(verdict(schema, &same), "yes");
+        assert_eq!(verdict(schema, &plain), "yes");
+    }
 }
