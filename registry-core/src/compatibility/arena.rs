@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     lower::{self, Source},
-    rules::Rules,
+    rules::{Opaque, Rules},
 };
 use crate::{
     decode::At,
@@ -61,7 +61,8 @@ pub(super) struct Document<'a> {
     root: &'a Value,
     /// JSON pointer of the root in its entity.
     at: String,
-    anchors: BTreeMap<&'a str, (&'a Value, String)>,
+    /// Each name's place; none where it is not certain which one is meant.
+    anchors: BTreeMap<&'a str, Option<(&'a Value, String)>>,
     /// Whether parts have an `$id` or `$schema` of their own: their references are not followed.
     has_resources: bool,
 }
@@ -84,13 +85,20 @@ pub(super) struct Arena<'a> {
     by_address: HashMap<(usize, usize), Id>,
     /// What reading took since that was last asked, in steps.
     work: usize,
+    /// Whether something may call itself as a meta-schema does.
+    has_impostors: bool,
 }
+
+/// Meta-schemas that mean the same wherever they are referred to; the later ones refer to what their
+/// user has (`$dynamicRef`, `$recursiveRef`).
+const META_SCHEMAS: [&str; 2] =
+    ["http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/schema#"];
 
 /// Where a reference leads.
 pub(super) enum Target {
     Node(Id),
-    /// Outside of what is compared; equal texts lead to the same schema.
-    Outside(String),
+    /// To one of [`META_SCHEMAS`].
+    Meta,
     /// Not followed.
     Unknown,
 }
@@ -104,6 +112,7 @@ impl<'a> Arena<'a> {
             slots: Vec::new(),
             by_address: HashMap::new(),
             work: 0,
+            has_impostors: false,
         }
     }
 
@@ -114,7 +123,7 @@ impl<'a> Arena<'a> {
     }
 
     fn add_document(&mut self, root: &'a Value, at: &str, key: Option<Key>) -> usize {
-        let (mut anchors, mut has_resources) = (BTreeMap::new(), false);
+        let (mut anchors, mut has_resources, mut has_impostors) = (BTreeMap::new(), false, false);
         let (dialect, mut places) = (Dialect::of(root), Vec::new());
         let mut objects = 0;
         each_object_at(root, At::ROOT, &mut |map, place| {
@@ -122,7 +131,9 @@ impl<'a> Arena<'a> {
             let inner = !std::ptr::eq(map, root.as_object().unwrap_or(map));
             let declared = map.get("$schema").and_then(Value::as_str);
             let is_other = declared.is_some_and(|text| Dialect::named(text) != dialect);
-            has_resources |= inner && (map.contains_key("$id") || is_other);
+            let id = map.get("$id");
+            has_resources |= inner && (id.is_some() || is_other);
+            has_impostors |= id.is_some_and(|id| id.to_string().contains("json-schema.org"));
             if ["$anchor", "$dynamicAnchor"].iter().any(|k| map.contains_key(*k)) {
                 places.push(place.to_string());
             }
@@ -131,11 +142,14 @@ impl<'a> Arena<'a> {
             let Some(value) = root.pointer(&place) else { continue };
             for keyword in ["$anchor", "$dynamicAnchor"] {
                 if let Some(name) = value.get(keyword).and_then(Value::as_str) {
-                    anchors.insert(name, (value, place.clone()));
+                    // One of two may stand where no schema is; a dynamic one hangs on who asks.
+                    let is_certain = keyword == "$anchor" && !anchors.contains_key(name);
+                    anchors.insert(name, is_certain.then(|| (value, place.clone())));
                 }
             }
         }
         self.work += objects / 8;
+        self.has_impostors |= has_impostors;
         let at = at.to_owned();
         self.documents.push(Document { key, dialect, root, at, anchors, has_resources });
         self.documents.len() - 1
@@ -208,26 +222,36 @@ impl<'a> Arena<'a> {
 
     /// Where the reference of a node leads.
     pub(super) fn follow(&mut self, from: Id, reference: &str) -> Target {
+        let target = self.target(from, reference);
+        // What is behind it may call itself anything.
+        self.has_impostors |= matches!(target, Target::Unknown);
+        target
+    }
+
+    fn target(&mut self, from: Id, reference: &str) -> Target {
         if let Some(registered) = SchemaRef::parse(reference) {
             return match registered {
                 Ok(registered) => self.registered(registered.key()),
                 Err(_) => Target::Unknown,
             };
         }
+        if META_SCHEMAS.contains(&reference) {
+            return Target::Meta;
+        }
         let number = self.slots[from].document;
         let document = &self.documents[number];
-        if document.has_resources || reference.contains('%') {
-            return Target::Unknown;
-        }
         let own = document.root.get("$id").and_then(Value::as_str).unwrap_or_default();
+        let own = own.strip_suffix('#').unwrap_or(own);
         let fragment = match reference.split_once('#') {
             Some((uri, fragment)) if uri.is_empty() || uri == own => fragment,
             None if !own.is_empty() && reference == own => "",
-            _ if reference.contains("://") => return Target::Outside(reference.to_owned()),
             _ => return Target::Unknown,
         };
+        if document.has_resources || fragment.contains(['%', '#']) {
+            return Target::Unknown;
+        }
         let found = match document.anchors.get(fragment) {
-            Some((value, place)) => Some((*value, place.clone())),
+            Some(anchor) => anchor.clone(),
             None => document.root.pointer(fragment).map(|value| (value, fragment.to_owned())),
         };
         let at = document.at.clone();
@@ -236,6 +260,14 @@ impl<'a> Arena<'a> {
                 Target::Node(self.node_of(number, value, format!("{at}{place}"), Some("$ref")))
             }
             None => Target::Unknown,
+        }
+    }
+
+    /// Whether the same demand elsewhere would be met by what meets this one.
+    pub(super) fn is_fixed(&self, opaque: &Opaque) -> bool {
+        match opaque.keyword {
+            "$ref" => opaque.text.is_some() && !self.has_impostors,
+            _ => opaque.text.is_some(),
         }
     }
 

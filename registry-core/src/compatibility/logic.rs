@@ -35,8 +35,8 @@ impl Prover<'_> {
             self.conditional(goal, conditional, failures)?;
         }
         for opaque in &rules.opaque {
-            let is_same = |given: &super::rules::Opaque| given == opaque && given.text.is_some();
-            if !facts.rules.iter().any(|(_, rules)| rules.opaque.iter().any(is_same)) {
+            let is_given = facts.rules.iter().any(|(_, rules)| rules.opaque.contains(opaque));
+            if !is_given || !self.arena.is_fixed(opaque) {
                 let samples = self.samples(&goal.given)?;
                 failures.push(self.failure(goal, opaque.keyword, samples));
             }

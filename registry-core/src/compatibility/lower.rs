@@ -74,11 +74,12 @@ fn opaque(keyword: &'static str) -> Rules {
 
 fn refer(keyword: &'static str, reference: &Value, source: &mut Source<'_, '_>, rules: &mut Rules) {
     let target = reference.as_str().map(|text| source.arena.follow(source.node, text));
-    match target {
-        Some(Target::Node(id)) => rules.all.push((keyword, id)),
-        Some(Target::Outside(uri)) => rules.opaque.push(Opaque { keyword, text: Some(uri) }),
-        Some(Target::Unknown) | None => rules.opaque.push(Opaque { keyword, text: None }),
-    }
+    let text = match target {
+        Some(Target::Node(id)) => return rules.all.push((keyword, id)),
+        Some(Target::Meta) => Some(String::new()),
+        Some(Target::Unknown) | None => None,
+    };
+    rules.opaque.push(Opaque { keyword, text });
 }
 
 fn scalars(map: &Map<String, Value>, rules: &mut Rules) {

@@ -43,7 +43,7 @@ impl Prover<'_> {
         let (a, b) = (self.arena.rules(one), self.arena.rules(other));
         self.step(1 + (a.size() + b.size()) / 4)?;
         let (mine, theirs) = (parts(&a), parts(&b));
-        let is_opaque = a.opaque.iter().any(|opaque| opaque.text.is_none());
+        let is_opaque = !a.opaque.iter().all(|opaque| self.arena.is_fixed(opaque));
         if is_opaque || mine.len() != theirs.len() || bare(&a) != bare(&b) {
             return Ok(None);
         }

@@ -266,3 +266,49 @@ fn in_draft_7_content_is_checked() {
         assert_eq!(verdict(schema, &plain), "yes");
     }
 }
+
+#[test]
+fn a_uri_in_other_words_is_not_taken_for_an_unknown_place() {
+    let schema = |id: &str, reference: &str, kind: Value| json!({ "$id": id, "$ref": reference, "$defs": { "q": { "type": kind } } });
+    for (id, reference) in [
+        ("http://x.y/w/../z", "http://x.y/z#/$defs/q"),
+        ("http://X.y/z", "http://x.y/z#/$defs/q"),
+        ("http://x.y/z", "http://x.y:80/z#/$defs/q"),
+        ("http://x.y/z", "http://x.y/./z#/$defs/q"),
+    ] {
+        let wide = schema(id, reference, json!(["string", "integer"]));
+        let found = verdict(&wide, &schema(id, reference, json!("string")));
+        assert!(found.starts_with("no ") || found.starts_with("undecided"), "{id} {reference}");
+    }
+    let wide = schema("http://x.y/z#", "http://x.y/z#/$defs/q", json!(["string", "null"]));
+    let narrow = schema("http://x.y/z#", "http://x.y/z#/$defs/q", json!("string"));
+    assert_eq!(verdict(&wide, &narrow), "no type /$defs/q/type null");
+    assert_eq!(verdict(&narrow, &wide), "yes");
+}
+
+#[test]
+fn a_meta_schema_is_the_same_everywhere_unless_something_poses_as_one() {
+    let schema =
+        |reference: &str, title: &str| json!({ "items": { "$ref": reference }, "title": title });
+    let latest = "https://json-schema.org/draft/2020-12/schema";
+    assert_eq!(verdict(&schema(DRAFT7, "a"), &schema(DRAFT7, "b")), "yes");
+    assert!(
+        verdict(&schema(latest, "a"), &schema(latest, "b")).starts_with("undecided /items/$ref")
+    );
+    let mut posing = schema(DRAFT7, "b");
+    posing["$id"] = json!(DRAFT7);
+    assert!(verdict(&schema(DRAFT7, "a"), &posing).starts_with("undecided"));
+}
+
+#[test]
+fn an_anchor_that_stands_twice_is_not_followed() {
+    let schema =
+        |kind: Value| json!({ "$ref": "#q", "$defs": { "q": { "$anchor": "q", "type": kind } } });
+    let (wide, narrow) = (schema(json!(["string", "null"])), schema(json!("string")));
+    assert_eq!(verdict(&wide, &narrow), "no type /$defs/q/type null");
+    let twice = |mut schema: Value| {
+        schema["x-doc"] = json!({ "example": { "$anchor": "q" } });
+        schema
+    };
+    assert_ne!(verdict(&twice(wide), &twice(narrow)), "yes");
+}
