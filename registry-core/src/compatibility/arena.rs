@@ -43,7 +43,7 @@ impl Dialect {
         schema.get("$schema").and_then(Value::as_str).map_or(Self::Draft202012, Self::named)
     }
 
-    fn named(declared: &str) -> Self {
+    pub(super) fn named(declared: &str) -> Self {
         match declared {
             text if text.contains("/2020-12/") => Self::Draft202012,
             text if text.contains("/2019-09/") => Self::Draft201909,

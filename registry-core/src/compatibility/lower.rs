@@ -26,7 +26,8 @@ pub(super) fn rules<'a>(value: &'a Value, source: &mut Source<'_, 'a>) -> Rules 
         _ => return opaque("schema"),
     };
     let dialect = source.arena.dialect(source.node);
-    if dialect == Dialect::Older {
+    let declared = map.get("$schema").and_then(Value::as_str);
+    if dialect == Dialect::Older || declared.is_some_and(|text| Dialect::named(text) != dialect) {
         return opaque("$schema");
     }
     let mut rules = Rules::default();

@@ -312,3 +312,27 @@ fn an_anchor_that_stands_twice_is_not_followed() {
     };
     assert_ne!(verdict(&twice(wide), &twice(narrow)), "yes");
 }
+
+#[test]
+fn a_part_in_another_dialect_is_not_understood() {
+    let member = |schema: Value| json!({ "properties": { "a": schema } });
+    let latest = "https://json-schema.org/draft/2020-12/schema";
+    for (old, new) in [
+        (
+            member(json!({ "type": "array" })),
+            member(json!({ "$schema": DRAFT7, "contains": {}, "minContains": 0 })),
+        ),
+        (
+            member(json!({ "$schema": DRAFT7, "unevaluatedProperties": false })),
+            member(json!({ "maxProperties": 0 })),
+        ),
+        (
+            member(json!({ "$schema": DRAFT7, "contains": {}, "minContains": 0 })),
+            member(json!({ "contains": {}, "minContains": 1, "title": "a" })),
+        ),
+    ] {
+        assert_ne!(verdict(&old, &new), "yes", "{old} {new}");
+    }
+    let narrow = member(json!({ "$schema": latest, "type": "string" }));
+    assert_eq!(verdict(&narrow, &member(json!({ "type": ["string", "null"] }))), "yes");
+}
