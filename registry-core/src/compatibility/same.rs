@@ -1,7 +1,8 @@
 //! Whether two nodes demand the same, word for word apart from annotations, references followed.
 //!
 //! Most of a new version is what the old one was, and needs no proof. Recursion is no trouble: what
-//! differs nowhere that it leads to is the same. Deliberately absent: the same demand in other
+//! differs nowhere that it leads to is the same. Even one node may demand two things, where a
+//! `$dynamicRef` in it hangs on the document that led there. Deliberately absent: the same demand in other
 //! words, which the proof finds.
 
 use std::{collections::HashSet, rc::Rc};
@@ -20,9 +21,7 @@ impl Prover<'_> {
         let mut assumed = HashSet::from([(one, other)]);
         let mut next = 0;
         while let Some(&((one, other), _)) = pairs.get(next) {
-            let known =
-                if one == other { Some(true) } else { self.same.get(&(one, other)).copied() };
-            let parts = match known {
+            let parts = match self.same.get(&(one, other)) {
                 Some(true) => Some(Vec::new()),
                 Some(false) => None,
                 None => self.if_alike(one, other)?,

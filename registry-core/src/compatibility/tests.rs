@@ -245,6 +245,12 @@ fn hostile_pairs_end_undecided() {
     );
 }
 
+/// A schema under `A@1.0.0`.
+fn registered(schema: &Value) -> [Document; 1] {
+    let value = json!({ "name": "A", "version": "1.0.0", "schema": schema });
+    [Document::parse(Kind::Schema, &value).unwrap()]
+}
+
 #[test]
 fn in_draft_7_content_is_checked() {
     let text = |more: Value| {
@@ -335,4 +341,16 @@ fn a_part_in_another_dialect_is_not_understood() {
     }
     let narrow = member(json!({ "$schema": latest, "type": "string" }));
     assert_eq!(verdict(&narrow, &member(json!({ "type": ["string", "null"] }))), "yes");
+}
+
+#[test]
+fn a_registered_schema_may_mean_another_thing_to_another_user() {
+    let list = json!({
+        "type": "array", "items": { "$dynamicRef": "#e" }, "$defs": { "e": { "$dynamicAnchor": "e" } },
+    });
+    let user = |kind: Value| json!({ "$ref": "#A:1.0.0", "$defs": { "e": { "$dynamicAnchor": "e", "type": kind } } });
+    let (wide, narrow) = (user(json!(["string", "null"])), user(json!("string")));
+    assert_ne!(verdict_beside(&registered(&list), &wide, &narrow), "yes");
+    let plain = json!({ "type": "array", "items": { "$ref": "#/$defs/e" }, "$defs": { "e": {} } });
+    assert_eq!(verdict_beside(&registered(&plain), &wide, &narrow), "yes");
 }
