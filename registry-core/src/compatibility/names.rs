@@ -56,14 +56,16 @@ impl Prover<'_> {
         failures: &mut Vec<Failure>,
     ) -> Result<(), Stop> {
         if let Some(allowed) = self.closed_names(facts)? {
-            let mut refused = Vec::new();
+            let (mut is_open, mut samples) = (false, Vec::new());
             for name in allowed {
-                if self.accepts(wanted, &Value::String(name.clone()))? != Some(true) {
-                    refused.extend(self.with_property(&goal.given, facts, &name)?);
+                let is_accepted = self.accepts(wanted, &Value::String(name.clone()))? == Some(true);
+                if !is_accepted && !self.is_absent(goal, facts, &name)? {
+                    is_open = true;
+                    samples.extend(self.with_property(&goal.given, facts, &name)?);
                 }
             }
-            if !refused.is_empty() {
-                failures.push(self.failure(goal, "propertyNames", refused));
+            if is_open {
+                failures.push(self.failure(goal, "propertyNames", samples));
             }
             return Ok(());
         }

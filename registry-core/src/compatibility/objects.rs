@@ -107,7 +107,13 @@ impl Prover<'_> {
         Ok(())
     }
 
-    fn is_absent(&mut self, goal: &Goal, facts: &Facts, name: &str) -> Result<bool, Stop> {
+    /// Whether the property is never there.
+    pub(super) fn is_absent(
+        &mut self,
+        goal: &Goal,
+        facts: &Facts,
+        name: &str,
+    ) -> Result<bool, Stop> {
         if facts.absent.contains(name) {
             return Ok(true);
         }

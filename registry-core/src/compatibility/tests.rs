@@ -354,3 +354,17 @@ fn a_registered_schema_may_mean_another_thing_to_another_user() {
     let plain = json!({ "type": "array", "items": { "$ref": "#/$defs/e" }, "$defs": { "e": {} } });
     assert_eq!(verdict_beside(&registered(&plain), &wide, &narrow), "yes");
 }
+
+#[test]
+fn names_are_refused_also_where_no_example_can_be_built() {
+    let closed = |names: Value| {
+        json!({
+            "type": "object", "required": ["items"], "additionalProperties": false,
+            "properties": { "Id": {}, "No": false, "items": { "type": "array", "minItems": 300 } },
+            "propertyNames": names,
+        })
+    };
+    let refused = verdict(&closed(json!({})), &closed(json!({ "pattern": "^[a-z]+$" })));
+    assert!(refused.starts_with("undecided /propertyNames"), "{refused}");
+    assert_eq!(verdict(&closed(json!({})), &closed(json!({ "enum": ["Id", "items"] }))), "yes");
+}
