@@ -25,9 +25,8 @@ pub enum Holds {
 /// What the member with this name holds.
 pub fn holds(name: &str) -> Holds {
     match name {
-        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
-            Holds::Named
-        }
+        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+        | "dependencies" => Holds::Named,
         "const" | "enum" | "default" | "examples" => Holds::Data,
         _ => Holds::Other,
     }
@@ -168,8 +167,12 @@ mod tests {
         let schema = json!({
             "const": data, "enum": [data], "default": data, "examples": [data],
             "properties": { "default": { "$ref": "#B:1.0.0" }, "$ref": { "type": "string" } },
+            "dependencies": { "enum": { "$ref": "#B:1.0.0" }, "default": ["enum"] },
         });
-        assert_eq!(references(&schema), ["/properties/default/$ref #B:1.0.0 true"]);
+        assert_eq!(
+            references(&schema),
+            ["/dependencies/enum/$ref #B:1.0.0 true", "/properties/default/$ref #B:1.0.0 true"]
+        );
         let uris = with_uris(&schema);
         assert_eq!(uris["const"], data);
         assert_eq!(uris["properties"]["default"]["$ref"], "registry:/B/1.0.0");
