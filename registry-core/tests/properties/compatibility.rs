@@ -7,22 +7,31 @@
 
 use proptest::{collection::vec, prelude::*, test_runner::Config};
 use registry_core::{
+    Entity, Key,
     compatibility::{Budget, Side, Verdict, covers},
     schema_compile::{Validator, compile},
 };
 use serde_json::Value;
 
-use crate::schemas::{Choices, changed, instance, near, schema};
+use crate::schemas::{Choices, REGISTERED, changed, instance, near, schema};
 
 /// Values that are tried on each pair.
 const VALUES: usize = 60;
 
 fn validator(schema: &Value) -> Option<Validator> {
-    compile(schema, &|_| None).ok()
+    let schema_of = |key: &Key| match registered(key)? {
+        Entity::Schema(schema) => Some(&schema.schema),
+        _ => None,
+    };
+    compile(schema, &schema_of).ok()
+}
+
+fn registered<'a>(key: &Key) -> Option<&'a Entity> {
+    REGISTERED.iter().find(|document| document.key() == key).map(|document| document.entity())
 }
 
 fn ask(given: &Value, wanted: &Value) -> Verdict {
-    covers((given, ""), (wanted, ""), Side::New, &|_| None, &mut Budget::of_one())
+    covers((given, ""), (wanted, ""), Side::New, &|key| registered(key), &mut Budget::of_one())
 }
 
 /// Checks one answer against the validators.

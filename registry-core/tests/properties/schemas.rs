@@ -3,6 +3,9 @@
 //! Bytes that run out give the simplest choice, so that shrinking the bytes shrinks the schema.
 //! Deliberately absent: what the schemas mean.
 
+use std::sync::LazyLock;
+
+use registry_core::{Document, Kind};
 use serde_json::{Map, Value, json};
 
 /// Random choices.
@@ -51,14 +54,109 @@ impl<'a> Choices<'a> {
 const TYPES: [&str; 7] = ["object", "string", "integer", "number", "array", "boolean", "null"];
 const PATTERNS: [&str; 6] = ["^a", "b", "^[a-c]+$", "^x", "1$", "^.{2}$"];
 
+const DIALECTS: [&str; 3] = [
+    "http://json-schema.org/draft-07/schema#",
+    "https://json-schema.org/draft/2019-09/schema",
+    "https://json-schema.org/draft/2020-12/schema",
+];
+/// Ways to write one URI, some of which are another one's.
+const IDS: [&str; 5] =
+    ["http://x.y/z", "http://x.y/z#", "http://x.y/w/../z", "http://X.y/z", DIALECTS[0]];
+const LINKS: [&str; 13] = [
+    "#/$defs/d",
+    "#q",
+    "#e",
+    "#L:1.0.0",
+    "#O:1.0.0",
+    "#R:1.0.0",
+    "#T:1.0.0",
+    "http://x.y/z#/$defs/d",
+    "http://x.y:80/z#/$defs/d",
+    "http://x.y/./z#/$defs/d",
+    "http://x.y/z#q",
+    DIALECTS[0],
+    DIALECTS[2],
+];
+
+/// Schemas that are registered beside every pair.
+pub(crate) static REGISTERED: LazyLock<Vec<Document>> = LazyLock::new(|| {
+    let addressed = |kind: Value| {
+        let properties = json!({ "a": { "$ref": "http://x.y/v/../r#/$defs/d" } });
+        json!({ "$id": "http://x.y/r", "properties": properties, "$defs": { "d": { "type": kind } } })
+    };
+    let list = json!({
+        "items": { "$dynamicRef": "#e" }, "$defs": { "e": { "$dynamicAnchor": "e" } },
+    });
+    let schemas = [
+        ("L", "1.0.0", list),
+        ("O", "1.0.0", addressed(json!(["string", "number"]))),
+        ("R", "1.0.0", addressed(json!("string"))),
+        ("T", "1.0.0", json!({ "$schema": DIALECTS[0], "contentMediaType": "application/json" })),
+    ];
+    let document = |(name, version, schema): (&str, &str, Value)| {
+        let value = json!({ "name": name, "version": version, "schema": schema });
+        Document::parse(Kind::Schema, &value).unwrap()
+    };
+    schemas.map(document).into()
+});
+
 /// A schema, mostly one that some value fits.
 pub(crate) fn schema(choices: &mut Choices<'_>) -> Value {
+    match choices.below(8) {
+        6 => closed(choices),
+        7 => linked(choices),
+        _ => plain(choices),
+    }
+}
+
+/// An object with no other properties, of which one has only big values.
+fn closed(choices: &mut Choices<'_>) -> Value {
+    let mut root = json!({
+        "type": "object", "required": ["a"], "additionalProperties": false,
+        "properties": named(choices, 0), "propertyNames": part(choices, 0),
+    });
+    root["properties"]["a"] = json!({ "type": "array", "minItems": 300 });
+    if choices.below(2) == 0 {
+        root.as_object_mut().unwrap().remove("propertyNames");
+    }
+    root
+}
+
+/// A small schema whose parts are elsewhere: under an anchor, a URI, or in the registry.
+fn linked(choices: &mut Choices<'_>) -> Value {
+    let link = json!({ "$ref": choices.of(&LINKS) });
+    let mut root = match choices.below(3) {
+        0 => link,
+        1 => json!({ "properties": { "a": link } }),
+        _ => json!({ "items": link }),
+    };
+    let typed = |choices: &mut Choices<'_>| json!({ "type": [choices.of(&TYPES), "null"] });
+    let mut defs = json!({ "d": typed(choices), "f": typed(choices) });
+    match choices.below(3) {
+        0 => {}
+        1 => defs["d"]["$anchor"] = json!("q"),
+        _ => defs["f"]["$dynamicAnchor"] = json!("e"),
+    }
+    root["$defs"] = defs;
+    if choices.one_in(3) {
+        root["$id"] = json!(choices.of(&IDS));
+    }
+    if choices.one_in(4) {
+        root["x-doc"] = json!({ "example": { "$anchor": "q" } });
+    }
+    if choices.one_in(3) {
+        root["$schema"] = json!(choices.of(&DIALECTS));
+    }
+    root
+}
+
+fn plain(choices: &mut Choices<'_>) -> Value {
     let mut root = part(choices, 3);
     if let Value::Object(map) = &mut root {
         let defs = json!({ "d": part(choices, 2), "e": part(choices, 1) });
         map.insert("$defs".to_owned(), defs);
         if choices.one_in(5) {
-            map.insert("$schema".to_owned(), json!("http://json-schema.org/draft-07/schema#"));
+            map.insert("$schema".to_owned(), json!(DIALECTS[0]));
         }
         if choices.one_in(6) {
             map.insert("$dynamicAnchor".to_owned(), json!("m"));
@@ -97,7 +195,7 @@ fn names(choices: &mut Choices<'_>) -> Value {
 /// Adds a keyword.
 fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
     let count = json!(choices.below(4));
-    let (name, value) = match choices.below(if depth == 0 { 22 } else { 46 }) {
+    let (name, value) = match choices.below(if depth == 0 { 26 } else { 52 }) {
         0 | 1 => ("type", json!(choices.of(&TYPES))),
         2 => {
             let mut list = vec![choices.of(&TYPES), choices.of(&TYPES)];
@@ -123,26 +221,32 @@ fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
         19 => ("dependentRequired", json!({ choices.name(): names(choices) })),
         20 => ("format", json!(choices.of(&["email", "ipv4"]))),
         21 => ("title", json!(choices.text())),
-        22..=25 => ("properties", named(choices, depth - 1)),
-        26 => ("patternProperties", json!({ choices.of(&PATTERNS): part(choices, depth - 1) })),
-        27 | 28 => ("additionalProperties", part(choices, depth - 1)),
-        29 => ("additionalProperties", json!(false)),
-        30 => ("propertyNames", part(choices, depth - 1)),
-        31 => ("dependentSchemas", named(choices, depth - 1)),
-        32 => ("items", part(choices, depth - 1)),
-        33 => ("prefixItems", parts(choices, depth - 1)),
-        34 => ("contains", part(choices, depth - 1)),
-        35 => (choices.of(&["minContains", "maxContains"]), count),
-        36 => ("allOf", parts(choices, depth - 1)),
-        37 => ("anyOf", parts(choices, depth - 1)),
-        38 => ("oneOf", parts(choices, depth - 1)),
-        39 => ("not", part(choices, depth - 1)),
-        40 => ("if", part(choices, depth - 1)),
-        41 => (choices.of(&["then", "else"]), part(choices, depth - 1)),
-        42 => ("unevaluatedProperties", part(choices, depth - 1)),
-        43 => ("unevaluatedItems", part(choices, depth - 1)),
-        44 => ("$ref", json!(choices.of(&["#/$defs/d", "#/$defs/e", "#"]))),
-        _ => ("$dynamicRef", json!("#m")),
+        22 => ("contentEncoding", json!("base64")),
+        23 => ("contentMediaType", json!("application/json")),
+        24 => ("minItems", json!(300)),
+        25 => ("$schema", json!(choices.of(&DIALECTS))),
+        26..=29 => ("properties", named(choices, depth - 1)),
+        30 => ("patternProperties", json!({ choices.of(&PATTERNS): part(choices, depth - 1) })),
+        31 | 32 => ("additionalProperties", part(choices, depth - 1)),
+        33 => ("additionalProperties", json!(false)),
+        34 => ("propertyNames", part(choices, depth - 1)),
+        35 => ("dependentSchemas", named(choices, depth - 1)),
+        36 => ("items", part(choices, depth - 1)),
+        37 => ("prefixItems", parts(choices, depth - 1)),
+        38 => ("contains", part(choices, depth - 1)),
+        39 => (choices.of(&["minContains", "maxContains"]), count),
+        40 => ("allOf", parts(choices, depth - 1)),
+        41 => ("anyOf", parts(choices, depth - 1)),
+        42 => ("oneOf", parts(choices, depth - 1)),
+        43 => ("not", part(choices, depth - 1)),
+        44 => ("if", part(choices, depth - 1)),
+        45 => (choices.of(&["then", "else"]), part(choices, depth - 1)),
+        46 => ("unevaluatedProperties", part(choices, depth - 1)),
+        47 => ("unevaluatedItems", part(choices, depth - 1)),
+        48 => ("$ref", json!(choices.of(&["#/$defs/d", "#/$defs/e", "#"]))),
+        49 => ("$dynamicRef", json!("#m")),
+        50 => ("dependencies", named(choices, depth - 1)),
+        _ => ("$ref", json!(choices.of(&LINKS))),
     };
     map.insert(name.to_owned(), value);
 }
@@ -173,8 +277,9 @@ fn change(schema: &mut Value, choices: &mut Choices<'_>, depth: usize) {
         .collect();
     if depth > 0 && !inner.is_empty() && choices.below(3) > 0 {
         let name = choices.of(&inner);
-        let is_named = ["properties", "patternProperties", "dependentSchemas", "$defs"]
-            .contains(&name.as_str());
+        let is_named =
+            ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs"]
+                .contains(&name.as_str());
         return match map.get_mut(&name) {
             Some(Value::Array(list)) => change_list(list, choices, depth - 1),
             Some(Value::Object(named)) if is_named => change_named(named, choices, depth - 1),
@@ -235,7 +340,8 @@ fn near_within(root: &Value, schema: &Value, choices: &mut Choices<'_>, depth: u
         return instance(choices, 0);
     }
     if let Some(Value::String(text)) = map.get("$ref")
-        && let Some(target) = root.pointer(text.trim_start_matches('#'))
+        && let Some((_, fragment)) = text.split_once('#')
+        && let Some(target) = root.pointer(fragment)
         && choices.below(2) == 0
     {
         return near_within(root, target, choices, depth - 1);
@@ -252,14 +358,17 @@ fn near_within(root: &Value, schema: &Value, choices: &mut Choices<'_>, depth: u
         return value.clone();
     }
     let is_object = ["properties", "required", "additionalProperties", "dependentSchemas"];
-    let is_array = ["items", "prefixItems", "contains", "uniqueItems"];
+    let is_array = ["items", "prefixItems", "contains", "uniqueItems", "minItems"];
     if is_object.iter().any(|name| map.contains_key(*name)) && choices.below(4) < 3 {
         return object_near(root, map, choices, depth);
     }
     if is_array.iter().any(|name| map.contains_key(*name)) && choices.below(4) < 3 {
         let item = |name: &str| map.get(name).cloned().unwrap_or(json!(true));
         let schemas = [item("items"), item("contains")];
-        let count = choices.below(4);
+        let count = match map.get("minItems").and_then(Value::as_u64) {
+            Some(300) => 300,
+            _ => choices.below(4),
+        };
         return (0..count)
             .map(|i| {
                 let prefix = map.get("prefixItems").and_then(|list| list.get(i)).cloned();
