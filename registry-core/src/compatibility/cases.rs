@@ -54,6 +54,7 @@ impl Prover<'_> {
     fn cases_of_one(&mut self, rest: &Given, one: &[Id]) -> Result<Vec<Given>, Stop> {
         let mut cases = Vec::with_capacity(one.len());
         for (i, case) in one.iter().enumerate() {
+            self.step(one.len() / 4)?;
             let mut given = self.with(rest, *case)?;
             let others = one.iter().enumerate().filter(|(j, other)| *j != i && *other != case);
             given.nots.extend(others.map(|(_, other)| *other));

@@ -86,6 +86,7 @@ impl Prover<'_> {
 
     /// Narrows to what this node accepts too.
     pub(super) fn with(&mut self, given: &Given, node: Id) -> Result<Given, Stop> {
+        self.step((given.nodes.len() + given.nots.len()) / 16)?;
         let mut given = given.clone();
         self.assume(&mut given, node)?;
         Ok(given)

@@ -213,6 +213,19 @@ fn reading_patterns_uses_up_the_steps_of_a_commit() {
 }
 
 #[test]
+fn cases_that_exclude_each_other_use_up_the_steps_of_a_commit() {
+    let case = |i: usize| json!({ "minLength": i % 7 });
+    let old = json!({ "oneOf": (0..1_000).map(case).collect::<Vec<_>>() });
+    let new = json!({ "pattern": "^|x" });
+    let mut budget = Budget::of_batch();
+    let compared = (0..30).take_while(|_| {
+        covers((&old, ""), (&new, ""), Side::New, &|_| None, &mut budget);
+        !budget.is_spent()
+    });
+    assert!(compared.count() < 25);
+}
+
+#[test]
 fn formats_matter_where_validators_check_them() {
     let of = |draft: &str, more: Value| {
         let mut schema = json!({ "$schema": draft, "type": "string" });
