@@ -114,6 +114,9 @@ pub struct Commit {
     /// The author's own id of the request, by which a retry is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// The digest of what was asked for under that id, and by whom: a retry asks for the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_digest: Option<Digest>,
     /// By which way its author came. Absent: nobody was authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,

@@ -98,8 +98,8 @@ pub enum Error {
         /// Where it is.
         current: Revision,
     },
-    /// The request id belongs to another batch.
-    #[error("the request id `{request_id}` was used for other changes in revision {revision}")]
+    /// The request id belongs to another batch, or to somebody else.
+    #[error("the request id `{request_id}` was used for another request in revision {revision}")]
     RequestIdReused {
         /// The id.
         request_id: String,

@@ -11,8 +11,17 @@ use crate::v1;
 
 /// Writes a commit; `canonical` only where the request asked for it.
 pub fn commit(commit: &Commit, chain: &ChainHash, canonical: Option<Bytes>) -> v1::Commit {
-    let Commit { revision, author, committed_at, message, request_id, origin, changes, settings } =
-        commit;
+    let Commit {
+        revision,
+        author,
+        committed_at,
+        message,
+        request_id,
+        request_digest: _,
+        origin,
+        changes,
+        settings,
+    } = commit;
     v1::Commit {
         revision: revision.0,
         author: author.clone(),

@@ -61,7 +61,7 @@ impl Writer {
         let Some(header) = found else { return Ok(None) };
         if header.revision > self.hub.catalog().revision() {
             self.catch_up().await;
-            // Without that commit nobody can say whether this is the same request.
+            // The answer is never ahead of what this server shows.
             let refusal = self.database.borrow().refusal().cloned();
             if let Some(error) = refusal {
                 return Err(Error::Database(error));
@@ -70,7 +70,7 @@ impl Writer {
         let revision = header.revision;
         let stored = log.timed(log.store.commit(revision)).await.map_err(Error::Database)?;
         let wanted = &waiting.submission;
-        let plan = stored.and_then(|s| repeat::plan_of(&s.commit, wanted, &self.hub.catalog()));
+        let plan = stored.and_then(|stored| repeat::plan_of(&stored.commit, wanted));
         let Some(plan) = plan else {
             return Err(Error::RequestIdReused { request_id: request_id.to_owned(), revision });
         };

@@ -15,7 +15,7 @@ use registry_core::{
 };
 
 use super::{
-    Error, Submission,
+    Error, Submission, repeat,
     waiting::{Waiting, bytes},
 };
 
@@ -129,6 +129,7 @@ fn seal(
         committed_at: now,
         message: submission.message.clone(),
         request_id: submission.request_id.clone(),
+        request_digest: submission.request_id.as_ref().map(|_| repeat::digest(submission)),
         origin: submission.origin.clone(),
         changes: plan.changes().cloned().collect(),
         settings: plan.settings.clone(),

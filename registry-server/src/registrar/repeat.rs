@@ -1,33 +1,64 @@
 //! Retries: whether a batch is the one that a commit with its request id was made of.
 //!
-//! A commit lists what it changed, not what was asked. So each wanted change must either be in the
-//! commit, in order, or have been true before it. Deliberately absent: finding the commit.
+//! A commit lists what it changed, not what was asked, so it keeps a digest of that. Deliberately
+//! absent: finding the commit.
 
 use registry_core::{
-    Action, Catalog, Change, Commit,
+    Action, Change, Commit, Digest, Notice, SettingChange,
     rules::{Plan, Proposed},
 };
+use serde::Serialize;
 
 use super::Submission;
 
-/// What the commit did for each change of the batch; `None` if the commit was made of another one.
-pub(super) fn plan_of(commit: &Commit, wanted: &Submission, catalog: &Catalog) -> Option<Plan> {
-    let batch = &wanted.batch;
-    let mut made = commit.changes.iter().peekable();
-    let mut effects = Vec::with_capacity(batch.len());
-    for proposed in batch {
-        let effect = made.next_if(|change| is_of(change, proposed)).cloned();
-        if effect.is_none() && !was_so_before(proposed, commit, catalog) {
-            return None;
+/// What is asked for, and by whom. The reason and the base revision do not make it another request.
+#[derive(Serialize)]
+struct Asked<'a> {
+    author: &'a str,
+    team: Option<&'a str>,
+    changes: Vec<Wanted<'a>>,
+    settings: &'a [SettingChange],
+}
+
+#[derive(Serialize)]
+enum Wanted<'a> {
+    Register(String, Digest),
+    SetLifecycle(String, &'static str, &'a Notice),
+}
+
+impl<'a> From<&'a Proposed> for Wanted<'a> {
+    fn from(proposed: &'a Proposed) -> Self {
+        let key = proposed.key().to_string();
+        match proposed {
+            Proposed::Register(document) => Self::Register(key, document.digest()),
+            Proposed::SetLifecycle { key: _, state, notice } => {
+                Self::SetLifecycle(key, state.as_str(), notice)
+            }
         }
-        effects.push(effect);
     }
-    // A setting that is not in the commit is believed to have been so before it.
-    let mut set = wanted.settings.iter();
-    let is_whole =
-        made.next().is_none() && commit.settings.iter().all(|made| set.any(|want| want == made));
-    let settings = commit.settings.clone();
-    is_whole.then(|| Plan { effects, settings, diagnostics: Vec::new() })
+}
+
+/// The digest of a request.
+pub(super) fn digest(submission: &Submission) -> Digest {
+    let asked = Asked {
+        author: &submission.author,
+        team: submission.origin.as_ref().and_then(|origin| origin.team.as_deref()),
+        changes: submission.batch.iter().map(Wanted::from).collect(),
+        settings: &submission.settings,
+    };
+    // It is strings, numbers and lists of them, all of which serialize.
+    Digest::of(&serde_json::to_vec(&asked).expect("a request is always JSON"))
+}
+
+/// What the commit did for each change of the batch; `None` if the commit was made of another one.
+pub(super) fn plan_of(commit: &Commit, wanted: &Submission) -> Option<Plan> {
+    if commit.request_digest != Some(digest(wanted)) {
+        return None;
+    }
+    let mut made = commit.changes.iter().peekable();
+    let mut effect = |proposed| made.next_if(|change| is_of(change, proposed)).cloned();
+    let effects = wanted.batch.iter().map(&mut effect).collect();
+    Some(Plan { effects, settings: commit.settings.clone(), diagnostics: Vec::new() })
 }
 
 fn is_of(change: &Change, proposed: &Proposed) -> bool {
@@ -44,22 +75,6 @@ fn is_of(change: &Change, proposed: &Proposed) -> bool {
         // A restoration keeps no notice.
         (action, Proposed::SetLifecycle { state, notice, .. }) => {
             action.state() == *state && action.notice().is_none_or(|said| said == notice)
-        }
-    }
-}
-
-/// Whether the commit had nothing to do for this change. Of lifecycles only the present is known,
-/// so where that has changed with the commit or since, the batch is believed.
-fn was_so_before(proposed: &Proposed, commit: &Commit, catalog: &Catalog) -> bool {
-    let Some(record) = catalog.find(proposed.key()) else { return false };
-    match proposed {
-        Proposed::Register(document) => {
-            record.registered <= commit.revision && record.document.digest() == document.digest()
-        }
-        Proposed::SetLifecycle { state, notice, .. } => {
-            let now = &record.lifecycle;
-            let is_so = now.is(*state, notice);
-            record.registered <= commit.revision && (is_so || now.revision >= commit.revision)
         }
     }
 }

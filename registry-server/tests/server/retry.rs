@@ -70,12 +70,32 @@ async fn a_lifecycle_change_is_not_made_twice() {
     assert_eq!(record.lifecycle.unwrap().state(), LifecycleState::Active);
 }
 
+/// Also of a change that the commit had nothing to do for, and that is no longer so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_known_after_what_it_found_done_was_undone() {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    client.apply(new_schema("Old")).await.unwrap();
+    let set = |state| set_lifecycle(key(Kind::Schema, "Old", "1.0.0"), state, "");
+    client.apply(batch([set(LifecycleState::Deprecated)])).await.unwrap();
+    let changes = [set(LifecycleState::Deprecated), register(schema("New", "1.0.0"))];
+    let request = with_id("r", batch(changes));
+    let first = client.apply(request.clone()).await.unwrap().into_inner();
+    client.apply(batch([set(LifecycleState::Active)])).await.unwrap();
+    let again = client.apply(request).await.unwrap().into_inner();
+    assert_eq!((again.revision, again.committed, again.plan), (3, true, first.plan));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_belongs_to_one_batch() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     client.apply(new_schema("Older")).await.unwrap();
     client.apply(with_id("r1", new_schema("A"))).await.unwrap();
+    let archive = v1::SettingChange {
+        on: "schema/A".to_owned(),
+        setting: Some(v1::setting_change::Setting::Archived(true)),
+    };
     let others = [
         new_schema("B"),
         batch([register(schema("A", "1.0.0")), register(schema("B", "1.0.0"))]),
@@ -85,6 +105,13 @@ async fn an_id_belongs_to_one_batch() {
             register(schema("A", "1.0.0")),
             set_lifecycle(key(Kind::Schema, "Older", "1.0.0"), LifecycleState::Retired, ""),
         ]),
+        batch([
+            register(schema("A", "1.0.0")),
+            set_lifecycle(key(Kind::Schema, "A", "1.0.0"), LifecycleState::Retired, ""),
+        ]),
+        batch([register(schema("A", "1.0.0")), register(schema("Older", "1.0.0"))]),
+        v1::ApplyRequest { settings: vec![archive], ..new_schema("A") },
+        v1::ApplyRequest { author: "eve".to_owned(), ..new_schema("A") },
     ];
     for other in others {
         let refused = client.apply(with_id("r1", other)).await.unwrap_err();
