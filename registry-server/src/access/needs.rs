@@ -75,11 +75,11 @@ const VALIDATE: &str = "/v0.1/validate";
 /// nothing where it is public.
 pub(super) fn of(method: &Method, path: &str, is_mcp_public: bool) -> Option<Need> {
     if path.starts_with(MCP_REGISTRY) {
-        // A browser asks first whether it may ask, and shows nothing then.
-        // Checking a document tells nothing that its sender does not know.
-        let is_open = method == Method::OPTIONS || path == VALIDATE;
-        return Some(match (method.is_safe(), is_mcp_public) {
-            _ if is_open => Need::Nothing,
+        // Checking a document changes nothing, so it is like reading.
+        let is_read = method.is_safe() || path == VALIDATE;
+        return Some(match (is_read, is_mcp_public) {
+            // A browser asks first whether it may ask, and shows nothing then.
+            _ if method == Method::OPTIONS => Need::Nothing,
             (true, true) => Need::Nothing,
             (true, false) => READ,
             (false, _) => WRITE,
@@ -110,6 +110,7 @@ mod tests {
         assert_eq!(of(&Method::GET, "/v0.1/servers", false), Some(READ));
         assert_eq!(of(&Method::POST, "/v0.1/publish", true), Some(WRITE));
         assert_eq!(of(&Method::OPTIONS, "/v0.1/servers", false), Some(Need::Nothing));
-        assert_eq!(of(&Method::POST, "/v0.1/validate", false), Some(Need::Nothing));
+        assert_eq!(of(&Method::POST, "/v0.1/validate", false), Some(READ));
+        assert_eq!(of(&Method::POST, "/v0.1/validate", true), Some(Need::Nothing));
     }
 }

@@ -1,16 +1,21 @@
 //! `POST /v0.1/validate`: is this a `server.json` that this registry would read?
 //!
-//! The answer is always 200; whether it is one stands in the body. Deliberately absent: what is
-//! registered already.
+//! The answer is always 200; whether it is one stands in the body. Documents are looked at beside
+//! the runtime, a few at once. Deliberately absent: what is registered already.
 
 use std::sync::Arc;
 
 use axum::{Json, Router, body::Body, routing::post};
 use registry_core::{Diagnostic, mcp_registry};
 use serde::Serialize;
+use serde_json::Value;
+use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use super::{body, finding::Issue, route};
 use crate::app::App;
+
+/// Most documents that are looked at at once; the others wait.
+static TURNS: Semaphore = Semaphore::const_new(2);
 
 #[derive(Serialize)]
 struct Validation {
@@ -23,13 +28,25 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn validate(body: Body) -> Json<Validation> {
-    let found = match body::json(body).await {
-        Ok(value) => mcp_registry::document(&value).1,
-        Err(problem) => {
-            let issues = vec![Issue::unreadable(problem.detail().to_owned())];
-            return Json(Validation { valid: false, issues });
-        }
+    let read = match body::json(body).await {
+        Ok(value) => look(value).await,
+        Err(problem) => Err(problem.detail().to_owned()),
+    };
+    let found = match read {
+        Ok(found) => found,
+        Err(why) => return Json(Validation { valid: false, issues: vec![Issue::unreadable(why)] }),
     };
     let valid = !found.iter().any(Diagnostic::is_error);
     Json(Validation { valid, issues: found.iter().map(Issue::from).collect() })
+}
+
+/// What is wrong with a document.
+async fn look(value: Value) -> Result<Vec<Diagnostic>, String> {
+    // The semaphore is never closed. The turn goes along: the work goes on when its caller has left.
+    let turn = TURNS.acquire().await;
+    let looking = move || {
+        let _turn = turn;
+        mcp_registry::document(&value).1
+    };
+    spawn_blocking(looking).await.map_err(|e| format!("looking at it failed: {e}"))
 }
