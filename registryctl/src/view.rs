@@ -125,6 +125,7 @@ impl From<v1::EntityRecord> for RecordView {
 pub(crate) struct GatewayView {
     pub(crate) gateway: String,
     pub(crate) gateway_version: String,
+    pub(crate) principal: String,
     pub(crate) address: String,
     pub(crate) connected_at: Option<String>,
     pub(crate) sent_revision: u64,
@@ -153,6 +154,7 @@ impl From<v1::GatewayStatus> for GatewayView {
             persisted_revision,
             lag,
             last_nack,
+            principal,
         } = status;
         let refusal = last_nack.map(|v1::Nack { revision, message, diagnostics: _ }| RefusalView {
             revision,
@@ -161,6 +163,7 @@ impl From<v1::GatewayStatus> for GatewayView {
         Self {
             gateway,
             gateway_version,
+            principal,
             address,
             connected_at: time_text(connected_at),
             sent_revision,

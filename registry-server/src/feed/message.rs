@@ -14,6 +14,8 @@ pub struct Hello {
     pub gateway: String,
     /// Its software version.
     pub gateway_version: String,
+    /// As whom it is authenticated.
+    pub principal: Arc<str>,
     /// From which address it comes.
     pub address: Option<SocketAddr>,
     /// What it has already.

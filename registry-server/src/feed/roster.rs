@@ -38,6 +38,7 @@ pub(super) struct Seat {
 struct State {
     gateway: String,
     gateway_version: String,
+    principal: Arc<str>,
     address: Option<SocketAddr>,
     connected_at: Timestamp,
     sent: AtomicU64,
@@ -53,6 +54,8 @@ pub struct Follower {
     pub gateway: String,
     /// Its software version.
     pub gateway_version: String,
+    /// As whom it is authenticated.
+    pub principal: Arc<str>,
     /// From where it comes.
     pub address: Option<SocketAddr>,
     /// Since when.
@@ -94,6 +97,7 @@ impl Roster {
         let state = Arc::new(State {
             gateway: hello.gateway.clone(),
             gateway_version: hello.gateway_version.clone(),
+            principal: hello.principal.clone(),
             address: hello.address,
             connected_at: now,
             sent: AtomicU64::new(0),
@@ -164,6 +168,7 @@ impl State {
         Follower {
             gateway: self.gateway.clone(),
             gateway_version: self.gateway_version.clone(),
+            principal: self.principal.clone(),
             address: self.address,
             connected_at: self.connected_at,
             sent: load(&self.sent),

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what comes next on a stream; the feed knows.
 
-use std::{net::SocketAddr, pin::Pin};
+use std::pin::Pin;
 
 use futures_util::{Stream, StreamExt, stream};
 use prost::Message as _;
@@ -20,6 +20,7 @@ use super::{
     invalid::{self, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS},
 };
 use crate::{
+    access::Principal,
     app::gateways,
     feed::{Error, Hello, Message, Signal},
 };
@@ -35,13 +36,13 @@ impl SyncService for Service {
         request: Request<Streaming<v1::SyncRequest>>,
     ) -> Result<Response<Responses>, Status> {
         let principal = access::principal(&request)?;
-        let (address, access) = (principal.address, self.app.access.clone());
-        let ended = async move { access.ended(&principal).await };
+        let (caller, access) = (principal.clone(), self.app.access.clone());
+        let ended = async move { access.ended(&caller).await };
         let deadline = request.extensions().get::<Deadline>().copied();
         let mut inbound = request.into_inner();
         let first = timeout(self.app.feed.hello_timeout(), inbound.message());
         let first = first.await.map_err(|_| InvalidRequest::Missing("hello"))??;
-        let hello = read_hello(first, address)?;
+        let hello = read_hello(first, &principal)?;
         let signals = inbound.map(|message| read_signal(message.map_err(|_| Error::Gone)?));
         let messages = self.app.feed.clone().follow(hello, signals, ended).await?;
         let responses = messages.map(|message| Ok(encode(message?)));
@@ -67,7 +68,7 @@ impl SyncService for Service {
 
 fn read_hello(
     first: Option<v1::SyncRequest>,
-    address: Option<SocketAddr>,
+    principal: &Principal,
 ) -> Result<Hello, InvalidRequest> {
     let message = first.and_then(|first| first.message);
     let Some(sync_request::Message::Hello(hello)) = message else {
@@ -81,7 +82,8 @@ fn read_hello(
     Ok(Hello {
         gateway: invalid::line("gateway", gateway, GATEWAY_BYTES)?,
         gateway_version: invalid::line("gateway_version", gateway_version, GATEWAY_BYTES)?,
-        address,
+        principal: principal.name.clone(),
+        address: principal.address,
         position: position.map(Position::try_from).transpose()?,
     })
 }
@@ -148,6 +150,7 @@ fn encode_gateway(gateways::Gateway { follower, lag }: gateways::Gateway) -> v1:
         applied_revision: follower.applied.0,
         persisted_revision: follower.persisted.0,
         lag,
+        principal: follower.principal.to_string(),
         last_nack: follower.nack.as_ref().map(v1::Nack::from),
     }
 }

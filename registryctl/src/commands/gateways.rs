@@ -25,6 +25,7 @@ pub(super) async fn run(session: &Session) -> Result<(), Failure> {
     let mut table = TextTable::new(&[
         "GATEWAY",
         "VERSION",
+        "PRINCIPAL",
         "ADDRESS",
         "CONNECTED",
         "APPLIED",
@@ -40,6 +41,7 @@ pub(super) async fn run(session: &Session) -> Result<(), Failure> {
         let cells = [
             gateway.gateway.clone(),
             gateway.gateway_version.clone(),
+            gateway.principal.clone(),
             gateway.address.clone(),
             gateway.connected_at.clone().unwrap_or_default(),
             gateway.applied_revision.to_string(),

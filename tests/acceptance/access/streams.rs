@@ -43,6 +43,17 @@ pub(super) fn assert_ended(status: &Status) {
     assert!(status.message().contains("expired or were revoked"), "{status:?}");
 }
 
+/// A follower calls itself what it likes; who it is, is shown beside.
+#[tokio::test]
+async fn who_follows_is_shown_as_it_is_authenticated() {
+    let guarded = Guarded::start(&[]);
+    let eve = guarded.token("eve", "docs", "reader");
+    let _stream = open(&guarded, &eve).await;
+    let shown = guarded.registry.ctl(&["gateways", "--output", "json", "--token", &guarded.admin]);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    assert_eq!((&shown[0]["gateway"], &shown[0]["principal"]), (&"g".into(), &"eve".into()));
+}
+
 #[tokio::test]
 async fn a_stream_ends_when_its_token_is_revoked_and_others_go_on() {
     for database in Database::both().await {
