@@ -201,20 +201,23 @@ impl Catalog {
         &self.settings
     }
 
-    /// Who owns a name: whoever it or its namespace was given to, else whoever registered it first.
-    /// `None`: it is free.
+    /// Who owns a name: whoever it was given to, else whoever registered it first, else whoever its
+    /// namespace was given to. `None`: it is free.
     pub fn owner(&self, kind: Kind, name: &Name) -> Option<Arc<str>> {
         let first = || self.versions(kind, name).min_by_key(|(_, record)| record.registered);
-        match self.settings.owner(kind, name) {
-            Some(owner) => Some(owner.into()),
-            None => first().map(|(_, record)| record.owner.clone()),
+        if let Some(owner) = self.settings.owner_by_name(kind, name) {
+            return Some(owner.into());
+        }
+        match first() {
+            Some((_, record)) => Some(record.owner.clone()),
+            None => self.settings.owner_of_namespace(name.as_str()).map(Arc::from),
         }
     }
 
     /// Who owns the name of something registered.
     pub fn owner_of<'a>(&'a self, record: &'a Record) -> &'a str {
         let Key { kind, name, .. } = record.document.key();
-        self.settings.owner(*kind, name).unwrap_or(&record.owner)
+        self.settings.owner_by_name(*kind, name).unwrap_or(&record.owner)
     }
 
     /// How many entities there are.
@@ -267,6 +270,17 @@ impl Catalog {
             .filter(|(_, record)| record.is_active())
             .max_by_key(|(key, _)| (!key.version.is_prerelease(), key.version.clone()))
             .map(|(_, record)| record)
+    }
+
+    /// Whether something is registered in a namespace whose names are written as it is.
+    pub(crate) fn is_inhabited(&self, namespace: &str) -> bool {
+        let own = namespace.strip_suffix('.').map(|domain| format!("{domain}/"));
+        let starts = own.as_deref().into_iter().chain([namespace]);
+        let kinds = || Kind::ALL.into_iter();
+        starts.flat_map(|start| kinds().map(move |kind| (kind, start))).any(|(kind, start)| {
+            let first = self.starting_at(kind, Some(&Name::lowest_with(start))).next();
+            first.is_some_and(|(key, _)| key.kind == kind && key.name.as_str().starts_with(start))
+        })
     }
 
     fn starting_at(

@@ -98,7 +98,12 @@ impl Name {
 
     /// A name before every other; only for ranges.
     pub(crate) fn lowest() -> Self {
-        Self("".into())
+        Self::lowest_with("")
+    }
+
+    /// A name before every other that begins so; only for ranges.
+    pub(crate) fn lowest_with(start: &str) -> Self {
+        Self(start.into())
     }
 
     /// The name as text.

@@ -22,8 +22,8 @@ use crate::{
 pub enum Selector {
     /// Every name: `*`.
     Everything,
-    /// Every name that begins so, its last character (`/` or `.`) included: `team/*`,
-    /// `com.example.*`.
+    /// Every name that begins so, in upper or lower case, its last character (`/` or `.`) included:
+    /// `team/*`, `com.example.*`. The latter is about `com.example/…` too. Kept in lower case.
     Namespace(Arc<str>),
     /// One name of one kind: `tool/fetch`.
     Name(Kind, Name),
@@ -48,7 +48,7 @@ impl Selector {
     pub fn covers(&self, kind: Kind, name: &Name) -> bool {
         match self {
             Self::Everything => true,
-            Self::Namespace(prefix) => name.as_str().starts_with(&**prefix),
+            Self::Namespace(prefix) => is_within(name.as_str(), prefix),
             Self::Name(of_kind, exact) => *of_kind == kind && exact == name,
         }
     }
@@ -57,7 +57,7 @@ impl Selector {
     pub fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Everything, _) => true,
-            (Self::Namespace(wide), Self::Namespace(prefix)) => prefix.starts_with(&**wide),
+            (Self::Namespace(wide), Self::Namespace(prefix)) => is_within(prefix, wide),
             (wide, Self::Name(kind, name)) => wide.covers(*kind, name),
             (Self::Namespace(_) | Self::Name(..), Self::Everything)
             | (Self::Name(..), Self::Namespace(_)) => false,
@@ -77,7 +77,7 @@ impl FromStr for Selector {
             let namespace = prefix.strip_suffix(['/', '.']).ok_or_else(form)?;
             // The part before the star is a name of its own, without a namespace.
             Name::parse(Kind::Schema, namespace).map_err(|_| form())?;
-            return Ok(Self::Namespace(prefix.into()));
+            return Ok(Self::Namespace(prefix.to_ascii_lowercase().into()));
         }
         let (kind, name) = text.split_once('/').ok_or_else(form)?;
         let kind = kind.parse()?;
@@ -201,8 +201,13 @@ impl Settings {
         self.most_specific(kind, name, |set| set.compatibility).unwrap_or_default()
     }
 
-    /// Who was made the owner of a name or of its namespace. `None`: nobody; then whoever
-    /// registered the name first owns it.
+    /// Who was made the owner of this very name. `None`: nobody; then whoever registered it first
+    /// owns it.
+    pub fn owner_by_name(&self, kind: Kind, name: &Name) -> Option<&str> {
+        self.0.get(&Selector::Name(kind, name.clone()))?.owner.as_deref()
+    }
+
+    /// Who was made the owner of a name or of its namespace: whose it is while it is free.
     pub fn owner(&self, kind: Kind, name: &Name) -> Option<&str> {
         self.most_specific(kind, name, |set| set.owner.as_deref())
     }
@@ -211,6 +216,11 @@ impl Settings {
     pub fn owner_of_namespace(&self, prefix: &str) -> Option<&str> {
         let owner = |on: Selector| self.0.get(&on)?.owner.as_deref();
         namespaces(prefix).find_map(owner)
+    }
+
+    /// What is set about this very selector.
+    pub fn get(&self, on: &Selector) -> Option<&Set> {
+        self.0.get(on)
     }
 
     /// What is set, by selector.
@@ -251,10 +261,27 @@ impl Settings {
     }
 }
 
+/// Whether a name, or a namespace, is in a namespace.
+fn is_within(text: &str, namespace: &str) -> bool {
+    let (start, end) = namespace.split_at(namespace.len().saturating_sub(1));
+    let rest = text.get(..start.len()).filter(|begin| begin.eq_ignore_ascii_case(start));
+    let next = rest.and_then(|begin| text[begin.len()..].chars().next());
+    next.is_some_and(|c| end.starts_with(c) || (c == '/' && end == "."))
+}
+
 /// The namespaces around a name, or a namespace and those around it: the longest first.
-fn namespaces(text: &str) -> impl Iterator<Item = Selector> {
-    let ends = text.char_indices().rev().filter(|(_, c)| matches!(c, '/' | '.'));
-    ends.map(|(end, _)| Selector::Namespace(text[..=end].into()))
+pub(crate) fn namespaces(text: &str) -> impl Iterator<Item = Selector> + use<> {
+    let text = text.to_ascii_lowercase();
+    let mut all = Vec::new();
+    for (end, separator) in text.char_indices().rev() {
+        if matches!(separator, '/' | '.') {
+            all.push(Selector::Namespace(text[..=end].into()));
+        }
+        if separator == '/' {
+            all.push(Selector::Namespace(format!("{}.", &text[..end]).into()));
+        }
+    }
+    all.into_iter()
 }
 
 #[cfg(test)]

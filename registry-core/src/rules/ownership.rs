@@ -1,17 +1,19 @@
 //! `not-owner` and `outside-scope`: whether somebody may write these names.
 //!
-//! A name belongs to whoever it or its namespace was given to, else to whoever registered it first;
-//! a free name belongs to whoever comes first. What changes nothing needs no leave. Deliberately
+//! A name belongs to whoever it was given to, else to whoever registered it first; a free name
+//! belongs to whoever its namespace was given to, else to whoever comes first. What changes nothing needs no leave. Deliberately
 //! absent: who somebody is.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Plan, Proposed};
 use crate::{
     catalog::Catalog,
     commit::Action,
     diagnostic::{Code, Diagnostic},
-    setting::{Selector, SettingChange},
+    document::Document,
+    reference::Key,
+    setting::{Selector, SettingChange, namespaces},
 };
 
 /// Somebody who wants to write.
@@ -41,8 +43,9 @@ pub fn claim(catalog: &Catalog, claimant: &Claimant, batch: &[Proposed], plan: &
             *new = Some(owner.unwrap_or_else(|| claimant.team.clone()).to_string());
         }
     }
-    found
-        .extend(plan.settings.iter().filter_map(|change| check_setting(catalog, claimant, change)));
+    let known = Known { catalog, new: around_new(batch, plan) };
+    let settings = plan.settings.iter();
+    found.extend(settings.filter_map(|change| check_setting(&known, claimant, change)));
     plan.diagnostics.extend(found);
     super::errors_first(&mut plan.diagnostics);
 }
@@ -65,11 +68,41 @@ fn refusal(
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
 
+/// What something may be set about: what is registered, or about to be.
+struct Known<'a> {
+    catalog: &'a Catalog,
+    new: BTreeSet<Selector>,
+}
+
+impl Known<'_> {
+    fn has(&self, on: &Selector) -> bool {
+        let is_registered = match on {
+            Selector::Everything => true,
+            Selector::Namespace(prefix) => self.catalog.is_inhabited(prefix),
+            Selector::Name(kind, name) => self.catalog.versions(*kind, name).next().is_some(),
+        };
+        is_registered || self.new.contains(on) || self.catalog.settings().get(on).is_some()
+    }
+}
+
+/// The names that a batch registers, and the namespaces around them.
+fn around_new(batch: &[Proposed], plan: &Plan) -> BTreeSet<Selector> {
+    if plan.settings.is_empty() {
+        return BTreeSet::new();
+    }
+    let around = |document: &Arc<Document>| {
+        let Key { kind, name, .. } = document.key();
+        namespaces(name.as_str()).chain([Selector::Name(*kind, name.clone())])
+    };
+    batch.iter().filter_map(Proposed::document).flat_map(around).collect()
+}
+
 fn check_setting(
-    catalog: &Catalog,
+    known: &Known<'_>,
     claimant: &Claimant,
     SettingChange { on, setting: _ }: &SettingChange,
 ) -> Option<Diagnostic> {
+    let catalog = known.catalog;
     let is_in_scope =
         claimant.scopes.is_empty() || claimant.scopes.iter().any(|scope| scope.includes(on));
     let owner = match on {
@@ -79,12 +112,18 @@ fn check_setting(
     };
     let named = on.to_string();
     let refused = refusal(claimant, &named, owner.as_deref(), is_in_scope);
-    // What belongs to nobody is an admin's to set or to give away.
-    if refused.is_some() || owner.is_some() || claimant.is_admin {
+    if refused.is_some() || claimant.is_admin {
         return refused;
     }
-    let message = format!("{named} belongs to nobody, so only an admin may set something on it");
-    let help = "register a name there first, or ask an admin to give it to your team";
+    // What belongs to nobody is an admin's to set or to give away. So is what is not there: settings
+    // stay for ever, and their number is bounded by what is registered.
+    let why = match owner {
+        None => "belongs to nobody",
+        Some(_) if !known.has(on) => "is not registered, nor is anything in it",
+        Some(_) => return None,
+    };
+    let message = format!("{named} {why}, so only an admin may set something on it");
+    let help = "register a name there first, or ask an admin to set it";
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
 
@@ -93,7 +132,10 @@ mod tests {
     use super::*;
     use crate::{
         LifecycleState,
+        compatibility::Mode,
         lifecycle::Notice,
+        name::Name,
+        reference::Kind,
         rules::{
             plan_with,
             testing::{catalog, server},
@@ -112,10 +154,14 @@ mod tests {
 
     /// The server `s` of `docs`, the namespace `acme/` of `acme`, and `com.example.` of `example`.
     fn world() -> Catalog {
-        let mut catalog = catalog(&[server("s", &[])]);
+        let mut catalog = catalog(&[server("s", &[]), server("com.example.old.x", &[])]);
         let mut settings = catalog.settings().clone();
-        for (on, owner) in [("server/s", "docs"), ("acme/*", "acme"), ("com.example.*", "example")]
-        {
+        for (on, owner) in [
+            ("server/s", "docs"),
+            ("acme/*", "acme"),
+            ("com.example.*", "example"),
+            ("server/com.example.old.x", "example"),
+        ] {
             settings.apply(&setting(on, Setting::Owner(owner.into())), catalog.revision());
         }
         catalog = catalog.with_settings(settings);
@@ -160,6 +206,21 @@ mod tests {
             assert_eq!(admins, (vec![], vec![owner.to_owned()]), "it stays its owner's");
         }
         assert!(decide(&team, &[register("acme.x")], &[]).0.is_empty(), "another name");
+        for same in ["Acme/x", "ACME/X", "com.example/x", "Com.Example/x"] {
+            assert_eq!(decide(&team, &[register(same)], &[]).0.len(), 1, "{same}");
+        }
+    }
+
+    #[test]
+    fn who_registered_a_free_name_keeps_it_when_the_namespace_is_given_away() {
+        let catalog = catalog(&[server("acme/old", &[])]);
+        let mut settings = catalog.settings().clone();
+        settings.apply(&setting("acme/*", Setting::Owner("acme".into())), catalog.revision());
+        let catalog = catalog.with_settings(settings);
+        let name = |text| Name::parse(Kind::Server, text).unwrap();
+        let first = catalog.iter().next().unwrap().1.owner.clone();
+        assert_eq!(catalog.owner(Kind::Server, &name("acme/old")), Some(first));
+        assert_eq!(catalog.owner(Kind::Server, &name("acme/new")).as_deref(), Some("acme"));
     }
 
     #[test]
@@ -180,7 +241,7 @@ mod tests {
     fn settings_are_the_owners_and_what_is_nobodys_is_an_admins() {
         let give = |on| [setting(on, Setting::Owner("search".into()))];
         for (on, owner) in
-            [("server/s", "docs"), ("acme/*", "acme"), ("com.example.deep.*", "example")]
+            [("server/s", "docs"), ("acme/*", "acme"), ("com.example.old.*", "example")]
         {
             assert!(decide(&claimant(owner, &[]), &[], &give(on)).0.is_empty(), "{on}");
             assert!(decide(&claimant("admins", &[]), &[], &give(on)).0.is_empty(), "{on}");
@@ -195,6 +256,24 @@ mod tests {
         }
         let everything = [setting("*", Setting::Compatibility(None))];
         assert!(decide(&claimant("search", &[]), &[], &everything).0.is_empty(), "no change");
+    }
+
+    /// Settings stay for ever, so an owner sets nothing about names that nobody registered.
+    #[test]
+    fn only_an_admin_sets_something_about_what_is_not_there() {
+        let mode = |on| [setting(on, Setting::Compatibility(Some(Mode::None)))];
+        let (acme, admins) = (claimant("acme", &[]), claimant("admins", &[]));
+        for on in ["server/acme/free", "acme/*", "server/acme/x"] {
+            assert!(decide(&admins, &[], &mode(on)).0.is_empty(), "{on}");
+        }
+        let refused = decide(&acme, &[], &mode("server/acme/free")).0;
+        assert!(refused[0].contains("server/acme/free is not registered"), "{refused:?}");
+        assert!(decide(&acme, &[], &mode("acme/*")).0.is_empty(), "something is set there");
+        let with_it = decide(&acme, &[register("acme/free")], &mode("server/acme/free"));
+        assert!(with_it.0.is_empty(), "it comes with its name: {with_it:?}");
+        let example = claimant("example", &[]);
+        assert_eq!(decide(&example, &[], &mode("com.example.deep.*")).0.len(), 1);
+        assert!(decide(&example, &[], &mode("com.example.old.*")).0.is_empty());
     }
 
     #[test]

@@ -30,7 +30,12 @@ fn selectors_cover_names() {
     assert!(!covers("acme/*", Kind::Server, "acmes/docs"));
     assert!(covers("com.acme.*", Kind::Tool, "com.acme.fetch"));
     assert!(!covers("com.acme.*", Kind::Tool, "com.acmefetch"));
+    assert!(covers("com.acme.*", Kind::Server, "com.acme/fetch"), "the domain's own names too");
+    assert!(!covers("com.acme/*", Kind::Server, "com.acme.fetch"));
+    assert!(!covers("com.acme.*", Kind::Server, "com.acme-x/fetch"));
+    assert!(covers("acme/*", Kind::Server, "ACME/docs") && covers("Acme.*", Kind::Tool, "acme.x"));
     assert!(covers("tool/fetch", Kind::Tool, "fetch"));
+    assert!(!covers("tool/fetch", Kind::Tool, "Fetch"), "names are exact");
     assert!(!covers("tool/fetch", Kind::Schema, "fetch"));
 }
 
@@ -67,6 +72,19 @@ fn owners_and_archives() {
     );
     settings.apply(&change("acme/*", Setting::Owner("acme".into())), Revision(2));
     assert_eq!(settings.owner(Kind::Server, &docs), Some("acme"));
+    for other in ["Acme/docs", "acme/x"] {
+        assert_eq!(settings.owner(Kind::Server, &name(Kind::Server, other)), Some("acme"));
+    }
+    settings.apply(&change("Com.Acme.*", Setting::Owner("com".into())), Revision(2));
+    for other in ["com.acme/docs", "com.acme.docs", "COM.acme.a/b"] {
+        assert_eq!(
+            settings.owner(Kind::Server, &name(Kind::Server, other)),
+            Some("com"),
+            "{other}"
+        );
+    }
+    assert_eq!(settings.owner_of_namespace("com.acme/"), Some("com"));
+    assert_eq!(settings.owner_of_namespace("com.acmes/"), None);
     assert_eq!(settings.owner(Kind::Tool, &fetch), None);
     settings.apply(&change("tool/fetch", Setting::Owner("web".into())), Revision(3));
     assert_eq!(settings.owner(Kind::Tool, &fetch), Some("web"));
