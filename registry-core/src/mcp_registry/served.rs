@@ -1,6 +1,7 @@
 //! Under which name an entity is served: clients only know names with a namespace.
 //!
-//! An entity without one is served under the namespace of the registry. Should both `docs` and
+//! An entity without one is served under the namespace of the registry, unless that name was given
+//! to somebody else, by itself or with its namespace: then it is not served. Should both `docs` and
 //! `NAMESPACE/docs` be registered, the name belongs to the one that was registered first, so that
 //! nobody takes a name away. Deliberately absent: names with `_` in the namespace, which no client
 //! takes; they are not served.
@@ -65,6 +66,7 @@ impl Namespace {
             .flatten()
             .filter_map(|text| Name::parse(Kind::Server, text).ok())
             .filter(|name| self.served(name).as_deref() == Some(served))
+            .filter(|name| may_be_called(catalog, name, served))
             .filter_map(|name| Some((first(catalog, &name)?, name)))
             .min()
             .map(|(_, name)| name)
@@ -75,6 +77,19 @@ impl Namespace {
         let is_contested = served.strip_prefix(&self.0).is_some_and(|rest| rest.starts_with('/'));
         is_contested && self.entity(catalog, served).as_ref() != Some(name)
     }
+}
+
+/// Whether the name by which an entity is served was given to nobody but its owner.
+fn may_be_called(catalog: &Catalog, name: &Name, served: &str) -> bool {
+    if name.as_str() == served {
+        return true;
+    }
+    // What is served may be longer than a name, and is in its namespace all the same.
+    let settings = catalog.settings();
+    let full = Name::parse(Kind::Server, served).ok();
+    let given = full.and_then(|full| settings.owner_by_name(Kind::Server, &full));
+    let given = given.or_else(|| settings.owner_of_namespace(served));
+    given.is_none_or(|to| catalog.owner(Kind::Server, name).as_deref() == Some(to))
 }
 
 /// The revision in which a name was first registered.

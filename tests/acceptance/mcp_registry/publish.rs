@@ -74,6 +74,43 @@ async fn only_its_owner_publishes_under_a_name() {
     }
 }
 
+/// A namespace belongs to its owner under `/v0.1` too: what others call there without a namespace
+/// is not served as theirs, and does not keep them from publishing.
+#[tokio::test]
+async fn a_bare_name_is_not_served_in_a_namespace_of_somebody_else() {
+    let guarded = Guarded::start(&["--public-mcp-registry"]);
+    let docs = guarded.token("ci-docs", "docs", "publisher");
+    let search = guarded.token("ci-search", "search", "publisher");
+    let ctl = |token: &str, arguments: &[&str]| {
+        let done = guarded.registry.ctl(&[arguments, &["--token", token]].concat());
+        assert!(done.success(), "{done:?}");
+    };
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let bare = |name: &str, token: &str| {
+        let file = dir.path().join(name);
+        let server = json!({ "name": name, "version": "1.0.0", "provides": [] });
+        let registry = json!({ "schemaVersion": "2.0", "servers": [server] });
+        std::fs::write(&file, registry.to_string()).expect("a file");
+        ctl(token, &["apply", "-f", file.to_str().expect("UTF-8"), "--yes"]);
+    };
+    let served = async |name: &str| {
+        let path = format!("/v0.1/servers/local.registry%2F{name}/versions/latest");
+        let answer = reqwest::get(format!("{}{path}", guarded.registry.url())).await;
+        answer.expect("an answer").status().as_u16()
+    };
+    bare("pay", &search);
+    assert_eq!(served("pay").await, 200, "the namespace is nobody's");
+    ctl(&guarded.admin, &["transfer", "local.registry/*", "docs"]);
+    bare("ship", &docs);
+    assert_eq!((served("pay").await, served("ship").await), (404, 200));
+    let theirs = server("local.registry/pay", "1.0.0");
+    assert_eq!(publish_as(&guarded, Some(&docs), &theirs).await.0, 200);
+    assert_eq!(served("pay").await, 200);
+    assert_eq!(publish_as(&guarded, Some(&search), &theirs).await.0, 200, "no change");
+    let more = server("local.registry/pay", "1.1.0");
+    assert_eq!(publish_as(&guarded, Some(&search), &more).await.0, 403);
+}
+
 /// What is replaced in a document, where the mistake is, and words of what is said.
 type Mistake = (&'static str, Value, &'static str, &'static str);
 
