@@ -44,6 +44,7 @@ pub mod setting;
 pub mod spec;
 pub mod timestamp;
 pub mod version;
+pub mod visible;
 
 pub use at::At;
 pub use catalog::{Catalog, Record};

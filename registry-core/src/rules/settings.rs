@@ -7,6 +7,7 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     limits,
     setting::{Selector, Setting, SettingChange},
+    visible::hides_something,
 };
 
 /// The wanted settings that would change something, in order, and what is wrong with the others.
@@ -44,7 +45,7 @@ fn problem(catalog: &Catalog, SettingChange { on, setting }: &SettingChange) -> 
         (Setting::Owner(owner), _) if !fits(owner) => {
             let most = limits::AUTHOR_BYTES;
             let help = "name a team or a person";
-            (format!("an owner has 1 to {most} bytes and no control characters"), help)
+            (format!("an owner has 1 to {most} bytes, and a person sees all of them"), help)
         }
         (Setting::Owner(_) | Setting::Compatibility(_), _) => return None,
     };
@@ -53,7 +54,7 @@ fn problem(catalog: &Catalog, SettingChange { on, setting }: &SettingChange) -> 
 }
 
 fn fits(owner: &str) -> bool {
-    !owner.is_empty() && owner.len() <= limits::AUTHOR_BYTES && !owner.contains(char::is_control)
+    !owner.is_empty() && owner.len() <= limits::AUTHOR_BYTES && !hides_something(owner)
 }
 
 #[cfg(test)]
@@ -98,13 +99,15 @@ mod tests {
             ("acme/*", Setting::Archived(true)),
             ("*", Setting::Owner("me".into())),
             ("acme/*", Setting::Owner(String::new())),
+            ("acme/*", Setting::Owner("docs\u{200b}".into())),
         ];
         assert_eq!(
             plan(&wanted).1,
             "setting of server/t: server/t has no versions\n\
              setting of acme/*: `acme/*` is not one name\n\
              setting of *: nobody can own everything\n\
-             setting of acme/*: an owner has 1 to 256 bytes and no control characters"
+             setting of acme/*: an owner has 1 to 256 bytes, and a person sees all of them\n\
+             setting of acme/*: an owner has 1 to 256 bytes, and a person sees all of them"
         );
     }
 }

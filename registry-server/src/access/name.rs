@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the characters of a token's name, which are fewer (`token.rs`).
 
-use registry_core::import::text::is_hidden;
+use registry_core::visible::hides_something;
 
 /// The name of whoever calls an open server.
 pub(super) const ANONYMOUS: &str = "anonymous";
@@ -22,13 +22,12 @@ pub fn is_personal(team: &str) -> bool {
 
 /// Why a text is no name of a principal or a team; as the end of "it …".
 pub(super) fn misfit(text: &str, most_bytes: usize) -> Option<&'static str> {
-    let is_odd = |c: char| is_hidden(c) || c.is_control() || c.is_whitespace() && c != ' ';
     if text.is_empty() {
         Some("is empty")
     } else if text.len() > most_bytes {
         Some("is too long")
-    } else if text.chars().any(is_odd) {
-        Some("has control characters or others that nobody sees")
+    } else if hides_something(text) {
+        Some("has control characters, spaces or others that nobody sees")
     } else if text.contains('*') {
         Some("has a `*`")
     } else if text == ANONYMOUS {
@@ -47,8 +46,17 @@ mod tests {
         for good in ["ann", "ann@x", "gr\u{f6}\u{df}e", "Ann Smith", "spiffe://td/a"] {
             assert_eq!(misfit(good, 64), None, "{good}");
         }
-        let hidden =
-            ["a\u{202e}b", "a\u{200b}", "a\u{feff}", "a\nb", "a\tb", "a\u{a0}b", "a\u{2066}"];
+        let hidden = [
+            "a\u{202e}b",
+            "a\u{200b}",
+            "a\u{feff}",
+            "a\nb",
+            "a\tb",
+            "a\u{a0}b",
+            "a\u{2066}",
+            "a\u{fe0f}",
+            "a\u{2800}",
+        ];
         for bad in hidden.into_iter().chain(["", "anonymous", "gw-*", "0123456789", "a\u{1b}[1m"]) {
             assert!(misfit(bad, 9).is_some(), "{bad:?}");
         }

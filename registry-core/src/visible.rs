@@ -1,0 +1,40 @@
+//! Whether a person sees all of a name: what looks like `docs` must be `docs`.
+//!
+//! Deliberately absent: letters of other scripts that look alike.
+
+use crate::import::text::is_hidden;
+
+/// Whether a person does not see a part of a text: control characters, those without a shape or
+/// with an empty one, those that only change how others look, and spaces at an end or side by side.
+pub fn hides_something(text: &str) -> bool {
+    text.chars().any(is_unseen) || text.trim_matches(' ') != text || text.contains("  ")
+}
+
+fn is_unseen(c: char) -> bool {
+    is_hidden(c)
+        || c.is_control()
+        || (c.is_whitespace() && c != ' ')
+        // Variation selectors, and blanks that count as letters or symbols.
+        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{2800}' | '\u{13441}'..='\u{13442}' | '\u{16fe4}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_like_another_name_hides_something() {
+        for plain in ["docs", "gr\u{f6}\u{df}e", "Ann Smith", "\u{691c}\u{7d22}", "a/b.c-d_e:f@g"] {
+            assert!(!hides_something(plain), "{plain}");
+        }
+        let unseen = "\u{fe0f}\u{fe00}\u{e0100}\u{2800}\u{200b}\u{3164}\u{ffa0}\u{ad}\u{34f}\u{a0}\
+                      \u{3000}\u{180e}\u{2060}\u{202e}\n\t\u{1b}\u{0}";
+        for c in unseen.chars() {
+            assert!(hides_something(&format!("docs{c}")), "{c:?}");
+            assert!(hides_something(&format!("{c}docs")), "{c:?}");
+        }
+        for spaced in [" docs", "docs ", "a  b"] {
+            assert!(hides_something(spaced), "{spaced:?}");
+        }
+    }
+}
