@@ -3,6 +3,7 @@
 //! Deliberately absent: findings of validation, which are diagnostics.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::limits;
 
@@ -89,6 +90,23 @@ impl Repairs {
         }
         self.needed.append(&mut self.made);
         self.needed
+    }
+}
+
+/// Puts a field from this pointer to its place; where that is taken by another value, says so.
+pub(crate) fn put(
+    map: &mut Map<String, Value>,
+    repairs: &mut Repairs,
+    pointer: &str,
+    (name, value): (String, Value),
+) {
+    match map.get(&name) {
+        Some(there) if *there != value => {
+            let what = format!("`{name}` is there already and says otherwise");
+            repairs.needed(pointer, what, "what was there was kept; this was left out");
+        }
+        Some(_) => {}
+        None => drop(map.insert(name, value)),
     }
 }
 

@@ -78,6 +78,10 @@ impl Card<'_> {
 
     fn depends(&mut self, said: &Value, pointer: &str) -> Vec<Value> {
         let mut depends = Vec::new();
+        if !said.is_array() && !said.is_null() {
+            let at = format!("{pointer}/params/depends");
+            self.repairs.needed(at, "`depends` is no list", "it was left out");
+        }
         for (i, said) in said.as_array().into_iter().flatten().enumerate() {
             match dependency(said) {
                 Ok(dependency) => depends.push(dependency),

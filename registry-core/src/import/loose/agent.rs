@@ -27,7 +27,7 @@ impl Entry {
             if let Some(Value::Object(map)) = made.draft.agents.into_iter().next() {
                 self.map = map;
             }
-            self.put_depends(depends);
+            self.put_depends(repairs, depends);
             self.put_metadata(own);
             if !has_version {
                 self.map.remove("version");
@@ -55,12 +55,17 @@ impl Entry {
 
     fn move_depends(&mut self, repairs: &mut Repairs) {
         let Some(depends) = self.map.remove("depends") else { return };
+        let Some(depends) = listed(&depends) else {
+            let how = "it was left out; write a list of `type`, `name` and `version`";
+            repairs.needed(self.at("depends"), "`depends` is no list", how);
+            return;
+        };
         let what = "an agent's dependencies are in an extension of its capabilities";
         let how = format!("they are the `params.depends` of {SBOM_EXTENSION}");
         repairs.made(self.at("depends"), what, how);
         let mut all = self.take_depends().unwrap_or_default();
-        all.extend(depends.as_array().cloned().unwrap_or_default());
-        self.put_depends(Some(all));
+        all.extend(depends);
+        self.put_depends(repairs, Some(all));
     }
 
     fn extensions(&mut self) -> Option<&mut Vec<Value>> {
@@ -70,20 +75,51 @@ impl Entry {
     /// The dependencies of its extension, which is left without them.
     fn take_depends(&mut self) -> Option<Vec<Value>> {
         let sbom = self.extensions()?.iter_mut().find(|e| e["uri"] == SBOM_EXTENSION)?;
-        let depends = sbom.get_mut("params")?.get_mut("depends")?.as_array_mut()?;
-        Some(std::mem::take(depends))
+        let depends = sbom.get_mut("params")?.get_mut("depends")?;
+        let list = listed(depends)?;
+        *depends = json!([]);
+        Some(list)
     }
 
-    fn put_depends(&mut self, depends: Option<Vec<Value>>) {
+    fn put_depends(&mut self, repairs: &mut Repairs, depends: Option<Vec<Value>>) {
         let Some(depends) = depends else { return };
-        let capabilities = self.map.entry("capabilities").or_insert_with(|| Map::new().into());
-        let Value::Object(capabilities) = capabilities else { return };
-        let extensions = capabilities.entry("extensions").or_insert_with(|| json!([]));
-        let Value::Array(extensions) = extensions else { return };
+        let Some(extensions) = self.extensions_to_extend() else {
+            let what = "there is no place for the agent's dependencies";
+            let how = "they were left out; `capabilities` is an object, its `extensions` a list";
+            repairs.needed(self.at("capabilities"), what, how);
+            return;
+        };
         let params = json!({ "depends": depends });
         match extensions.iter_mut().find(|extension| extension["uri"] == SBOM_EXTENSION) {
+            Some(sbom) if sbom["params"].is_object() => sbom["params"]["depends"] = depends.into(),
             Some(sbom) => sbom["params"] = params,
             None => extensions.push(json!({ "uri": SBOM_EXTENSION, "params": params })),
         }
+    }
+
+    fn extensions_to_extend(&mut self) -> Option<&mut Vec<Value>> {
+        let capabilities = self.map.entry("capabilities").or_insert_with(|| Map::new().into());
+        let capabilities = capabilities.as_object_mut()?;
+        capabilities.entry("extensions").or_insert_with(|| json!([])).as_array_mut()
+    }
+}
+
+/// Dependencies as a list: they may be one, or versions by names.
+fn listed(depends: &Value) -> Option<Vec<Value>> {
+    let dependency = |(name, said): (&String, &Value)| match said {
+        Value::String(version) => format!("{name}@{version}").into(),
+        Value::Object(fields) => {
+            let mut fields = fields.clone();
+            fields.entry("name").or_insert_with(|| name.as_str().into());
+            fields.into()
+        }
+        _ => json!({ "name": name, "version": said }),
+    };
+    match depends {
+        Value::Array(list) => Some(list.clone()),
+        Value::String(_) => Some(vec![depends.clone()]),
+        Value::Object(one) if one.contains_key("name") => Some(vec![depends.clone()]),
+        Value::Object(named) => Some(named.iter().map(dependency).collect()),
+        _ => None,
     }
 }

@@ -3,13 +3,15 @@
 //!
 //! Deliberately absent: references to what the file does not have; the registry may have it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::{FIRST_VERSION, Kind, Loose, versions::Known};
 use crate::{
     entity::agent::SBOM_EXTENSION,
     import::{Repairs, names, repair::quoted},
-    json_schema::map_objects,
+    json_schema::{each_object, map_objects},
     reference::SchemaRef,
 };
 
@@ -41,6 +43,16 @@ impl Loose {
             }
         }
     }
+}
+
+/// The references that lead to an anchor of the schema itself.
+fn own_places(schema: &Value) -> BTreeSet<String> {
+    let mut own = BTreeSet::new();
+    each_object(schema, &mut |map| {
+        let anchors = ["$anchor", "$dynamicAnchor"].into_iter().filter_map(|name| map.get(name));
+        own.extend(anchors.filter_map(Value::as_str).map(|anchor| format!("#{anchor}")));
+    });
+    own
 }
 
 impl Finder<'_> {
@@ -91,8 +103,16 @@ impl Finder<'_> {
             self.repairs.made(at, "a schema as a text", "it is a `$ref`");
             *schema = json!({ "$ref": text });
         }
+        let own = own_places(schema);
         let changed = map_objects(schema, &mut |map| {
             let Some(Value::String(text)) = map.get("$ref") else { return };
+            if own.contains(text)
+                || text
+                    .strip_prefix('#')
+                    .is_some_and(|at| at.starts_with('/') && schema.pointer(at).is_some())
+            {
+                return;
+            }
             if let Some(exact) = self.reference(&text.clone(), at) {
                 map.insert("$ref".to_owned(), exact.into());
             }

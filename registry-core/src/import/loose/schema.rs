@@ -7,25 +7,68 @@ use serde_json::{Map, Value};
 use super::Entry;
 use crate::import::Repairs;
 
-/// What begins a JSON Schema.
-const KEYWORDS: [&str; 17] = [
+/// The keywords of JSON Schema, draft 4 to 2020-12, but for those that are fields of an entity too
+/// (`description`, `deprecated`) and `$comment`.
+const KEYWORDS: [&str; 59] = [
+    "$anchor",
     "$defs",
+    "$dynamicAnchor",
+    "$dynamicRef",
     "$id",
+    "$recursiveAnchor",
+    "$recursiveRef",
     "$ref",
     "$schema",
+    "$vocabulary",
+    "additionalItems",
     "additionalProperties",
     "allOf",
     "anyOf",
     "const",
+    "contains",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "default",
     "definitions",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "else",
     "enum",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
     "format",
+    "if",
     "items",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "not",
     "oneOf",
     "pattern",
+    "patternProperties",
+    "prefixItems",
     "properties",
+    "propertyNames",
+    "readOnly",
     "required",
+    "then",
+    "title",
     "type",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "uniqueItems",
+    "writeOnly",
 ];
 
 impl Entry {
@@ -33,6 +76,10 @@ impl Entry {
         self.rename(repairs, "definition", "schema");
         self.rename(repairs, "jsonSchema", "schema");
         if self.map.contains_key("schema") {
+            for keyword in KEYWORDS.iter().filter(|keyword| self.map.contains_key(**keyword)) {
+                let what = format!("`{keyword}` is beside `schema` and checks nothing there");
+                repairs.needed(self.at(keyword), what, "move it into `schema`, if it is of it");
+            }
             return;
         }
         let own: Map<String, Value> =

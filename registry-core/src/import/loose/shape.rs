@@ -7,7 +7,10 @@ use serde_json::{Map, Value, json};
 use super::{Entry, FIRST_VERSION, Loose, is_comment};
 use crate::{
     document::pointer_join,
-    import::{Repairs, names, repair::quoted},
+    import::{
+        Repairs, names,
+        repair::{put, quoted},
+    },
     reference::Kind,
 };
 
@@ -136,7 +139,7 @@ impl Entry {
             let what = format!("a {kind} has no field {}", quoted(&name));
             repairs.made(self.at(&name), what, "it is in `metadata`");
             if let Some(value) = self.map.remove(&name) {
-                metadata.entry(name).or_insert(value);
+                put(&mut metadata, repairs, &self.at(&name), (name, value));
             }
         }
         if !metadata.is_empty() {

@@ -225,3 +225,92 @@ fn a_file_s_own_metadata_stays_where_it_is() {
     let metadata = &found.draft.agents[0]["metadata"];
     assert_eq!(*metadata, json!({ "card": { "x": 1 }, "managedBy": "git/a" }));
 }
+
+#[test]
+fn a_schema_beside_its_name_loses_no_keyword() {
+    let age = json!({ "type": "integer", "minimum": 0, "maximum": 150, "multipleOf": 1,
+        "not": { "const": 7 }, "if": {}, "uniqueItems": true, "contentEncoding": "base64" });
+    let mut entry = age.clone();
+    entry["name"] = json!("Age");
+    let found = registry_file(&json!({ "schemaVersion": "2.0", "schemas": [entry,
+        { "name": "Both", "version": "1.0.0", "schema": {}, "minimum": 0 }] }));
+    assert_eq!(found.draft.schemas[0]["schema"], age);
+    assert_eq!(found.draft.schemas[0].get("metadata"), None);
+    let said = lines(&found).join("\n");
+    assert!(said.contains("Person /schemas/1/minimum: `minimum` is beside `schema`"), "{said}");
+}
+
+#[test]
+fn an_agent_s_dependencies_may_be_one_or_by_name() {
+    let read = json!([{ "type": "tool", "name": "read", "version": "1.0.0" }]);
+    for depends in [
+        json!({ "read": "1.0.0" }),
+        json!("tool/read@1.0.0"),
+        json!({ "type": "tool", "name": "read", "version": "1.0.0" }),
+        json!({ "read": { "version": "1.0.0" } }),
+    ] {
+        for agent in [
+            json!({ "depends": depends }),
+            json!({ "capabilities": { "extensions": [
+                { "uri": "urn:agentgateway:sbom", "params": { "depends": depends } }] } }),
+        ] {
+            let mut agent = agent;
+            agent["name"] = json!("a");
+            let found = registry_file(&json!({ "schemaVersion": "2.0", "agents": [agent],
+                "tools": [{ "name": "read", "version": "1.0.0", "source": "s" }] }));
+            let extension = &found.draft.agents[0]["capabilities"]["extensions"][0];
+            assert_eq!(extension["params"]["depends"], read, "{depends}");
+        }
+    }
+}
+
+#[test]
+fn what_has_no_place_is_said_to_a_person() {
+    let agent = |members: Value| {
+        let mut agent = json!({ "name": "a", "version": "1.0.0", "url": "http://a" });
+        agent.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        agent
+    };
+    let found = registry_file(&json!({
+        "schemaVersion": "2.0",
+        "servers": [{ "name": "s", "version": "1.0.0", "provides":
+            [{ "version": "1.0.0" }, 5, { "tool": "t", "version": "1.0.0", "inputSchema": {} }] }],
+        "tools": [
+            { "name": "t", "version": "1.0.0", "implementation": "srv/x" },
+            { "name": "u", "version": "1.0.0", "server": "s", "source": { "server": "other" } },
+            { "name": "v", "version": "1.0.0", "source": "s", "owner": "a", "metadata": { "owner": "b" } },
+        ],
+        "agents": [
+            agent(json!({ "depends": 5 })),
+            agent(json!({ "name": "b", "depends": ["t"], "capabilities": { "extensions": {} } })),
+            agent(json!({ "name": "c", "capabilities": { "extensions": [
+                { "uri": "urn:agentgateway:sbom", "params": { "depends": 5 } }] } })),
+        ],
+    }));
+    let said = lines(&found).join("\n");
+    for expected in [
+        "Person /servers/0/provides/0: an entry that names no tool; it was left out",
+        "Person /servers/0/provides/1: an entry that names no tool; it was left out",
+        "Person /servers/0/provides/2/inputSchema: what a server provides has a tool and a version",
+        "Person /tools/0/implementation: an `implementation` that is",
+        "Person /tools/1/server: `server` is there already and says otherwise",
+        "Person /tools/2/owner: `owner` is there already and says otherwise",
+        "Person /agents/0/depends: `depends` is no list; it was left out",
+        "Person /agents/1/capabilities: there is no place for the agent's dependencies",
+        "Person /agents/2/capabilities/extensions/0/params/depends: `depends` is no list",
+    ] {
+        assert!(said.contains(expected), "{expected}\nnot in\n{said}");
+    }
+    assert_eq!(found.draft.tools[0]["metadata"]["implementation"], "srv/x");
+}
+
+#[test]
+fn a_schema_s_own_places_are_no_registered_schemas() {
+    let own = json!({ "properties": { "a": { "$ref": "#Pt" }, "b": { "$ref": "#/schemas/Pt" } },
+        "$defs": { "p": { "$anchor": "Pt", "type": "string" } }, "schemas": { "Pt": {} } });
+    let found = registry_file(&json!({ "schemaVersion": "2.0", "schemas": [
+        { "name": "Pt", "version": "1.0.0", "schema": { "type": "null" } },
+        { "name": "Line", "version": "1.0.0", "schema": own },
+    ] }));
+    assert_eq!(found.draft.schemas[1]["schema"], own);
+}

@@ -5,20 +5,18 @@
 use serde_json::{Map, Value, json};
 
 use super::Entry;
-use crate::import::Repairs;
+use crate::{
+    decode::describe,
+    document::pointer_join,
+    import::{Repairs, repair::put},
+};
 
 /// The patterns of compositions, which older files put beside the name.
 const PATTERNS: [&str; 6] = ["filter", "mapEach", "pipeline", "saga", "scatterGather", "schemaMap"];
 
 impl Entry {
     pub(super) fn shape_tool(&mut self, repairs: &mut Repairs) {
-        if let Some(Value::Object(implementation)) = self.map.remove("implementation") {
-            let what = "`source` and `spec` stand in the tool itself";
-            repairs.made(self.at("implementation"), what, "they were moved there");
-            for (name, value) in implementation {
-                self.map.entry(name).or_insert(value);
-            }
-        }
+        self.shape_implementation(repairs);
         for (from, to) in [
             ("input_schema", "inputSchema"),
             ("parameters", "inputSchema"),
@@ -32,6 +30,25 @@ impl Entry {
         }
         self.shape_spec(repairs);
         self.shape_source(repairs);
+    }
+
+    fn shape_implementation(&mut self, repairs: &mut Repairs) {
+        let at = self.at("implementation");
+        match self.map.remove("implementation") {
+            Some(Value::Object(implementation)) => {
+                let what = "`source` and `spec` stand in the tool itself";
+                repairs.made(&at, what, "they were moved there");
+                for (name, value) in implementation {
+                    put(&mut self.map, repairs, &pointer_join(&at, &name), (name, value));
+                }
+            }
+            Some(other) => {
+                let what = format!("an `implementation` that is {}", describe(&other));
+                repairs.needed(at, what, "it is in `metadata`; write `source` or `spec`");
+                self.map.insert("implementation".to_owned(), other);
+            }
+            None => {}
+        }
     }
 
     fn shape_spec(&mut self, repairs: &mut Repairs) {
@@ -67,7 +84,7 @@ impl Entry {
             if let Some(value) = self.map.remove(field) {
                 let what = format!("`{field}` is beside `source`");
                 repairs.made(self.at(field), what, "it is in `source`");
-                source.entry(field).or_insert(value);
+                put(&mut source, repairs, &self.at(field), (field.to_owned(), value));
             }
         }
         if let Some(target) = source.remove("target") {
