@@ -32,7 +32,8 @@ const REGISTRY_TYPES: [&str; 6] = ["npm", "pypi", "cargo", "oci", "nuget", "mcpb
 const ICON_TYPES: [&str; 5] =
     ["image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp"];
 
-/// A copy without members that are `null`; nothing of an empty object or list is left.
+/// A copy without members that are `null`; nothing is left of an object or a list that is empty
+/// then, so that what is kept is kept the same when it is read again.
 pub(super) fn without_nulls(value: &Value) -> Option<Value> {
     fn deep(value: &Value) -> Value {
         match value {
@@ -44,13 +45,14 @@ pub(super) fn without_nulls(value: &Value) -> Option<Value> {
             other => other.clone(),
         }
     }
-    let is_empty = match value {
+    let kept = deep(value);
+    let is_empty = match &kept {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty(),
         _ => false,
     };
-    (!is_empty).then(|| deep(value))
+    (!is_empty).then_some(kept)
 }
 
 /// Warns of members that the format does not know, and gives them.
@@ -276,4 +278,24 @@ fn meta(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
         );
     }
     Some(Value::Object(Map::from_iter([(PUBLISHER_META.to_owned(), publisher.clone())])))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_without_nulls_is_left_again() {
+        for (value, kept) in [
+            (json!({ "a": null }), None),
+            (json!([]), None),
+            (json!({ "a": { "b": null }, "c": null }), Some(json!({ "a": {} }))),
+            (json!([{ "a": null }]), Some(json!([{}]))),
+        ] {
+            assert_eq!(without_nulls(&value), kept, "{value}");
+            assert_eq!(kept.as_ref().and_then(without_nulls), kept, "{value}");
+        }
+    }
 }
