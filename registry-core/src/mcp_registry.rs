@@ -32,6 +32,9 @@ pub const METADATA_KEY: &str = "serverJson";
 /// The one member of a `server.json`'s `_meta` that is kept.
 pub const PUBLISHER_META: &str = "io.modelcontextprotocol.registry/publisher-provided";
 
+/// The member of an answer's `_meta` in which the API says what a registry knows of a server.
+const OFFICIAL_META: &str = "io.modelcontextprotocol.registry/official";
+
 /// A `server.json`: how an MCP server is described to those who want to run or call it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ServerDetail {

@@ -62,7 +62,8 @@ impl Batch {
         batch.sources.push(Arc::clone(&source));
         let Some(value) = batch.value(&source) else { return batch };
         let mut diagnostics = Vec::new();
-        for Found { pointer, value } in mcp_registry::find(&value) {
+        for Found { pointer, value, withdrawn } in mcp_registry::find(&value) {
+            diagnostics.extend(withdrawn);
             let (document, found) = mcp_registry::document(value);
             let place = |found: Diagnostic| Diagnostic {
                 pointer: format!("{pointer}{}", found.pointer),

@@ -6,9 +6,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{METADATA_KEY, SCHEMA, ServerDetail, part};
+use super::{METADATA_KEY, OFFICIAL_META, SCHEMA, ServerDetail, Status, part};
 use crate::{
-    decode::{At, Fields, Problems},
+    decode::{At, Fields, Problems, escape},
     diagnostic::{Code, Diagnostic},
     document::Document,
     entity::Entity,
@@ -177,26 +177,46 @@ pub struct Found<'a> {
     pub pointer: String,
     /// The document.
     pub value: &'a Value,
+    /// A warning where the registry that answered with it says that nobody should use it.
+    pub withdrawn: Option<Diagnostic>,
+}
+
+impl<'a> Found<'a> {
+    /// The document of what a registry answers with, or the document itself.
+    fn of(item: &'a Value, pointer: &str) -> Self {
+        let (value, at) = match item.get("server") {
+            Some(server @ Value::Object(_)) => (server, "/server"),
+            _ => (item, ""),
+        };
+        Self { pointer: format!("{pointer}{at}"), value, withdrawn: withdrawn(item, pointer) }
+    }
+}
+
+fn withdrawn(item: &Value, pointer: &str) -> Option<Diagnostic> {
+    let status = item.get("_meta")?.get(OFFICIAL_META)?.get("status")?.as_str()?;
+    if status == Status::Active.as_str() {
+        return None;
+    }
+    let status: String = status.chars().take(64).collect();
+    let message = format!("the registry that answered with it says that it is `{status}`");
+    let at = format!("{pointer}/_meta/{}/status", escape(OFFICIAL_META));
+    let found = Diagnostic::warning(Code::DocumentInvalid, at, message);
+    Some(
+        found.with_help("it is read as active: leave it out, or deprecate or retire it afterwards"),
+    )
 }
 
 /// Finds the documents of a file: the file itself, the one of a `ServerResponse`, or all of a
 /// `ServerList`.
 pub fn find(value: &Value) -> Vec<Found<'_>> {
-    let one = |value, pointer: &str| Found { pointer: pointer.to_owned(), value };
-    if let Some(server @ Value::Object(_)) = value.get("server") {
-        return vec![one(server, "/server")];
+    let list = value.get("servers").and_then(Value::as_array);
+    match list.filter(|_| !value.get("server").is_some_and(Value::is_object)) {
+        None => vec![Found::of(value, "")],
+        Some(servers) => {
+            let servers = servers.iter().enumerate();
+            servers.map(|(i, item)| Found::of(item, &format!("/servers/{i}"))).collect()
+        }
     }
-    let Some(servers) = value.get("servers").and_then(Value::as_array) else {
-        return vec![one(value, "")];
-    };
-    servers
-        .iter()
-        .enumerate()
-        .map(|(i, item)| match item.get("server") {
-            Some(server) => one(server, &format!("/servers/{i}/server")),
-            None => one(item, &format!("/servers/{i}")),
-        })
-        .collect()
 }
 
 /// A warning where a list of a registry goes on behind its page.
@@ -205,4 +225,29 @@ pub fn more_pages(value: &Value) -> Option<Diagnostic> {
     let message = "the list goes on: this is one page of it";
     let found = Diagnostic::warning(Code::DocumentInvalid, "/metadata/nextCursor", message);
     Some(found.with_help(format!("import the next page too, with cursor={cursor}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_registry_has_withdrawn_is_said() {
+        let answered = |status: &str| json!({ "server": {}, "_meta": { OFFICIAL_META: { "status": status } } });
+        let list =
+            json!({ "servers": [answered("active"), answered("deleted"), { "server": {} }] });
+        let found = find(&list);
+        let pointers: Vec<_> = found.iter().map(|found| found.pointer.as_str()).collect();
+        assert_eq!(pointers, ["/servers/0/server", "/servers/1/server", "/servers/2/server"]);
+        let said: Vec<_> = found.iter().filter_map(|found| found.withdrawn.as_ref()).collect();
+        let [said] = &said[..] else { panic!("{said:?}") };
+        let at = "/servers/1/_meta/io.modelcontextprotocol.registry~1official/status";
+        assert_eq!(said.pointer, at);
+        assert!(said.message.ends_with("says that it is `deleted`"), "{said:?}");
+        let one = answered("deprecated");
+        let [one] = &find(&one)[..] else { panic!("{one}") };
+        assert!(one.pointer == "/server" && one.withdrawn.is_some(), "{one:?}");
+    }
 }

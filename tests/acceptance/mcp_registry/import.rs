@@ -35,6 +35,13 @@ async fn a_server_json_is_registered_after_its_plan() {
     assert_eq!(served.json()["server"], document);
     let again = import(&api.registry, &file, &["--apply", "--yes"]);
     assert!(again.success() && again.stdout.contains("nothing to change"), "{again:?}");
+    // As a registry answers that has withdrawn it: still the same, and a person is told.
+    let official = json!({ "io.modelcontextprotocol.registry/official": { "status": "deleted" } });
+    let answer = json!({ "server": document, "_meta": official });
+    let withdrawn = written(dir.path(), "answer.json", &answer);
+    let again = import(&api.registry, &withdrawn, &["--apply", "--yes"]);
+    assert!(again.success() && again.stdout.contains("nothing to change"), "{again:?}");
+    assert!(format!("{again:?}").contains("says that it is `deleted`"), "{again:?}");
     // The other spelling, and JSON for scripts.
     let other = ["import", "server-json", &file, "--apply", "--yes", "--output", "json"];
     let other = api.registry.ctl(&other);
