@@ -35,7 +35,7 @@ pub use error::{AppendError, Error};
 pub use listener::Listener;
 pub use model::{
     About, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit,
-    StoredCommitHeader,
+    StoredCommitHeader, Subject,
 };
 pub use past::Past;
 pub use tokens::{AccessEvent, NewAccessEvent, Revoked, StoredToken, TokenPlace, Which};

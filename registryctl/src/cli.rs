@@ -42,7 +42,7 @@ pub(crate) use import::{
     ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportRegistryArgs, ImportResultArgs,
     ImportServerJsonArgs,
 };
-pub(crate) use log::{About, BlameArgs, HistoryArgs, LogArgs, ShowArgs};
+pub(crate) use log::{About, BlameArgs, HistoryArgs, LogArgs, ShowArgs, Subject};
 pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{Entity, Name, VersionPair};

@@ -648,6 +648,14 @@ async fn what_is_set_about_a_name_belongs_to_its_history() {
         };
         assert_eq!(revisions(&read(&["log", "tool/fetch"])), [7, 6, 4, 3, 1]);
         assert_eq!(revisions(&read(&["log", "tool/fetch@1.2.3"])), [7, 3, 1]);
+        assert_eq!(revisions(&read(&["log", "tool"])), [7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(revisions(&read(&["log", "schema"])), [2, 1]);
+        registry.run(&["transfer", "acme/*", "web-team"]);
+        registry.run(&["transfer", "acme.*", "web-team"]);
+        assert_eq!(revisions(&read(&["log", "acme/*", "--author", "anonymous"])), [8]);
+        assert_eq!(revisions(&read(&["log", "acme.*"])), [9]);
+        assert_eq!(revisions(&read(&["log", "*"])), [0_u64; 0]);
+        assert_eq!(registry.ctl(&["log", "tool/*"]).code, 2, "that would not be every tool");
         let history = read(&["history", "tool/fetch"]);
         assert_eq!(revisions(&history), [1, 3, 4, 6, 7]);
         assert_eq!(history[2]["setting"], json!({"on": "tool/fetch", "owner": "web-team"}));

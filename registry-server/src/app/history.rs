@@ -9,7 +9,7 @@ use super::{
     page::{self, InvalidPage, Page},
 };
 use crate::store::{
-    self, About, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit,
+    self, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit, Subject,
 };
 
 /// There is no such commit.
@@ -48,8 +48,8 @@ pub struct ListCommits {
     pub author: String,
     /// Only after this revision.
     pub after: Revision,
-    /// Only what changes this.
-    pub about: Option<About>,
+    /// Only what is about this.
+    pub about: Option<Subject>,
     /// Only at this time or after it.
     pub since: Option<Timestamp>,
     /// Only at this time or before it.

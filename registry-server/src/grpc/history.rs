@@ -4,7 +4,7 @@
 
 mod encode;
 
-use registry_core::{Kind, Name, Revision, Timestamp, Version, limits};
+use registry_core::{InvalidSelector, Kind, Name, Revision, Timestamp, Version, limits};
 use registry_proto::{convert, v1, v1::history_service_server::HistoryService};
 use tonic::{Request, Response, Status};
 
@@ -20,7 +20,7 @@ use crate::{
         history::{self, ListCommits},
         page::{self, Page},
     },
-    store::{About, Order, StoredCommit},
+    store::{About, Order, StoredCommit, Subject},
 };
 
 #[tonic::async_trait]
@@ -41,12 +41,13 @@ impl HistoryService for Service {
             since,
             until,
             at,
+            on,
         } = request.into_inner();
         let query = ListCommits {
             order: if newest_first { Order::NewestFirst } else { Order::OldestFirst },
             author: invalid::line("author", author, limits::AUTHOR_BYTES)?,
             after: Revision(after_revision),
-            about: about(kind, name, version)?,
+            about: subject(about(kind, name, version)?, &on)?,
             since: time("since", since)?,
             until: time("until", until)?,
             at: convert::at(at).map_err(InvalidRequest::from)?,
@@ -156,6 +157,18 @@ fn about(kind: i32, name: String, version: String) -> Result<Option<About>, Inva
         return Err(field("version", &"the name is missing"));
     }
     Ok(Some(About { kind, name, version }))
+}
+
+/// What commits are to be about: entities, or what is set about something else.
+fn subject(about: Option<About>, on: &str) -> Result<Option<Subject>, InvalidRequest> {
+    match about {
+        _ if on.is_empty() => Ok(about.map(Subject::Entity)),
+        None => on
+            .parse()
+            .map(|on| Some(Subject::Set(on)))
+            .map_err(|e: InvalidSelector| field("on", &e)),
+        Some(_) => Err(field("on", &"it excludes a kind; ask for one of them")),
+    }
 }
 
 fn time(

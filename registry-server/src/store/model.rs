@@ -5,7 +5,8 @@
 
 use bytes::Bytes;
 use registry_core::{
-    Action, ChainHash, Commit, Key, Kind, Name, Revision, SettingChange, Timestamp, Version,
+    Action, ChainHash, Commit, Key, Kind, Name, Revision, Selector, SettingChange, Timestamp,
+    Version,
 };
 
 /// A commit without its changes.
@@ -48,7 +49,32 @@ pub enum Order {
     NewestFirst,
 }
 
-/// What commits change.
+/// What commits are about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// They change an entity, or set something about its name.
+    Entity(About),
+    /// They set something about exactly this.
+    Set(Selector),
+}
+
+impl Subject {
+    /// The first and the last selector, in the order of their bytes, of settings that belong to it.
+    pub(super) fn selectors(&self) -> Option<(String, String)> {
+        match self {
+            Self::Set(on) => Some((on.to_string(), on.to_string())),
+            Self::Entity(About { kind, name: None, .. }) => {
+                Some((format!("{kind}/"), format!("{kind}/{}", char::MAX)))
+            }
+            Self::Entity(About { kind, name: Some(name), version: None }) => {
+                Self::Set(Selector::Name(*kind, name.clone())).selectors()
+            }
+            Self::Entity(About { version: Some(_), .. }) => None,
+        }
+    }
+}
+
+/// Which entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// Entities of this kind.
@@ -68,8 +94,8 @@ pub struct CommitQuery {
     pub before: Option<Revision>,
     /// Only those by this author.
     pub author: Option<String>,
-    /// Only those that change this, or set something about this name.
-    pub about: Option<About>,
+    /// Only those that are about this.
+    pub about: Option<Subject>,
     /// In which order.
     pub order: Order,
     /// At most how many.

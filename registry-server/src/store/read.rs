@@ -13,8 +13,8 @@ use registry_core::{
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
-    About, CommitQuery, EntityEvent, Error, HistoryQuery, Order, SettingEvent, StoredCommit,
-    StoredCommitHeader,
+    CommitQuery, EntityEvent, Error, HistoryQuery, Order, SettingEvent, StoredCommit,
+    StoredCommitHeader, Subject,
     backend::{Backend, Snapshot, run},
     past,
     row::{
@@ -255,20 +255,19 @@ pub(super) async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<
     };
     let (after, before) = (after.map_or(0, stored), before.map_or(i64::MAX, stored));
     let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-    let kind = about.as_ref().map(|about| about.kind.as_str());
-    let name = about.as_ref().and_then(|about| about.name.as_ref()).map(Name::as_str);
-    let version = about.as_ref().and_then(|about| about.version.as_ref()).map(Version::to_string);
-    let selector = match about {
-        Some(About { kind, name: Some(name), version: None }) => {
-            Some(Selector::Name(*kind, name.clone()).to_string())
-        }
-        _ => None,
+    let (first, last) = about.as_ref().and_then(Subject::selectors).unzip();
+    let entity = match about {
+        Some(Subject::Entity(about)) => Some(about),
+        Some(Subject::Set(_)) | None => None,
     };
+    let kind = entity.map(|about| about.kind.as_str());
+    let name = entity.and_then(|about| about.name.as_ref()).map(Name::as_str);
+    let version = entity.and_then(|about| about.version.as_ref()).map(Version::to_string);
     run!(
         Backend(backend),
         SealRow,
         sql,
-        [after, before, limit, ENOUGH_CHANGES, author, kind, name, &version, &selector],
+        [after, before, limit, ENOUGH_CHANGES, author, kind, name, &version, &first, &last],
         fetch_all
     )
     .map_err(|e| backend.explain(&e))

@@ -46,8 +46,8 @@ macro_rules! page {
     };
 }
 
-/// By $5 author or null, about $6 kind, $7 name or null, $8 version or null; $9 selector of settings
-/// or null.
+/// By $5 author or null, about $6 kind or null, $7 name or null, $8 version or null; settings with
+/// selectors from $9 to $10, or null.
 macro_rules! about {
     ($order:literal) => {
         page!(
@@ -56,7 +56,8 @@ macro_rules! about {
              (SELECT revision FROM changes
               WHERE kind = $6 AND (CAST($7 AS text) IS NULL OR name = $7)
                 AND (CAST($8 AS text) IS NULL OR version = $8)
-              UNION SELECT revision FROM setting_changes WHERE selector = $9)"
+              UNION SELECT revision FROM setting_changes 
+              WHERE selector >= $9 AND selector <= $10)"
         )
     };
 }

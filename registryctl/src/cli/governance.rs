@@ -83,7 +83,7 @@ pub(crate) struct CompatibilityArgs {
 }
 
 /// A selector that means what it looks like: `tool/*` is not all tools, but the names that begin so.
-fn selector(text: &str) -> Result<Selector, String> {
+pub(super) fn selector(text: &str) -> Result<Selector, String> {
     let on: Selector = text.parse().map_err(|e: InvalidSelector| e.to_string())?;
     let first = text.split_once('/').map_or("", |(first, _)| first);
     if matches!(on, Selector::Namespace(_)) && first.parse::<Kind>().is_ok() {

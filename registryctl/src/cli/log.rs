@@ -5,18 +5,18 @@
 use std::str::FromStr;
 
 use clap::Args;
-use registry_core::{Date, Kind, Name, Timestamp, Version};
+use registry_core::{Date, Kind, Name, Selector, Timestamp, Version};
 use registry_proto::v1;
 
-use super::AtArgs;
+use super::{AtArgs, governance::selector};
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// Only commits that change this: KIND, KIND/NAME (or set something about it) or
-    /// KIND/NAME@VERSION
-    #[arg(value_name = "ENTITY")]
-    pub(crate) about: Option<About>,
+    /// Only commits that change this or set something about it: KIND, KIND/NAME, KIND/NAME@VERSION;
+    /// or that set something about exactly this: a namespace like team/*, or * for everything
+    #[arg(value_name = "ENTITY|NAMESPACE|*")]
+    pub(crate) about: Option<Subject>,
     /// How many commits at most; 0: all
     #[arg(long, short = 'n', default_value_t = 20)]
     pub(crate) limit: usize,
@@ -59,7 +59,27 @@ pub(crate) struct BlameArgs {
     pub(crate) at: AtArgs,
 }
 
-/// What commits are to change.
+/// What commits are to be about.
+#[derive(Debug, Clone)]
+pub(crate) enum Subject {
+    /// Entities, and what is set about their names.
+    Entity(About),
+    /// What is set about a namespace or everything.
+    Set(Selector),
+}
+
+impl FromStr for Subject {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        if text.ends_with('*') {
+            return selector(text).map(Self::Set).map_err(Failure::usage);
+        }
+        text.parse().map(Self::Entity)
+    }
+}
+
+/// Which entities.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct About {
     pub(crate) kind: Kind,

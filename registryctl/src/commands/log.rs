@@ -6,7 +6,7 @@ use registry_proto::{convert, v1};
 
 use super::Session;
 use crate::{
-    cli::{About, Format, LogArgs, ShowArgs},
+    cli::{About, Format, LogArgs, ShowArgs, Subject},
     client::{Client, PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
@@ -17,7 +17,12 @@ use crate::{
 pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let (kind, name, version) = About::wire(args.about.as_ref());
+    let (about, on) = match &args.about {
+        Some(Subject::Entity(about)) => (Some(about), String::new()),
+        Some(Subject::Set(on)) => (None, on.to_string()),
+        None => (None, String::new()),
+    };
+    let (kind, name, version) = About::wire(about);
     let wanted = v1::ListCommitsRequest {
         kind,
         name,
@@ -27,6 +32,7 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         since: args.since.map(convert::timestamp),
         until: args.until.map(convert::timestamp),
         at: args.at.message(),
+        on,
         ..Default::default()
     };
     let commits = fetch(&client, wanted, limit).await?;
