@@ -293,10 +293,10 @@ async fn forgery(registry: &Registry, database: &Database, committed_at: Timesta
     };
     let chain = ChainHash::from_bytes(*chain.as_bytes());
     let sealed = SealedCommit::seal(&chain, commit, Vec::new()).expect("it can be sealed");
-    let hex: String = sealed.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let canonical = str::from_utf8(sealed.bytes()).expect("JSON");
     let bytes = match database {
-        Database::Sqlite(_) => format!("X'{hex}'"),
-        Database::Postgres(_) => format!("decode('{hex}', 'hex')"),
+        Database::Sqlite(_) => format!("CAST('{canonical}' AS blob)"),
+        Database::Postgres(_) => format!("convert_to('{canonical}', 'UTF8')"),
     };
     let chain = sealed.chain();
     format!(
