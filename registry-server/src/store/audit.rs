@@ -5,6 +5,7 @@
 //! repair, and what the log does not say (tokens and their trail).
 
 mod findings;
+mod place;
 mod row;
 mod surroundings;
 mod text;

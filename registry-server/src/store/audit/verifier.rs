@@ -4,7 +4,7 @@
 //! to the letter; and the rows of entities those that all appends together leave. Deliberately
 //! absent: reading the tables.
 
-use std::{collections::HashMap, fmt, iter::Peekable, vec::IntoIter};
+use std::{collections::HashMap, iter::Peekable, vec::IntoIter};
 
 use registry_core::{
     Action, ChainHash, Change, Commit, Digest, Key, RegistryId, Revision, SealedCommit, Timestamp,
@@ -13,6 +13,7 @@ use registry_core::{
 use super::{
     Findings, Page,
     findings::Value,
+    place::{Place, Row},
     row::{ChangeRow, CommitRow, HeadRow, SetRow, StateRow},
     text::Text,
 };
@@ -310,26 +311,6 @@ impl State {
 /// Whether a column has this chain hash.
 fn is(column: &Text, chain: ChainHash) -> bool {
     **column == *chain.to_string().as_bytes()
-}
-
-/// A commit, in findings.
-#[derive(Clone, Copy)]
-struct Place(i64);
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "revision {}", self.0)
-    }
-}
-
-/// A part of a commit, in findings: of which, what, and where in it.
-#[derive(Clone, Copy)]
-struct Row(i64, &'static str, i64);
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "revision {}, {} {}", self.0, self.1, self.2)
-    }
 }
 
 /// The rows of a revision; those of revisions before it belong to no commit.
