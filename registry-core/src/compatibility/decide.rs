@@ -27,6 +27,9 @@ pub(crate) type Placed<'a, 'p> = (&'a Value, &'p str);
 /// Steps that are left for examples when the proof has used up its own.
 const LAST_STEPS: usize = 2_000;
 
+/// What compiling two small schemas costs, in steps.
+const COMPILING_STEPS: usize = 200;
+
 /// Whether `wanted` accepts everything that `given` accepts; `wanted_in` says which of the versions
 /// `wanted` is in.
 pub fn covers<'a>(
@@ -103,10 +106,10 @@ impl<'a> Question<'a> {
         resolve: Resolve<'a>,
         budget: &mut Budget,
     ) -> Verdict {
-        self.prover.refill(LAST_STEPS);
-        let more = self.last_candidates();
+        let more = self.with_last_steps(budget, Self::last_candidates);
         let share = budget.share();
-        let steps = self.cost_of_judging(share).saturating_add(LAST_STEPS);
+        let candidates = failures.iter().flat_map(|failure| &failure.candidates).chain(&more);
+        let steps = self.cost_of_judging(share).saturating_add(size(candidates) / 8);
         budget.spend(steps);
         if steps > share {
             return self.too_long();
@@ -119,8 +122,9 @@ impl<'a> Question<'a> {
                 }
             }
             if let Some(instance) = more.into_iter().find(|value| judges.differ(value)) {
-                self.prover.refill(LAST_STEPS);
-                let keyword = self.prover.refusing(self.wanted, &instance).unwrap_or_default();
+                let keyword = self.with_last_steps(budget, |question| {
+                    question.prover.refusing(question.wanted, &instance).unwrap_or_default()
+                });
                 let (wanted, anchor, candidates) = (self.wanted, self.own, Vec::new());
                 let root = Failure { keyword, wanted, anchor, candidates, is_definite: true };
                 return self.no(&root, instance);
@@ -130,6 +134,15 @@ impl<'a> Question<'a> {
             Some(failure) => self.undecided(failure),
             None => self.too_long(),
         }
+    }
+
+    /// Does something after the proof has ended; it costs what it takes.
+    fn with_last_steps<T>(&mut self, budget: &mut Budget, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.prover.refill(LAST_STEPS);
+        let before = self.prover.left();
+        let result = work(self);
+        budget.spend(before - self.prover.left());
+        result
     }
 
     fn json(&self, root: Id) -> &'a Value {
@@ -145,7 +158,7 @@ impl<'a> Question<'a> {
 
     /// What compiling all the schemas costs, in steps; counted no further than `most`.
     fn cost_of_judging(&self, most: usize) -> usize {
-        let mut steps = 0;
+        let mut steps = COMPILING_STEPS;
         for schema in self.prover.arena.schemas() {
             each_object(schema, &mut |map| {
                 let listed = map.get("enum").and_then(Value::as_array);

@@ -226,6 +226,17 @@ fn cases_that_exclude_each_other_use_up_the_steps_of_a_commit() {
 }
 
 #[test]
+fn a_commit_has_steps_for_a_thousand_small_comparisons() {
+    let member = |kind: Value| json!({ "type": "object", "properties": { "a": { "type": kind } } });
+    let (wide, narrow) = (member(json!(["string", "null"])), member(json!("string")));
+    let mut budget = Budget::of_batch();
+    for _ in 0..1_000 {
+        let found = covers((&wide, ""), (&narrow, ""), Side::New, &|_| None, &mut budget);
+        assert!(matches!(found, Verdict::No(_)));
+    }
+}
+
+#[test]
 fn formats_matter_where_validators_check_them() {
     let of = |draft: &str, more: Value| {
         let mut schema = json!({ "$schema": draft, "type": "string" });
