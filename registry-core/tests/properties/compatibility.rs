@@ -7,7 +7,7 @@
 
 use proptest::{collection::vec, prelude::*, test_runner::Config};
 use registry_core::{
-    Entity, Key,
+    Document, Entity, Key,
     compatibility::{Budget, Side, Verdict, covers},
     schema_compile::{Validator, compile},
 };
@@ -27,7 +27,7 @@ fn validator(schema: &Value) -> Option<Validator> {
 }
 
 fn registered<'a>(key: &Key) -> Option<&'a Entity> {
-    REGISTERED.iter().find(|document| document.key() == key).map(|document| document.entity())
+    REGISTERED.iter().find(|document| document.key() == key).map(Document::entity)
 }
 
 fn ask(given: &Value, wanted: &Value) -> Verdict {
