@@ -5,11 +5,11 @@
 //! compiles by itself, so each schema is compiled once and reported once. Deliberately absent:
 //! circles (`cycle`) and header annotations (`header`).
 
-use std::{
-    collections::{HashMap, HashSet},
-    hash::{BuildHasher, Hash, Hasher, RandomState},
-};
+mod problems;
 
+use std::collections::HashSet;
+
+use problems::Problems;
 use serde_json::Value;
 
 use super::{
@@ -22,9 +22,9 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     entity::Entity,
     json_schema::{each_reference, pure_reference},
-    limits, parallel,
+    limits,
     reference::{Key, Kind},
-    schema_compile::{self, InvalidSchema, compile},
+    schema_compile::{self, InvalidSchema},
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
@@ -47,45 +47,6 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
         too_many_references(graph, new, found);
     }
     unused(proposal, found);
-}
-
-/// What is wrong with each of some schemas by itself. Equal ones, of which generated files have
-/// many, are compiled once.
-struct Problems {
-    different: Vec<Vec<InvalidSchema>>,
-    /// For each schema, which of the different ones it is.
-    which: Vec<usize>,
-}
-
-impl Problems {
-    fn of<'a>(schemas: Vec<&'a Value>) -> Self {
-        let (mut different, mut places) = (Vec::new(), HashMap::new());
-        let state = RandomState::new();
-        let hashed = parallel::map(schemas, |schema| Hashed(state.hash_one(schema), schema));
-        let place = |hashed: Hashed<'a>| {
-            let schema = hashed.1;
-            *places.entry(hashed).or_insert_with(|| {
-                different.push(schema);
-                different.len() - 1
-            })
-        };
-        let which = hashed.into_iter().map(place).collect();
-        Self { different: parallel::map(different, problems_of), which }
-    }
-
-    fn of_nth(&self, index: usize) -> &[InvalidSchema] {
-        &self.different[self.which[index]]
-    }
-}
-
-/// A schema with its hash, which takes longer than to look for it.
-#[derive(PartialEq, Eq)]
-struct Hashed<'a>(u64, &'a Value);
-
-impl Hash for Hashed<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0);
-    }
 }
 
 /// How many regular expressions the JSON Schemas of an entity have.
@@ -113,15 +74,6 @@ fn schemas(entity: &Entity) -> Vec<(String, &Value)> {
         }
     }
     schemas
-}
-
-fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
-    if pure_reference(schema).is_some() {
-        return Vec::new();
-    }
-    // References are checked on their own, so here they all lead to a schema that allows anything.
-    let problems = compile(schema, &|_| Some(&Value::Bool(true))).err().unwrap_or_default();
-    problems.into_iter().filter(|p| !matches!(p, InvalidSchema::Unresolved { .. })).collect()
 }
 
 fn unresolved(

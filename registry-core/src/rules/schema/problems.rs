@@ -1,0 +1,64 @@
+//! What is wrong with JSON Schemas by themselves, worked out on all cores.
+//!
+//! Deliberately absent: what they refer to.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash, Hasher, RandomState},
+};
+
+use serde_json::Value;
+
+use crate::{
+    json_schema::pure_reference,
+    parallel,
+    schema_compile::{InvalidSchema, compile},
+};
+
+/// What is wrong with each of some schemas by itself. Equal ones, of which generated files have
+/// many, are compiled once.
+pub(super) struct Problems {
+    different: Vec<Vec<InvalidSchema>>,
+    /// For each schema, which of the different ones it is.
+    which: Vec<usize>,
+}
+
+impl Problems {
+    pub(super) fn of<'a>(schemas: Vec<&'a Value>) -> Self {
+        let (mut different, mut places) = (Vec::new(), HashMap::new());
+        let state = RandomState::new();
+        let hashed = parallel::map(schemas, |schema| Hashed(state.hash_one(schema), schema));
+        let place = |hashed: Hashed<'a>| {
+            let schema = hashed.1;
+            *places.entry(hashed).or_insert_with(|| {
+                different.push(schema);
+                different.len() - 1
+            })
+        };
+        let which = hashed.into_iter().map(place).collect();
+        Self { different: parallel::map(different, problems_of), which }
+    }
+
+    pub(super) fn of_nth(&self, index: usize) -> &[InvalidSchema] {
+        &self.different[self.which[index]]
+    }
+}
+
+/// A schema with its hash, which takes longer than to look for it.
+#[derive(PartialEq, Eq)]
+struct Hashed<'a>(u64, &'a Value);
+
+impl Hash for Hashed<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+    }
+}
+
+fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
+    if pure_reference(schema).is_some() {
+        return Vec::new();
+    }
+    // References are checked on their own, so here they all lead to a schema that allows anything.
+    let problems = compile(schema, &|_| Some(&Value::Bool(true))).err().unwrap_or_default();
+    problems.into_iter().filter(|p| !matches!(p, InvalidSchema::Unresolved { .. })).collect()
+}
