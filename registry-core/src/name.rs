@@ -9,9 +9,11 @@ use serde::Serialize;
 use crate::reference::Kind;
 
 const LONGEST: usize = 128;
+/// With a namespace, as long as the MCP registry allows names of servers.
+const LONGEST_WITH_NAMESPACE: usize = 200;
 
 /// An entity's name: 1 to 128 of `[A-Za-z0-9_.-]`, but not `.` or `..`; servers and agents may
-/// carry one `namespace/` part before it.
+/// carry one `namespace/` part before it, and have at most 200 characters then.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Name(Arc<str>);
 
@@ -21,13 +23,15 @@ pub enum InvalidName {
     /// Nothing, or nothing before or after the slash.
     #[error("a name must have at least one character in each part, got `{0}`")]
     Empty(String),
-    /// Longer than 128 characters.
-    #[error("a name may have at most {LONGEST} characters, `{start}…` has {length}")]
+    /// Longer than 128 characters or, with a namespace, 200.
+    #[error("a name may have at most {most} characters, `{start}…` has {length}")]
     TooLong {
         /// The first characters of the name.
         start: String,
         /// Its whole length in characters.
         length: usize,
+        /// How long it may be.
+        most: usize,
     },
     /// A part that is `.` or `..`, which URIs and paths read as a step and not as a name.
     #[error("`{part}` is not allowed as a part of the name `{name}`")]
@@ -66,7 +70,10 @@ impl InvalidName {
             }
             Self::Namespace { .. } => "only servers and agents may carry a `namespace/` part",
             Self::Dots { .. } => "use at least one letter, digit, `_` or `-`",
-            _ => "use 1 to 128 of the characters A-Z a-z 0-9 _ . -",
+            _ => {
+                "use 1 to 128 of the characters A-Z a-z 0-9 _ . -, of servers and agents up to 200 \
+                 with their namespace"
+            }
         }
     }
 }
@@ -74,11 +81,13 @@ impl InvalidName {
 impl Name {
     /// Parses the name of an entity of this kind.
     pub fn parse(kind: Kind, text: &str) -> Result<Self, InvalidName> {
-        let length = text.chars().count();
-        if length > LONGEST {
-            return Err(InvalidName::TooLong { start: text.chars().take(32).collect(), length });
+        let (length, slashes) = (text.chars().count(), text.matches('/').count());
+        let has_namespace = kind.has_namespaces() && slashes > 0;
+        let most = if has_namespace { LONGEST_WITH_NAMESPACE } else { LONGEST };
+        if length > most {
+            let start = text.chars().take(32).collect();
+            return Err(InvalidName::TooLong { start, length, most });
         }
-        let slashes = text.matches('/').count();
         if slashes > usize::from(kind.has_namespaces()) {
             return Err(InvalidName::Namespace { kind, name: text.to_owned(), slashes });
         }
@@ -139,6 +148,7 @@ mod tests {
         }
         assert!(Name::parse(Kind::Server, "acme/docs").is_ok());
         assert!(Name::parse(Kind::Agent, "io.github.acme/docs").is_ok());
+        assert!(Name::parse(Kind::Server, &format!("com.example/{}", "n".repeat(188))).is_ok());
     }
 
     #[test]
@@ -153,6 +163,9 @@ mod tests {
         assert!(refused(Kind::Agent, "./x").contains("`.` is not allowed as a part"));
         assert!(Name::parse(Kind::Schema, "...").is_ok());
         assert!(refused(Kind::Schema, "größe").contains("`ö`"));
-        assert!(refused(Kind::Tool, &"x".repeat(129)).contains("has 129"));
+        assert!(refused(Kind::Tool, &"x".repeat(129)).contains("at most 128 characters"));
+        assert!(refused(Kind::Server, &"x".repeat(129)).contains("has 129"));
+        let long = format!("com.example/{}", "n".repeat(189));
+        assert!(refused(Kind::Server, &long).contains("at most 200 characters"));
     }
 }

@@ -71,6 +71,8 @@ async fn only_its_owner_publishes_under_a_name() {
         let log: Value = serde_json::from_str(&log.stdout).expect("JSON");
         let authors: Vec<_> = log.as_array().unwrap().iter().map(|c| &c["author"]).collect();
         assert_eq!(authors, ["ci-docs", "ci-docs"]);
+        let longest = server(&format!("com.example/{}", "n".repeat(188)), "1.0.0");
+        assert_eq!(publish_as(&guarded, Some(&docs), &longest).await.0, 200);
     }
 }
 
@@ -125,7 +127,7 @@ fn mistakes_of_a_server() -> Vec<Mistake> {
         ("/name", json!("docs"), "body.name", "no namespace"),
         ("/name", json!("a_b/docs"), "body.name", "`_` is not allowed in the namespace"),
         ("/name", json!("a/b/c"), "body.name", "`/`"),
-        ("/name", name, "body.name", "128 characters"),
+        ("/name", name, "body.name", "200 characters"),
         ("/description", long.clone(), "body.description", "101 characters, 100"),
         ("/description", json!(" "), "body.description", "empty"),
         ("/description", Value::Null, "body", "`description` is missing"),
