@@ -155,7 +155,7 @@ impl<'a> Bump<'a> {
     /// Finds those whose content is registered under a later version already: for all that are
     /// concerned that is supposed where it can be, and those for which it is wrong fall out.
     fn find_the_same(&mut self) {
-        for (key, versions) in Same::new(self.catalog, self.batch, &self.concerned()).find() {
+        for (key, versions) in Same::new(self.catalog, self.batch).find() {
             if let Some(newest) = versions.last()
                 && *newest != key
             {
@@ -172,24 +172,6 @@ impl<'a> Bump<'a> {
             self.renamed = kept.map(|(from, to)| (from.clone(), to.clone())).collect();
             if self.renamed.len() == before {
                 return;
-            }
-        }
-    }
-
-    /// What is in conflict, and what refers to that.
-    fn concerned(&self) -> BTreeSet<&'a Key> {
-        let documents = || self.batch.iter().filter_map(Proposed::document);
-        let conflicts = documents().filter(|document| is_other(self.catalog, document));
-        let mut concerned: BTreeSet<&Key> = conflicts.map(|document| document.key()).collect();
-        loop {
-            let before = concerned.len();
-            for document in documents() {
-                if document.edges().iter().any(|key| concerned.contains(key)) {
-                    concerned.insert(document.key());
-                }
-            }
-            if concerned.len() == before {
-                return concerned;
             }
         }
     }

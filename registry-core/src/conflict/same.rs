@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::Value;
 
+use super::is_other;
 use crate::{
     catalog::Catalog,
     document::{Document, canonical_bytes},
@@ -32,16 +33,11 @@ pub(super) struct Same<'a> {
 }
 
 impl<'a> Same<'a> {
-    /// `concerned` are the keys of documents that are in conflict, or refer to such.
-    pub(super) fn new(
-        catalog: &'a Catalog,
-        batch: &'a [Proposed],
-        concerned: &BTreeSet<&'a Key>,
-    ) -> Self {
-        let documents = batch.iter().filter_map(|proposed| match proposed {
-            Proposed::Register(document) => Some((document.key(), document)),
-            Proposed::SetLifecycle { .. } => None,
-        });
+    /// Those of a batch that are in conflict, or refer to such.
+    pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
+        let concerned = concerned(catalog, batch);
+        let documents = batch.iter().filter_map(Proposed::document);
+        let documents = documents.map(|document| (document.key(), document));
         Self {
             catalog,
             documents: documents.filter(|(key, _)| concerned.contains(key)).collect(),
@@ -90,5 +86,23 @@ impl<'a> Same<'a> {
         let renamed = concerned.map(|key| (key.clone(), any(key))).collect();
         let value: Value = rewritten(document, &renamed);
         canonical_bytes(&value)
+    }
+}
+
+/// What is in conflict, and what refers to that.
+fn concerned<'a>(catalog: &Catalog, batch: &'a [Proposed]) -> BTreeSet<&'a Key> {
+    let documents = || batch.iter().filter_map(Proposed::document);
+    let conflicts = documents().filter(|document| is_other(catalog, document));
+    let mut concerned: BTreeSet<&Key> = conflicts.map(|document| document.key()).collect();
+    loop {
+        let before = concerned.len();
+        for document in documents() {
+            if document.edges().iter().any(|key| concerned.contains(key)) {
+                concerned.insert(document.key());
+            }
+        }
+        if concerned.len() == before {
+            return concerned;
+        }
     }
 }
