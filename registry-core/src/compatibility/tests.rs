@@ -392,3 +392,14 @@ fn names_are_refused_also_where_no_example_can_be_built() {
     assert!(refused.starts_with("undecided /propertyNames"), "{refused}");
     assert_eq!(verdict(&closed(json!({})), &closed(json!({ "enum": ["Id", "items"] }))), "yes");
 }
+
+#[test]
+fn what_draft_7_hides_beside_a_reference_may_count_as_evaluated() {
+    let hidden = json!({
+        "$schema": DRAFT7, "$ref": "#/definitions/x", "properties": { "a": {} },
+        "definitions": { "x": {} },
+    });
+    let old = json!({ "$ref": "#A:1.0.0", "unevaluatedProperties": false });
+    let new = json!({ "not": { "type": "object", "required": ["a"] } });
+    assert_ne!(verdict_beside(&registered(&hidden), &old, &new), "yes");
+}

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    arena::Id,
+    arena::{Dialect, Id},
     prover::{Prover, Stop},
     rules::Rules,
 };
@@ -104,8 +104,11 @@ impl Prover<'_> {
                 waiting.extend(sometimes(&rules));
                 // Items that `contains` matches count as evaluated, wherever they are.
                 evaluated.all_items |= rules.contains.is_some();
-                evaluated.all_items |= !rules.opaque.is_empty();
-                evaluated.all_properties |= !rules.opaque.is_empty();
+                // Our validators count what is beside a `$ref` of draft 7, though it is hidden.
+                let is_open =
+                    !rules.opaque.is_empty() || self.arena.dialect(next) == Dialect::Draft7;
+                evaluated.all_items |= is_open;
+                evaluated.all_properties |= is_open;
             }
         }
         Ok(evaluated)
