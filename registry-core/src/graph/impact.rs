@@ -39,6 +39,8 @@ pub enum Planned {
 pub enum Effect {
     /// It loses what it needs, or cannot move to the new version.
     Breaks,
+    /// It was not found out whether moving breaks what it promises or calls.
+    Undecided,
     /// It depends on what is changed, and goes on working.
     Affected,
     /// It is retired itself.
@@ -87,6 +89,8 @@ pub struct Impact {
     pub total: usize,
     /// How many of them break.
     pub breaking: usize,
+    /// How many of them may break: comparing them found neither.
+    pub undecided: usize,
     /// How many of them were not validated because there are too many.
     pub unchecked: usize,
 }
@@ -114,7 +118,8 @@ pub fn impact(catalog: &Catalog, key: &Key, planned: &Planned, most: usize) -> I
         Planned::Change(document) => change(catalog, key, document, &records),
     };
     let count = |wanted| effects.iter().filter(|(effect, _)| *effect == wanted).count();
-    let (breaking, unchecked) = (count(Effect::Breaks), count(Effect::Unchecked));
+    let [breaking, undecided, unchecked] =
+        [Effect::Breaks, Effect::Undecided, Effect::Unchecked].map(count);
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_by_key(|at| effects[*at].0);
     order.truncate(most);
@@ -137,7 +142,7 @@ pub fn impact(catalog: &Catalog, key: &Key, planned: &Planned, most: usize) -> I
         }
     });
     let (affected, total) = (affected.collect(), records.len());
-    Impact { findings, comparison, affected, total, breaking, unchecked }
+    Impact { findings, comparison, affected, total, breaking, undecided, unchecked }
 }
 
 /// For each dependent, in order, what happens to it and what is found about it.
@@ -205,8 +210,19 @@ fn change(
         }
         room -= 1;
         let findings = found.remove(record.document.key()).unwrap_or_default();
-        let breaks = findings.iter().any(Diagnostic::is_error);
-        (if breaks { Effect::Breaks } else { Effect::Affected }, findings)
+        (moving_along(&findings), findings)
     });
     (about_new, comparison, effects.collect())
+}
+
+/// What happens to a dependent that moves along, by what is found about it.
+fn moving_along(findings: &[Diagnostic]) -> Effect {
+    let is_doubt = |found: &Diagnostic| found.code == Code::CompatibilityUndecided;
+    if findings.iter().any(Diagnostic::is_error) {
+        Effect::Breaks
+    } else if findings.iter().any(is_doubt) {
+        Effect::Undecided
+    } else {
+        Effect::Affected
+    }
 }

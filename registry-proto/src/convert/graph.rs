@@ -43,6 +43,7 @@ pub fn affected(catalog: &Catalog, affected: &Affected) -> v1::AffectedEntity {
     let Affected { record, path, paths, effect, findings } = affected;
     let effect = match effect {
         Effect::Breaks => v1::ImpactEffect::Breaks,
+        Effect::Undecided => v1::ImpactEffect::Undecided,
         Effect::Affected => v1::ImpactEffect::Affected,
         Effect::Retired => v1::ImpactEffect::Retired,
         Effect::Unchecked => v1::ImpactEffect::Unchecked,

@@ -190,7 +190,7 @@ fn read_plan(plan: impact_request::Plan) -> Result<Plan, Status> {
 }
 
 fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::ImpactResponse {
-    let Impact { findings, comparison, affected, total, breaking, unchecked } = impact;
+    let Impact { findings, comparison, affected, total, breaking, undecided, unchecked } = impact;
     let about_plan = findings::for_answer(convert::diagnostics(findings));
     let mut truncated = affected.len() < *total;
     let mut room = findings::ANSWER_BYTES;
@@ -207,6 +207,7 @@ fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::ImpactResponse {
         affected: encoded,
         total: *total as u64,
         breaking: *breaking as u64,
+        undecided: *undecided as u64,
         unchecked: *unchecked as u64,
         truncated,
         revision: catalog.revision().0,

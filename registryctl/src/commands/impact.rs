@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the change itself; `apply`, `deprecate` and `retire` make it.
 
-use std::path::Path;
+use std::{fmt::Write as _, path::Path};
 
 use registry_core::{Key, rules::Proposed};
 use registry_proto::v1::{self, impact_request::Plan};
@@ -29,6 +29,7 @@ struct ImpactView {
     revision: u64,
     total: u64,
     breaking: u64,
+    undecided: u64,
     unchecked: u64,
     truncated: bool,
     /// How a replacement compares with what it replaces.
@@ -110,6 +111,7 @@ impl From<v1::ImpactResponse> for ImpactView {
             affected,
             total,
             breaking,
+            undecided,
             unchecked,
             truncated,
             revision,
@@ -118,7 +120,17 @@ impl From<v1::ImpactResponse> for ImpactView {
         let comparison = comparison.map(ComparisonView::from);
         let findings = findings.iter().map(Finding::from).collect();
         let affected = affected.into_iter().map(AffectedView::from).collect();
-        Self { revision, total, breaking, unchecked, truncated, comparison, findings, affected }
+        Self {
+            revision,
+            total,
+            breaking,
+            undecided,
+            unchecked,
+            truncated,
+            comparison,
+            findings,
+            affected,
+        }
     }
 }
 
@@ -127,6 +139,7 @@ impl From<v1::AffectedEntity> for AffectedView {
         let v1::AffectedEntity { entity, path, paths, effect, findings } = affected;
         let effect = match v1::ImpactEffect::try_from(effect) {
             Ok(v1::ImpactEffect::Breaks) => "breaks",
+            Ok(v1::ImpactEffect::Undecided) => "undecided",
             Ok(v1::ImpactEffect::Affected) => "affected",
             Ok(v1::ImpactEffect::Retired) => "retired",
             Ok(v1::ImpactEffect::Unchecked) => "unchecked",
@@ -158,6 +171,7 @@ impl ImpactView {
                 let cells = [*effect, &node.label(), &count(*paths), &inner.join(" → ")];
                 match *effect {
                     "breaks" => table.painted(Paint::Bad, cells),
+                    "undecided" => table.painted(Paint::Careful, cells),
                     "affected" => table.row(cells),
                     _ => table.painted(Paint::Dim, cells),
                 }
@@ -168,10 +182,18 @@ impl ImpactView {
             let shown = self.affected.len();
             eprintln!("note: {shown} of {} dependents are shown, or not all findings", self.total);
         }
-        if self.unchecked > 0 {
-            eprintln!("note: {} dependents were too many to be validated", self.unchecked);
+        screen.line(&self.summary())
+    }
+
+    fn summary(&self) -> String {
+        let mut summary = format!("{} of {} dependents break", self.breaking, self.total);
+        if self.undecided > 0 {
+            let _ = write!(summary, ", {} may (undecided)", self.undecided);
         }
-        screen.line(&format!("{} of {} dependents break", self.breaking, self.total))
+        if self.unchecked > 0 {
+            let _ = write!(summary, ", {} were not compared (too many)", self.unchecked);
+        }
+        summary
     }
 
     /// The dependents with one shortest path each.

@@ -62,6 +62,8 @@ struct Upgrade {
     removed: Vec<String>,
     /// Which dependents could not move along, of how many.
     breaks: Vec<String>,
+    /// How many may break: undecided, or too many to be compared.
+    unknown: u64,
     dependents: u64,
 }
 
@@ -191,10 +193,12 @@ impl Row {
 impl Upgrade {
     /// What changes, what it means for what is promised, and how many dependents break.
     fn cells(&self) -> (String, &'static str, String) {
-        let Self { to: _, comparison, changed, added, removed, breaks, dependents } = self;
+        let Self { to: _, comparison, changed, added, removed, breaks, unknown, dependents } = self;
         let changes = format!("{} places, +{} -{}", changed.len(), added.len(), removed.len());
         let promise = comparison.as_ref().map_or("", |comparison| comparison.outcome);
-        (changes, promise, format!("{} of {dependents}", breaks.len()))
+        let unknown = if *unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
+        let broken = format!("{} of {dependents}{unknown}", breaks.len());
+        (changes, promise, broken)
     }
 }
 
@@ -233,6 +237,7 @@ async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upg
         added: after.difference(&before).cloned().collect(),
         removed: before.difference(&after).cloned().collect(),
         breaks: breaks.collect(),
+        unknown: impact.undecided + impact.unchecked,
         dependents: impact.total,
     }))
 }
