@@ -2,15 +2,16 @@
 //!
 //! The versions of a name are taken in the order in which they were registered; those of one commit
 //! by version. A value comes from the version since which it has been the same, at the same
-//! pointer, in every version up to the document's. So a patch of an older line that takes back what
-//! a newer line had changed introduces it anew. Deliberately absent: moves; items of an array are
-//! compared by their index.
+//! place, in every version up to the document's. So a patch of an older line that takes back what
+//! a newer line had changed introduces it anew. Items of an array that others come before stay the
+//! same (`align.rs`). Deliberately absent: moves.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use serde_json::Value;
 
 use crate::{
+    align::align,
     catalog::{Catalog, Record},
     document::{Document, pointer_join},
     limits,
@@ -57,29 +58,32 @@ pub fn blame(versions: &[&Arc<Record>]) -> Vec<Line> {
 
 fn blame_within(limit: usize, versions: &[&Arc<Record>]) -> Vec<Line> {
     let Some((last, earlier)) = versions.split_first() else { return Vec::new() };
+    let mut newer = read(&last.document);
     let mut lines = Vec::new();
-    collect(String::new(), read(&last.document), &mut lines);
-    let (mut open, mut bytes): (Vec<usize>, usize) = ((0..lines.len()).collect(), 0);
+    collect(String::new(), &newer, &mut lines);
+    // Which lines go further back, and where they are in the version that was read last.
+    let mut open: Vec<(usize, String)> =
+        lines.iter().map(|line| line.pointer.clone()).enumerate().collect();
+    let mut bytes = 0;
     for (origin, record) in (1..).zip(earlier) {
         bytes += record.document.bytes().len();
         if bytes > limit {
-            for line in open {
+            for (line, _) in open {
                 lines[line].or_earlier = true;
             }
             break;
         }
-        let value = read(&record.document);
-        open.retain(|line| {
-            let line = &mut lines[*line];
-            let same = value.pointer(&line.pointer) == Some(&line.value);
-            if same {
-                line.origin = origin;
-            }
-            same
-        });
+        let (older, mut same) = (read(&record.document), HashMap::new());
+        unchanged((String::new(), String::new()), (&newer, &older), &mut same);
+        open = open
+            .into_iter()
+            .filter_map(|(line, pointer)| Some((line, same.remove(&pointer)?)))
+            .inspect(|(line, _)| lines[*line].origin = origin)
+            .collect();
         if open.is_empty() {
             break;
         }
+        newer = older;
     }
     lines
 }
@@ -89,19 +93,47 @@ fn read(document: &Document) -> Value {
     serde_json::from_slice(document.bytes()).unwrap_or_default()
 }
 
-fn collect(pointer: String, value: Value, lines: &mut Vec<Line>) {
+fn collect(pointer: String, value: &Value, lines: &mut Vec<Line>) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             for (name, value) in members {
-                collect(pointer_join(&pointer, &name), value, lines);
+                collect(pointer_join(&pointer, name), value, lines);
             }
         }
         Value::Array(items) if !items.is_empty() => {
-            for (i, value) in items.into_iter().enumerate() {
+            for (i, value) in items.iter().enumerate() {
                 collect(format!("{pointer}/{i}"), value, lines);
             }
         }
-        value => lines.push(Line { pointer, value, origin: 0, or_earlier: false }),
+        value => lines.push(Line { pointer, value: value.clone(), origin: 0, or_earlier: false }),
+    }
+}
+
+/// Where the values of a version were in the older one, for those that are the same.
+fn unchanged(
+    (pointer, before): (String, String),
+    (newer, older): (&Value, &Value),
+    same: &mut HashMap<String, String>,
+) {
+    match (newer, older) {
+        (Value::Object(newer), Value::Object(older)) if !newer.is_empty() => {
+            for (name, value) in newer {
+                let Some(old) = older.get(name) else { continue };
+                let pointers = (pointer_join(&pointer, name), pointer_join(&before, name));
+                unchanged(pointers, (value, old), same);
+            }
+        }
+        (Value::Array(newer), Value::Array(older)) if !newer.is_empty() => {
+            for pair in align(older, newer) {
+                let (Some(old), Some(new)) = pair else { continue };
+                let pointers = (format!("{pointer}/{new}"), format!("{before}/{old}"));
+                unchanged(pointers, (&newer[new], &older[old]), same);
+            }
+        }
+        (newer, older) if newer == older => {
+            same.insert(pointer, before);
+        }
+        _ => {}
     }
 }
 

@@ -4,6 +4,7 @@
 //! Deliberately absent: IO, async, clocks, randomness and wire formats. Everything here is a pure
 //! function of its arguments, so that the server, the gateway and the command line share it.
 
+pub mod align;
 pub mod at;
 pub mod blame;
 pub mod catalog;

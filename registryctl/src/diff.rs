@@ -1,17 +1,17 @@
 //! The structural difference of two JSON values: where, what was there, what is there now.
 //!
-//! Deliberately absent: moves; items of an array are compared by their index.
+//! An item of an array that comes or goes changes none of the others. Deliberately absent: moves.
 
 use std::collections::BTreeSet;
 
-use registry_core::document::pointer_join;
+use registry_core::{align::align, document::pointer_join};
 use serde::Serialize;
 use serde_json::Value;
 
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Difference {
-    /// JSON pointer.
+    /// JSON pointer into the new value; of what is gone, into the old one.
     pub(crate) pointer: String,
     /// What was there; nothing: it is new.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,25 +24,34 @@ pub(crate) struct Difference {
 /// All differences, in the order of their pointers.
 pub(crate) fn diff(old: &Value, new: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
-    compare(String::new(), Some(old), Some(new), &mut found);
+    compare((String::new(), String::new()), (Some(old), Some(new)), &mut found);
     found
 }
 
-fn compare(pointer: String, old: Option<&Value>, new: Option<&Value>, found: &mut Vec<Difference>) {
+/// Compares what is at a pointer of the old value with what is at one of the new value.
+fn compare(
+    (was, is): (String, String),
+    (old, new): (Option<&Value>, Option<&Value>),
+    found: &mut Vec<Difference>,
+) {
     match (old, new) {
         (Some(old), Some(new)) if old == new => {}
         (Some(Value::Object(old)), Some(Value::Object(new))) => {
             let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
             for name in names {
-                compare(pointer_join(&pointer, name), old.get(name), new.get(name), found);
+                let pointers = (pointer_join(&was, name), pointer_join(&is, name));
+                compare(pointers, (old.get(name), new.get(name)), found);
             }
         }
         (Some(Value::Array(old)), Some(Value::Array(new))) => {
-            for i in 0..old.len().max(new.len()) {
-                compare(format!("{pointer}/{i}"), old.get(i), new.get(i), found);
+            for (i, j) in align(old, new) {
+                let pointer = |to: &str, at: Option<usize>| format!("{to}/{}", at.unwrap_or(0));
+                let pointers = (pointer(&was, i), pointer(&is, j));
+                compare(pointers, (i.map(|i| &old[i]), j.map(|j| &new[j])), found);
             }
         }
         (old, new) => {
+            let pointer = if new.is_some() { is } else { was };
             let (old, new) = (old.cloned(), new.cloned());
             found.push(Difference { pointer, old, new });
         }
@@ -74,6 +83,18 @@ mod tests {
             ]
         );
         assert!(diff(&old, &old).is_empty());
+        let old = json!({ "enum": ["x", "y", "z"], "steps": [{ "uses": ["a", "b"] }, 1] });
+        let new = json!({ "enum": ["w", "x", "y"], "steps": [0, { "uses": ["a", "b"] }, 1] });
+        let found = diff(&old, &new).into_iter();
+        let found: Vec<_> = found.map(|at| (at.pointer, at.old, at.new)).collect();
+        assert_eq!(
+            found,
+            [
+                ("/enum/0".to_owned(), None, Some(json!("w"))),
+                ("/enum/2".to_owned(), Some(json!("z")), None),
+                ("/steps/0".to_owned(), None, Some(json!(0))),
+            ]
+        );
         assert_eq!(diff(&json!(1), &json!([1])).len(), 1);
     }
 }

@@ -68,6 +68,19 @@ fn a_value_comes_from_the_version_since_which_it_is_the_same() {
 }
 
 #[test]
+fn an_item_that_comes_first_does_not_introduce_the_others() {
+    let catalog = registered(&[
+        ("1.0.0", json!({ "enum": ["x", "y", "z"], "anyOf": [{ "minimum": 1 }] })),
+        ("1.1.0", json!({ "enum": ["w", "x", "y", "z"], "anyOf": [true, { "minimum": 1 }] })),
+        ("1.2.0", json!({ "enum": ["w", "y", "z"], "anyOf": [{ "minimum": 1 }] })),
+    ]);
+    assert_eq!(
+        blamed(&catalog, None, usize::MAX),
+        ["/anyOf/0/minimum 1.0.0", "/enum/0 1.1.0", "/enum/1 1.0.0", "/enum/2 1.0.0"]
+    );
+}
+
+#[test]
 fn versions_count_in_the_order_of_their_registration() {
     let catalog = registered(&[
         ("2.0.0", json!({ "minimum": 1 })),

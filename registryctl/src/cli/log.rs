@@ -50,8 +50,8 @@ pub(crate) struct HistoryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without a version: the one that was registered last. A value comes from the version since which it \
-has been the same, at the same pointer, in every version up to this one, in the order of their \
-registration; those of one commit count by version.")]
+has been the same, at the same place, in every version up to this one, in the order of their \
+registration, wherever other items of an array have moved it; those of one commit count by version.")]
 pub(crate) struct BlameArgs {
     #[command(flatten)]
     pub(crate) name: super::Name,

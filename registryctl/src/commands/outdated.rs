@@ -21,7 +21,7 @@ use crate::{
     cli::{Format, OutdatedArgs},
     client::{Client, request},
     comparison::ComparisonView,
-    diff::{Difference, diff},
+    diff::diff,
     failure::Failure,
     graph::Resolved,
     lock::Lock,
@@ -220,7 +220,8 @@ async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upg
     let at_lock = Some(At::Revision(Revision(revision)));
     let document = async |key: &Key| get::content(&get::fetch(client, key, at_lock).await?);
     let changed = diff(&document(&old).await?, &document(&new).await?);
-    let changed = changed.into_iter().map(|Difference { pointer, .. }| pointer);
+    // An item of an array that is gone may have been where another one is now.
+    let changed: BTreeSet<String> = changed.into_iter().map(|at| at.pointer).collect();
     let plan = Some(Plan::Version(to.to_owned()));
     let wanted =
         v1::ImpactRequest { key: Some((&old).into()), plan, limit: 0, at: Some(at(revision)) };
@@ -233,7 +234,7 @@ async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upg
     Ok(Some(Upgrade {
         to: to.to_owned(),
         comparison: impact.comparison.map(ComparisonView::from),
-        changed: changed.filter(|pointer| pointer != "/version").collect(),
+        changed: changed.into_iter().filter(|pointer| pointer != "/version").collect(),
         added: after.difference(&before).cloned().collect(),
         removed: before.difference(&after).cloned().collect(),
         breaks: breaks.collect(),

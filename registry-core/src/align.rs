@@ -1,0 +1,129 @@
+//! Which items of two arrays belong together: an item that comes or goes moves the ones after it, and
+//! does not change them.
+//!
+//! Items that are the same on both sides are a longest common subsequence; what is between them is
+//! paired by its place. Deliberately absent: moves, and items that are only similar.
+
+use std::{collections::HashMap, ops::Range};
+
+use serde_json::Value;
+
+use crate::limits;
+
+/// The indices of an item in the old array and in the new one; where it is only in one, one of them.
+pub type Pair = (Option<usize>, Option<usize>);
+
+/// Pairs the items of two arrays, in the order of both. Where more than [`limits::ALIGNED_ITEMS`] in a
+/// row differ, those are paired by their place.
+pub fn align(old: &[Value], new: &[Value]) -> Vec<Pair> {
+    let front = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let ends = old[front..].iter().rev().zip(new[front..].iter().rev());
+    let back = ends.take_while(|(old, new)| old == new).count();
+    let (olds, news) = (front..old.len() - back, front..new.len() - back);
+    let anchors = (0..front).map(|at| (at, at));
+    let middle = common(&old[olds.clone()], &new[news.clone()]);
+    let anchors = anchors.chain(middle.into_iter().map(|(i, j)| (front + i, front + j)));
+    let anchors = anchors.chain((olds.end..old.len()).zip(news.end..));
+    let mut pairs = Vec::with_capacity(old.len().max(new.len()));
+    let mut next = (0, 0);
+    for (i, j) in anchors {
+        between(next.0..i, next.1..j, &mut pairs);
+        pairs.push((Some(i), Some(j)));
+        next = (i + 1, j + 1);
+    }
+    between(next.0..old.len(), next.1..new.len(), &mut pairs);
+    pairs
+}
+
+/// Pairs what is between two items that are the same.
+fn between(olds: Range<usize>, news: Range<usize>, pairs: &mut Vec<Pair>) {
+    let longer = olds.len().max(news.len());
+    let padded = |range: Range<usize>| range.map(Some).chain(std::iter::repeat(None));
+    pairs.extend(padded(olds).zip(padded(news)).take(longer));
+}
+
+/// The places of a longest common subsequence.
+fn common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
+    if old.len().max(new.len()) > limits::ALIGNED_ITEMS {
+        return Vec::new();
+    }
+    // Items are compared often, so each gets a number first.
+    let mut numbers = HashMap::new();
+    let mut number = |item| {
+        let next = numbers.len();
+        *numbers.entry(item).or_insert(next)
+    };
+    let old: Vec<usize> = old.iter().map(&mut number).collect();
+    let new: Vec<usize> = new.iter().map(&mut number).collect();
+    // How long it is of what begins at these places.
+    let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            longest[i][j] = if old[i] == new[j] {
+                longest[i + 1][j + 1] + 1
+            } else {
+                longest[i + 1][j].max(longest[i][j + 1])
+            };
+        }
+    }
+    let (mut i, mut j, mut places) = (0, 0, Vec::new());
+    while i < old.len() && j < new.len() {
+        let (without_old, without_new) = (longest[i + 1][j], longest[i][j + 1]);
+        if old[i] == new[j] {
+            places.push((i, j));
+            (i, j) = (i + 1, j + 1);
+        } else if without_new > without_old || (without_new == without_old && j <= i) {
+            // Of several, the one nearest to the same places.
+            j += 1;
+        } else {
+            i += 1;
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The pairs as `old:new`.
+    fn aligned(old: &str, new: &str) -> String {
+        let items = |text: &str| text.chars().map(|c| json!(c.to_string())).collect::<Vec<_>>();
+        let show = |at: Option<usize>| at.map(|at| at.to_string()).unwrap_or_default();
+        let pairs = align(&items(old), &items(new)).into_iter();
+        let pairs = pairs.map(|(old, new)| format!("{}:{}", show(old), show(new)));
+        pairs.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_is_the_same_stays_together() {
+        for (old, new, pairs) in [
+            ("", "", ""),
+            ("xyz", "wxyz", ":0 0:1 1:2 2:3"),
+            ("wxyz", "xyz", "0: 1:0 2:1 3:2"),
+            ("xyz", "xz", "0:0 1: 2:1"),
+            ("abcd", "axcd", "0:0 1:1 2:2 3:3"),
+            ("abc", "xbyc", "0:0 1:1 :2 2:3"),
+            ("ab", "ba", ":0 0:1 1:"),
+            ("abc", "bb", "0:0 1:1 2:"),
+            ("aa", "a", "0:0 1:"),
+            ("ab", "xyz", "0:0 1:1 :2"),
+        ] {
+            assert_eq!(aligned(old, new), pairs, "{old} {new}");
+        }
+    }
+
+    #[test]
+    fn too_many_differences_in_a_row_are_paired_by_their_place() {
+        let numbers = |from: usize, many: usize| (from..from + many).map(|n| json!(n)).collect();
+        let most = limits::ALIGNED_ITEMS;
+        let (old, new): (Vec<Value>, Vec<Value>) = (numbers(1, most), numbers(2, most));
+        assert_eq!(align(&old, &new)[0], (Some(0), None));
+        let (old, new): (Vec<Value>, Vec<Value>) = (numbers(1, most + 1), numbers(2, most + 1));
+        assert_eq!(align(&old, &new)[0], (Some(0), Some(0)));
+        let new: Vec<Value> = numbers(0, 100 * most);
+        assert_eq!(align(&new[1..], &new).first(), Some(&(None, Some(0))), "one came");
+    }
+}
