@@ -34,6 +34,7 @@ struct DifferenceView {
     /// Where the keyword itself is, when that is elsewhere.
     elsewhere: Option<String>,
     /// A value that one version accepts and the other refuses.
+    #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<Value>,
     refused_by: &'static str,
     message: String,
