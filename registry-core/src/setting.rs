@@ -196,20 +196,20 @@ impl Settings {
         self.0.get(&Selector::Name(kind, name.clone())).is_some_and(|set| set.archived)
     }
 
-    /// How compatible new versions of a name have to be.
+    /// How compatible new versions of a name have to be: as is set for itself, for its longest
+    /// namespace, or for everything.
     pub fn compatibility(&self, kind: Kind, name: &Name) -> Mode {
-        self.most_specific(kind, name, |set| set.compatibility).unwrap_or_default()
+        let mode = |on: Selector| self.0.get(&on)?.compatibility;
+        mode(Selector::Name(kind, name.clone()))
+            .or_else(|| namespaces(name.as_str()).find_map(mode))
+            .or_else(|| mode(Selector::Everything))
+            .unwrap_or_default()
     }
 
     /// Who was made the owner of this very name. `None`: nobody; then whoever registered it first
     /// owns it.
     pub fn owner_by_name(&self, kind: Kind, name: &Name) -> Option<&str> {
         self.0.get(&Selector::Name(kind, name.clone()))?.owner.as_deref()
-    }
-
-    /// Who was made the owner of a name or of its namespace: whose it is while it is free.
-    pub fn owner(&self, kind: Kind, name: &Name) -> Option<&str> {
-        self.most_specific(kind, name, |set| set.owner.as_deref())
     }
 
     /// Who was made the owner of a namespace, or of the longest one around it.
@@ -243,22 +243,6 @@ impl Settings {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// The name's own value, the one of its longest namespace, or the one of everything.
-    fn most_specific<'a, T>(
-        &'a self,
-        kind: Kind,
-        name: &Name,
-        value: impl Fn(&'a Set) -> Option<T>,
-    ) -> Option<T> {
-        let value = |on: &Selector| self.0.get(on).and_then(&value);
-        if self.0.is_empty() {
-            return None;
-        }
-        value(&Selector::Name(kind, name.clone()))
-            .or_else(|| namespaces(name.as_str()).find_map(|namespace| value(&namespace)))
-            .or_else(|| value(&Selector::Everything))
-    }
 }
 
 /// Whether a name, or a namespace, is in a namespace.
@@ -271,17 +255,17 @@ fn is_within(text: &str, namespace: &str) -> bool {
 
 /// The namespaces around a name, or a namespace and those around it: the longest first.
 pub(crate) fn namespaces(text: &str) -> impl Iterator<Item = Selector> + use<> {
-    let text = text.to_ascii_lowercase();
-    let mut all = Vec::new();
-    for (end, separator) in text.char_indices().rev() {
-        if matches!(separator, '/' | '.') {
-            all.push(Selector::Namespace(text[..=end].into()));
+    let (length, text) = (text.len(), text.to_ascii_lowercase());
+    let ending_at = move |end: usize| {
+        let own = || Some(Selector::Namespace(text[..=end].into()));
+        let domain = || Some(Selector::Namespace(format!("{}.", &text[..end]).into()));
+        match text.as_bytes()[end] {
+            b'/' => [own(), domain()],
+            b'.' => [own(), None],
+            _ => [None, None],
         }
-        if separator == '/' {
-            all.push(Selector::Namespace(format!("{}.", &text[..end]).into()));
-        }
-    }
-    all.into_iter()
+    };
+    (0..length).rev().flat_map(ending_at).flatten()
 }
 
 #[cfg(test)]

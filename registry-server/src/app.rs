@@ -64,6 +64,8 @@ pub struct App {
     pub sboms: Turns,
     /// Dry runs in the making.
     pub rehearsals: Turns,
+    /// Documents of the MCP registry API that are only checked.
+    pub validations: Turns,
     /// Under which namespace MCP servers without one are served to MCP clients.
     pub namespace: Namespace,
     /// Whether the server is on its way out.

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: our own API, which is gRPC.
 
+mod etag;
 mod export;
 mod guard;
 mod health;

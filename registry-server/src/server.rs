@@ -31,6 +31,9 @@ use crate::{
     store::{self, Store},
 };
 
+/// Most documents of the MCP registry API that are checked at once.
+const VALIDATIONS: usize = 2;
+
 /// Largest headers of a request.
 const MAX_HEADER_BYTES: u32 = 32 * 1024;
 /// What the last writes get even where connections took all the time.
@@ -120,6 +123,7 @@ impl Server {
             holders: who_has::Recent::default(),
             sboms: Turns::new(sbom::WRITERS),
             rehearsals: Turns::new(apply::REHEARSALS),
+            validations: Turns::new(VALIDATIONS),
             namespace: config.mcp_namespace,
             draining,
         });

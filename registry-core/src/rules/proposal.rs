@@ -2,11 +2,11 @@
 //!
 //! Deliberately absent: judgement; the rules have that.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{Proposed, Reference, references};
 use crate::{
-    catalog::Catalog,
+    catalog::{Catalog, Record},
     diagnostic::Diagnostic,
     document::Document,
     entity::Entity,
@@ -63,17 +63,18 @@ impl<'a> Proposal<'a> {
     pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
         let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
         let mut by_name = HashMap::<_, Vec<_>>::new();
-        let references = parallel::map(batch.iter().collect(), |proposed: &Proposed| {
-            proposed.document().map(|document| references(document.entity())).unwrap_or_default()
-        });
-        for ((change, proposed), references) in batch.iter().enumerate().zip(references) {
+        // Of what is registered already, nothing is looked at.
+        let references_of = |proposed: &Proposed| {
+            let document = proposed.document()?;
+            let same = |record: &Arc<Record>| record.document.digest() == document.digest();
+            let is_new = !catalog.find(document.key()).is_some_and(same);
+            is_new.then(|| references(document.entity()))
+        };
+        let all = parallel::map(batch.iter().collect(), references_of);
+        for ((change, proposed), references) in batch.iter().enumerate().zip(all) {
             match proposed {
                 Proposed::Register(document) => {
-                    let same = |other: &Document| other.digest() == document.digest();
-                    let registered = catalog.find(document.key());
-                    if registered.is_some_and(|record| same(&record.document)) {
-                        continue;
-                    }
+                    let Some(references) = references else { continue };
                     let Key { kind, name, version } = document.key();
                     by_key.entry(document.key()).or_insert(new.len());
                     by_name.entry((*kind, name)).or_default().push(version);

@@ -19,7 +19,7 @@ use tokio::{
 use verifier::Verifier;
 
 use super::{
-    CommitQuery, Error, Order,
+    CommitQuery, Error,
     backend::{Backend, Snapshot, run},
     read::{ENOUGH_CHANGES, finished, seals},
     row::{SealRow, chain, corrupt, stored},
@@ -136,14 +136,8 @@ pub(super) async fn chains_after(
     backend: &Backend,
     (after, chain): (Revision, ChainHash),
 ) -> Result<Vec<ChainHash>, Error> {
-    let query = CommitQuery {
-        after: Some(after),
-        before: None,
-        author: None,
-        about: None,
-        order: Order::OldestFirst,
-        limit: usize::try_from(AT_ONCE).unwrap_or(usize::MAX),
-    };
+    let limit = usize::try_from(AT_ONCE).unwrap_or(usize::MAX);
+    let query = CommitQuery::following(after, limit);
     let rows = seals(backend, &query).await?;
     finished(spawn_blocking(move || proved(after, chain, &rows))).await
 }

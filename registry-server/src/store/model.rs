@@ -102,6 +102,14 @@ pub struct CommitQuery {
     pub limit: usize,
 }
 
+impl CommitQuery {
+    /// So many commits after a revision, in order.
+    pub(super) fn following(after: Revision, limit: usize) -> Self {
+        let order = Order::OldestFirst;
+        Self { after: Some(after), before: None, author: None, about: None, order, limit }
+    }
+}
+
 /// Whose history to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryQuery {

@@ -122,14 +122,7 @@ pub(super) async fn commits_after(
     (after, chain): (Revision, ChainHash),
     limit: usize,
 ) -> Result<Vec<SealedCommit>, Error> {
-    let query = CommitQuery {
-        after: Some(after),
-        before: None,
-        author: None,
-        about: None,
-        order: Order::OldestFirst,
-        limit,
-    };
+    let query = CommitQuery::following(after, limit);
     let seals = seals(backend, &query).await?;
     let Some(last) = seals.last() else { return Ok(Vec::new()) };
     let documents: Vec<DocumentRow> = run!(
@@ -189,14 +182,9 @@ pub(super) async fn commit(
     registry: &RegistryId,
     wanted: Revision,
 ) -> Result<Option<StoredCommit>, Error> {
-    let query = CommitQuery {
-        after: Some(Revision(wanted.0.saturating_sub(1))),
-        before: Some(Revision(wanted.0.saturating_add(1))),
-        author: None,
-        about: None,
-        order: Order::OldestFirst,
-        limit: 1,
-    };
+    let before = Some(Revision(wanted.0.saturating_add(1)));
+    let after = Revision(wanted.0.saturating_sub(1));
+    let query = CommitQuery { before, ..CommitQuery::following(after, 1) };
     Ok(list_commits(backend, registry, &query).await?.pop())
 }
 

@@ -1,12 +1,14 @@
 //! Opening databases: new, ours, somebody else's, of another time.
 
-use registry_server::store::Error;
+use registry_server::store::{Error, Store};
 
 use crate::{
     append::assert_holds,
     fixture::Fixture,
     log::{Draft, Log},
 };
+
+const NEEDS_VERSION: &str = "SELECT needs_version FROM registry";
 
 pub(crate) async fn the_registry_keeps_its_identity(fixture: &Fixture) {
     let store = fixture.open().await;
@@ -70,74 +72,68 @@ pub(crate) async fn an_expanded_database_is_still_opened(fixture: &Fixture) {
     assert_holds(&again, &log).await;
 }
 
-/// A database of the version before migration 2, with a log in it that has a deprecation.
-pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &Fixture) {
+/// A log in a database as a program of an earlier version left it, opened by this one.
+async fn left_earlier(
+    fixture: &Fixture,
+    drafts: impl IntoIterator<Item = Draft>,
+    undo: &str,
+) -> (Store, Log) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
-    log.append(&store, Draft::new().register("A", "1.0.0")).await;
-    log.append(&store, Draft::new().deprecate("A", "1.0.0", "use B")).await;
+    for draft in drafts {
+        log.append(&store, draft).await;
+    }
     drop(store);
-    fixture
-        .execute(
-            "DROP TABLE tokens; DROP TABLE access_events; DROP TABLE setting_changes;
+    assert_eq!(fixture.number(NEEDS_VERSION).await, 2);
+    fixture.execute(undo).await;
+    let again = fixture.open().await;
+    assert_holds(&again, &log).await;
+    assert_eq!(fixture.number(NEEDS_VERSION).await, 2);
+    (again, log)
+}
+
+/// The log goes on.
+async fn goes_on((store, mut log): (Store, Log)) {
+    log.append(&store, Draft::new().register("B", "1.0.0")).await;
+    assert_holds(&store, &log).await;
+}
+
+/// A database of the version before migration 2, with a log in it that has a deprecation.
+pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &Fixture) {
+    let drafts =
+        [Draft::new().register("A", "1.0.0"), Draft::new().deprecate("A", "1.0.0", "use B")];
+    let undo = "DROP TABLE tokens; DROP TABLE access_events; DROP TABLE setting_changes;
              DROP INDEX commits_time; DROP INDEX changes_of_lifecycle;
              ALTER TABLE entities DROP COLUMN lifecycle_notice;
              ALTER TABLE changes DROP COLUMN detail;
              ALTER TABLE registry DROP COLUMN checkpoint_key;
              UPDATE registry SET needs_version = 1;
-             DELETE FROM _sqlx_migrations WHERE version >= 2",
-        )
-        .await;
-    let again = fixture.open().await;
-    assert_holds(&again, &log).await;
-    assert_eq!(fixture.number("SELECT needs_version FROM registry").await, 2);
-    log.append(&again, Draft::new().register("B", "1.0.0")).await;
-    assert_holds(&again, &log).await;
+             DELETE FROM _sqlx_migrations WHERE version >= 2";
+    goes_on(left_earlier(fixture, drafts, undo).await).await;
 }
 
 /// A database of the version before migration 3, with a log in it.
 pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fixture) {
-    let store = fixture.open().await;
-    let mut log = Log::new(&store);
-    log.append(&store, Draft::new().register("A", "1.0.0")).await;
-    drop(store);
-    fixture
-        .execute(
-            "DROP TABLE tokens; DROP TABLE access_events;
+    let undo = "DROP TABLE tokens; DROP TABLE access_events;
              ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
-             DELETE FROM _sqlx_migrations WHERE version >= 3",
-        )
-        .await;
-    let again = fixture.open().await;
-    assert_holds(&again, &log).await;
+             DELETE FROM _sqlx_migrations WHERE version >= 3";
+    let again = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
     assert_eq!(fixture.number("SELECT count(*) FROM tokens").await, 0);
-    log.append(&again, Draft::new().register("B", "1.0.0")).await;
-    assert_holds(&again, &log).await;
+    goes_on(again).await;
 }
 
 /// A database of the version before migration 4, with a log in it.
 pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixture) {
-    let store = fixture.open().await;
-    let mut log = Log::new(&store);
-    log.append(&store, Draft::new().register("A", "1.0.0")).await;
-    drop(store);
-    assert_eq!(fixture.number("SELECT needs_version FROM registry").await, 2);
-    fixture
-        .execute(
-            "ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
+    let undo =
+        "ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
              UPDATE registry SET needs_version = 1;
-             DELETE FROM _sqlx_migrations WHERE version >= 4",
-        )
-        .await;
-    let again = fixture.open().await;
-    assert_holds(&again, &log).await;
-    assert_eq!(fixture.number("SELECT needs_version FROM registry").await, 2);
+             DELETE FROM _sqlx_migrations WHERE version >= 4";
+    let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
     assert_eq!(again.checkpoint_key("first").await.unwrap(), "first");
     assert_eq!(again.checkpoint_key("second").await.unwrap(), "first");
     again.replace_checkpoint_key("second").await.unwrap();
     assert_eq!(again.checkpoint_key("third").await.unwrap(), "second");
-    log.append(&again, Draft::new().register("B", "1.0.0")).await;
-    assert_holds(&again, &log).await;
+    goes_on((again, log)).await;
 }
 
 pub(crate) async fn an_edited_migration_is_found(fixture: &Fixture) {

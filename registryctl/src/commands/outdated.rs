@@ -101,7 +101,7 @@ async fn below(
     required: &[(Requirement, Version)],
 ) -> Result<Vec<Row>, Failure> {
     let direct: BTreeSet<String> =
-        required.iter().map(|(r, version)| format!("{}/{}@{version}", r.kind, r.name)).collect();
+        required.iter().map(|(one, version)| meant_by(one, version).to_string()).collect();
     let keys = lock.entities.keys().filter(|key| !direct.contains(*key));
     let keys = keys.map(|key| key.parse().map_err(Failure::usage));
     let keys = keys.collect::<Result<Vec<Key>, Failure>>()?;
@@ -134,6 +134,11 @@ fn read(lock: &Lock) -> Result<Vec<(Requirement, Version)>, Failure> {
     lock.requirements.iter().map(one).collect()
 }
 
+/// What a requirement means with this version.
+fn meant_by(Requirement { kind, name, .. }: &Requirement, version: &Version) -> Key {
+    Key::new(*kind, name.clone(), version.clone())
+}
+
 async fn compare(
     client: &Client,
     lock: &Lock,
@@ -141,10 +146,12 @@ async fn compare(
 ) -> Result<(Vec<Row>, u64), Failure> {
     let mut wanted = Vec::with_capacity(3 * required.len());
     for (requirement, version) in required {
-        let Requirement { kind, name, .. } = requirement;
         let latest = Requirement { constraint: Constraint::latest(), ..requirement.clone() };
-        let current = Key::new(*kind, name.clone(), version.clone());
-        wanted.extend([Requirement::exactly(&current), requirement.clone(), latest]);
+        wanted.extend([
+            Requirement::exactly(&meant_by(requirement, version)),
+            requirement.clone(),
+            latest,
+        ]);
     }
     let Answers { outcomes, registry, revision } = ask(client, &wanted, None).await?;
     same_registry(lock, &registry)?;

@@ -18,7 +18,7 @@ use registry_core::{
 use serde::Serialize;
 
 use super::{cursor, problem::Problem, query};
-use crate::{app::App, http::export};
+use crate::{app::App, http::etag};
 
 /// How long an answer may be used without asking again.
 const FRESH: HeaderValue = HeaderValue::from_static("public, max-age=15");
@@ -41,12 +41,12 @@ pub(super) async fn list(
     let query = query::Query::read(&parameters)?;
     let catalog = app.catalog();
     let tag = tag(&app, &catalog);
-    if export::knows(&headers, &tag) {
-        return Ok(unchanged(tag, &headers));
+    if etag::knows(&headers, &tag) {
+        return Ok(unchanged(&tag, &headers));
     }
     let namespace = app.namespace.clone();
     let page = beside(move || page(&catalog, &namespace, &query)).await;
-    Ok(fresh(tag, &headers, page))
+    Ok(fresh(&tag, &headers, page))
 }
 
 pub(super) async fn versions(
@@ -73,10 +73,10 @@ pub(super) async fn versions(
     if servers.is_empty() {
         return Err(no_server());
     }
-    if export::knows(&headers, &tag) {
-        return Ok(unchanged(tag, &headers));
+    if etag::knows(&headers, &tag) {
+        return Ok(unchanged(&tag, &headers));
     }
-    Ok(fresh(tag, &headers, ServerList::new(servers, None)))
+    Ok(fresh(&tag, &headers, ServerList::new(servers, None)))
 }
 
 pub(super) async fn version(
@@ -91,10 +91,10 @@ pub(super) async fn version(
     let tag = tag(&app, &catalog);
     let listing = Listing::new(&catalog, &app.namespace);
     let entry = listing.find(&name, &version, include_deleted).ok_or_else(no_version)?;
-    if export::knows(&headers, &tag) {
-        return Ok(unchanged(tag, &headers));
+    if etag::knows(&headers, &tag) {
+        return Ok(unchanged(&tag, &headers));
     }
-    Ok(fresh(tag, &headers, ServerResponse::from(&entry)))
+    Ok(fresh(&tag, &headers, ServerResponse::from(&entry)))
 }
 
 fn page(catalog: &Catalog, namespace: &Namespace, query: &query::Query) -> ServerList {
@@ -117,26 +117,25 @@ async fn beside<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static)
 
 /// What is served changes with the catalog, the namespace and the program.
 fn tag(app: &App, catalog: &Catalog) -> String {
-    // After a restore, a revision may come again with other content.
     let (chain, namespace) = (catalog.chain().to_string(), app.namespace.to_string());
     let mark = [app.registry().as_str(), &chain, &namespace, env!("CARGO_PKG_VERSION")];
-    let mark = Digest::of(mark.join("\n").as_bytes()).to_string();
-    format!("\"{}-{}\"", catalog.revision(), &mark["sha256:".len()..][..8])
+    etag::tag(catalog.revision(), Digest::of(mark.join("\n").as_bytes()))
 }
 
-fn fresh(tag: String, asked: &HeaderMap, body: impl Serialize) -> Response {
+fn fresh(tag: &str, asked: &HeaderMap, body: impl Serialize) -> Response {
     (tags(tag, asked), Json(body)).into_response()
 }
 
-fn unchanged(tag: String, asked: &HeaderMap) -> Response {
+fn unchanged(tag: &str, asked: &HeaderMap) -> Response {
     (StatusCode::NOT_MODIFIED, tags(tag, asked)).into_response()
 }
 
-fn tags(tag: String, asked: &HeaderMap) -> [(header::HeaderName, HeaderValue); 2] {
-    // A number and hex digits are always a header.
-    let tag = HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\""));
+fn tags(tag: &str, asked: &HeaderMap) -> [(header::HeaderName, HeaderValue); 2] {
     let is_known = asked.contains_key(header::AUTHORIZATION);
-    [(header::ETAG, tag), (header::CACHE_CONTROL, if is_known { FRESH_FOR_ONE } else { FRESH })]
+    [
+        (header::ETAG, etag::value(tag)),
+        (header::CACHE_CONTROL, if is_known { FRESH_FOR_ONE } else { FRESH }),
+    ]
 }
 
 fn no_server() -> Problem {

@@ -5,17 +5,14 @@
 
 use std::sync::Arc;
 
-use axum::{Json, Router, body::Body, routing::post};
+use axum::{Json, Router, body::Body, extract::State, routing::post};
 use registry_core::{Diagnostic, mcp_registry};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use super::{body, finding::Issue, route};
-use crate::app::App;
-
-/// Most documents that are looked at at once; the others wait.
-static TURNS: Semaphore = Semaphore::const_new(2);
+use crate::app::{App, turns::Turn};
 
 #[derive(Serialize)]
 struct Validation {
@@ -27,9 +24,9 @@ pub(super) fn router() -> Router<Arc<App>> {
     route(Router::new(), "/validate", post(validate))
 }
 
-async fn validate(body: Body) -> Json<Validation> {
+async fn validate(State(app): State<Arc<App>>, body: Body) -> Json<Validation> {
     let read = match body::json(body).await {
-        Ok(value) => look(value).await,
+        Ok(value) => look(value, app.validations.take().await).await,
         Err(problem) => Err(problem.detail().to_owned()),
     };
     let found = match read {
@@ -41,9 +38,7 @@ async fn validate(body: Body) -> Json<Validation> {
 }
 
 /// What is wrong with a document.
-async fn look(value: Value) -> Result<Vec<Diagnostic>, String> {
-    // The semaphore is never closed. The turn goes along: the work goes on when its caller has left.
-    let turn = TURNS.acquire().await;
+async fn look(value: Value, turn: Turn) -> Result<Vec<Diagnostic>, String> {
     let looking = move || {
         let _turn = turn;
         mcp_registry::document(&value).1
