@@ -28,7 +28,7 @@ use crate::{
     config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
     feed::{Feed, Hub},
     grpc, http, metrics, registrar,
-    store::{self, Store},
+    store::{self, Claim, Store},
 };
 
 /// Most documents of the MCP registry API that are checked at once.
@@ -79,6 +79,7 @@ pub struct Server {
     writer: JoinHandle<()>,
     config: ServeConfig,
     tls: Option<Tls>,
+    _claim: Claim,
 }
 
 impl Server {
@@ -86,7 +87,9 @@ impl Server {
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
         let tls = Tls::open(&config.tls).await?;
-        let store = Store::open(&config.database()?).await?;
+        let database = config.database()?;
+        let store = Store::open(&database).await?;
+        let claim = database.claim()?;
         let tokens = Tokens::open(store.clone(), clock.clone()).await?;
         let access = Arc::new(open_access(&config, tokens, clock.clone()).await?);
         let catalog = store.load().await?;
@@ -127,7 +130,7 @@ impl Server {
             namespace: config.mcp_namespace,
             draining,
         });
-        Ok(Self { app, writer, config: config.serve, tls })
+        Ok(Self { app, writer, config: config.serve, tls, _claim: claim })
     }
 
     /// The line that says that the server is there.

@@ -1,6 +1,7 @@
-//! Several registry servers on one Postgres: one gap-free chain, seen by all at once.
+//! Several registry servers on one Postgres: one gap-free chain, seen by all at once. A SQLite file has
+//! one.
 
-use acceptance::{Registry, postgres};
+use acceptance::{Process, Registry, postgres};
 use registry_proto::v1;
 
 fn schema(name: &str) -> v1::ApplyRequest {
@@ -66,4 +67,20 @@ async fn two_servers_hammered_at_once_keep_one_gap_free_chain() {
     ];
     assert!(chains[0].success(), "{:?}", chains[0]);
     assert_eq!(chains[0].stdout, chains[1].stdout, "both tell the same history");
+}
+
+#[test]
+fn a_second_server_on_a_sqlite_file_does_not_start() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let second = || {
+        Process::try_start("registry-server", dir.path(), |command| {
+            command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path());
+        })
+    };
+    let mut first = second().expect("nobody has the file yet");
+    let refused = second().expect_err("the first has it");
+    assert!(refused.contains("registry.db.lock: another registry-server holds it"), "{refused}");
+    assert!(refused.contains("several servers share a Postgres database"), "{refused}");
+    first.kill_9();
+    second().expect("what a killed server held is free");
 }
