@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jsonschema::{Draft, PatternOptions, Registry, ValidationOptions};
 use serde_json::{Map, Value, json};
 
-pub(crate) use identity::{absolute_ids, same_id};
+pub(crate) use identity::{ROOT, resources, same_id};
 use metered::{Counted, Metered, Stopped, within};
 pub use problem::InvalidSchema;
 pub(crate) use states::{patterns_of, states};
@@ -137,7 +137,7 @@ pub fn compile<'a>(
     problems.extend(too_many_patterns(schema));
     problems.extend(unknown_dialects(schema));
     let needed = needed(schema, resolve).map_err(|e| problems.extend(e)).unwrap_or_default();
-    problems.extend(same_id(needed.values().chain([schema])));
+    problems.extend(same_id_in(schema, &needed));
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -186,6 +186,16 @@ fn build(
 /// The dialect that a schema asks for, 2020-12 unless it says other.
 fn draft(schema: &Value) -> Draft {
     Draft::Draft202012.detect(schema)
+}
+
+/// An `$id` that two of the documents have which are compiled together.
+fn same_id_in(schema: &Value, needed: &BTreeMap<String, Value>) -> Option<InvalidSchema> {
+    if needed.is_empty() {
+        return None;
+    }
+    let each = needed.iter().map(|(uri, needed)| resources(needed, uri));
+    let ids: Vec<_> = each.chain([resources(schema, ROOT)]).collect();
+    same_id(ids.iter().map(Vec::as_slice))
 }
 
 /// Every `$schema`, also of a part, that names no dialect which is known here.

@@ -20,6 +20,7 @@ use crate::{
     entity::Entity,
     json_schema::each_object_at,
     reference::{Key, SchemaRef},
+    schema_compile::{ROOT, resources},
 };
 
 /// A node's number.
@@ -123,7 +124,7 @@ impl<'a> Arena<'a> {
     }
 
     fn add_document(&mut self, root: &'a Value, at: &str, key: Option<Key>) -> usize {
-        let (mut anchors, mut has_resources, mut has_impostors) = (BTreeMap::new(), false, false);
+        let (mut anchors, mut has_resources) = (BTreeMap::new(), false);
         let (dialect, mut places) = (Dialect::of(root), Vec::new());
         let mut objects = 0;
         each_object_at(root, At::ROOT, &mut |map, place| {
@@ -133,7 +134,6 @@ impl<'a> Arena<'a> {
             let is_other = declared.is_some_and(|text| Dialect::named(text) != dialect);
             let id = map.get("$id");
             has_resources |= inner && (id.is_some() || is_other);
-            has_impostors |= id.is_some_and(|id| id.to_string().contains("json-schema.org"));
             if ["$anchor", "$dynamicAnchor"].iter().any(|k| map.contains_key(*k)) {
                 places.push(place.to_string());
             }
@@ -149,7 +149,9 @@ impl<'a> Arena<'a> {
             }
         }
         self.work += objects / 8;
-        self.has_impostors |= has_impostors;
+        let base = key.as_ref().map_or(ROOT.to_owned(), SchemaRef::uri_of);
+        let mut ids = resources(root, &base).into_iter();
+        self.has_impostors |= ids.any(|uri| uri.contains("json-schema.org"));
         let at = at.to_owned();
         self.documents.push(Document { key, dialect, root, at, anchors, has_resources });
         self.documents.len() - 1

@@ -12,6 +12,23 @@ use super::{
     rules::{Bound, Conditional, Contains, Needs, Opaque, Range, Rules, Types},
 };
 
+/// The keywords of draft 7 whose members and items count as evaluated.
+const EVALUATING: [&str; 10] = [
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "items",
+    "additionalItems",
+    "contains",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+];
+/// Those that came after draft 7.
+const LATER: [&str; 4] =
+    ["dependentSchemas", "prefixItems", "unevaluatedProperties", "unevaluatedItems"];
+
 /// The node that is read.
 pub(super) struct Source<'s, 'a> {
     pub(super) arena: &'s mut Arena<'a>,
@@ -35,6 +52,7 @@ pub(super) fn rules<'a>(value: &'a Value, source: &mut Source<'_, 'a>) -> Rules 
         refer("$ref", reference, source, &mut rules);
         // Up to draft 7, `$ref` hides what stands beside it.
         if dialect == Dialect::Draft7 {
+            rules.hides = EVALUATING.iter().chain(&LATER).any(|name| map.contains_key(*name));
             return rules;
         }
     }
@@ -49,6 +67,7 @@ pub(super) fn rules<'a>(value: &'a Value, source: &mut Source<'_, 'a>) -> Rules 
     applicators(map, source, &mut rules);
     if dialect == Dialect::Draft7 {
         rules.opaque.extend(format(map).into_iter().chain(content(map)));
+        rules.hides = LATER.iter().any(|name| map.contains_key(*name));
     }
     rules
 }

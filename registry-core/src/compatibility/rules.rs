@@ -162,6 +162,9 @@ pub(super) struct Rules {
     pub(super) unevaluated_properties: Option<Id>,
     pub(super) unevaluated_items: Option<Id>,
     pub(super) opaque: Vec<Opaque>,
+    /// Whether it has keywords that demand nothing in its dialect, which our validators nevertheless
+    /// count when they look for what is evaluated.
+    pub(super) hides: bool,
     /// What the keyword is called of which this synthetic node is the meaning.
     pub(super) stands_for: Option<&'static str>,
 }
@@ -216,6 +219,7 @@ impl Default for Rules {
             unevaluated_properties: None,
             unevaluated_items: None,
             opaque: Vec::new(),
+            hides: false,
             stands_for: None,
         }
     }

@@ -43,7 +43,8 @@ impl Prover<'_> {
         self.step(1 + (a.size() + b.size()) / 4)?;
         let (mine, theirs) = (parts(&a), parts(&b));
         let is_opaque = !a.opaque.iter().all(|opaque| self.arena.is_fixed(opaque));
-        if is_opaque || mine.len() != theirs.len() || bare(&a) != bare(&b) {
+        // What is hidden may be different.
+        if is_opaque || a.hides || b.hides || mine.len() != theirs.len() || bare(&a) != bare(&b) {
             return Ok(None);
         }
         Ok(Some(mine.into_iter().zip(theirs).collect()))

@@ -271,8 +271,12 @@ fn hostile_pairs_end_undecided() {
 
 /// A schema under `A@1.0.0`.
 fn registered(schema: &Value) -> [Document; 1] {
-    let value = json!({ "name": "A", "version": "1.0.0", "schema": schema });
-    [Document::parse(Kind::Schema, &value).unwrap()]
+    [document("A", schema)]
+}
+
+fn document(name: &str, schema: &Value) -> Document {
+    let value = json!({ "name": name, "version": "1.0.0", "schema": schema });
+    Document::parse(Kind::Schema, &value).unwrap()
 }
 
 #[test]
@@ -325,9 +329,12 @@ fn a_meta_schema_is_the_same_everywhere_unless_something_poses_as_one() {
     assert!(
         verdict(&schema(latest, "a"), &schema(latest, "b")).starts_with("undecided /items/$ref")
     );
-    let mut posing = schema(DRAFT7, "b");
-    posing["$id"] = json!(DRAFT7);
-    assert!(verdict(&schema(DRAFT7, "a"), &posing).starts_with("undecided"));
+    let same = "http://JSON-SCHEMA.org/draft%2D07/./schema";
+    for uri in [DRAFT7, same] {
+        let mut posing = schema(DRAFT7, "b");
+        posing["$defs"] = json!({ "m": { "$id": uri, "type": "string" } });
+        assert!(verdict(&schema(DRAFT7, "a"), &posing).starts_with("undecided"), "{uri}");
+    }
 }
 
 #[test]
@@ -402,4 +409,11 @@ fn what_draft_7_hides_beside_a_reference_may_count_as_evaluated() {
     let old = json!({ "$ref": "#A:1.0.0", "unevaluatedProperties": false });
     let new = json!({ "not": { "type": "object", "required": ["a"] } });
     assert_ne!(verdict_beside(&registered(&hidden), &old, &new), "yes");
+    // Two that differ only in what they hide are not the same.
+    let shown = json!({
+        "$schema": DRAFT7, "$ref": "#/definitions/x", "definitions": { "x": {} },
+    });
+    let both = [document("A", &hidden), document("B", &shown)];
+    let new = json!({ "$ref": "#B:1.0.0", "unevaluatedProperties": false });
+    assert_ne!(verdict_beside(&both, &old, &new), "yes");
 }

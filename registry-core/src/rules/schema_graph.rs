@@ -11,8 +11,8 @@ use crate::{
     decode::At,
     entity::Entity,
     json_schema::{each_object, each_reference, pure_reference},
-    reference::{Key, Kind},
-    schema_compile::{InvalidSchema, Weight, absolute_ids, same_id, weigh},
+    reference::{Key, Kind, SchemaRef},
+    schema_compile::{self, InvalidSchema, Weight, resources, weigh},
 };
 
 /// The keywords that lead elsewhere.
@@ -22,8 +22,8 @@ pub(super) struct SchemaGraph<'a> {
     nodes: HashMap<Key, usize>,
     schemas: Vec<&'a Value>,
     successors: Vec<Vec<usize>>,
-    /// Whether any of the schemas has an `$id`.
-    has_ids: bool,
+    /// The URIs that each of the schemas has as `$id`.
+    ids: Vec<Vec<String>>,
 }
 
 impl<'a> SchemaGraph<'a> {
@@ -32,13 +32,15 @@ impl<'a> SchemaGraph<'a> {
         let references = proposal.new.iter().flat_map(|new| &new.references);
         let mut waiting: VecDeque<Key> =
             references.filter(|r| r.relation == Relation::Schema).map(|r| r.key.clone()).collect();
-        let (mut nodes, mut schemas, mut targets) = (HashMap::new(), Vec::new(), Vec::new());
+        let (mut nodes, mut ids) = (HashMap::new(), Vec::new());
+        let (mut schemas, mut targets) = (Vec::new(), Vec::new());
         while let Some(key) = waiting.pop_front() {
             if nodes.contains_key(&key) {
                 continue;
             }
             let Some(document) = proposal.document(&key) else { continue };
             let Entity::Schema(schema) = document.entity() else { continue };
+            ids.push(resources(&schema.schema, &SchemaRef::uri_of(&key)));
             nodes.insert(key, schemas.len());
             schemas.push(&schema.schema);
             waiting.extend(document.edges().iter().cloned());
@@ -46,13 +48,12 @@ impl<'a> SchemaGraph<'a> {
         }
         let indices = |keys: &[Key]| keys.iter().filter_map(|k| nodes.get(k).copied()).collect();
         let successors = targets.into_iter().map(indices).collect();
-        let has_ids = schemas.iter().any(|schema| !absolute_ids(schema).is_empty());
-        Self { nodes, schemas, successors, has_ids }
+        Self { nodes, schemas, successors, ids }
     }
 
     /// An `$id` that two of the documents have which are compiled together with this one.
     pub(super) fn same_id(&self, schema: &Value) -> Option<InvalidSchema> {
-        if !self.has_ids {
+        if self.ids.iter().all(Vec::is_empty) {
             return None;
         }
         let mut waiting: Vec<usize> = Vec::new();
@@ -65,7 +66,8 @@ impl<'a> SchemaGraph<'a> {
                 waiting.extend(&self.successors[node]);
             }
         }
-        same_id(seen.into_iter().map(|node| self.schemas[node]).chain([schema]))
+        let own = resources(schema, schema_compile::ROOT);
+        schema_compile::same_id(seen.iter().map(|node| &*self.ids[*node]).chain([&*own]))
     }
 
     /// How heavy each of the schemas is, those that it refers to first.

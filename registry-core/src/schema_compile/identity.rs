@@ -5,10 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use jsonschema::{Uri, uri};
 use serde_json::Value;
 
 use super::problem::{InvalidSchema, shortened};
-use crate::{decode::At, json_schema::each_object_at, version::Version};
+use crate::{
+    decode::At,
+    json_schema::{Holds, each_object_at, holds},
+    version::Version,
+};
+
+/// The base of a schema that is compiled itself, as the compiler has it.
+pub(crate) const ROOT: &str = "json-schema:///";
 
 /// Uses of the URIs that stand for registered schemas; only `#Name:1.0.0` may lead there.
 pub(super) fn reserved_uris(schema: &Value) -> Vec<InvalidSchema> {
@@ -42,25 +50,52 @@ fn has_scheme(uri: &str) -> bool {
     uri.split(['/', '?', '#']).next().is_some_and(|start| start.contains(':'))
 }
 
-/// The absolute URIs that a schema and its parts have as `$id`.
-pub(crate) fn absolute_ids(schema: &Value) -> Vec<&str> {
-    let mut places = Vec::new();
-    each_object_at(schema, At::ROOT, &mut |map, at| {
-        for keyword in ["$id", "id"] {
-            if map.get(keyword).and_then(Value::as_str).is_some_and(has_scheme) {
-                places.push(at.member(keyword).to_string());
-            }
-        }
-    });
-    let id = |place: &String| schema.pointer(place)?.as_str();
-    places.iter().filter_map(id).map(|id| id.split('#').next().unwrap_or_default()).collect()
+/// The URIs by which the compiler knows a schema and its parts where they have an `$id`; `base` is
+/// that of the document.
+pub(crate) fn resources(schema: &Value, base: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Ok(base) = uri::from_str(base) {
+        read_resources(schema, &base, &mut found);
+    }
+    found
 }
 
-/// The first `$id` that two of these documents have.
-pub(crate) fn same_id<'a>(schemas: impl IntoIterator<Item = &'a Value>) -> Option<InvalidSchema> {
+fn read_resources(schema: &Value, base: &Uri<String>, found: &mut Vec<String>) {
+    match schema {
+        Value::Object(map) => {
+            let own =
+                ["$id", "id"].iter().find_map(|name| resolved(map.get(*name)?.as_str()?, base));
+            found.extend(own.iter().map(|uri| uri.as_str().to_owned()));
+            let base = own.as_ref().unwrap_or(base);
+            for (name, value) in map {
+                match (holds(name), value) {
+                    (Holds::Data, _) => {}
+                    (Holds::Named, Value::Object(named)) => {
+                        named.values().for_each(|part| read_resources(part, base, found));
+                    }
+                    _ => read_resources(value, base, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| read_resources(item, base, found)),
+        _ => {}
+    }
+}
+
+/// What an `$id` means; one that is only a fragment is an anchor, and one that is no URI does not
+/// compile.
+fn resolved(id: &str, base: &Uri<String>) -> Option<Uri<String>> {
+    let id = id.split('#').next().filter(|id| !id.is_empty())?;
+    uri::resolve_against(&base.borrow(), id).ok()
+}
+
+/// The first URI that two of these documents have among their [`resources`].
+pub(crate) fn same_id<'a>(
+    documents: impl IntoIterator<Item = &'a [String]>,
+) -> Option<InvalidSchema> {
     let mut owners = BTreeMap::new();
-    for (document, schema) in schemas.into_iter().enumerate() {
-        for id in absolute_ids(schema) {
+    for (document, ids) in documents.into_iter().enumerate() {
+        for id in ids {
             if *owners.entry(id).or_insert(document) != document {
                 return Some(InvalidSchema::SameId { uri: shortened(id) });
             }

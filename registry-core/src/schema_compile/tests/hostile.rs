@@ -46,8 +46,17 @@ fn two_documents_do_not_share_an_id() {
     };
     let both = compile_in(&registered, &json!({ "anyOf": to(&["A", "B"]) })).unwrap_err();
     assert!(both[0].to_string().starts_with("`https://example.com/x` is the `$id` of two"));
-    let own = json!({ "$id": "https://example.com/x", "anyOf": to(&["A"]) });
-    assert!(compile_in(&registered, &own).is_err());
+    for same in ["https://example.com/x", "HTTPS://Example.com:443/%78", "https://example.com/./x#"]
+    {
+        let own = json!({ "$id": same, "anyOf": to(&["A"]) });
+        assert!(compile_in(&registered, &own).is_err(), "{same}");
+        let part = json!({ "$defs": { "p": { "$id": same } }, "anyOf": to(&["A"]) });
+        assert!(compile_in(&registered, &part).is_err(), "{same}");
+    }
+    let based = json!({ "$id": "https://example.com/y/z", "$defs": { "p": { "$id": "../x" } }, "anyOf": to(&["A"]) });
+    assert!(compile_in(&registered, &based).is_err());
+    let other = json!({ "$id": "https://example.com/X", "anyOf": to(&["A"]) });
+    assert!(compile_in(&registered, &other).is_ok());
     assert!(compile_in(&registered, &json!({ "anyOf": to(&["A", "A"]) })).is_ok());
 }
 
