@@ -13,26 +13,47 @@ use crate::limits;
 /// The indices of an item in the old array and in the new one; where it is only in one, one of them.
 pub type Pair = (Option<usize>, Option<usize>);
 
-/// Pairs the items of two arrays, in the order of both. Where more than [`limits::ALIGNED_ITEMS`] in a
-/// row differ, those are paired by their place.
-pub fn align(old: &[Value], new: &[Value]) -> Vec<Pair> {
-    let front = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let ends = old[front..].iter().rev().zip(new[front..].iter().rev());
-    let back = ends.take_while(|(old, new)| old == new).count();
-    let (olds, news) = (front..old.len() - back, front..new.len() - back);
-    let anchors = (0..front).map(|at| (at, at));
-    let middle = common(&old[olds.clone()], &new[news.clone()]);
-    let anchors = anchors.chain(middle.into_iter().map(|(i, j)| (front + i, front + j)));
-    let anchors = anchors.chain((olds.end..old.len()).zip(news.end..));
-    let mut pairs = Vec::with_capacity(old.len().max(new.len()));
-    let mut next = (0, 0);
-    for (i, j) in anchors {
-        between(next.0..i, next.1..j, &mut pairs);
-        pairs.push((Some(i), Some(j)));
-        next = (i + 1, j + 1);
+/// Aligns the arrays of two documents, one after the other.
+#[derive(Debug)]
+pub struct Aligner {
+    /// How many pairs of items may still be looked at.
+    left: usize,
+}
+
+impl Default for Aligner {
+    fn default() -> Self {
+        Self { left: limits::ALIGNED_PAIRS }
     }
-    between(next.0..old.len(), next.1..new.len(), &mut pairs);
-    pairs
+}
+
+impl Aligner {
+    /// Pairs the items of two arrays, in the order of both. What differs once
+    /// [`limits::ALIGNED_PAIRS`] are used up is paired by its place.
+    pub fn align(&mut self, old: &[Value], new: &[Value]) -> Vec<Pair> {
+        let front = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+        let ends = old[front..].iter().rev().zip(new[front..].iter().rev());
+        let back = ends.take_while(|(old, new)| old == new).count();
+        let (olds, news) = (front..old.len() - back, front..new.len() - back);
+        let anchors = (0..front).map(|at| (at, at));
+        let middle = match self.left.checked_sub(olds.len().saturating_mul(news.len())) {
+            Some(left) => {
+                self.left = left;
+                common(&old[olds.clone()], &new[news.clone()])
+            }
+            None => Vec::new(),
+        };
+        let anchors = anchors.chain(middle.into_iter().map(|(i, j)| (front + i, front + j)));
+        let anchors = anchors.chain((olds.end..old.len()).zip(news.end..));
+        let mut pairs = Vec::with_capacity(old.len().max(new.len()));
+        let mut next = (0, 0);
+        for (i, j) in anchors {
+            between(next.0..i, next.1..j, &mut pairs);
+            pairs.push((Some(i), Some(j)));
+            next = (i + 1, j + 1);
+        }
+        between(next.0..old.len(), next.1..new.len(), &mut pairs);
+        pairs
+    }
 }
 
 /// Pairs what is between two items that are the same.
@@ -44,9 +65,6 @@ fn between(olds: Range<usize>, news: Range<usize>, pairs: &mut Vec<Pair>) {
 
 /// The places of a longest common subsequence.
 fn common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
-    if old.len().max(new.len()) > limits::ALIGNED_ITEMS {
-        return Vec::new();
-    }
     // Items are compared often, so each gets a number first.
     let mut numbers = HashMap::new();
     let mut number = |item| {
@@ -92,7 +110,7 @@ mod tests {
     fn aligned(old: &str, new: &str) -> String {
         let items = |text: &str| text.chars().map(|c| json!(c.to_string())).collect::<Vec<_>>();
         let show = |at: Option<usize>| at.map(|at| at.to_string()).unwrap_or_default();
-        let pairs = align(&items(old), &items(new)).into_iter();
+        let pairs = Aligner::default().align(&items(old), &items(new)).into_iter();
         let pairs = pairs.map(|(old, new)| format!("{}:{}", show(old), show(new)));
         pairs.collect::<Vec<_>>().join(" ")
     }
@@ -116,14 +134,17 @@ mod tests {
     }
 
     #[test]
-    fn too_many_differences_in_a_row_are_paired_by_their_place() {
+    fn too_many_differences_in_a_document_are_paired_by_their_place() {
         let numbers = |from: usize, many: usize| (from..from + many).map(|n| json!(n)).collect();
-        let most = limits::ALIGNED_ITEMS;
-        let (old, new): (Vec<Value>, Vec<Value>) = (numbers(1, most), numbers(2, most));
-        assert_eq!(align(&old, &new)[0], (Some(0), None));
-        let (old, new): (Vec<Value>, Vec<Value>) = (numbers(1, most + 1), numbers(2, most + 1));
-        assert_eq!(align(&old, &new)[0], (Some(0), Some(0)));
-        let new: Vec<Value> = numbers(0, 100 * most);
-        assert_eq!(align(&new[1..], &new).first(), Some(&(None, Some(0))), "one came");
+        let mut aligner = Aligner::default();
+        let mut first = |old: &[Value], new: &[Value]| aligner.align(old, new).first().copied();
+        let half = limits::ALIGNED_PAIRS.isqrt() / 2;
+        let (old, new): (Vec<Value>, Vec<Value>) = (numbers(1, half), numbers(2, half));
+        for _ in 0..4 {
+            assert_eq!(first(&old, &new), Some((Some(0), None)));
+        }
+        assert_eq!(first(&old, &new), Some((Some(0), Some(0))));
+        let new: Vec<Value> = numbers(0, 10_000);
+        assert_eq!(first(&new[1..], &new), Some((None, Some(0))), "one came");
     }
 }

@@ -11,7 +11,7 @@ use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    align::align,
+    align::Aligner,
     catalog::{Catalog, Record},
     document::{Document, pointer_join},
     limits,
@@ -74,7 +74,8 @@ fn blame_within(limit: usize, versions: &[&Arc<Record>]) -> Vec<Line> {
             break;
         }
         let (older, mut same) = (read(&record.document), HashMap::new());
-        unchanged((String::new(), String::new()), (&newer, &older), &mut same);
+        let aligner = &mut Aligner::default();
+        unchanged((String::new(), String::new()), (&newer, &older), aligner, &mut same);
         open = open
             .into_iter()
             .filter_map(|(line, pointer)| Some((line, same.remove(&pointer)?)))
@@ -113,6 +114,7 @@ fn collect(pointer: String, value: &Value, lines: &mut Vec<Line>) {
 fn unchanged(
     (pointer, before): (String, String),
     (newer, older): (&Value, &Value),
+    aligner: &mut Aligner,
     same: &mut HashMap<String, String>,
 ) {
     match (newer, older) {
@@ -120,14 +122,14 @@ fn unchanged(
             for (name, value) in newer {
                 let Some(old) = older.get(name) else { continue };
                 let pointers = (pointer_join(&pointer, name), pointer_join(&before, name));
-                unchanged(pointers, (value, old), same);
+                unchanged(pointers, (value, old), aligner, same);
             }
         }
         (Value::Array(newer), Value::Array(older)) if !newer.is_empty() => {
-            for pair in align(older, newer) {
+            for pair in aligner.align(older, newer) {
                 let (Some(old), Some(new)) = pair else { continue };
                 let pointers = (format!("{pointer}/{new}"), format!("{before}/{old}"));
-                unchanged(pointers, (&newer[new], &older[old]), same);
+                unchanged(pointers, (&newer[new], &older[old]), aligner, same);
             }
         }
         (newer, older) if newer == older => {

@@ -123,7 +123,8 @@ pub const SEARCH_POSTINGS: usize = 2_000_000;
 pub const SEARCH_FILTERS: usize = 16;
 /// Most names that a list without words looks at for one page.
 pub const SEARCH_NAMES: usize = 2_000;
-/// Most items in a row, of one array, that are looked through for those that are the same in another.
-pub const ALIGNED_ITEMS: usize = 256;
+/// Most pairs of items that are looked at to find, in all arrays of a document, those that are the same
+/// in another's.
+pub const ALIGNED_PAIRS: usize = 1 << 20;
 /// Most bytes of earlier versions that are read to say where the values of a document come from.
 pub const BLAME_BYTES: usize = 64 * 1024 * 1024;

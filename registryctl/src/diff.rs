@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use registry_core::{align::align, document::pointer_join};
+use registry_core::{align::Aligner, document::pointer_join};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,7 +24,8 @@ pub(crate) struct Difference {
 /// All differences, in the order of their pointers.
 pub(crate) fn diff(old: &Value, new: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
-    compare((String::new(), String::new()), (Some(old), Some(new)), &mut found);
+    let aligner = &mut Aligner::default();
+    compare((String::new(), String::new()), (Some(old), Some(new)), aligner, &mut found);
     found
 }
 
@@ -32,6 +33,7 @@ pub(crate) fn diff(old: &Value, new: &Value) -> Vec<Difference> {
 fn compare(
     (was, is): (String, String),
     (old, new): (Option<&Value>, Option<&Value>),
+    aligner: &mut Aligner,
     found: &mut Vec<Difference>,
 ) {
     match (old, new) {
@@ -40,14 +42,14 @@ fn compare(
             let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
             for name in names {
                 let pointers = (pointer_join(&was, name), pointer_join(&is, name));
-                compare(pointers, (old.get(name), new.get(name)), found);
+                compare(pointers, (old.get(name), new.get(name)), aligner, found);
             }
         }
         (Some(Value::Array(old)), Some(Value::Array(new))) => {
-            for (i, j) in align(old, new) {
+            for (i, j) in aligner.align(old, new) {
                 let pointer = |to: &str, at: Option<usize>| format!("{to}/{}", at.unwrap_or(0));
                 let pointers = (pointer(&was, i), pointer(&is, j));
-                compare(pointers, (i.map(|i| &old[i]), j.map(|j| &new[j])), found);
+                compare(pointers, (i.map(|i| &old[i]), j.map(|j| &new[j])), aligner, found);
             }
         }
         (old, new) => {
