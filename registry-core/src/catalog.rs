@@ -272,17 +272,6 @@ impl Catalog {
             .map(|(_, record)| record)
     }
 
-    /// Whether something is registered in a namespace whose names are written as it is.
-    pub(crate) fn is_inhabited(&self, namespace: &str) -> bool {
-        let own = namespace.strip_suffix('.').map(|domain| format!("{domain}/"));
-        let starts = own.as_deref().into_iter().chain([namespace]);
-        let kinds = || Kind::ALL.into_iter();
-        starts.flat_map(|start| kinds().map(move |kind| (kind, start))).any(|(kind, start)| {
-            let first = self.starting_at(kind, Some(&Name::lowest_with(start))).next();
-            first.is_some_and(|(key, _)| key.kind == kind && key.name.as_str().starts_with(start))
-        })
-    }
-
     fn starting_at(
         &self,
         kind: Kind,

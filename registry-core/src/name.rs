@@ -107,12 +107,7 @@ impl Name {
 
     /// A name before every other; only for ranges.
     pub(crate) fn lowest() -> Self {
-        Self::lowest_with("")
-    }
-
-    /// A name before every other that begins so; only for ranges.
-    pub(crate) fn lowest_with(start: &str) -> Self {
-        Self(start.into())
+        Self("".into())
     }
 
     /// The name as text.

@@ -10,6 +10,7 @@ mod at;
 mod audit;
 mod backend;
 mod batch;
+mod claim;
 mod error;
 mod key;
 mod listener;
@@ -31,6 +32,7 @@ use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Time
 pub use audit::{Finding, Findings, Known, Progress};
 use backend::Backend;
 pub use backend::Hold;
+pub use claim::Claim;
 pub use error::{AppendError, Error};
 pub use listener::Listener;
 pub use model::{

@@ -112,6 +112,10 @@ fn compat_says_so_about_registered_versions_and_files() {
     let draft = shop.file(&order("1.2.0", &json!({ "type": "null" }))).display().to_string();
     let draft = ctl(&["compat", "schema", "Order", "1.1.0", "1.2.0", "--file", &draft]);
     assert_eq!(draft.code, 1, "{draft:?}");
+    let invalid = shop.file(&order("1.2.0", &json!({ "type": "string", "pattern": "(?=a)" })));
+    let invalid = invalid.display().to_string();
+    let invalid = ctl(&["compat", "schema", "Order", "1.1.0", "1.2.0", "--file", &invalid]);
+    assert!(invalid.stderr.contains("without look-around"), "{invalid:?}");
     assert_eq!(ctl(&["compat", "schema", "Order", "1.0.0", "9.0.0"]).code, 1);
     assert_eq!(ctl(&["compat", "schema/Order@1.0.0", "tool/x@1.0.0"]).code, 2);
 }

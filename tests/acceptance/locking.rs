@@ -116,6 +116,13 @@ fn what_cannot_be_locked_is_said() {
     assert_eq!(project.lock(&[]).code, 2);
     project.require(QUERY);
     assert!(project.lock(&[]).success());
+    let lock = fs::read_to_string(project.path("registry.lock")).expect("a lock file");
+    let made_up = lock.replace(r#""version": "1.0.0""#, r#""version": "1.0.9""#);
+    assert_ne!(made_up, lock);
+    fs::write(project.path("registry.lock"), made_up).expect("written");
+    let refused = project.lock(&[]);
+    assert!(refused.stderr.contains("it is so in the lock file"), "{refused:?}");
+    assert!(project.lock(&["--update"]).success());
     let other = Registry::start();
     other.apply_example();
     let (file, lock) = (project.path("registry-requirements.json"), project.path("registry.lock"));

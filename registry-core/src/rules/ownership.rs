@@ -4,7 +4,11 @@
 //! belongs to whoever its namespace was given to, else to whoever comes first. What changes nothing needs no leave. Deliberately
 //! absent: who somebody is.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use super::{Plan, Proposed};
 use crate::{
@@ -43,7 +47,7 @@ pub fn claim(catalog: &Catalog, claimant: &Claimant, batch: &[Proposed], plan: &
             *new = Some(owner.unwrap_or_else(|| claimant.team.clone()).to_string());
         }
     }
-    let known = Known { catalog, new: around_new(batch, plan) };
+    let known = Known { catalog, new: around_new(batch, plan), namespaces: OnceCell::new() };
     let settings = plan.settings.iter();
     found.extend(settings.filter_map(|change| check_setting(&known, claimant, change)));
     plan.diagnostics.extend(found);
@@ -72,16 +76,23 @@ fn refusal(
 struct Known<'a> {
     catalog: &'a Catalog,
     new: BTreeSet<Selector>,
+    /// In which something is registered: however its names are written, so all are read.
+    namespaces: OnceCell<HashSet<Selector>>,
 }
 
 impl Known<'_> {
     fn has(&self, on: &Selector) -> bool {
-        let is_registered = match on {
+        let is_registered = || match on {
             Selector::Everything => true,
-            Selector::Namespace(prefix) => self.catalog.is_inhabited(prefix),
+            Selector::Namespace(_) => self.namespaces().contains(on),
             Selector::Name(kind, name) => self.catalog.versions(*kind, name).next().is_some(),
         };
-        is_registered || self.new.contains(on) || self.catalog.settings().get(on).is_some()
+        self.new.contains(on) || self.catalog.settings().get(on).is_some() || is_registered()
+    }
+
+    fn namespaces(&self) -> &HashSet<Selector> {
+        let names = || self.catalog.iter().map(|(key, _)| key.name.as_str());
+        self.namespaces.get_or_init(|| names().flat_map(namespaces).collect())
     }
 }
 
@@ -154,13 +165,13 @@ mod tests {
 
     /// The server `s` of `docs`, the namespace `acme/` of `acme`, and `com.example.` of `example`.
     fn world() -> Catalog {
-        let mut catalog = catalog(&[server("s", &[]), server("com.example.old.x", &[])]);
+        let mut catalog = catalog(&[server("s", &[]), server("com.example.Old.x", &[])]);
         let mut settings = catalog.settings().clone();
         for (on, owner) in [
             ("server/s", "docs"),
             ("acme/*", "acme"),
             ("com.example.*", "example"),
-            ("server/com.example.old.x", "example"),
+            ("server/com.example.Old.x", "example"),
         ] {
             settings.apply(&setting(on, Setting::Owner(owner.into())), catalog.revision());
         }

@@ -9,10 +9,10 @@ use std::{
 };
 
 use registry_core::{
-    Digest, Document, Entity, Key, Kind,
+    Catalog, Code, Digest, Document, Entity, Key, Kind, RegistryId,
     compatibility::{self, Budget, Outcome, compare},
     graph::Compared,
-    rules::Proposed,
+    rules::{self, Proposed},
 };
 use serde::Serialize;
 
@@ -59,7 +59,11 @@ impl Known {
     /// What the files have.
     fn of(session: &Session, args: &CompatArgs) -> Result<Self, Failure> {
         let batch = Batch::read(&args.files)?;
-        let report = batch.report(Vec::<Finding>::new());
+        // What the files refer to may be in the registry, but what is no schema cannot be compared.
+        let nothing = Catalog::empty(RegistryId::new("offline"));
+        let planned = rules::plan(&nothing, batch.proposals()).diagnostics;
+        let invalid = planned.iter().filter(|found| found.code == Code::SchemaInvalid);
+        let report = batch.report(invalid.map(Finding::from).collect());
         if report.has_errors() {
             let summary = format!("not valid: {}", report.counts());
             return Err(rejected(session.screen, &report, summary));

@@ -110,13 +110,23 @@ async fn answers(
     kept: Option<&Lock>,
     at: Option<v1::At>,
 ) -> Result<Answers, Failure> {
-    let wanted = required.iter().map(|required| match kept.and_then(|kept| kept.keeps(required)) {
+    let locked = |required: &Requirement| kept.and_then(|kept| kept.keeps(required));
+    let wanted = required.iter().map(|required| match locked(required) {
         Some(version) => {
             Requirement::exactly(&Key::new(required.kind, required.name.clone(), version))
         }
         None => required.clone(),
     });
     let mut answers = ask(client, &wanted.collect::<Vec<_>>(), at).await?;
+    for (required, outcome) in required.iter().zip(&mut answers.outcomes) {
+        if let Err(message) = outcome
+            && locked(required).is_some()
+        {
+            message.push_str(
+                " (it is so in the lock file: find out who changed it, or lock anew with --update)",
+            );
+        }
+    }
     let is_gone = |(required, outcome): &(&Requirement, &mut Result<Resolved, String>)| {
         let retired = outcome.as_ref().is_ok_and(|found| found.lifecycle.state == "retired");
         retired && !required.constraint.is_exact()
