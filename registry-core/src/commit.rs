@@ -157,6 +157,9 @@ pub enum InvalidCommit {
     /// The bytes are not a commit.
     #[error("the commit cannot be read: {0}")]
     Unreadable(String),
+    /// The bytes are what the chain covers, and have what this version does not know.
+    #[error("a newer version made the commit ({0}); upgrade this program")]
+    Newer(String),
     /// The bytes, after the previous chain hash, do not give the chain hash that was promised.
     #[error("the chain breaks at revision {revision}: it gives {actual}, not {expected}")]
     Chain {
@@ -206,8 +209,13 @@ impl SealedCommit {
         expected: ChainHash,
         documents: Vec<Arc<Document>>,
     ) -> Result<Self, InvalidCommit> {
-        let commit = Self::parse(&bytes)?;
-        let actual = previous.then(&bytes);
+        let (parsed, actual) = (Self::parse(&bytes), previous.then(&bytes));
+        let commit = match parsed {
+            Err(InvalidCommit::Unreadable(e)) if actual == expected => {
+                return Err(InvalidCommit::Newer(e));
+            }
+            parsed => parsed?,
+        };
         if actual != expected {
             return Err(InvalidCommit::Chain { revision: commit.revision, expected, actual });
         }

@@ -249,6 +249,12 @@ fn store_refusal(error: &store::Error) -> Refusal {
             "DATABASE_CORRUPT",
             "what the database holds is not what was stored; its operator must look at it",
         ),
+        Error::Newer { .. } => (
+            Code::Unavailable,
+            "DATABASE_NEWER",
+            "a newer registry-server writes this database; reads and streams go on, and another \
+             server may take the write: this one is to be replaced",
+        ),
         Error::SchemaVersion { .. }
         | Error::NotOurs { .. }
         | Error::Config { .. }

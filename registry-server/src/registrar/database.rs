@@ -18,9 +18,9 @@ impl Database {
     pub fn refusal(&self) -> Option<&store::Error> {
         use store::Error;
         match self {
-            Self::ReadOnly(error @ (Error::Unavailable { .. } | Error::Corrupt { .. })) => {
-                Some(error)
-            }
+            Self::ReadOnly(
+                error @ (Error::Unavailable { .. } | Error::Corrupt { .. } | Error::Newer { .. }),
+            ) => Some(error),
             Self::ReadOnly(
                 Error::ReadOnly { .. }
                 | Error::Full { .. }

@@ -42,6 +42,17 @@ pub enum Error {
         /// What does not fit.
         detail: String,
     },
+    /// What is stored is what was once stored, by a newer program.
+    #[error(
+        "{what} cannot be read, though its digest holds ({detail}); a newer registry-server wrote \
+         it: replace this one too"
+    )]
+    Newer {
+        /// The revision or key.
+        what: String,
+        /// What this program does not know.
+        detail: String,
+    },
     /// A newer program changed the database so that this one no longer understands it.
     #[error(
         "the database {database} needs a program that knows schema version {found}, \

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use registry_core::{
     Catalog, ChainHash, Document, Name, Record, RegistryId, Revision, SealedCommit, Selector,
-    Version,
+    Version, commit::InvalidCommit,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -19,7 +19,7 @@ use super::{
     past,
     row::{
         DocumentRow, EntityRow, EventRow, HeadRow, HeaderRow, SealRow, SettingEventRow, SettingRow,
-        chain, corrupt, revision, stored,
+        chain, corrupt, newer, revision, stored,
     },
     sql,
 };
@@ -157,7 +157,10 @@ fn proved(
         }
         let expected = super::row::chain(&what, &seal.chain)?;
         let sealed = SealedCommit::verify(&chain, seal.canonical.into(), expected, registered)
-            .map_err(|e| corrupt(&what, e))?;
+            .map_err(|e| match e {
+                InvalidCommit::Newer(detail) => newer(&what, detail),
+                other => corrupt(&what, other),
+            })?;
         if sealed.revision() != revision {
             return Err(corrupt(what, format!("it says that it is {}", sealed.revision())));
         }
@@ -223,7 +226,7 @@ fn stored_commit(genesis: &ChainHash, seal: SealRow) -> Result<StoredCommit, Err
     if previous.then(&canonical) != chain {
         return Err(corrupt(&what, "its bytes do not give its chain hash"));
     }
-    let commit = SealedCommit::parse(&canonical).map_err(|e| corrupt(&what, e))?;
+    let commit = SealedCommit::parse(&canonical).map_err(|e| newer(&what, e))?;
     if stored(commit.revision) != seal.revision {
         return Err(corrupt(&what, format!("it says that it is {}", commit.revision)));
     }

@@ -7,7 +7,7 @@ use std::{fmt::Display, str::FromStr, sync::Arc};
 
 use registry_core::{
     Action, ChainHash, Digest, Document, Key, Kind, Lifecycle, LifecycleState, Notice, Record,
-    Revision, Selector, Setting, SettingChange,
+    Revision, Selector, Setting, SettingChange, document::InvalidDocument,
 };
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
@@ -153,6 +153,11 @@ pub(super) fn corrupt(what: impl Display, detail: impl Display) -> Error {
     Error::Corrupt { what: what.to_string(), detail: detail.to_string() }
 }
 
+/// For what has the right digest or chain hash, and still cannot be read.
+pub(super) fn newer(what: impl Display, detail: impl Display) -> Error {
+    Error::Newer { what: what.to_string(), detail: detail.to_string() }
+}
+
 /// Revisions are stored as the database's signed integers.
 pub(super) fn revision(stored: i64) -> Result<Revision, Error> {
     u64::try_from(stored)
@@ -172,7 +177,10 @@ pub(super) fn chain(what: impl Display, text: &str) -> Result<ChainHash, Error> 
 
 fn document(key: &Key, digest: &str, bytes: Vec<u8>) -> Result<Arc<Document>, Error> {
     let digest = Digest::parse(digest).map_err(|e| corrupt(key, e))?;
-    let document = Document::verify(key.kind, bytes.into(), digest).map_err(|e| corrupt(key, e))?;
+    let document = Document::verify(key.kind, bytes.into(), digest).map_err(|e| match e {
+        InvalidDocument::Digest { .. } => corrupt(key, e),
+        InvalidDocument::Json(_) | InvalidDocument::Entity { .. } => newer(key, e),
+    })?;
     if document.key() != key {
         return Err(corrupt(key, format!("its document is the one of {}", document.key())));
     }

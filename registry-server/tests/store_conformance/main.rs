@@ -62,6 +62,7 @@ conformance! {
     tamper::an_edited_entity_is_named,
     tamper::an_edited_log_is_named,
     tamper::an_edited_head_is_found,
+    tamper::what_a_newer_server_wrote_is_not_called_damaged,
     tamper::the_log_is_not_edited_by_mistake,
     tokens::tokens_come_back_as_they_were_and_end_when_they_should,
     tokens::no_more_tokens_live_than_may,

@@ -109,6 +109,29 @@ pub(crate) async fn an_edited_head_is_found(fixture: &Fixture) {
     assert_corrupt(reopened.load().await, "revision 0", "a head made anew");
 }
 
+pub(crate) async fn what_a_newer_server_wrote_is_not_called_damaged(fixture: &Fixture) {
+    let (fixture, store) = edited(fixture, "").await;
+    let [second, third] = [2, 3].map(|revision| store.commit(Revision(revision)));
+    let (second, third) = (second.await.unwrap().unwrap(), third.await.unwrap().unwrap());
+    let text = String::from_utf8(third.canonical.to_vec()).unwrap();
+    let newer = text.replacen('{', r#"{"aNewMember":1,"#, 1);
+    let chain = second.chain.then(newer.as_bytes());
+    let bytes = match fixture {
+        Fixture::Sqlite(_) => format!("CAST('{newer}' AS BLOB)"),
+        Fixture::Postgres(_) => format!("convert_to('{newer}', 'UTF8')"),
+    };
+    let sql =
+        format!("UPDATE commits SET canonical = {bytes}, chain = '{chain}' WHERE revision = 3");
+    fixture.execute(&sql).await;
+    let following = store.commits_after((Revision(2), second.chain), 10).await.unwrap_err();
+    let alone = store.commit(Revision(3)).await.unwrap_err();
+    for error in [following, alone] {
+        let text = error.to_string();
+        assert!(matches!(error, Error::Newer { .. }), "{text}");
+        assert!(text.contains("revision 3") && text.contains("aNewMember"), "{text}");
+    }
+}
+
 pub(crate) async fn the_log_is_not_edited_by_mistake(fixture: &Fixture) {
     let (fixture, store) = edited(fixture, "").await;
     for (sql, table) in [

@@ -234,7 +234,7 @@ impl Verifier {
         for row in rows {
             match row.key() {
                 Ok(key) => self.entity(&key, row),
-                Err(Error::Corrupt { what, detail }) => {
+                Err(Error::Corrupt { what, detail } | Error::Newer { what, detail }) => {
                     self.findings.report(what, format!("the table entities: {detail}"));
                 }
                 Err(error) => self.findings.report("the table entities", error),
