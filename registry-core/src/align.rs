@@ -18,29 +18,41 @@ pub type Pair = (Option<usize>, Option<usize>);
 pub struct Aligner {
     /// How many pairs of items may still be looked at.
     left: usize,
+    is_spent: bool,
 }
 
 impl Default for Aligner {
     fn default() -> Self {
-        Self { left: limits::ALIGNED_PAIRS }
+        Self::of(limits::ALIGNED_PAIRS)
     }
 }
 
 impl Aligner {
-    /// Pairs the items of two arrays, in the order of both. What differs once
-    /// [`limits::ALIGNED_PAIRS`] are used up is paired by its place.
+    /// One that looks at so many pairs of items in all.
+    pub fn of(pairs: usize) -> Self {
+        Self { left: pairs, is_spent: false }
+    }
+
+    /// Whether something was paired by its place, because it would have taken too many looks.
+    pub fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+
+    /// Pairs the items of two arrays, in the order of both. What would take more looks than are left
+    /// is paired by its place.
     pub fn align(&mut self, old: &[Value], new: &[Value]) -> Vec<Pair> {
         let front = old.iter().zip(new).take_while(|(old, new)| old == new).count();
         let ends = old[front..].iter().rev().zip(new[front..].iter().rev());
         let back = ends.take_while(|(old, new)| old == new).count();
         let (olds, news) = (front..old.len() - back, front..new.len() - back);
         let anchors = (0..front).map(|at| (at, at));
-        let middle = match self.left.checked_sub(olds.len().saturating_mul(news.len())) {
-            Some(left) => {
-                self.left = left;
-                common(&old[olds.clone()], &new[news.clone()])
-            }
-            None => Vec::new(),
+        let left = self.left.checked_sub(olds.len().saturating_mul(news.len()));
+        let middle = if let Some(left) = left {
+            self.left = left;
+            common(&old[olds.clone()], &new[news.clone()])
+        } else {
+            self.is_spent = true;
+            Vec::new()
         };
         let anchors = anchors.chain(middle.into_iter().map(|(i, j)| (front + i, front + j)));
         let anchors = anchors.chain((olds.end..old.len()).zip(news.end..));

@@ -30,7 +30,8 @@ pub struct Line {
     /// The version that introduced it, by its place in what [`versions`] gave.
     pub origin: usize,
     /// Perhaps it was introduced earlier still: older versions were not read, because there is more
-    /// of them than [`limits::BLAME_BYTES`].
+    /// of them than [`limits::BLAME_BYTES`], or aligning their arrays takes more than
+    /// [`limits::BLAMED_PAIRS`].
     pub or_earlier: bool,
 }
 
@@ -53,10 +54,10 @@ pub fn versions<'a>(
 /// Says where the values of the first document come from, in the order of their pointers. The
 /// others are the versions before it, last first.
 pub fn blame(versions: &[&Arc<Record>]) -> Vec<Line> {
-    blame_within(limits::BLAME_BYTES, versions)
+    blame_within((limits::BLAME_BYTES, limits::BLAMED_PAIRS), versions)
 }
 
-fn blame_within(limit: usize, versions: &[&Arc<Record>]) -> Vec<Line> {
+fn blame_within((most_bytes, pairs): (usize, usize), versions: &[&Arc<Record>]) -> Vec<Line> {
     let Some((last, earlier)) = versions.split_first() else { return Vec::new() };
     let mut newer = read(&last.document);
     let mut lines = Vec::new();
@@ -64,18 +65,17 @@ fn blame_within(limit: usize, versions: &[&Arc<Record>]) -> Vec<Line> {
     // Which lines go further back, and where they are in the version that was read last.
     let mut open: Vec<(usize, String)> =
         lines.iter().map(|line| line.pointer.clone()).enumerate().collect();
-    let mut bytes = 0;
+    let (mut bytes, mut aligner) = (0, Aligner::of(pairs));
     for (origin, record) in (1..).zip(earlier) {
+        let (older, mut same) = (read(&record.document), HashMap::new());
+        unchanged((String::new(), String::new()), (&newer, &older), &mut aligner, &mut same);
         bytes += record.document.bytes().len();
-        if bytes > limit {
+        if bytes > most_bytes || aligner.is_spent() {
             for (line, _) in open {
                 lines[line].or_earlier = true;
             }
             break;
         }
-        let (older, mut same) = (read(&record.document), HashMap::new());
-        let aligner = &mut Aligner::default();
-        unchanged((String::new(), String::new()), (&newer, &older), aligner, &mut same);
         open = open
             .into_iter()
             .filter_map(|(line, pointer)| Some((line, same.remove(&pointer)?)))

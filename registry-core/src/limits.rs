@@ -126,5 +126,7 @@ pub const SEARCH_NAMES: usize = 2_000;
 /// Most pairs of items that are looked at to find, in all arrays of a document, those that are the same
 /// in another's.
 pub const ALIGNED_PAIRS: usize = 1 << 20;
+/// The same for all versions of which a blame reads.
+pub const BLAMED_PAIRS: usize = 1 << 24;
 /// Most bytes of earlier versions that are read to say where the values of a document come from.
 pub const BLAME_BYTES: usize = 64 * 1024 * 1024;

@@ -34,12 +34,15 @@ fn registered(documents: &[(&str, serde_json::Value)]) -> Catalog {
     catalog
 }
 
+/// Without limits.
+const ALL: (usize, usize) = (usize::MAX, usize::MAX);
+
 /// `pointer version` of each value below the schema.
-fn blamed(catalog: &Catalog, version: Option<&str>, limit: usize) -> Vec<String> {
+fn blamed(catalog: &Catalog, version: Option<&str>, limits: (usize, usize)) -> Vec<String> {
     let name = Name::parse(Kind::Schema, "a").unwrap();
     let version = version.map(|version| Version::parse(version).unwrap());
     let versions = versions(catalog, (Kind::Schema, &name), version.as_ref());
-    let lines = blame_within(limit, &versions).into_iter();
+    let lines = blame_within(limits, &versions).into_iter();
     let lines = lines.filter(|line| line.pointer.starts_with("/schema"));
     let text = |line: super::Line| {
         let earlier = if line.or_earlier { " or earlier" } else { "" };
@@ -57,14 +60,14 @@ fn a_value_comes_from_the_version_since_which_it_is_the_same() {
         ("2.0.0", json!({ "type": "string", "minLength": 1, "enum": ["b", "b"], "not": {} })),
     ]);
     assert_eq!(
-        blamed(&catalog, None, usize::MAX),
+        blamed(&catalog, None, ALL),
         ["/enum/0 2.0.0", "/enum/1 1.0.0", "/minLength 2.0.0", "/not 2.0.0", "/type 1.0.0"]
     );
     assert_eq!(
-        blamed(&catalog, Some("1.1.0"), usize::MAX),
+        blamed(&catalog, Some("1.1.0"), ALL),
         ["/enum/0 1.0.0", "/enum/1 1.0.0", "/enum/2 1.1.0", "/minLength 1.1.0", "/type 1.0.0"]
     );
-    assert!(blamed(&catalog, Some("9.0.0"), usize::MAX).is_empty());
+    assert!(blamed(&catalog, Some("9.0.0"), ALL).is_empty());
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn an_item_that_comes_first_does_not_introduce_the_others() {
         ("1.2.0", json!({ "enum": ["w", "y", "z"], "anyOf": [{ "minimum": 1 }] })),
     ]);
     assert_eq!(
-        blamed(&catalog, None, usize::MAX),
+        blamed(&catalog, None, ALL),
         ["/anyOf/0/minimum 1.0.0", "/enum/0 1.1.0", "/enum/1 1.0.0", "/enum/2 1.0.0"]
     );
 }
@@ -88,8 +91,8 @@ fn versions_count_in_the_order_of_their_registration() {
         ("1.0.1", json!({ "minimum": 0 })),
         ("2.0.1", json!({ "minimum": 1 })),
     ]);
-    assert_eq!(blamed(&catalog, None, usize::MAX), ["/minimum 2.0.1"]);
-    assert_eq!(blamed(&catalog, Some("1.0.0"), usize::MAX), ["/minimum 2.0.0"]);
+    assert_eq!(blamed(&catalog, None, ALL), ["/minimum 2.0.1"]);
+    assert_eq!(blamed(&catalog, Some("1.0.0"), ALL), ["/minimum 2.0.0"]);
 }
 
 #[test]
@@ -99,8 +102,12 @@ fn where_too_much_would_have_to_be_read_it_says_so() {
     let name = Name::parse(Kind::Schema, "a").unwrap();
     let all = versions(&catalog, (Kind::Schema, &name), None);
     let bytes = all[1].document.bytes().len();
-    assert_eq!(blamed(&catalog, None, bytes), ["/minimum 1.0.1 or earlier"]);
-    assert_eq!(blamed(&catalog, None, 2 * bytes), ["/minimum 1.0.0"]);
+    assert_eq!(blamed(&catalog, None, (bytes, usize::MAX)), ["/minimum 1.0.1 or earlier"]);
+    assert_eq!(blamed(&catalog, None, (2 * bytes, usize::MAX)), ["/minimum 1.0.0"]);
+    let list = |one: &str| json!({ "enum": [one, "a", "b"] });
+    let listed = registered(&[("1.0.0", list("x")), ("1.0.1", list("y"))]);
+    assert_eq!(blamed(&listed, None, (usize::MAX, 1))[2], "/enum/2 1.0.0");
+    assert_eq!(blamed(&listed, None, (usize::MAX, 0))[2], "/enum/2 1.0.1 or earlier");
     assert_eq!(blame(&all).len(), 3, "the name and the version too");
     assert!(blame(&[]).is_empty());
 }
