@@ -94,14 +94,14 @@ impl Access {
         let ask = self.failures.ask(shown.address, Instant::now());
         let failed = |denied| self.failures.note(shown.address, denied, Instant::now());
         let principal = self.authenticate(shown, ask).await.map_err(failed)?;
+        if let Some(rate) = &self.rate {
+            rate.take(&principal.caller(), Instant::now()).map_err(Denied::Limited)?;
+        }
         if let Need::OneOf(roles) = need
             && !principal.roles.meets(roles)
         {
             let name = principal.name.to_string();
             return Err(Denied::Forbidden { name, has: principal.roles, needs: roles });
-        }
-        if let Some(rate) = &self.rate {
-            rate.take(&principal.caller(), Instant::now()).map_err(Denied::Limited)?;
         }
         Ok(Some(principal))
     }

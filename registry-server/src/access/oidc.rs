@@ -140,6 +140,10 @@ fn read_claims(token: &str) -> Result<Value, String> {
     let claims = token.split('.').nth(1).unwrap_or_default();
     let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|e| e.to_string())?;
     let claims = parse_json(&claims).map_err(|e| e.to_string())?;
+    // RFC 7519, section 4.1.1; the library takes a list of them too.
+    if !claims.get("iss").is_some_and(Value::is_string) {
+        return Err("the claim `iss` is not a text".to_owned());
+    }
     let latest = get_current_timestamp() + SKEW;
     match claims.get("iat").map(Value::as_f64) {
         Some(None) => Err("the claim `iat` is not a number".to_owned()),

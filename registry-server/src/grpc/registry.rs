@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use registry_core::{
     Catalog, Diagnostic, Key, Record, Revision, SettingChange, limits, rules::Proposed,
+    visible::hides_something,
 };
 use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
@@ -145,6 +146,11 @@ fn read_author(principal: &Principal, author: String) -> Result<String, InvalidR
     if principal.is_authenticated() {
         let problem =
             format!("`{author}` is not who is calling, `{}`; leave it out", principal.name);
+        return Err(InvalidRequest::Field { field: "author", problem });
+    }
+    // Whoever registers a free name owns it, and an owner can be seen as it is.
+    if hides_something(&author) {
+        let problem = "it has characters that cannot be seen, or spaces around it".to_owned();
         return Err(InvalidRequest::Field { field: "author", problem });
     }
     Ok(author)

@@ -171,3 +171,14 @@ fn who_asks_too_much_is_told_when_to_come_again() {
     assert_eq!(codes[0].0, 0);
     assert!(codes.iter().any(|(_, _, err)| err.contains("RATE_LIMITED")), "{codes:?}");
 }
+
+#[test]
+fn what_is_forbidden_counts_too() {
+    let guarded = Guarded::start(&["--rate-limit", "1", "--rate-burst", "2"]);
+    let admin = Ctl { guarded: &guarded, token: &guarded.admin };
+    let made = admin.json(&["token", "create", "--name", "gw", "--role", "gateway"]);
+    let gateway = Ctl { guarded: &guarded, token: made["secret"].as_str().expect("a text") };
+    let refused: Vec<_> = (0..4).map(|_| gateway.run(&["token", "list"])).collect();
+    assert!(refused[0].2.contains("may not do this"), "{refused:?}");
+    assert!(refused.iter().any(|(_, _, err)| err.contains("RATE_LIMITED")), "{refused:?}");
+}

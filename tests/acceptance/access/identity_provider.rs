@@ -236,6 +236,7 @@ async fn each_thing_that_can_be_wrong_with_a_token_is_refused() {
         ("aud", Value::Null),
         ("iss", json!("https://id.example.evil")),
         ("iss", Value::Null),
+        ("iss", json!([ISSUER])),
         ("exp", json!(now - 60)),
         ("exp", Value::Null),
         ("nbf", json!(now + 600)),

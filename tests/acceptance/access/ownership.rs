@@ -184,6 +184,9 @@ async fn an_open_server_enforces_nothing_and_its_authors_own_their_names() {
     }
     let listed = client.list(v1::ListRequest::default()).await.expect("a list").into_inner();
     assert_eq!(listed.records[0].owner, "ann");
+    let author = "a\u{202e}nn".to_owned();
+    let unseen = v1::ApplyRequest { author, ..register("free", "1.0.0") };
+    assert!(client.apply(unseen).await.unwrap_err().message().contains("cannot be seen"));
 }
 
 /// Two teams register the same new names through two servers at the same moment: each name goes to
