@@ -40,7 +40,7 @@ pub enum InvalidSource {
     Empty(String),
     /// Documents that could never be pruned.
     #[error(
-        "{first} and {more} others do not say that `{source_name}` manages them; \
+        "{first} (and {more} others) does not say that `{source_name}` manages it; \
          add \"metadata\": {{ \"managedBy\": \"{source_name}\" }}"
     )]
     Unmarked {
@@ -70,10 +70,11 @@ pub fn prune(
     managed: Managed<'_>,
 ) -> Result<Pruning, InvalidSource> {
     let documents = || batch.iter().filter_map(Proposed::document);
-    let mut unmarked = documents().filter(|document| source_of(document) != Some(managed.source));
-    if let Some(first) = unmarked.next() {
-        let (first, source_name) = (first.key().clone(), managed.source.to_owned());
-        return Err(InvalidSource::Unmarked { first, more: unmarked.count(), source_name });
+    let unmarked = documents().filter(|document| source_of(document) != Some(managed.source));
+    let unmarked: BTreeSet<&Key> = unmarked.map(|document| document.key()).collect();
+    if let Some(first) = unmarked.first() {
+        let (first, source_name) = ((*first).clone(), managed.source.to_owned());
+        return Err(InvalidSource::Unmarked { first, more: unmarked.len() - 1, source_name });
     }
     let kept: BTreeSet<&Key> = documents().map(|document| document.key()).collect();
     if kept.is_empty() {
@@ -295,7 +296,7 @@ mod tests {
         let managed = Managed { source: "git/a", owner: "somebody else" };
         assert_eq!(prune(&before, &world()[..1], managed), Ok(Pruning::default()));
         let error = prune(&before, &world(), managed).unwrap_err().to_string();
-        assert!(error.starts_with("server/other@1.0.0 and 1 others do not say"), "{error}");
+        assert!(error.starts_with("server/other@1.0.0 (and 1 others) does not say"), "{error}");
         let error = prune(&before, &[], managed).unwrap_err().to_string();
         assert!(error.contains("everything that it managed would be retired"), "{error}");
     }

@@ -14,6 +14,9 @@ use crate::{
     reference::Kind,
 };
 
+/// How much of a path is shown at each of its ends.
+const SHOWN: usize = 10;
+
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let depends = |_: &New<'_>, r: &Reference| r.relation == Relation::Depends;
     report(proposal, Code::DependencyCycle, depends, found);
@@ -38,11 +41,21 @@ fn report(
         let [first, second, ..] = path[..] else { continue };
         let (first, second) = (&proposal.new[first], &proposal.new[second]);
         let keys: Vec<_> = path.iter().map(|&i| proposal.new[i].key().to_string()).collect();
-        let message = format!("{} needs itself: {}", first.key(), keys.join(" → "));
+        let message = format!("{} needs itself: {}", first.key(), shown(&keys));
         let link = first.references.iter().find(|r| counts(first, r) && r.key == *second.key());
         let pointer = link.map_or_else(String::new, |r| r.pointer.clone());
         first.report(found, Diagnostic::error(code, pointer, message).with_help(help(code)));
     }
+}
+
+/// The path, without the middle of a very long one.
+fn shown(keys: &[String]) -> String {
+    let left_out = keys.len().saturating_sub(2 * SHOWN);
+    if left_out == 0 {
+        return keys.join(" → ");
+    }
+    let (begin, end) = (&keys[..SHOWN], &keys[keys.len() - SHOWN..]);
+    format!("{} → … {left_out} more … → {}", begin.join(" → "), end.join(" → "))
 }
 
 fn help(code: Code) -> &'static str {
@@ -71,6 +84,17 @@ mod tests {
              (take one of these dependencies away)"
         );
         assert_eq!(found_of(Code::DependencyCycle, &[], &batch[1..]), "");
+    }
+
+    #[test]
+    fn of_a_very_long_path_both_ends_are_printed() {
+        let on = |i: usize| json!([{ "type": "agent", "name": format!("a{:03}", i % 100), "version": "1.0.0", "skill": "work" }]);
+        let batch: Vec<_> = (0..100).map(|i| agent(&format!("a{i:03}"), &on(i + 1))).collect();
+        let found = found_of(Code::DependencyCycle, &[], &batch);
+        assert!(
+            found.contains(" → agent/a009@1.0.0 → … 81 more … → agent/a091@1.0.0 → "),
+            "{found}"
+        );
     }
 
     #[test]

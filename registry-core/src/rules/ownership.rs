@@ -134,7 +134,10 @@ fn check_setting(
         Some(_) => return None,
     };
     let message = format!("{named} {why}, so only an admin may set something on it");
-    let help = "register a name there first, or ask an admin to set it";
+    let help = match on {
+        Selector::Everything => "ask an admin to set it",
+        _ => "register a name there first, or ask an admin to set it",
+    };
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
 

@@ -166,6 +166,9 @@ fn in_plain_words(error: &ValidationError<'_>) -> String {
     let value = error.instance();
     let keyword = error.instance_path().as_str().rsplit('/').next().unwrap_or_default();
     match error.kind() {
+        ValidationErrorKind::Format { format } if format == "regex" && is_expression(value) => {
+            format!("{value} is too big a regular expression: its repetitions multiply")
+        }
         ValidationErrorKind::Format { format } if format == "regex" => {
             format!("{value} is not a regular expression without look-around and backreferences")
         }
@@ -175,6 +178,11 @@ fn in_plain_words(error: &ValidationError<'_>) -> String {
         ),
         _ => error.to_string(),
     }
+}
+
+/// Whether it can be read, so that it must be its size that is wrong.
+fn is_expression(value: &Value) -> bool {
+    value.as_str().is_some_and(|pattern| regex_syntax::Parser::new().parse(pattern).is_ok())
 }
 
 fn of_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {

@@ -57,6 +57,10 @@ async fn set(
     WhyArgs { message, commit: author }: WhyArgs,
 ) -> Result<(), Failure> {
     let client = session.connect().await?;
+    let mut wanted = commit::request_of(Vec::new(), message, author, &session.globals.access);
+    wanted.settings = vec![(&change).into()];
+    let response = commit::apply_or_show(session.screen, &client, &wanted).await?;
+    let v1::ApplyResponse { revision, committed, .. } = response;
     if let SettingChange { on: Selector::Name(kind, name), setting: Setting::Compatibility(_) } =
         &change
         && !is_registered(&client, *kind, name).await?
@@ -64,10 +68,6 @@ async fn set(
         let on = &change.on;
         eprintln!("note: nothing is registered as {on} yet; this holds from its first version on");
     }
-    let mut wanted = commit::request_of(Vec::new(), message, author, &session.globals.access);
-    wanted.settings = vec![(&change).into()];
-    let response = commit::apply_or_show(session.screen, &client, &wanted).await?;
-    let v1::ApplyResponse { revision, committed, .. } = response;
     if session.screen.format == Format::Json {
         return session.screen.json(&json!({ "revision": revision, "committed": committed }));
     }

@@ -122,7 +122,12 @@ pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
             "address": address,
         }));
     }
-    let scopes = if scopes.is_empty() { "*".to_owned() } else { scopes.join(" ") };
+    let writes = roles.iter().any(|role| matches!(*role, "publisher" | "admin"));
+    let scopes = match &scopes[..] {
+        _ if !writes => "nothing".to_owned(),
+        [] => "*".to_owned(),
+        scopes => scopes.join(" "),
+    };
     let lines = [
         ("name", name),
         ("team", team),
