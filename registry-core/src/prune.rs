@@ -40,8 +40,9 @@ pub enum InvalidSource {
     Empty(String),
     /// Documents that could never be pruned.
     #[error(
-        "{first} (and {more} others) does not say that `{source_name}` manages it; \
-         add \"metadata\": {{ \"managedBy\": \"{source_name}\" }}"
+        "{first}{} does not say that `{source_name}` manages it; \
+         add \"metadata\": {{ \"managedBy\": \"{source_name}\" }}",
+        and_more(*more)
     )]
     Unmarked {
         /// The first of them.
@@ -51,6 +52,10 @@ pub enum InvalidSource {
         /// The source.
         source_name: String,
     },
+}
+
+fn and_more(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(" (and {more} more)") }
 }
 
 /// What makes a registry as its source is, beside what the files themselves say.
@@ -296,7 +301,7 @@ mod tests {
         let managed = Managed { source: "git/a", owner: "somebody else" };
         assert_eq!(prune(&before, &world()[..1], managed), Ok(Pruning::default()));
         let error = prune(&before, &world(), managed).unwrap_err().to_string();
-        assert!(error.starts_with("server/other@1.0.0 (and 1 others) does not say"), "{error}");
+        assert!(error.starts_with("server/other@1.0.0 (and 1 more) does not say"), "{error}");
         let error = prune(&before, &[], managed).unwrap_err().to_string();
         assert!(error.contains("everything that it managed would be retired"), "{error}");
     }
