@@ -60,9 +60,16 @@ const DIALECTS: [&str; 3] = [
     "https://json-schema.org/draft/2020-12/schema",
 ];
 /// Ways to write one URI, some of which are another one's.
-const IDS: [&str; 5] =
-    ["http://x.y/z", "http://x.y/z#", "http://x.y/w/../z", "http://X.y/z", DIALECTS[0]];
-const LINKS: [&str; 13] = [
+const IDS: [&str; 7] = [
+    "http://x.y/z",
+    "http://x.y/z#",
+    "http://x.y/w/../z",
+    "http://X.y/z",
+    "z",
+    DIALECTS[0],
+    "HTTP://Json-Schema.org/draft%2D07/./schema",
+];
+const LINKS: [&str; 18] = [
     "#/$defs/d",
     "#q",
     "#e",
@@ -70,6 +77,11 @@ const LINKS: [&str; 13] = [
     "#O:1.0.0",
     "#R:1.0.0",
     "#T:1.0.0",
+    "#H:1.0.0",
+    "#H:1.1.0",
+    "#H:1.2.0",
+    "#H:1.3.0",
+    "#H:1.4.0",
     "http://x.y/z#/$defs/d",
     "http://x.y:80/z#/$defs/d",
     "http://x.y/./z#/$defs/d",
@@ -87,7 +99,21 @@ pub(crate) static REGISTERED: LazyLock<Vec<Document>> = LazyLock::new(|| {
     let list = json!({
         "items": { "$dynamicRef": "#e" }, "$defs": { "e": { "$dynamicAnchor": "e" } },
     });
+    let hiding = |more: Value| {
+        let mut schema = json!({ "$schema": DIALECTS[0], "definitions": { "x": {} } });
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        schema
+    };
+    let shown = json!({ "$ref": "#/definitions/x" });
+    let hidden = json!({ "$ref": "#/definitions/x", "properties": { "a": {} }, "items": true });
+    let later = json!({ "dependentSchemas": { "a": { "properties": { "b": {} } } } });
+    let unevaluated = json!({ "unevaluatedProperties": true, "unevaluatedItems": true });
     let schemas = [
+        ("H", "1.0.0", hiding(shown)),
+        ("H", "1.1.0", hiding(hidden)),
+        ("H", "1.2.0", hiding(later)),
+        ("H", "1.3.0", hiding(unevaluated)),
+        ("H", "1.4.0", hiding(json!({}))),
         ("L", "1.0.0", list),
         ("O", "1.0.0", addressed(json!(["string", "number"]))),
         ("R", "1.0.0", addressed(json!("string"))),
@@ -137,9 +163,16 @@ fn linked(choices: &mut Choices<'_>) -> Value {
         1 => defs["d"]["$anchor"] = json!("q"),
         _ => defs["f"]["$dynamicAnchor"] = json!("e"),
     }
+    if choices.one_in(4) {
+        defs["f"]["$id"] = json!(choices.of(&IDS));
+    }
     root["$defs"] = defs;
     if choices.one_in(3) {
         root["$id"] = json!(choices.of(&IDS));
+    }
+    if choices.one_in(3) {
+        let keyword = choices.of(&["unevaluatedProperties", "unevaluatedItems"]);
+        root[keyword] = json!(false);
     }
     if choices.one_in(4) {
         root["x-doc"] = json!({ "example": { "$anchor": "q" } });
@@ -290,6 +323,8 @@ fn change(schema: &mut Value, choices: &mut Choices<'_>, depth: usize) {
     let names: Vec<String> = map.keys().filter(|name| *name != "$defs").cloned().collect();
     if choices.below(3) == 2 && !names.is_empty() {
         map.remove(&choices.of(&names));
+    } else if map.contains_key("$ref") && choices.one_in(3) {
+        map.insert("$ref".to_owned(), json!(choices.of(&LINKS)));
     } else {
         add(map, choices, 2.min(depth));
     }
