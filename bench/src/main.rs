@@ -26,7 +26,8 @@ use report::Report;
 /// Measures the registry and the gateway beside their peers.
 #[derive(Debug, Parser)]
 struct Cli {
-    /// What to measure; nothing: everything.
+    /// What to measure; nothing: everything. Only a run of everything is recorded in
+    /// bench/README.md, because results of different hours cannot be compared.
     sections: Vec<Section>,
     /// How long each load lasts, in seconds.
     #[arg(long, default_value_t = 5)]
@@ -84,7 +85,7 @@ async fn main() {
         }
     }
     println!("\n{}", report.table());
-    if !cli.no_record {
+    if !cli.no_record && cli.sections.is_empty() {
         report.record();
     }
 }
