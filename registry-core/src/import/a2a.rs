@@ -1,26 +1,26 @@
 //! An A2A agent's card as an agent of the registry.
 //!
 //! Cards of A2A 0.2 and 0.3 (`url`, `protocolVersion`) and of 1.0 (`supportedInterfaces`) are read.
-//! What has no field of its own is kept in `metadata.card`, the card's own `metadata` too: beside
-//! it stands what means something to the registry, which no card may say. Signatures are dropped,
-//! because they are over other bytes. Deliberately absent: extended cards, and checking signatures.
+//! What is not taken, because the registry has no field for it or it has another type, is kept at
+//! its place in `metadata.card`, the card's own `metadata` too: beside it stands what means
+//! something to the registry, which no card may say. Signatures are dropped, because they are over
+//! other bytes. Deliberately absent: extended cards, and checking signatures.
 
 mod capabilities;
+mod endpoint;
+mod part;
 mod skill;
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    Draft, Imported, Repairs, names,
-    repair::quoted,
-    wording::{screened_members, worded},
-};
+pub(super) use capabilities::listed;
+use part::Part;
+
+use super::{Draft, Imported, Repair, Repairs, names, repair::quoted, wording::worded_members};
 use crate::{document::Document, name::Name, reference::Kind, version::Version};
 
 /// The version of an agent that does not say its own.
 const FIRST_VERSION: &str = "0.1.0";
-/// The protocol version of a card that does not say it (A2A 1.0 section 3.6).
-const OLDEST_PROTOCOL: &str = "0.3";
 
 /// What the user wants otherwise.
 #[derive(Debug, Clone, Default)]
@@ -33,208 +33,148 @@ pub struct CardWishes {
     pub url: String,
 }
 
-/// The members of a card that are read here; the rest is kept as it is.
-const READ: [&str; 15] = [
-    "name",
-    "version",
-    "description",
-    "url",
-    "protocolVersion",
-    "supportedInterfaces",
-    "defaultInputModes",
-    "defaultOutputModes",
-    "skills",
-    "capabilities",
-    "provider",
-    "security",
-    "securityRequirements",
-    "securitySchemes",
-    "signatures",
+/// What an agent must have, but for what is asked elsewhere, and what is there without it.
+const NEEDED: [(&str, &str); 5] = [
+    ("description", "it is empty"),
+    ("defaultInputModes", "it is an empty list"),
+    ("defaultOutputModes", "it is an empty list"),
+    ("skills", "it is an empty list"),
+    ("capabilities", "it is an empty object"),
 ];
 
 /// A card on its way.
-struct Card<'a> {
-    said: &'a Map<String, Value>,
+struct Card {
+    /// Whether it is a stranger's, and not an entry of a registry file.
+    is_live: bool,
     repairs: Repairs,
     /// What is kept in `metadata.card`.
-    rest: Map<String, Value>,
+    rest: Value,
 }
 
-/// Makes an agent of a card. Without a name that can be used, there is only the repair that says so.
+/// Makes an agent of a live card. Without a name that can be used, there is only the repair that
+/// says so.
 pub fn agent(card: &Value, wishes: &CardWishes) -> Imported {
     let mut repairs = Repairs::default();
-    let said = card.as_object().map(|card| screened_members(&mut repairs, card, "", &["skills"]));
-    let said = said.unwrap_or_default();
-    let mut card = Card { said: &said, repairs, rest: Map::new() };
-    let agents = card.agent(wishes).into_iter().collect();
+    let said = card.as_object().map(|card| worded_members(&mut repairs, card, ""));
+    let mut card = Card { is_live: true, repairs, rest: json!({}) };
+    let agents = card.live(said.unwrap_or_default(), wishes).into_iter().collect();
     Imported { draft: Draft { agents, ..Draft::default() }, repairs: card.repairs.into_vec() }
 }
 
-impl Card<'_> {
-    fn text(&self, name: &str) -> Option<&str> {
-        self.said.get(name)?.as_str().filter(|text| !text.is_empty())
-    }
+/// Makes an agent of what a registry file says of it, but for its name and version.
+pub(super) fn entry(said: Map<String, Value>) -> (Map<String, Value>, Vec<Repair>) {
+    let mut card = Card { is_live: false, repairs: Repairs::default(), rest: json!({}) };
+    let agent = card.agent(Part::new(said, String::new()), "");
+    (agent, card.repairs.into_vec())
+}
 
-    fn agent(&mut self, wishes: &CardWishes) -> Option<Value> {
-        let name = self.name(wishes)?;
-        let version = self.version(wishes);
-        let (url, protocol) = self.endpoint(wishes);
-        let description = self.text("description").unwrap_or_default().to_owned();
-        let description = worded(&mut self.repairs, &description, "/description", []);
-        let mut agent = json!({
-            "name": name.as_str(), "version": version.to_string(), "description": description,
-            "url": url, "protocolVersion": protocol,
-            "defaultInputModes": self.modes("defaultInputModes"),
-            "defaultOutputModes": self.modes("defaultOutputModes"),
-            "skills": self.skills(),
-            "capabilities": self.capabilities(),
-        });
-        if let Some(provider) = self.provider() {
-            agent["provider"] = provider;
+impl Card {
+    fn live(&mut self, said: Map<String, Value>, wishes: &CardWishes) -> Option<Value> {
+        let mut part = Part::new(said, String::new());
+        let title = self.text(&mut part, "name").unwrap_or_default();
+        let name = wishes.name.clone().or_else(|| self.name(&title))?;
+        let version = self.version(part.take("version"), wishes);
+        if part.take("signatures").is_some() {
+            let what = "signatures, which are over the card as it was";
+            self.repairs.made("/signatures", what, "they were left out");
         }
-        let security = self.security();
-        if !security.is_empty() {
-            agent["security"] = security.into();
+        let mut agent = self.agent(part, &wishes.url);
+        agent.insert("name".to_owned(), name.as_str().into());
+        agent.insert("version".to_owned(), version.into());
+        if !title.is_empty() && title != name.as_str() {
+            let metadata = agent.entry("metadata").or_insert_with(|| json!({}));
+            metadata["title"] = title.into();
         }
-        if let Some(Value::Object(schemes)) = self.said.get("securitySchemes") {
-            agent["securitySchemes"] = schemes.clone().into();
-        }
-        self.keep_the_rest();
-        let mut metadata = Map::new();
-        if self.text("name") != Some(name.as_str()) {
-            metadata.extend(self.text("name").map(|title| ("title".to_owned(), title.into())));
-        }
-        if !self.rest.is_empty() {
-            metadata.insert("card".to_owned(), self.rest.clone().into());
-        }
-        if !metadata.is_empty() {
-            agent["metadata"] = metadata.into();
-        }
+        let mut agent = Value::Object(agent);
         self.check(&mut agent);
         Some(agent)
     }
 
-    fn name(&mut self, wishes: &CardWishes) -> Option<Name> {
-        if let Some(name) = &wishes.name {
-            return Some(name.clone());
+    fn agent(&mut self, mut part: Part, address: &str) -> Map<String, Value> {
+        for (name, instead) in NEEDED {
+            if !part.has(name) {
+                self.lacks(&part, name, instead);
+            }
         }
-        let said = self.text("name").unwrap_or_default().to_owned();
-        let name = names::name_of(Kind::Agent, &said);
+        let mut agent = Map::new();
+        let mut put = |name: &str, value: Value| drop(agent.insert(name.to_owned(), value));
+        put("description", self.text(&mut part, "description").unwrap_or_default().into());
+        let (url, protocol) = self.endpoint(&mut part, address);
+        put("url", url.into());
+        put("protocolVersion", protocol.into());
+        for modes in ["defaultInputModes", "defaultOutputModes"] {
+            put(modes, self.texts(&mut part, modes).into());
+        }
+        put("skills", self.skills(&mut part).into());
+        put("capabilities", self.capabilities(&mut part));
+        if let Some(provider) = self.provider(&mut part) {
+            put("provider", provider);
+        }
+        let security = self.security(&mut part);
+        if !security.is_empty() {
+            put("security", security.into());
+        }
+        let schemes = self.value(&mut part, "securitySchemes", "an object", Value::is_object);
+        if let Some(schemes) = schemes {
+            put("securitySchemes", schemes);
+        }
+        self.finish(part);
+        let rest = std::mem::take(&mut self.rest);
+        if rest != json!({}) {
+            put("metadata", json!({ "card": rest }));
+        }
+        agent
+    }
+
+    fn lacks(&mut self, part: &Part, name: &str, instead: &str) {
+        self.repairs.made(part.at(name), format!("the agent has no `{name}`"), instead);
+    }
+
+    fn name(&mut self, said: &str) -> Option<Name> {
+        let name = names::name_of(Kind::Agent, said);
         match &name {
             Some(name) if name.as_str() == said => {}
             Some(name) => {
-                let what = format!("{} is a title, not a name", quoted(&said));
+                let what = format!("{} is a title, not a name", quoted(said));
                 let how = format!("`{name}` is used, the title is kept; --name says another");
                 self.repairs.made("/name", what, how);
             }
             None => {
-                let what = format!("{} cannot be made an agent's name", quoted(&said));
+                let what = format!("{} cannot be made an agent's name", quoted(said));
                 self.repairs.needed("/name", what, "say one with --name");
             }
         }
         name
     }
 
-    fn version(&mut self, wishes: &CardWishes) -> Version {
-        if let Some(version) = &wishes.version {
-            return version.clone();
-        }
-        let said = self.text("version").unwrap_or_default().to_owned();
-        let version = names::version_of(&said);
-        let text = version.as_ref().map_or(FIRST_VERSION.to_owned(), ToString::to_string);
-        if text != said {
-            let what = format!("{} is not an exact version", quoted(&said));
-            let how = format!("{text} is used; --version says another");
-            self.repairs.made("/version", what, how);
-        }
-        version.unwrap_or_else(|| {
-            names::version_of(FIRST_VERSION).expect("a constant that is a version")
-        })
-    }
-
-    /// Where the agent answers, and by which protocol version: by JSON-RPC if it does that.
-    fn endpoint(&mut self, wishes: &CardWishes) -> (String, String) {
-        let interfaces = self.said.get("supportedInterfaces").and_then(Value::as_array);
-        if let Some(interfaces) = interfaces {
-            let is_rpc = |i: &&Value| i["protocolBinding"] == "JSONRPC" && i["url"].is_string();
-            let chosen = interfaces.iter().find(is_rpc).or(interfaces.first());
-            if interfaces.len() > 1 || chosen.is_some_and(|chosen| chosen.get("tenant").is_some()) {
-                let what = format!("{} interfaces", interfaces.len());
-                let how = "the first for JSON-RPC is the agent's `url`; all are in `metadata.card`";
-                self.repairs.made("/supportedInterfaces", what, how);
-                self.rest.insert("supportedInterfaces".to_owned(), interfaces.clone().into());
+    fn version(&mut self, said: Option<Value>, wishes: &CardWishes) -> String {
+        match (&wishes.version, said) {
+            (Some(version), _) => version.to_string(),
+            (None, Some(said)) => {
+                names::exact_version(&mut self.repairs, &said, "/version", FIRST_VERSION)
             }
-            if let Some(url) = chosen.and_then(|chosen| chosen["url"].as_str()) {
-                let protocol = chosen.and_then(|chosen| chosen["protocolVersion"].as_str());
-                return (url.to_owned(), protocol.unwrap_or("1.0").to_owned());
+            (None, None) => {
+                let how = format!("{FIRST_VERSION} is written; --version says another");
+                self.repairs.made("/version", "the agent has no `version`", how);
+                FIRST_VERSION.to_owned()
             }
         }
-        let protocol = self.text("protocolVersion").unwrap_or(OLDEST_PROTOCOL).to_owned();
-        if let Some(url) = self.text("url") {
-            return (url.to_owned(), protocol);
-        }
-        let what = "the card does not say where its agent is";
-        self.repairs.needed("/url", what, "the address of the card was used; put in the agent's");
-        (wishes.url.clone(), protocol)
     }
 
-    fn modes(&mut self, name: &str) -> Vec<Value> {
-        strings(self.said.get(name))
-    }
-
-    fn provider(&mut self) -> Option<Value> {
-        let said = self.said.get("provider")?;
-        let Some(organization) = said["organization"].as_str() else {
-            let what = "a provider without an organization";
-            self.repairs.needed("/provider", what, "it was left out");
+    fn provider(&mut self, part: &mut Part) -> Option<Value> {
+        let at = part.at("provider");
+        let said = part.take("provider")?;
+        let mut provider = self.part(said.clone(), at.clone())?;
+        if provider.peek("organization").is_none() {
+            self.refuse(&at, "a provider without an organization", said);
             return None;
-        };
-        let organization = worded(&mut self.repairs, organization, "/provider/organization", []);
-        let mut provider = json!({ "organization": organization });
-        if let Some(url) = said["url"].as_str() {
-            provider["url"] = url.into();
         }
-        Some(provider)
-    }
-
-    /// The security requirements in the form of A2A 0.3: `{ scheme: [scopes] }`.
-    fn security(&mut self) -> Vec<Value> {
-        if let Some(Value::Array(security)) = self.said.get("security") {
-            return security.clone();
+        let mut made = json!({ "organization": self.text(&mut provider, "organization") });
+        if let Some(url) = self.text(&mut provider, "url") {
+            made["url"] = url.into();
         }
-        let requirements = self.said.get("securityRequirements").and_then(Value::as_array);
-        let Some(requirements) = requirements else { return Vec::new() };
-        let what = "security requirements as A2A 1.0 writes them";
-        let how = "they are `security`, each scheme with its list of scopes";
-        self.repairs.made("/securityRequirements", what, how);
-        let scopes = |(name, scopes): (&String, &Value)| {
-            let list = scopes.get("list").unwrap_or(scopes);
-            (name.clone(), if list.is_array() { list.clone() } else { json!([]) })
-        };
-        let requirement = |requirement: &Value| {
-            let schemes = requirement.get("schemes").unwrap_or(requirement).as_object()?;
-            Some(Value::Object(schemes.iter().map(scopes).collect()))
-        };
-        requirements.iter().filter_map(requirement).collect()
-    }
-
-    fn keep_the_rest(&mut self) {
-        if self.said.contains_key("signatures") {
-            let what = "signatures, which are over the card as it was";
-            self.repairs.made("/signatures", what, "they were left out");
-        }
-        for (name, value) in self.said {
-            if READ.contains(&name.as_str()) || value.is_null() {
-                continue;
-            }
-            let pointer = crate::document::pointer_join("", name);
-            self.repairs.made(
-                pointer,
-                "the registry has no field for it",
-                "it is in `metadata.card`",
-            );
-            self.rest.insert(name.clone(), value.clone());
-        }
+        self.finish(provider);
+        Some(made)
     }
 
     /// Says what the registry would refuse; `metadata` is not worth a refusal.
@@ -258,12 +198,6 @@ impl Card<'_> {
             self.repairs.needed(found.pointer, found.message, how);
         }
     }
-}
-
-/// The strings of a list; anything else in it is left out.
-fn strings(said: Option<&Value>) -> Vec<Value> {
-    let items = said.and_then(Value::as_array).into_iter().flatten();
-    items.filter(|item| item.is_string()).cloned().collect()
 }
 
 #[cfg(test)]

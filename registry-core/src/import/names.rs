@@ -2,6 +2,9 @@
 //!
 //! Deliberately absent: whether a name is free.
 
+use serde_json::Value;
+
+use super::{Repairs, repair::quoted};
 use crate::{name::Name, reference::Kind, version::Version};
 
 const LONGEST: usize = 128;
@@ -56,6 +59,35 @@ pub fn version_of(text: &str) -> Option<Version> {
     numbers.resize(3, 0);
     let core: Vec<_> = numbers.iter().map(u32::to_string).collect();
     Version::parse(&format!("{}{rest}", core.join("."))).ok()
+}
+
+/// A version as a text, also where it is written as a number.
+pub(super) fn version_text(said: &Value) -> String {
+    said.as_str().map_or_else(|| said.to_string(), str::to_owned)
+}
+
+/// The exact version that is said, or this one instead; what was not exact is reported.
+pub(super) fn exact_version(
+    repairs: &mut Repairs,
+    said: &Value,
+    at: &str,
+    instead: &str,
+) -> String {
+    let text = version_text(said);
+    let (exact, is_version) = match version_of(&text) {
+        Some(version) => (version.to_string(), true),
+        None => (instead.to_owned(), false),
+    };
+    let (text, how) = (quoted(&text), format!("{exact} is written"));
+    if said.is_f64() && is_version {
+        let what = format!("{text} is a number, not an exact version");
+        repairs.needed(at, what, format!("{how}; 1.10 is the number 1.1, so look what it was"));
+    } else if !is_version {
+        repairs.needed(at, format!("{text} is not an exact version"), how);
+    } else if *said != *exact {
+        repairs.made(at, format!("{text} is not an exact version"), how);
+    }
+    exact
 }
 
 #[cfg(test)]

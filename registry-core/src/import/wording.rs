@@ -57,6 +57,56 @@ fn screened_text(repairs: &mut Repairs, text: &str, pointer: &str) -> String {
     cleaned.text
 }
 
+/// The members of an entity or of a card without what is hidden in them: each by what it is.
+pub(super) fn worded_members(
+    repairs: &mut Repairs,
+    map: &Map<String, Value>,
+    pointer: &str,
+) -> Map<String, Value> {
+    let mut copy = screened_members(repairs, map, pointer, &OWN);
+    for name in OWN {
+        let Some(value) = copy.get_mut(name) else { continue };
+        let at = pointer_join(pointer, name);
+        *value = match (name, &*value) {
+            ("skills", skills) => worded_skills(repairs, skills, &at),
+            ("title" | "description", Value::String(text)) => worded(repairs, text, &at, []).into(),
+            ("title" | "description", other) => screened(repairs, other, &at),
+            (_, schema) => worded_schema(repairs, schema, &at),
+        };
+    }
+    copy
+}
+
+/// What of an entity is looked at by itself; the rest of it is texts, and what holds texts.
+const OWN: [&str; 6] = ["title", "description", "schema", "inputSchema", "outputSchema", "skills"];
+
+/// Skills, as a list or by their names.
+fn worded_skills(repairs: &mut Repairs, skills: &Value, pointer: &str) -> Value {
+    match skills {
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.map(|(i, item)| worded_skill(repairs, item, &format!("{pointer}/{i}"))).collect()
+        }
+        Value::Object(named) => {
+            let mut copy = Map::new();
+            for (name, item) in named {
+                let name = screened_text(repairs, name, pointer);
+                let item = worded_skill(repairs, item, &pointer_join(pointer, &name));
+                copy.entry(name).or_insert(item);
+            }
+            copy.into()
+        }
+        other => screened(repairs, other, pointer),
+    }
+}
+
+fn worded_skill(repairs: &mut Repairs, said: &Value, pointer: &str) -> Value {
+    match said {
+        Value::Object(map) => worded_members(repairs, map, pointer).into(),
+        other => screened(repairs, other, pointer),
+    }
+}
+
 /// All texts of a value and the names of its members as [`screened_text`] has them.
 fn screened(repairs: &mut Repairs, value: &Value, pointer: &str) -> Value {
     match value {

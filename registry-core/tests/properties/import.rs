@@ -159,6 +159,18 @@ proptest! {
     }
 
     #[test]
+    fn nothing_that_a_card_says_is_lost(card in nearly_a_card()) {
+        let imported = agent(&card, &CardWishes::default());
+        let file = json!({ "schemaVersion": "2.0", "agents": [card] });
+        for agent in [imported.draft.agents, registry_file(&file).draft.agents].concat() {
+            let text = agent.to_string();
+            for leaf in leaves(&card) {
+                prop_assert!(text.contains(&leaf), "{} of {} is not in {}", leaf, card, text);
+            }
+        }
+    }
+
+    #[test]
     fn whatever_a_server_says_the_documents_are_taken(
         info in json(),
         tools in vec(prop_oneof![json(), nearly_a_tool()], 0..6),
@@ -215,6 +227,61 @@ fn nearly_a_file() -> impl Strategy<Value = Value> {
     (list(), list(), list(), list()).prop_map(|(schemas, servers, tools, agents)| {
         json!({ "schemas": schemas, "servers": servers, "tools": tools, "agents": agents })
     })
+}
+
+/// Cards out of the words that are read in them, in which every number is there once.
+fn nearly_a_card() -> impl Strategy<Value = Value> {
+    let word = select(CARD_WORDS.split_whitespace().collect::<Vec<_>>());
+    let leaf = select(vec![json!(true), json!(1), json!("urn:agentgateway:sbom"), json!("tool")]);
+    let part = leaf.prop_recursive(5, 64, 6, move |inner| {
+        prop_oneof![
+            1 => vec(inner.clone(), 0..4).prop_map(Value::from),
+            2 => vec((word.clone(), inner), 0..8).prop_map(|members| {
+                Value::Object(members.into_iter().map(|(n, v)| (n.to_owned(), v)).collect())
+            }),
+        ]
+    });
+    let fields = CARD_WORDS.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    vec((select(fields), part), 0..16).prop_map(|members| {
+        // Beside the name, dependencies are of registry files, which say what they leave out.
+        let members = members.into_iter().filter(|(name, _)| name != "depends");
+        let mut card = Value::Object(members.collect());
+        number(&mut card, &mut 10_000);
+        (card["name"], card["version"]) = (json!("a"), json!("1.0.0"));
+        card
+    })
+}
+
+/// The members of cards that are looked at.
+const CARD_WORDS: &str = "
+    description url protocolVersion supportedInterfaces protocolBinding defaultInputModes
+    skills capabilities extensions uri params depends type version skill provider organization
+    security securityRequirements schemes list securitySchemes id tags inputSchema required odd
+    metadata deprecated
+";
+
+/// Makes every number another one, and every second of them a text.
+fn number(value: &mut Value, next: &mut u32) {
+    match value {
+        Value::Number(_) => {
+            *next += 1;
+            *value = if next.is_multiple_of(2) { json!(next) } else { json!(next.to_string()) };
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| number(item, next)),
+        Value::Object(map) => map.values_mut().for_each(|item| number(item, next)),
+        _ => {}
+    }
+}
+
+/// The numbers of a card, which may have become texts.
+fn leaves(value: &Value) -> Vec<String> {
+    match value {
+        Value::Number(number) => vec![number.to_string()],
+        Value::String(text) if text.starts_with('1') => vec![text.clone()],
+        Value::Array(items) => items.iter().flat_map(leaves).collect(),
+        Value::Object(map) => map.values().flat_map(leaves).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn nearly_a_tool() -> impl Strategy<Value = Value> {

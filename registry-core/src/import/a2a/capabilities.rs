@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Card;
+use super::{Card, part::Part};
 use crate::{
     entity::{agent::SBOM_EXTENSION, tool::DependencyTarget},
     import::repair::quoted,
@@ -13,102 +13,147 @@ use crate::{
 
 const FLAGS: [&str; 3] = ["streaming", "pushNotifications", "stateTransitionHistory"];
 
-impl Card<'_> {
-    pub(super) fn capabilities(&mut self) -> Value {
+impl Card {
+    pub(super) fn capabilities(&mut self, part: &mut Part) -> Value {
         let mut capabilities = Map::new();
-        let nothing = Map::new();
-        let said = self.said.get("capabilities").and_then(Value::as_object).unwrap_or(&nothing);
-        for (name, value) in said {
-            if FLAGS.contains(&name.as_str()) && value.is_boolean() {
-                capabilities.insert(name.clone(), value.clone());
-            } else if name != "extensions" && !value.is_null() {
-                let pointer = crate::document::pointer_join("/capabilities", name);
-                let how = "it is in `metadata.card.capabilities`";
-                self.repairs.made(pointer, "the registry has no field for it", how);
-                let kept = self.rest.entry("capabilities").or_insert_with(|| json!({}));
-                kept[name] = value.clone();
-            }
+        let Some(mut said) = self.object(part, "capabilities") else { return capabilities.into() };
+        for name in FLAGS {
+            let flag = self.value(&mut said, name, "true or false", Value::is_boolean);
+            capabilities.extend(flag.map(|flag| (name.to_owned(), flag)));
         }
-        let extensions = self.extensions(said.get("extensions"));
+        let extensions = self.extensions(&mut said);
         if !extensions.is_empty() {
             capabilities.insert("extensions".to_owned(), extensions.into());
         }
+        self.finish(said);
         capabilities.into()
     }
 
-    fn extensions(&mut self, said: Option<&Value>) -> Vec<Value> {
+    fn extensions(&mut self, part: &mut Part) -> Vec<Value> {
         let (mut extensions, mut sbom) = (Vec::<Value>::new(), None);
-        for (i, said) in said.and_then(Value::as_array).into_iter().flatten().enumerate() {
-            let pointer = format!("/capabilities/extensions/{i}");
-            let Some(uri) = said["uri"].as_str() else {
-                self.repairs.needed(pointer, "an extension without a uri", "it was left out");
+        for (at, said) in self.items(part, "extensions", "uri") {
+            let whole = said.clone();
+            let Some(mut said) = self.part(said, at.clone()) else { continue };
+            let Some(uri) = said.peek("uri").map(str::to_owned) else {
+                self.refuse(&at, "an extension without a uri", whole);
                 continue;
             };
-            let mut extension = json!({ "uri": uri });
-            for (name, is_right) in [
-                ("description", Value::is_string as fn(&Value) -> bool),
-                ("required", Value::is_boolean),
-            ] {
-                if let Some(value) = said.get(name).filter(|value| is_right(value)) {
-                    extension[name] = value.clone();
-                }
-            }
-            if uri != SBOM_EXTENSION {
-                if let Some(Value::Object(params)) = said.get("params") {
-                    extension["params"] = params.clone().into();
-                }
-                extensions.push(extension);
-                continue;
-            }
-            let depends = self.depends(&said["params"]["depends"], &pointer);
-            if let Some(first) = sbom {
-                self.repairs.made(pointer, "a second list of dependencies", "it joined the first");
+            said.take("uri");
+            if let (SBOM_EXTENSION, Some(first)) = (uri.as_str(), sbom) {
+                self.repairs.made(at, "a second list of dependencies", "it joined the first");
+                let more = self.params_of_sbom(&mut said);
                 let first: &mut Value = &mut extensions[first];
                 if let Some(all) = first["params"]["depends"].as_array_mut() {
-                    all.extend(depends);
+                    all.extend(more);
                 }
+                self.finish(said);
                 continue;
             }
-            extension["params"] = json!({ "depends": depends });
-            sbom = Some(extensions.len());
-            extensions.push(extension);
+            let mut extension = Map::from_iter([("uri".to_owned(), uri.clone().into())]);
+            let description = self.text(&mut said, "description");
+            extension.extend(description.map(|text| ("description".to_owned(), text.into())));
+            let required = self.value(&mut said, "required", "true or false", Value::is_boolean);
+            extension.extend(required.map(|flag| ("required".to_owned(), flag)));
+            if uri == SBOM_EXTENSION {
+                let depends = self.params_of_sbom(&mut said);
+                extension.insert("params".to_owned(), json!({ "depends": depends }));
+                sbom = Some(extensions.len());
+            } else {
+                let params = self.value(&mut said, "params", "an object", Value::is_object);
+                extension.extend(params.map(|params| ("params".to_owned(), params)));
+            }
+            extensions.push(extension.into());
+            self.finish(said);
         }
         extensions
     }
 
-    fn depends(&mut self, said: &Value, pointer: &str) -> Vec<Value> {
+    fn params_of_sbom(&mut self, extension: &mut Part) -> Vec<Value> {
+        let Some(mut params) = self.object(extension, "params") else { return Vec::new() };
+        let depends = if self.is_live {
+            self.exact_dependencies(&mut params)
+        } else {
+            self.dependencies_as_they_are(&mut params)
+        };
+        self.finish(params);
+        depends
+    }
+
+    /// The dependencies of a registry file's entry, which may be completed out of the file.
+    fn dependencies_as_they_are(&mut self, params: &mut Part) -> Vec<Value> {
+        let Some(said) = params.take("depends") else { return Vec::new() };
+        listed(&said).unwrap_or_else(|| {
+            self.refuse(&params.at("depends"), "`depends` is no list", said);
+            Vec::new()
+        })
+    }
+
+    fn exact_dependencies(&mut self, params: &mut Part) -> Vec<Value> {
         let mut depends = Vec::new();
-        if !said.is_array() && !said.is_null() {
-            let at = format!("{pointer}/params/depends");
-            self.repairs.needed(at, "`depends` is no list", "it was left out");
-        }
-        for (i, said) in said.as_array().into_iter().flatten().enumerate() {
-            match dependency(said) {
-                Ok(dependency) => depends.push(dependency),
+        for (at, said) in self.items(params, "depends", "name") {
+            let whole = said.clone();
+            let Some(mut said) = self.part(said, at.clone()) else { continue };
+            let key = match key_of(&whole) {
+                Ok(key) => key,
                 Err(what) => {
-                    let at = format!("{pointer}/params/depends/{i}");
-                    self.repairs.needed(at, what, "it was left out; name an exact version");
+                    self.refuse(&at, what, whole);
+                    continue;
                 }
+            };
+            if said.take("type").is_none() {
+                self.repairs.made(&at, "a dependency without a type", "it is one on a tool");
             }
+            said.take("name");
+            said.take("version");
+            let mut dependency = json!({
+                "type": key.kind, "name": key.name.as_str(), "version": key.version.to_string(),
+            });
+            if key.kind == Kind::Agent
+                && let Some(skill) = self.text(&mut said, "skill")
+            {
+                dependency["skill"] = skill.into();
+            }
+            depends.push(dependency);
+            self.finish(said);
         }
         depends
     }
 }
 
-fn dependency(said: &Value) -> Result<Value, String> {
-    let text = |name: &str| said[name].as_str().unwrap_or_default();
-    let target = match text("type") {
-        "tool" | "" => DependencyTarget::Tool,
-        "agent" => DependencyTarget::Agent,
-        other => return Err(format!("{} is not a type of dependency", quoted(other))),
+/// What a dependency is on, if it says that exactly.
+fn key_of(said: &Value) -> Result<Key, String> {
+    let target = match &said["type"] {
+        Value::Null => DependencyTarget::Tool,
+        Value::String(text) if text == "tool" => DependencyTarget::Tool,
+        Value::String(text) if text == "agent" => DependencyTarget::Agent,
+        Value::String(other) => {
+            return Err(format!("{} is not a type of dependency", quoted(other)));
+        }
+        _ => return Err("the type of a dependency is a text".to_owned()),
     };
-    let key =
-        Key::parse(target.kind(), text("name"), text("version")).map_err(|e| e.to_string())?;
-    let mut dependency = json!({
-        "type": target, "name": key.name.as_str(), "version": key.version.to_string(),
-    });
-    if key.kind == Kind::Agent && !text("skill").is_empty() {
-        dependency["skill"] = text("skill").into();
+    let text = |name: &str| {
+        let lacking = || format!("a dependency needs its {name} as a text");
+        said[name].as_str().filter(|text| !text.is_empty()).ok_or_else(lacking)
+    };
+    Key::parse(target.kind(), text("name")?, text("version")?).map_err(|e| e.to_string())
+}
+
+/// Dependencies as a list: they may be one, or versions by names.
+pub(in crate::import) fn listed(depends: &Value) -> Option<Vec<Value>> {
+    let dependency = |(name, said): (&String, &Value)| match said {
+        Value::String(version) => format!("{name}@{version}").into(),
+        Value::Object(fields) => {
+            let mut fields = fields.clone();
+            fields.entry("name").or_insert_with(|| name.as_str().into());
+            fields.into()
+        }
+        _ => json!({ "name": name, "version": said }),
+    };
+    match depends {
+        Value::Array(list) => Some(list.clone()),
+        Value::String(_) => Some(vec![depends.clone()]),
+        Value::Object(one) if one.contains_key("name") => Some(vec![depends.clone()]),
+        Value::Object(named) => Some(named.iter().map(dependency).collect()),
+        _ => None,
     }
-    Ok(dependency)
 }

@@ -6,66 +6,58 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::{Card, strings};
-use crate::import::wording::{screened_members, worded, worded_schema};
+use super::{Card, part::Part};
 
-/// What of a skill is looked at by itself.
-const OWN: [&str; 4] = ["name", "description", "inputSchema", "outputSchema"];
-
-impl Card<'_> {
-    pub(super) fn skills(&mut self) -> Vec<Value> {
-        let said = self.said.get("skills").and_then(Value::as_array);
+impl Card {
+    pub(super) fn skills(&mut self, part: &mut Part) -> Vec<Value> {
         let mut ids = HashSet::new();
         let mut skills = Vec::new();
-        for (i, skill) in said.into_iter().flatten().enumerate() {
-            skills.extend(self.skill(skill, &format!("/skills/{i}"), &mut ids));
+        for (at, said) in self.items(part, "skills", "id") {
+            skills.extend(self.skill(said, &at, &mut ids));
         }
         skills
     }
 
-    fn skill(&mut self, said: &Value, pointer: &str, ids: &mut HashSet<String>) -> Option<Value> {
-        let nothing = Map::new();
-        let said = said.as_object().unwrap_or(&nothing);
-        let said = screened_members(&mut self.repairs, said, pointer, &OWN);
-        let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|t| !t.is_empty());
-        let Some(id) = text("id").or(text("name")) else {
-            self.repairs.needed(pointer, "a skill without an id", "it was left out");
+    fn skill(&mut self, said: Value, at: &str, ids: &mut HashSet<String>) -> Option<Value> {
+        let whole = said.clone();
+        let mut part = self.part(said, at.to_owned())?;
+        let Some(id) = part.peek("id").or(part.peek("name")).map(str::to_owned) else {
+            self.refuse(at, "a skill without an id", whole);
             return None;
         };
-        if !ids.insert(id.to_owned()) {
-            let what = "two skills with one id";
-            self.repairs.needed(format!("{pointer}/id"), what, "only the first was taken");
+        if !ids.insert(id.clone()) {
+            self.refuse(at, "a second skill with this id", whole);
             return None;
         }
         let mut skill = Map::new();
-        let mut put = |name: &str, value: Value| skill.insert(name.to_owned(), value);
-        put("id", id.into());
-        for name in ["name", "description"] {
-            let Some(words) = text(name) else {
-                let at = format!("{pointer}/{name}");
-                self.repairs.made(at, format!("the skill has no {name}"), "its id is used");
-                put(name, id.into());
-                continue;
-            };
-            let at = format!("{pointer}/{name}");
-            put(name, worded(&mut self.repairs, words, &at, []).into());
+        for (name, instead) in [("id", "name"), ("name", "id"), ("description", "id")] {
+            let text = self.text(&mut part, name).unwrap_or_else(|| {
+                let how = format!("its {instead} is used");
+                self.repairs.made(part.at(name), format!("the skill has no {name}"), how);
+                id.clone()
+            });
+            skill.insert(name.to_owned(), text.into());
         }
         for name in ["tags", "examples", "inputModes", "outputModes"] {
-            put(name, strings(said.get(name)).into());
+            skill.insert(name.to_owned(), self.texts(&mut part, name).into());
         }
+        // References to schemas of the same file may be texts.
+        let is_schema = if self.is_live { is_schema } else { |_: &Value| true };
         for name in ["inputSchema", "outputSchema"] {
-            if let Some(schema @ (Value::Object(_) | Value::Bool(_))) = said.get(name) {
-                let at = format!("{pointer}/{name}");
-                put(name, worded_schema(&mut self.repairs, schema, &at));
-            }
+            let schema = self.value(&mut part, name, "a JSON Schema", is_schema);
+            skill.extend(schema.map(|schema| (name.to_owned(), schema)));
         }
         for name in ["security", "securityRequirements"] {
-            if said.get(name).is_some_and(|value| !value.is_null()) {
-                let at = format!("{pointer}/{name}");
+            if let Some(value) = part.take(name) {
                 let what = "the registry has no place for the security of one skill";
-                self.repairs.needed(at, what, "it was left out; put it into the agent's");
+                self.refuse(&part.at(name), what, value);
             }
         }
+        self.finish(part);
         Some(Value::Object(skill))
     }
+}
+
+fn is_schema(value: &Value) -> bool {
+    value.is_object() || value.is_boolean()
 }

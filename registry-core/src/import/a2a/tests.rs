@@ -60,6 +60,7 @@ fn a_card_of_0_3_is_an_agent_with_its_dependencies() {
     assert_eq!(
         lines(&found),
         [
+            "Person /defaultOutputModes/1: expected a text, got the number 7",
             "Person /capabilities/extensions/0/params/depends/2: `latest` is not an exact \
              semantic version: unexpected character 'l' while parsing major version number",
             "Import /name: `Research Agent` is a title, not a name",
@@ -114,7 +115,8 @@ fn a_card_that_lies_is_no_worse_than_a_poor_one() {
     Document::parse(Kind::Agent, &found.draft.agents[0]).unwrap();
     assert_eq!(found.draft.agents[0]["url"], "https://a.example");
     let said = lines(&found).join("\n");
-    for expected in ["/url: ", "hidden characters", "tells the model", "/skills/0: ", "two skills"]
+    for expected in
+        ["/url: ", "hidden characters", "tells the model", "/skills/0: ", "a second skill"]
     {
         assert!(said.contains(expected), "{expected}: {said}");
     }
@@ -152,5 +154,83 @@ fn no_text_of_a_card_comes_in_unseen_and_none_speaks_for_the_registry() {
         "Import /metadata: the registry has no field for it",
     ] {
         assert!(said.iter().any(|line| line == expected), "{expected}: {said:?}");
+    }
+}
+
+/// Nearly every member of it is not as it should be.
+fn odd_card() -> Value {
+    json!({
+        "name": "x", "version": 1.2, "description": { "en": "d" }, "url": "https://x.example",
+        "defaultInputModes": "text", "defaultOutputModes": ["text", 7], "deprecated": true,
+        "provider": { "organization": "o", "contact": "c" },
+        "security": { "k": [] }, "securitySchemes": [{ "type": "http" }],
+        "capabilities": { "streaming": "yes", "extensions": {
+            "uri": "urn:agentgateway:sbom", "odd": 1, "params": { "note": 2, "depends": [
+                { "type": "tool", "name": "fetch", "version": "1.2.3", "why": 3 }, "tool/a@1.0.0",
+                { "name": "b", "version": "1.0.0" } ] } } },
+        "skills": { "s1": { "description": "L", "tags": "one", "examples": [1, "e"], "odd": 4,
+            "inputSchema": "Query" }, "s2": 5 },
+    })
+}
+
+#[test]
+fn what_is_not_taken_of_a_card_is_kept_at_its_place() {
+    let found = imported(&odd_card());
+    let agent = &found.draft.agents[0];
+    Document::parse(Kind::Agent, agent).unwrap();
+    assert_eq!(agent["version"], "1.2.0");
+    assert_eq!(agent["defaultInputModes"], json!(["text"]));
+    assert_eq!(agent["skills"][0]["id"], "s1");
+    assert_eq!(agent["skills"][0]["tags"], json!(["one"]));
+    let depends = &agent["capabilities"]["extensions"][0]["params"]["depends"];
+    assert_eq!(depends[0], json!({ "type": "tool", "name": "fetch", "version": "1.2.3" }));
+    assert_eq!(depends[1]["name"], "b");
+    assert_eq!(
+        agent["metadata"]["card"],
+        json!({
+            "description": { "en": "d" }, "defaultOutputModes": { "1": 7 }, "deprecated": true,
+            "provider": { "contact": "c" },
+            "security": { "k": [] }, "securitySchemes": [{ "type": "http" }],
+            "capabilities": { "streaming": "yes", "extensions": {
+                "odd": 1, "params": { "note": 2, "depends": { "0": { "why": 3 }, "1": "tool/a@1.0.0" } } } },
+            "skills": { "s1": { "examples": { "0": 1 }, "odd": 4, "inputSchema": "Query" }, "s2": 5 },
+        })
+    );
+    let poor = imported(&json!({ "name": "x", "version": "1.0.0", "capabilities": ["streaming"] }));
+    assert_eq!(poor.draft.agents[0]["metadata"]["card"], json!({ "capabilities": ["streaming"] }));
+    let said = lines(&poor);
+    for field in ["description", "protocolVersion", "defaultInputModes", "skills"] {
+        let expected = format!("Import /{field}: the agent has no `{field}`");
+        assert!(said.contains(&expected), "{expected}: {said:#?}");
+    }
+}
+
+#[test]
+fn what_is_not_taken_of_a_card_is_said() {
+    let said = lines(&imported(&odd_card()));
+    for expected in [
+        "Person /version: `1.2` is a number, not an exact version",
+        "Person /description: expected a text, got an object",
+        "Person /defaultOutputModes/1: expected a text, got the number 7",
+        "Person /security: expected a list, got an object",
+        "Person /securitySchemes: expected an object, got an array",
+        "Person /capabilities/streaming: expected true or false, got the string \"yes\"",
+        "Person /capabilities/extensions/params/depends/1: expected an object, got the string",
+        "Person /skills/s1/examples/0: expected a text, got the number 1",
+        "Person /skills/s1/inputSchema: expected a JSON Schema, got the string \"Query\"",
+        "Person /skills/s2: expected an object, got the number 5",
+        "Import /defaultInputModes: a text, not a list",
+        "Import /skills: by their names, not as a list",
+        "Import /capabilities/extensions: an object, not a list",
+        "Import /capabilities/extensions/params/depends/2: a dependency without a type",
+        "Import /protocolVersion: the agent has no `protocolVersion`",
+        "Import /provider/contact: the registry has no field for it",
+        "Import /deprecated: the registry has no field for it",
+        "Import /capabilities/extensions/odd: the registry has no field for it",
+        "Import /capabilities/extensions/params/note: the registry has no field for it",
+        "Import /capabilities/extensions/params/depends/0/why: the registry has no field for it",
+        "Import /skills/s1/odd: the registry has no field for it",
+    ] {
+        assert!(said.iter().any(|line| line.starts_with(expected)), "{expected}: {said:#?}");
     }
 }

@@ -58,18 +58,14 @@ fn own_places(schema: &Value) -> BTreeSet<String> {
 impl Finder<'_> {
     /// An exact version for a reference to this name.
     fn version(&mut self, kind: Kind, name: &str, said: Option<&Value>, at: &str) -> String {
-        let text = said.and_then(Value::as_str);
-        let exact = text.and_then(names::version_of);
-        if let (Some(text), Some(exact)) = (text, &exact) {
-            let exact = exact.to_string();
-            if exact != text {
-                let what = format!("{} is not an exact version", quoted(text));
-                self.repairs.made(at, what, format!("{exact} is written"));
-            }
-            return exact;
+        let text = said.map(names::version_text);
+        if let (Some(said), Some(text)) = (said, &text)
+            && names::version_of(text).is_some()
+        {
+            return names::exact_version(self.repairs, said, at, FIRST_VERSION);
         }
         let what = match text {
-            Some(text) => format!("{kind}/{name} by the version {}", quoted(text)),
+            Some(text) => format!("{kind}/{name} by the version {}", quoted(&text)),
             None => format!("{kind}/{name} without a version"),
         };
         match self.known.newest(kind, name) {

@@ -14,19 +14,11 @@ use crate::{
     reference::Kind,
 };
 
-/// The fields of all kinds, and of each.
-const COMMON: [&str; 9] = [
-    "name",
-    "version",
-    "description",
-    "metadata",
-    "deprecated",
-    "retired",
-    "deprecationMessage",
-    "replacement",
-    "sunset",
-];
+/// The fields of all kinds that are what they are in the file, also where an agent is read as a card.
+pub(super) const OWN: [&str; 6] =
+    ["metadata", "deprecated", "retired", "deprecationMessage", "replacement", "sunset"];
 
+/// The fields of a kind beside those.
 fn fields(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Schema => &["schema"],
@@ -62,6 +54,7 @@ impl Loose {
         for mut entry in std::mem::take(self.of_mut(kind)) {
             entry.map.retain(|name, value| !is_comment(name) && !value.is_null());
             let repairs = &mut self.repairs;
+            entry.shape_metadata(repairs);
             match kind {
                 Kind::Schema => entry.shape_schema(repairs),
                 Kind::Server => entry.shape_server(repairs),
@@ -96,7 +89,7 @@ impl Entry {
     }
 
     /// Whether it has a name, and a version unless others must say which.
-    fn shape_key(&mut self, kind: Kind, repairs: &mut Repairs) -> bool {
+    pub(super) fn shape_key(&mut self, kind: Kind, repairs: &mut Repairs) -> bool {
         let said = self.name().to_owned();
         let Some(name) = names::name_of(kind, &said) else {
             let what = format!("{} cannot be made a name", quoted(&said));
@@ -109,31 +102,33 @@ impl Entry {
             repairs.needed(self.at("name"), what, how);
             self.map.insert("name".to_owned(), name.as_str().into());
         }
-        let Some(said) = self.map.get("version") else { return true };
-        let text = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
-        let version = names::version_of(&text);
-        let exact = version.as_ref().map_or(FIRST_VERSION.to_owned(), ToString::to_string);
-        if said.as_str() != Some(&exact) {
-            let what = format!("{} is not an exact version", quoted(&text));
-            let how = format!("{exact} is written");
-            match version {
-                Some(_) => repairs.made(self.at("version"), what, how),
-                None => repairs.needed(self.at("version"), what, how),
-            }
+        if let Some(said) = self.map.get("version") {
+            let at = self.at("version");
+            let exact = names::exact_version(repairs, said, &at, FIRST_VERSION);
             self.map.insert("version".to_owned(), exact.into());
         }
         true
     }
 
+    fn shape_metadata(&mut self, repairs: &mut Repairs) {
+        let at = self.at("metadata");
+        if let Some(other) = self.map.get_mut("metadata").filter(|value| !value.is_object()) {
+            repairs.made(at, "`metadata` is no object", "it is the `value` of one");
+            *other = json!({ "value": other.take() });
+        }
+    }
+
     /// Puts what has no field into `metadata`.
     fn move_surplus(&mut self, kind: Kind, repairs: &mut Repairs) {
-        let is_known = |name: &str| COMMON.contains(&name) || fields(kind).contains(&name);
+        let is_known = |name: &str| {
+            matches!(name, "name" | "version" | "description")
+                || OWN.contains(&name)
+                || fields(kind).contains(&name)
+        };
         let surplus: Vec<_> = self.map.keys().filter(|name| !is_known(name)).cloned().collect();
-        let metadata = self.map.remove("metadata");
-        let mut metadata = match metadata {
+        let mut metadata = match self.map.remove("metadata") {
             Some(Value::Object(map)) => map,
-            Some(other) => Map::from_iter([("value".to_owned(), other)]),
-            None => Map::new(),
+            _ => Map::new(),
         };
         for name in surplus {
             let what = format!("a {kind} has no field {}", quoted(&name));

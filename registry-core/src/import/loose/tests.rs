@@ -282,7 +282,9 @@ fn what_has_no_place_is_said_to_a_person() {
         ],
         "agents": [
             agent(json!({ "depends": 5 })),
-            agent(json!({ "name": "b", "depends": ["t"], "capabilities": { "extensions": {} } })),
+            agent(json!({ "name": "b", "depends": ["t"], "capabilities": { "extensions": {} },
+                "description": "d", "protocolVersion": "0.3", "skills": [],
+                "defaultInputModes": [], "defaultOutputModes": [] })),
             agent(json!({ "name": "c", "capabilities": { "extensions": [
                 { "uri": "urn:agentgateway:sbom", "params": { "depends": 5 } }] } })),
         ],
@@ -313,4 +315,62 @@ fn a_schema_s_own_places_are_no_registered_schemas() {
         { "name": "Line", "version": "1.0.0", "schema": own },
     ] }));
     assert_eq!(found.draft.schemas[1]["schema"], own);
+}
+
+#[test]
+fn an_agent_that_lacks_a_field_keeps_the_others() {
+    let extension = |depends: Value| json!({ "uri": "urn:agentgateway:sbom", "params": { "depends": depends } });
+    let found = registry_file(&json!({ "schemaVersion": "2.0",
+        "tools": [{ "name": "fetch", "version": "1.2.3", "source": "s" }, { "name": "read", "source": "s" }],
+        "agents": [
+            { "name": "k1", "version": "1.0.0", "url": "http://x", "skills": { "s1": { "description": "L" } },
+                "capabilities": { "streaming": true, "extensions": extension(json!(["read@1.0.0"])) },
+                "depends": "tool/fetch@1.2.3" },
+            { "name": "k2", "url": "http://x", "deprecated": true, "deprecationMessage": "old",
+                "capabilities": { "extensions": [extension(json!({ "fetch": "1.2.3" })),
+                    extension(json!("tool/read@1.0.0"))] } },
+        ] }));
+    let depends = json!([{ "type": "tool", "name": "read", "version": "1.0.0" },
+        { "type": "tool", "name": "fetch", "version": "1.2.3" }]);
+    let [first, second] = &found.draft.agents[..] else { panic!("{found:?}") };
+    assert_eq!(first["skills"][0]["id"], "s1");
+    assert_eq!(first["capabilities"]["streaming"], true);
+    assert_eq!(first["capabilities"]["extensions"][0]["params"]["depends"], depends);
+    assert_eq!(second["capabilities"]["extensions"][0]["params"]["depends"][0], depends[1]);
+    assert_eq!(second["capabilities"]["extensions"][0]["params"]["depends"][1], depends[0]);
+    assert_eq!(
+        (&second["deprecated"], &second["deprecationMessage"]),
+        (&json!(true), &json!("old"))
+    );
+    assert_eq!(second.get("metadata"), None);
+    accepted(&found);
+}
+
+#[test]
+fn what_is_said_of_an_agent_in_a_file_is_of_the_file() {
+    let of = |agent: Value| registry_file(&json!({ "schemaVersion": "2.0", "agents": [agent] }));
+    let found = of(json!({ "name": "Research Agent", "version": "latest", "metadata": "x",
+        "odd": 1, "capabilities": { "extensions": [{ "uri": "urn:agentgateway:sbom",
+            "params": { "depends": ["tool/a"] } }] } }));
+    let agent = &found.draft.agents[0];
+    assert_eq!((&agent["name"], &agent["version"]), (&json!("Research-Agent"), &json!("1.0.0")));
+    assert_eq!(
+        agent["metadata"],
+        json!({ "title": "Research Agent", "value": "x", "card": { "odd": 1 } })
+    );
+    let said = lines(&found).join("\n");
+    for never in ["--name", "--version", "address of the card", "at least one character"] {
+        assert!(!said.contains(never), "{never}: {said}");
+    }
+    for expected in [
+        "Person /agents/0/version: `latest` is not an exact version; 1.0.0 is written",
+        "Person /agents/0/url: the agent has no `url`",
+        "Person /agents/0/name: `Research Agent` is not allowed as a name",
+        "Import /agents/0/metadata: ",
+        "Import /agents/0/odd: ",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let numbered = of(json!({ "name": "a", "version": 1.2, "url": "http://a" }));
+    assert_eq!(numbered.draft.agents[0]["version"], "1.2.0");
 }

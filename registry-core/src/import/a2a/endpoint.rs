@@ -1,0 +1,111 @@
+//! Where an agent answers, by which protocol, and what it asks of callers.
+//!
+//! Deliberately absent: more than one address; all of them are kept.
+
+use serde_json::{Map, Value, json};
+
+use super::{Card, part::Part};
+
+/// The protocol version of a card that does not say it (A2A 1.0 section 3.6).
+const OLDEST_PROTOCOL: &str = "0.3";
+
+impl Card {
+    /// Where the agent answers, and by which protocol version: by JSON-RPC if it does that.
+    pub(super) fn endpoint(&mut self, part: &mut Part, address: &str) -> (String, String) {
+        if let Some(found) = self.interface(part) {
+            return found;
+        }
+        if !part.has("protocolVersion") {
+            self.lacks(part, "protocolVersion", &format!("\"{OLDEST_PROTOCOL}\" is written"));
+        }
+        let protocol = self.text(part, "protocolVersion");
+        let url = self.text(part, "url").unwrap_or_else(|| {
+            let how = match address {
+                "" => "it is empty; put it in",
+                _ => "the address of the card is written; put in the agent's",
+            };
+            self.repairs.needed(part.at("url"), "the agent has no `url`", how);
+            address.to_owned()
+        });
+        (url, protocol.unwrap_or_else(|| OLDEST_PROTOCOL.to_owned()))
+    }
+
+    fn interface(&mut self, part: &mut Part) -> Option<(String, String)> {
+        let said = part.take("supportedInterfaces")?;
+        let at = part.at("supportedInterfaces");
+        let mut all = said.as_array().into_iter().flatten().filter(|i| i["url"].is_string());
+        let chosen = all.clone().find(|i| i["protocolBinding"] == "JSONRPC").or(all.next());
+        let Some(chosen) = chosen else {
+            self.refuse(&at, "no interface has a `url`", said);
+            return None;
+        };
+        let text = |name: &str| chosen[name].as_str();
+        let url = text("url").unwrap_or_default().to_owned();
+        let protocol = text("protocolVersion").unwrap_or("1.0").to_owned();
+        for (name, used) in [("url", &url), ("protocolVersion", &protocol)] {
+            if let Some(other) = part.take(name).filter(|other| other != used) {
+                self.refuse(&part.at(name), "`supportedInterfaces` says otherwise", other);
+            }
+        }
+        let read =
+            json!([{ "url": url, "protocolBinding": "JSONRPC", "protocolVersion": protocol }]);
+        if said != read {
+            let what = "the registry has fields for one `url` and one `protocolVersion`";
+            let how = "the first for JSON-RPC has them, else the first; all are in `metadata.card`";
+            self.repairs.made(&at, what, how);
+            self.keep(&at, said);
+        }
+        Some((url, protocol))
+    }
+
+    /// The security requirements in the form of A2A 0.3: `{ scheme: [scopes] }`.
+    pub(super) fn security(&mut self, part: &mut Part) -> Vec<Value> {
+        if part.has("security") {
+            if let Some(other) = part.take("securityRequirements") {
+                let what = "`security` says it already";
+                self.refuse(&part.at("securityRequirements"), what, other);
+            }
+            let list = self.value(part, "security", "a list", Value::is_array);
+            return list.and_then(|list| list.as_array().cloned()).unwrap_or_default();
+        }
+        let name = "securityRequirements";
+        let Some(said) = self.value(part, name, "a list", Value::is_array) else {
+            return Vec::new();
+        };
+        let what = "security requirements as A2A 1.0 writes them";
+        let how = "they are `security`, each scheme with its list of scopes";
+        self.repairs.made(part.at(name), what, how);
+        let mut security = Vec::new();
+        for (i, said) in said.as_array().into_iter().flatten().enumerate() {
+            if let Some(requirement) = requirement(said) {
+                security.push(requirement);
+            } else {
+                let at = format!("{}/{i}", part.at(name));
+                self.refuse(&at, "this is no security requirement", said.clone());
+            }
+        }
+        security
+    }
+}
+
+/// A requirement of A2A 1.0 in the form of A2A 0.3, if it can be read whole.
+fn requirement(said: &Value) -> Option<Value> {
+    let said = said.as_object()?;
+    let schemes = match said.get("schemes") {
+        Some(schemes) if said.len() == 1 => schemes.as_object()?,
+        Some(_) => return None,
+        None => said,
+    };
+    let scopes = |(name, said): (&String, &Value)| {
+        let list = match said {
+            Value::Array(_) => said.clone(),
+            Value::Object(map) if map.is_empty() => json!([]),
+            Value::Object(map) if map.len() == 1 => {
+                map.get("list").filter(|list| list.is_array())?.clone()
+            }
+            _ => return None,
+        };
+        Some((name.clone(), list))
+    };
+    schemes.iter().map(scopes).collect::<Option<Map<_, _>>>().map(Value::Object)
+}
