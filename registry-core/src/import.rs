@@ -21,7 +21,7 @@ pub use a2a::{CardWishes, agent};
 pub use loose::registry_file;
 pub use mcp::{LiveServer, Wishes, server};
 pub use names::{name_of, version_of};
-pub use repair::{By, Repair, Repairs};
+pub use repair::{By, Repair, Repairs, Unlisted};
 
 use crate::{entity::Entity, reference::Kind};
 
@@ -45,6 +45,8 @@ pub struct Imported {
     pub draft: Draft,
     /// What was changed, and what a person must do; pointers lead into the input.
     pub repairs: Vec<Repair>,
+    /// How many more there are.
+    pub unlisted: Unlisted,
 }
 
 /// An entity in its own order of fields where it is one already, else as it is.

@@ -41,6 +41,8 @@ pub const SCHEMA_PATTERNS: usize = 200;
 /// Most problems that are reported for one document, or for one file; the rest waits until these
 /// are mended.
 pub const PROBLEMS: usize = 1_000;
+/// Most repairs of an import that are listed of each kind (made, to look at); the rest is counted.
+pub const REPAIRS: usize = 20_000;
 /// Most regular expressions in the schemas of one commit: each costs up to a millisecond.
 pub const BATCH_PATTERNS: usize = 10_000;
 /// Most paths that are named where something is still needed.

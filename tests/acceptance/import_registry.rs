@@ -1,7 +1,7 @@
 //! `registryctl import registry`: the file of the field, and files of version 1.
 
 use acceptance::{Registry, ctl};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const FIELD: &str = "registry-core/tests/data/field-example.json";
 
@@ -40,6 +40,23 @@ fn version_1_is_written_for_review_and_then_valid() {
     let scripted: Value = serde_json::from_str(&scripted).expect("JSON");
     assert_eq!(scripted["repairs"][0]["by"], "import");
     assert_eq!(scripted["file"]["schemaVersion"], "2.0");
+}
+
+#[test]
+fn every_repair_of_a_big_file_is_listed_and_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("x.json");
+    let tools: Vec<_> =
+        (0..400).map(|i| json!({ "name": format!("t{i}"), "source": "s" })).collect();
+    std::fs::write(&path, json!({ "tools": tools }).to_string()).expect("written");
+    let args = ["import", "registry", path.to_str().expect("UTF-8"), "--output", "json"];
+    let [scripted, shown] = [&args[..], &args[..3]].map(|args| ctl("http://127.0.0.1:1", args));
+    let scripted: Value = serde_json::from_str(&scripted.stdout).expect("JSON");
+    let count = scripted["repairs"].as_array().expect("a list").len();
+    assert!(count > 1_200, "{count}");
+    assert_eq!(scripted["unlisted"], json!({ "person": 0, "import": 0 }));
+    let more = format!("and {} more; --output json has all\n{count} repaired, 0 to", count - 100);
+    assert!(shown.stderr.contains(&more), "{more}: {shown:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 pub(super) use capabilities::listed;
 use part::Part;
 
-use super::{Draft, Imported, Repair, Repairs, names, repair::quoted, wording::worded_members};
+use super::{Draft, Imported, Repairs, names, repair::quoted, wording::worded_members};
 use crate::{document::Document, name::Name, reference::Kind, version::Version};
 
 /// The version of an agent that does not say its own.
@@ -58,14 +58,14 @@ pub fn agent(card: &Value, wishes: &CardWishes) -> Imported {
     let said = card.as_object().map(|card| worded_members(&mut repairs, card, ""));
     let mut card = Card { is_live: true, repairs, rest: json!({}) };
     let agents = card.live(said.unwrap_or_default(), wishes).into_iter().collect();
-    Imported { draft: Draft { agents, ..Draft::default() }, repairs: card.repairs.into_vec() }
+    card.repairs.of(Draft { agents, ..Draft::default() })
 }
 
 /// Makes an agent of what a registry file says of it, but for its name and version.
-pub(super) fn entry(said: Map<String, Value>) -> (Map<String, Value>, Vec<Repair>) {
+pub(super) fn entry(said: Map<String, Value>) -> (Map<String, Value>, Repairs) {
     let mut card = Card { is_live: false, repairs: Repairs::default(), rest: json!({}) };
     let agent = card.agent(Part::new(said, String::new()), "");
-    (agent, card.repairs.into_vec())
+    (agent, card.repairs)
 }
 
 impl Card {

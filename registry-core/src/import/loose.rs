@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 use super::{Draft, Imported, Repairs, names, repair::quoted};
 use crate::{
-    catalog::Catalog, commit::RegistryId, diagnostic::Diagnostic, document::pointer_join, limits,
+    catalog::Catalog, commit::RegistryId, diagnostic::Diagnostic, document::pointer_join,
     reference::Kind, registry_file::RegistryFile, rules::plan,
 };
 
@@ -55,7 +55,7 @@ pub fn registry_file(file: &Value) -> Imported {
     loose.remove_doubles();
     let draft = loose.draft();
     loose.say_what_is_left(&draft);
-    Imported { draft, repairs: loose.repairs.into_vec() }
+    loose.repairs.of(draft)
 }
 
 fn member_of(kind: Kind) -> &'static str {
@@ -214,7 +214,7 @@ impl Loose {
             }
         };
         let errors = located.into_iter().filter(|(_, found)| found.is_error());
-        for (pointer, found) in errors.take(limits::PROBLEMS) {
+        for (pointer, found) in errors {
             let help = found.help.unwrap_or_else(|| "see the rules of the registry".to_owned());
             self.repairs.needed(self.source_of(&pointer), found.message, help);
         }

@@ -60,7 +60,7 @@ pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
     let info = Value::Object(info.unwrap_or_default());
     let version = version(&info, wishes, &mut repairs);
     let Some(server) = name(&info, wishes, &mut repairs) else {
-        return Imported { draft: Draft::default(), repairs: repairs.into_vec() };
+        return repairs.of(Draft::default());
     };
     let mut common = Common { server, version, repairs };
     let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(live).into_iter().unzip();
@@ -78,7 +78,7 @@ pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
         tools: factored.tools,
         agents: Vec::new(),
     };
-    Imported { draft, repairs: common.repairs.into_vec() }
+    common.repairs.of(draft)
 }
 
 fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {

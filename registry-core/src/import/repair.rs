@@ -2,13 +2,19 @@
 //!
 //! Deliberately absent: findings of validation, which are diagnostics.
 
+use std::{
+    collections::HashSet,
+    hash::{BuildHasher as _, RandomState},
+};
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::{Draft, Imported};
 use crate::limits;
 
 /// One thing that was not right.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Repair {
     /// JSON pointer into what was imported.
     pub pointer: String,
@@ -21,7 +27,7 @@ pub struct Repair {
 }
 
 /// Who repairs it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     /// A person must look at it.
@@ -30,24 +36,39 @@ pub enum By {
     Import,
 }
 
-/// Collects repairs, each once: up to a limit those for people, and so many that were made.
+/// How many repairs are not listed, because there are more than [`limits::REPAIRS`] of their kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Unlisted {
+    /// Of those that a person must look at.
+    pub person: usize,
+    /// Of those that the import made.
+    pub import: usize,
+}
+
+/// Collects repairs, each once: so many for people, so many that were made, and counts the rest.
 #[derive(Debug, Default)]
 pub struct Repairs {
     needed: Vec<Repair>,
     made: Vec<Repair>,
-    /// Whether something for a person found no place.
-    is_cut: bool,
+    unlisted: Unlisted,
+    hasher: RandomState,
+    /// The hashes of all of them.
+    seen: HashSet<u64>,
 }
 
 impl Repairs {
     fn push(&mut self, repair: Repair) {
-        let list = if repair.by == By::Person { &mut self.needed } else { &mut self.made };
-        if list.len() < limits::PROBLEMS {
-            if !list.contains(&repair) {
-                list.push(repair);
-            }
-        } else if repair.by == By::Person {
-            self.is_cut = true;
+        if !self.seen.insert(self.hasher.hash_one(&repair)) {
+            return;
+        }
+        let (list, unlisted) = match repair.by {
+            By::Person => (&mut self.needed, &mut self.unlisted.person),
+            By::Import => (&mut self.made, &mut self.unlisted.import),
+        };
+        if list.len() < limits::REPAIRS {
+            list.push(repair);
+        } else {
+            *unlisted += 1;
         }
     }
 
@@ -74,22 +95,18 @@ impl Repairs {
     }
 
     /// Takes the repairs of a part that is at this pointer.
-    pub(crate) fn all_at(&mut self, pointer: &str, repairs: Vec<Repair>) {
-        for repair in repairs {
+    pub(crate) fn all_at(&mut self, pointer: &str, Repairs { needed, made, unlisted, .. }: Self) {
+        for repair in needed.into_iter().chain(made) {
             self.push(Repair { pointer: format!("{pointer}{}", repair.pointer), ..repair });
         }
+        self.unlisted.person += unlisted.person;
+        self.unlisted.import += unlisted.import;
     }
 
-    /// All of them, those for people first.
-    pub fn into_vec(mut self) -> Vec<Repair> {
-        if self.is_cut {
-            let what = format!("there is more to look at than {} lines", limits::PROBLEMS);
-            let how = "mend what is listed, and import again";
-            let (pointer, how) = (String::new(), how.to_owned());
-            self.needed.push(Repair { pointer, what, how, by: By::Person });
-        }
+    /// What an import made, with all of them, those for people first.
+    pub(crate) fn of(mut self, draft: Draft) -> Imported {
         self.needed.append(&mut self.made);
-        self.needed
+        Imported { draft, repairs: self.needed, unlisted: self.unlisted }
     }
 }
 

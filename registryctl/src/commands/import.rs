@@ -18,7 +18,7 @@ use std::{
 
 use registry_core::{
     Kind,
-    import::{By, Draft, Imported, Repair},
+    import::{By, Draft, Imported, Repair, Unlisted},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -40,6 +40,7 @@ const SHOWN: usize = 100;
 #[derive(Serialize)]
 struct Outcome<'a> {
     repairs: &'a [Repair],
+    unlisted: Unlisted,
     written: &'a [PathBuf],
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<Value>,
@@ -72,7 +73,7 @@ async fn finish(
     imported: Imported,
     result: ImportResultArgs,
 ) -> Result<(), Failure> {
-    let Imported { mut draft, repairs } = imported;
+    let Imported { mut draft, repairs, unlisted } = imported;
     let ImportResultArgs { out, managed_by, apply: is_applied, how, commit } = result;
     let screen = session.screen;
     if let Some(source) = &managed_by {
@@ -80,7 +81,7 @@ async fn finish(
     }
     // With --apply, scripts get the result of that.
     if screen.format == Format::Table || is_applied {
-        show_repairs(screen, &repairs);
+        show_repairs(screen, &repairs, unlisted);
     }
     if draft.is_empty() {
         let summary = "there is nothing that could be imported".to_owned();
@@ -93,7 +94,7 @@ async fn finish(
     match screen.format {
         Format::Json if !is_applied => {
             let file = is_printed.then(|| draft.to_value());
-            screen.json(&Outcome { repairs: &repairs, written: &written, file })?;
+            screen.json(&Outcome { repairs: &repairs, unlisted, written: &written, file })?;
         }
         Format::Json => {}
         Format::Table if is_printed => screen.bytes(&text)?,
@@ -134,7 +135,7 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
 }
 
 /// Shows what a person must do, and then what was done.
-fn show_repairs(screen: Screen, repairs: &[Repair]) {
+fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: Unlisted) {
     let mut lines = Vec::new();
     for Repair { pointer, what, how, by } in repairs.iter().take(SHOWN) {
         let (word, paint) = match by {
@@ -147,10 +148,13 @@ fn show_repairs(screen: Screen, repairs: &[Repair]) {
     }
     let count = |by| repairs.iter().filter(|repair| repair.by == by).count();
     if repairs.len() > SHOWN {
-        lines.push(format!("and {} more; --output json has all", repairs.len() - SHOWN));
+        let most = unlisted.person + unlisted.import;
+        let all = if most == 0 { "all".to_owned() } else { format!("all but {most}") };
+        lines.push(format!("and {} more; --output json has {all}", repairs.len() - SHOWN + most));
     }
     if !repairs.is_empty() {
-        let (look, made) = (count(By::Person), count(By::Import));
+        let look = count(By::Person) + unlisted.person;
+        let made = count(By::Import) + unlisted.import;
         lines.push(format!("{made} repaired, {look} to look at\n"));
     }
     // When standard error is gone, the documents still say what was made.

@@ -34,7 +34,8 @@ pub(super) async fn import(
     let documents = batch.proposals().iter().filter_map(Proposed::document);
     let servers = documents.map(|document| document.entity().to_value()).collect();
     let repairs = report.findings().iter().map(doubt).collect();
-    Ok(Imported { draft: Draft { servers, ..Draft::default() }, repairs })
+    let draft = Draft { servers, ..Draft::default() };
+    Ok(Imported { draft, repairs, ..Imported::default() })
 }
 
 /// A warning is for a person to look at.
