@@ -98,12 +98,18 @@ impl Loose {
         }
         let known =
             ["schemaVersion", "$comment", "registry", "revision", "chain", "digest", "records"];
-        for name in map.keys() {
+        for (name, value) in map {
             let is_known = known.contains(&name.as_str())
                 || Kind::ALL.into_iter().any(|kind| member_of(kind) == name);
-            if !is_known {
-                let what = "a registry file has no such member";
-                self.repairs.made(pointer_join("", name), what, "it was left out");
+            let at = pointer_join("", name);
+            if is_known || value.is_null() {
+                continue;
+            }
+            if is_comment(name) || name == "comment" {
+                self.repairs.made(at, "a comment", "it was left out");
+            } else {
+                let how = "it was left out; what it says of an entry may be in its `metadata`";
+                self.repairs.needed(at, "a registry file has no such member", how);
             }
         }
     }
@@ -163,7 +169,10 @@ impl Loose {
             Value::Object(map) if !map.keys().all(|name| is_comment(name) || name == "comment") => {
                 self.of_mut(kind).push(Entry { map: map.clone(), pointer });
             }
-            Value::Object(_) | Value::String(_) | Value::Null => {
+            Value::Object(_) | Value::Null => {
+                self.repairs.made(pointer, "an entry that is only a comment", "it was left out");
+            }
+            Value::String(text) if text.starts_with("//") || text.starts_with('#') => {
                 self.repairs.made(pointer, "an entry that is only a comment", "it was left out");
             }
             _ => self.repairs.needed(pointer, "an entry that is no object", "it was left out"),

@@ -143,13 +143,13 @@ fn references_get_the_versions_that_the_file_has() {
 #[test]
 fn what_only_a_person_can_decide_is_said() {
     let found = registry_file(&json!({
-        "schemaVersion": "2.0", "extra": 1, "agents": 7,
+        "schemaVersion": "2.0", "extra": 1, "mcpServers": {}, "//": "ours", "agents": 7,
         "schemas": [
             { "name": "A", "version": "1.0.0", "schema": {} }, { "name": "A", "version": "2.0.0", "schema": {} },
             { "name": "A", "version": "1.0.0", "schema": { "type": "null" } }, { "name": "E" },
         ],
         "tools": [
-            { "name": "検索" },
+            { "name": "検索" }, "fetch", "# these are ours",
             { "name": "both", "version": "latest", "source": { "server": "s", "target": "t" }, "spec": {} },
             { "name": "ref", "source": { "server": "s" }, "inputSchema": { "$ref": "#A" } },
             { "name": "gone", "source": { "server": "s" }, "depends": [{ "type": "tool", "name": "nowhere" }] },
@@ -161,12 +161,16 @@ fn what_only_a_person_can_decide_is_said() {
         "Person /schemas/3: a schema without `schema`",
         "Person /schemas/2: schema/A@1.0.0 is there already; it says other things",
         "Person /tools/0/name: `検索` cannot be made a name",
-        "Person /tools/1/version: `latest` is not an exact version; 1.0.0 is written",
-        "Person /tools/1/source/target: `target` says \"t\"",
-        "Person /tools/1: a tool needs exactly one of `source` and `spec`",
-        "Person /tools/2/inputSchema: schema/A without a version; 2.0.0 is written; the file has 1.0.0, 2.0.0",
-        "Person /tools/3/depends/0: tool/nowhere without a version; 1.0.0 is written; the file does not have it",
-        "Import /extra: a registry file has no such member",
+        "Person /tools/3/version: `latest` is not an exact version; 1.0.0 is written",
+        "Person /tools/3/source/target: `target` says \"t\"",
+        "Person /tools/3: a tool needs exactly one of `source` and `spec`",
+        "Person /tools/4/inputSchema: schema/A without a version; 2.0.0 is written; the file has 1.0.0, 2.0.0",
+        "Person /tools/5/depends/0: tool/nowhere without a version; 1.0.0 is written; the file does not have it",
+        "Person /extra: a registry file has no such member; it was left out",
+        "Person /mcpServers: a registry file has no such member; it was left out",
+        "Import /~1~1: a comment; it was left out",
+        "Person /tools/1: an entry that is no object; it was left out",
+        "Import /tools/2: an entry that is only a comment; it was left out",
     ] {
         assert!(said.contains(expected), "{expected}\nnot in\n{said}");
     }
