@@ -1,7 +1,7 @@
 //! Registry files as they are found in the wild: version 1, and version 2 written by hand or by
 //! programs that took it lightly.
 //!
-//! First each entry gets the shape of its kind (`shape`), then a version is found for everything
+//! First each entry gets the shape of its kind (`shape`) and its texts are looked at, then a version is found for everything
 //! that has none (`versions`), then what the entries say of each other is completed (`links`). What
 //! is left over is found by the registry's own rules and put before a person. Deliberately absent:
 //! guessing what a field was meant to be where nobody writes it so.
@@ -19,7 +19,7 @@ use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde_json::{Map, Value};
 
-use super::{Draft, Imported, Repairs, names, repair::quoted};
+use super::{Draft, Imported, Repairs, names, repair::quoted, wording::worded_members};
 use crate::{
     catalog::Catalog, commit::RegistryId, diagnostic::Diagnostic, document::pointer_join,
     reference::Kind, registry_file::RegistryFile, rules::plan,
@@ -49,6 +49,7 @@ pub fn registry_file(file: &Value) -> Imported {
     for kind in Kind::ALL {
         loose.shape(kind);
     }
+    loose.screen();
     loose.give_versions();
     loose.name_versions();
     loose.link();
@@ -176,6 +177,13 @@ impl Loose {
                 self.repairs.made(pointer, "an entry that is only a comment", "it was left out");
             }
             _ => self.repairs.needed(pointer, "an entry that is no object", "it was left out"),
+        }
+    }
+
+    /// Looks at the texts of all entries, which a team may have copied from anywhere.
+    fn screen(&mut self) {
+        for entry in self.entries.values_mut().flatten() {
+            entry.map = worded_members(&mut self.repairs, &entry.map, &entry.pointer);
         }
     }
 
