@@ -129,7 +129,10 @@ impl Common {
             self.repairs.needed("/tools", what, "the rest was left out; split the server");
         }
         let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-        let (mut upstream, mut taken) = (HashSet::new(), HashSet::new());
+        // A tool whose own name is allowed keeps it, wherever it stands.
+        let own = names.iter().filter(|name| Name::parse(Kind::Tool, name).is_ok());
+        let mut taken: HashSet<_> = own.map(|name| (*name).to_owned()).collect();
+        let mut upstream = HashSet::new();
         let mut documents = Vec::new();
         for (i, tool) in tools.iter().take(limits::LIST_ITEMS).enumerate() {
             let pointer = format!("/tools/{i}");
@@ -184,16 +187,22 @@ impl Common {
             self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
             return None;
         };
+        if name.as_str() == said {
+            return Some(name.to_string());
+        }
         let mut free = name.to_string();
         let mut number = 2;
         while !taken.insert(free.clone()) {
             free = format!("{}_{number}", name.as_str().chars().take(120).collect::<String>());
             number += 1;
         }
-        if free != said {
-            let what = format!("{} is not allowed as a name", quoted(said));
-            let how = format!("it is registered as `{free}`; `source.tool` keeps its own name");
-            self.repairs.made(format!("{pointer}/name"), what, how);
+        let at = format!("{pointer}/name");
+        let what = format!("{} is not allowed as a name", quoted(said));
+        let how = format!("it is registered as `{free}`; `source.tool` keeps its own name");
+        if free == name.as_str() {
+            self.repairs.made(at, what, how);
+        } else {
+            self.repairs.needed(at, format!("{what}, and `{name}` is taken"), how);
         }
         Some(free)
     }

@@ -73,10 +73,10 @@ fn versions_and_names_are_brought_to_the_rules() {
     assert_eq!(
         repairs(&found),
         [
+            "Person /tools/1/name: `dir read` is not allowed as a name, and `dir_read` is taken",
             "Import /serverInfo/version: `nightly` is not a semantic version",
             "Import /serverInfo/name: `My Files!` is not a server's name",
             "Import /tools/0/name: `dir/read` is not allowed as a name",
-            "Import /tools/1/name: `dir read` is not allowed as a name",
         ]
     );
     let names: Vec<_> = found.draft.tools.iter().map(|tool| tool["name"].as_str()).collect();
@@ -219,6 +219,21 @@ fn names_that_are_none_and_names_that_come_twice() {
             "Person /tools/4: a tool without a name",
             "Person /tools/5/name: `検索` cannot be made a tool's name",
             "Person /tools/6/name: `x\\u{1b}[2J` is no name of a tool",
+        ]
+    );
+}
+
+#[test]
+fn a_name_that_is_allowed_is_not_given_to_another() {
+    let found = imported(&info(), &[tool("dir/read"), tool("dir_read"), tool("dir read")]);
+    accepted(&found);
+    let names: Vec<_> = found.draft.tools.iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["dir_read_2", "dir_read", "dir_read_3"]);
+    assert_eq!(
+        repairs(&found),
+        [
+            "Person /tools/0/name: `dir/read` is not allowed as a name, and `dir_read` is taken",
+            "Person /tools/2/name: `dir read` is not allowed as a name, and `dir_read` is taken",
         ]
     );
 }
