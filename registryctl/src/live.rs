@@ -89,10 +89,10 @@ impl Target {
         })
     }
 
-    /// What it is called in messages.
+    /// What it is called in messages; a query may be secret.
     fn shown(&self) -> String {
         match &self.place {
-            Place::Http(url) => url.clone(),
+            Place::Http(url) => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
             Place::Program(words) => words[0].clone(),
         }
     }

@@ -164,7 +164,8 @@ async fn a_url_is_read_with_limits_and_from_its_own_origin_only() {
             4,
             "404",
         ),
-        ("http://127.0.0.1:1/x".to_owned(), 3, "refused"),
+        ("http://127.0.0.1:1/x?token=s3cret".to_owned(), 3, "http://127.0.0.1:1/x: Connection ref"),
+        ("http://user:s3cret@127.0.0.1:1/x".to_owned(), 2, "the URL has a user or a password"),
         ("ftp://127.0.0.1/x".to_owned(), 2, "only http:// and https://"),
         ("file:///etc/passwd".to_owned(), 2, "only http:// and https://"),
     ];
@@ -172,6 +173,7 @@ async fn a_url_is_read_with_limits_and_from_its_own_origin_only() {
         let done = import(&registry, &url, &["--apply", "--yes"]);
         assert_eq!(done.code, code, "{url}: {done:?}");
         assert!(done.stderr.contains(message), "{url}: {done:?}");
+        assert!(!done.stderr.contains("s3cret"), "{url}: {done:?}");
     }
     assert_eq!(registry.revision().await, 1);
 }

@@ -8,7 +8,10 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use reqwest::{Client, Url, header::ACCEPT, redirect::Policy};
 
-use crate::failure::{Failure, root_cause};
+use crate::{
+    failure::{Failure, root_cause},
+    input::Source,
+};
 
 /// The largest document that is fetched.
 const MOST_BYTES: usize = 16 << 20;
@@ -20,19 +23,36 @@ pub(super) fn is_url(text: &str) -> bool {
     text.contains("://")
 }
 
-/// Fetches a document.
-pub(super) async fn text(url: &str) -> Result<String, Failure> {
-    let target = || url.to_owned();
+/// Fetches a document. Messages name it without its query, which may be secret.
+pub(super) async fn document(url: &str) -> Result<Source, Failure> {
+    let parsed = checked(url)?;
+    let mut shown = parsed.clone();
+    shown.set_query(None);
+    shown.set_fragment(None);
+    Ok(Source::made(shown.as_str(), text(parsed, shown.as_str()).await?))
+}
+
+fn checked(url: &str) -> Result<Url, Failure> {
+    let parsed = Url::parse(url).map_err(|e| Failure::Usage(format!("this is no URL: {e}")))?;
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        let help = "the URL has a user or a password; fetch it otherwise, and import the file";
+        return Err(Failure::Usage(help.to_owned()));
+    }
+    if !["http", "https"].contains(&parsed.scheme()) {
+        let scheme = parsed.scheme();
+        return Err(Failure::Usage(format!("{scheme}: only http:// and https:// are read")));
+    }
+    Ok(parsed)
+}
+
+async fn text(url: Url, shown: &str) -> Result<String, Failure> {
+    let target = || shown.to_owned();
     let lies = |reason: String| Failure::LiveAnswer { target: target(), reason };
     let failed = |e: reqwest::Error| match root_cause(&e) {
         reason if e.is_redirect() => lies(reason),
         reason => Failure::LiveUnreachable { target: target(), reason },
     };
-    let parsed = Url::parse(url).map_err(|e| Failure::Usage(format!("`{url}` is no URL: {e}")))?;
-    if !["http", "https"].contains(&parsed.scheme()) {
-        return Err(Failure::Usage(format!("`{url}`: only http:// and https:// are read")));
-    }
-    let answer = client(&parsed).map_err(failed)?.get(parsed).header(ACCEPT, "application/json");
+    let answer = client(&url).map_err(failed)?.get(url).header(ACCEPT, "application/json");
     let answer = answer.send().await.map_err(failed)?;
     if !answer.status().is_success() {
         return Err(lies(format!("it answers {}", answer.status())));

@@ -24,7 +24,7 @@ pub(super) async fn import(
     ImportServerJsonArgs { from, .. }: &ImportServerJsonArgs,
 ) -> Result<Imported, Failure> {
     let source = if fetch::is_url(from) {
-        Source::made(from, fetch::text(from).await?)
+        fetch::document(from).await?
     } else {
         Source::read(Path::new(from))?
     };
