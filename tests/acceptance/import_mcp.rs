@@ -110,6 +110,7 @@ async fn servers_that_lie_end_in_an_error_and_not_in_a_file() {
         (liar::pages(era, vec![json!({ "tools": null })]), "`tools` is no list"),
         (liar::pages("1999-01-01", vec![json!({ "tools": [] })]), "no version of mcp"),
         (liar::text("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"), "302"),
+        (liar::text("HTTP/1.1 500 Oops\r\n\r\n"), "500"),
         (liar::text("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>"), "content type"),
         (liar::text("SSH-2.0-OpenSSH\r\n"), "cannot ask"),
         (liar::silent(), "did not say everything in 2 s"),
@@ -121,11 +122,15 @@ async fn servers_that_lie_end_in_an_error_and_not_in_a_file() {
         // Only the silent one is waited for; 17 MiB take a while on a busy machine.
         let patience = if expected.contains("did not say") { "2" } else { "60" };
         let failed = import(&[&server.url, "--timeout", patience, "--out", out]);
-        assert!(matches!(failed.code, 3 | 4), "{expected}: {failed:?}");
+        let is_silent = expected.contains("cannot ask") || expected.contains("did not say");
+        assert_eq!(failed.code, if is_silent { 3 } else { 4 }, "{expected}: {failed:?}");
         assert!(failed.stderr.to_lowercase().contains(expected), "{expected}: {failed:?}");
         assert!(failed.stderr.len() < 2000 && failed.stdout.is_empty(), "{expected}: {failed:?}");
         assert!(!std::path::Path::new(out).exists(), "{expected}");
     }
+    let nobody = import(&["http://127.0.0.1:1/mcp?token=s3cret"]);
+    assert!(nobody.code == 3 && nobody.stderr.contains("Connection refused"), "{nobody:?}");
+    assert!(!nobody.stderr.contains("s3cret"), "{nobody:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -93,7 +93,7 @@ async fn body(target: &Target, mut response: reqwest::Response) -> Result<Vec<u8
 }
 
 /// No answer, or only a part of one. Connecting has its own, shorter time.
-fn broken(target: &Target, error: &reqwest::Error) -> Failure {
+pub(super) fn broken(target: &Target, error: &reqwest::Error) -> Failure {
     if error.is_timeout() && !error.is_connect() {
         return target.late();
     }

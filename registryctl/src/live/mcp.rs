@@ -3,7 +3,7 @@
 //! The SDK keeps what the standard knows of a tool and drops other fields. Deliberately absent:
 //! sampling, elicitation and roots; a server that asks for them is told that there are none.
 
-use std::{collections::HashSet, fmt, time::Duration};
+use std::{collections::HashSet, error::Error, fmt, iter, time::Duration};
 
 use registry_core::{import::LiveServer, limits};
 use rmcp::{
@@ -15,7 +15,7 @@ use rmcp::{
     service::{ClientInitializeError, RunningService},
     transport::{
         IntoTransport, StreamableHttpClientTransport,
-        streamable_http_client::StreamableHttpClientTransportConfig,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
 use serde_json::Value;
@@ -158,12 +158,21 @@ fn unanswered(target: &Target, error: &ClientInitializeError) -> Failure {
     use ClientInitializeError::{ConnectionClosed, LegacyFallbackFailed, TransportError};
     match error {
         LegacyFallbackFailed { fallback, .. } => unanswered(target, fallback),
-        TransportError { error, .. } => {
-            target.unreachable(short(&root_cause(error.error.as_ref())))
-        }
+        TransportError { error, .. } => match http_error(error) {
+            Some(StreamableHttpError::Client(error)) => http::broken(target, error),
+            Some(answer) => target.lies(short(answer)),
+            None => target.unreachable(short(&root_cause(error))),
+        },
         ConnectionClosed(_) => target.unreachable("it closed the connection"),
         other => target.lies(format!("it does not speak MCP: {}", short(other))),
     }
+}
+
+/// What went wrong over HTTP; the SDK wraps it, and hides its cause.
+fn http_error<'a>(
+    error: &'a (dyn Error + 'static),
+) -> Option<&'a StreamableHttpError<reqwest::Error>> {
+    iter::successors(Some(error), |&error| error.source()).find_map(<dyn Error>::downcast_ref)
 }
 
 fn no_list(target: &Target, error: &ServiceError) -> Failure {
