@@ -111,12 +111,12 @@ pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'
 }
 
 /// The schema with its references to registered schemas as the URIs that the compiler knows.
-pub(crate) fn with_uris(schema: &Value) -> Value {
+pub(crate) fn with_uris(schema: &Value, uri_of: &dyn Fn(&Key) -> String) -> Value {
     map_objects(schema, &mut |map| {
         if let Some(Value::String(text)) = map.get_mut("$ref")
             && let Some(Ok(reference)) = SchemaRef::parse(text)
         {
-            *text = reference.uri();
+            *text = uri_of(reference.key());
         }
     })
 }
@@ -173,7 +173,7 @@ mod tests {
             references(&schema),
             ["/dependencies/enum/$ref #B:1.0.0 true", "/properties/default/$ref #B:1.0.0 true"]
         );
-        let uris = with_uris(&schema);
+        let uris = with_uris(&schema, &SchemaRef::uri_of);
         assert_eq!(uris["const"], data);
         assert_eq!(uris["properties"]["default"]["$ref"], "registry:/B/1.0.0");
     }

@@ -168,16 +168,12 @@ impl SchemaRef {
         &self.0
     }
 
-    /// The absolute URI under which schemas refer to each other once compiled.
-    pub fn uri(&self) -> String {
-        Self::uri_of(&self.0)
-    }
-
     /// A reference to this schema as it is written.
     pub(crate) fn text_of(key: &Key) -> String {
         format!("#{}:{}", key.name, key.version)
     }
 
+    /// The absolute URI of a registered schema without an `$id` once it is compiled.
     pub(crate) fn uri_of(key: &Key) -> String {
         format!("registry:/{}/{}", key.name, key.version)
     }
@@ -206,7 +202,7 @@ mod tests {
 
     #[test]
     fn only_our_references_are_ours() {
-        assert_eq!(SchemaRef::parse("#A:1.0.0").unwrap().unwrap().uri(), "registry:/A/1.0.0");
+        assert_eq!(SchemaRef::parse("#A:1.0.0").unwrap().unwrap().to_string(), "#A:1.0.0");
         assert!(SchemaRef::parse("#/$defs/a:b").is_none());
         assert!(SchemaRef::parse("#anchor").is_none());
         assert!(SchemaRef::parse("https://example.com/x").is_none());

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jsonschema::{Draft, PatternOptions, Registry, ValidationOptions};
 use serde_json::{Map, Value, json};
 
+pub use identity::uri_at;
 pub(crate) use identity::{ROOT, resources, same_id};
 use metered::{Counted, Metered, Stopped, within};
 pub use problem::InvalidSchema;
@@ -145,9 +146,10 @@ pub fn compile<'a>(
     if let Err(heavy) = weight::weigh_with(schema, resolve) {
         return Err(vec![heavy]);
     }
-    let states = needed.values().chain([schema]).map(states::most_states).max().unwrap_or(0);
+    let states =
+        needed.values().copied().chain([schema]).map(states::most_states).max().unwrap_or(0);
     let compiled =
-        build(schema, draft, needed).map_err(|e| problem::of_build(schema, draft, &e))?;
+        build(schema, draft, &needed).map_err(|e| problem::of_build(schema, draft, &e))?;
     Ok(Validator { compiled, states })
 }
 
@@ -159,10 +161,28 @@ pub fn compile_in(catalog: &Catalog, schema: &Value) -> Result<Validator, Vec<In
     })
 }
 
+/// What is wrong with a schema where another refers to it, while all that it refers to allows
+/// anything: its URI is another one there than where it is compiled itself.
+pub(crate) fn problems_if_referred_to(schema: &Value) -> Vec<InvalidSchema> {
+    // No registered schema has this URI.
+    let (uri, anything) = ("registry:/-/-", &Value::Bool(true));
+    let reference = json!({ "$ref": uri_at(schema, uri) });
+    let built = needed(schema, &|_| Some(anything)).and_then(|mut needed| {
+        needed.insert(uri.to_owned(), schema);
+        build(&reference, Draft::Draft202012, &needed)
+            .map_err(|e| problem::of_build(schema, draft(schema), &e))
+    });
+    let referred = |problem: InvalidSchema| {
+        let pointer = problem.pointer().to_owned();
+        InvalidSchema::Referred { pointer, problem: problem.to_string() }
+    };
+    built.err().unwrap_or_default().into_iter().map(referred).collect()
+}
+
 fn build(
     schema: &Value,
     draft: Draft,
-    needed: BTreeMap<String, Value>,
+    needed: &Needed<'_>,
 ) -> Result<jsonschema::Validator<Metered>, jsonschema::ValidationError<'static>> {
     let patterns = PatternOptions::regex()
         .size_limit(limits::PATTERN_BYTES)
@@ -174,12 +194,17 @@ fn build(
     if needed.is_empty() {
         return options.build(schema);
     }
+    let uris: BTreeMap<&str, String> =
+        needed.iter().map(|(base, needed)| (&**base, uri_at(needed, base))).collect();
+    let with_uris = |schema| {
+        with_uris(schema, &|key| uris.get(&*SchemaRef::uri_of(key)).cloned().unwrap_or_default())
+    };
     // Each by its own dialect; the registry builder would read all of them by one.
-    let needed = needed.into_iter().map(|(uri, needed)| {
-        let resource = self::draft(&needed).create_resource(needed);
-        (uri, resource)
+    let resources = needed.iter().map(|(base, needed)| {
+        let uri = &uris[&**base];
+        (uri, identity::resource(with_uris(needed), uri))
     });
-    let registry = Registry::new().draft(Draft::Draft202012).extend(needed)?.prepare()?;
+    let registry = Registry::new().draft(Draft::Draft202012).extend(resources)?.prepare()?;
     options.with_registry(&registry).build(&with_uris(schema))
 }
 
@@ -189,11 +214,11 @@ fn draft(schema: &Value) -> Draft {
 }
 
 /// An `$id` that two of the documents have which are compiled together.
-fn same_id_in(schema: &Value, needed: &BTreeMap<String, Value>) -> Option<InvalidSchema> {
+fn same_id_in(schema: &Value, needed: &Needed<'_>) -> Option<InvalidSchema> {
     if needed.is_empty() {
         return None;
     }
-    let each = needed.iter().map(|(uri, needed)| resources(needed, uri));
+    let each = needed.iter().map(|(base, needed)| resources(needed, base));
     let ids: Vec<_> = each.chain([resources(schema, ROOT)]).collect();
     same_id(ids.iter().map(Vec::as_slice))
 }
@@ -221,11 +246,14 @@ fn is_dialect(declared: &Value) -> bool {
         )
 }
 
-/// Every registered schema that this one needs, by URI; with all that are missing.
+/// Registered schemas, each by the URI that its key gives it.
+type Needed<'a> = BTreeMap<String, &'a Value>;
+
+/// Every registered schema that this one needs; with all that are missing.
 fn needed<'a>(
     schema: &Value,
     resolve: &dyn Fn(&Key) -> Option<&'a Value>,
-) -> Result<BTreeMap<String, Value>, Vec<InvalidSchema>> {
+) -> Result<Needed<'a>, Vec<InvalidSchema>> {
     let mut missing = Vec::new();
     let mut waiting = VecDeque::new();
     each_reference(schema, At::ROOT, &mut |key, text, at| match key {
@@ -246,7 +274,7 @@ fn needed<'a>(
         each_reference(schema, At::ROOT, &mut |key, _, _| {
             waiting.extend(key.ok().map(|key| (key.clone(), pointer.clone())));
         });
-        found.insert(uri, with_uris(schema));
+        found.insert(uri, schema);
         if found.len() > limits::SCHEMA_REFERENCES {
             missing.push(InvalidSchema::TooManyReferences);
             break;

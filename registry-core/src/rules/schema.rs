@@ -203,6 +203,27 @@ mod tests {
     }
 
     #[test]
+    fn a_schema_must_also_compile_where_another_refers_to_it() {
+        let batch = [
+            schema("A", &json!({ "$ref": "a", "$defs": { "a": { "$id": "/a" } } })),
+            schema("B", &json!({ "$ref": "/" })),
+            schema("C", &json!({ "$ref": "json-schema:///" })),
+            schema("D", &json!({ "$id": "/d", "$ref": "a", "$defs": { "a": { "$id": "/a" } } })),
+        ];
+        assert_eq!(
+            found_of(Code::SchemaInvalid, &[], &batch),
+            "error[schema-invalid] schema/A@1.0.0 at \"/schema/$ref\": where another schema refers \
+             to it, `registry:/-/a` is outside of the registry, and nothing is ever fetched (refer \
+             to its parts as `#/$defs/…`, or give it an `$id` that is an absolute URI)\n\
+             error[schema-invalid] schema/B@1.0.0 at \"/schema/$ref\": where another schema refers \
+             to it, `registry:/` is outside of the registry, and nothing is ever fetched (refer \
+             to its parts as `#/$defs/…`, or give it an `$id` that is an absolute URI)\n\
+             error[schema-invalid] schema/C@1.0.0 at \"/schema/$ref\": `json-schema:///` uses the \
+             registry's own URI scheme (refer to a registered schema as `#Name:1.0.0`)"
+        );
+    }
+
+    #[test]
     fn references_lead_to_registered_schemas_however_deep() {
         let nested = json!({ "anyOf": [{ "items": { "$ref": "#Nope:1.0.0" } }] });
         let batch = [

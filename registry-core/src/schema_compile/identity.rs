@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use jsonschema::{Uri, uri};
+use jsonschema::{Draft, Resource, Uri, uri};
 use serde_json::Value;
 
-use super::problem::{InvalidSchema, shortened};
+use super::{
+    draft,
+    problem::{InvalidSchema, shortened},
+};
 use crate::{
     decode::At,
     json_schema::{Holds, each_object_at, holds},
@@ -35,7 +38,8 @@ pub(super) fn reserved_uris(schema: &Value) -> Vec<InvalidSchema> {
 }
 
 fn is_ours(uri: &str) -> bool {
-    uri.get(..9).is_some_and(|scheme| scheme.eq_ignore_ascii_case("registry:"))
+    let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("registry" | "json-schema"))
 }
 
 /// Whether a relative URI, resolved against that of the registered schema which holds it, may give
@@ -48,6 +52,24 @@ fn may_become_ours(uri: &str) -> bool {
 
 fn has_scheme(uri: &str) -> bool {
     uri.split(['/', '?', '#']).next().is_some_and(|start| start.contains(':'))
+}
+
+/// The URI by which a schema is known that stands at `base`: its own `$id`, if its dialect reads
+/// one there. Relative references in it start from there.
+pub fn uri_at(schema: &Value, base: &str) -> String {
+    let own = draft(schema).create_resource_ref(schema);
+    let uri = own.id().and_then(|id| resolved(id, &uri::from_str(base).ok()?));
+    uri.map_or_else(|| base.to_owned(), |uri| uri.as_str().to_owned())
+}
+
+/// A resource whose `$id`, if it has one, is the URI that it is known by.
+pub(super) fn resource(mut schema: Value, uri: &str) -> Resource {
+    let draft = draft(&schema);
+    if draft.create_resource_ref(&schema).id().is_some() {
+        let keyword = if draft == Draft::Draft4 { "id" } else { "$id" };
+        schema[keyword] = Value::from(uri);
+    }
+    draft.create_resource(schema)
 }
 
 /// The URIs by which the compiler knows a schema and its parts where they have an `$id`; `base` is

@@ -48,6 +48,14 @@ pub enum InvalidSchema {
         /// The `$id`.
         uri: String,
     },
+    /// It compiles by itself, but not at the URI that it has for other schemas.
+    #[error("where another schema refers to it, {problem}")]
+    Referred {
+        /// Where it is.
+        pointer: String,
+        /// What is wrong there.
+        problem: String,
+    },
     /// More registered schemas behind it than allowed.
     #[error("it leads to more than {} registered schemas", crate::limits::SCHEMA_REFERENCES)]
     TooManyReferences,
@@ -92,6 +100,7 @@ impl InvalidSchema {
             | Self::Unresolved { pointer, .. }
             | Self::Remote { pointer, .. }
             | Self::Reserved { pointer, .. }
+            | Self::Referred { pointer, .. }
             | Self::TooManyPaths { pointer }
             | Self::LeadsBack { pointer }
             | Self::Invalid { pointer, .. } => pointer,
@@ -109,6 +118,9 @@ impl InvalidSchema {
                 "register the other schema and refer to it as `#Name:1.0.0`, or copy it into `$defs`"
             }
             Self::Reserved { .. } => "refer to a registered schema as `#Name:1.0.0`",
+            Self::Referred { .. } => {
+                "refer to its parts as `#/$defs/…`, or give it an `$id` that is an absolute URI"
+            }
             Self::TooManyPatterns { .. } => "join patterns, or split the schema",
             Self::TooManyReferences => "put what belongs together into one schema with `$defs`",
             Self::TooManyPaths { .. } => {

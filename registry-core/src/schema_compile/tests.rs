@@ -71,6 +71,36 @@ fn each_schema_is_read_by_its_own_dialect() {
 }
 
 #[test]
+fn a_schema_means_the_same_where_another_refers_to_it() {
+    let integer = |name: &str, value: &str| json!({ name: value, "type": "integer" });
+    let here = ["#an", "#/$defs/a"];
+    for id in
+        ["", "#", "foo", "foo/baz", "/abs", "?q", "./foo#", "r/../q", "http://x.y/r", "urn:x:y"]
+    {
+        let own = here.map(|fragment| format!("{}{fragment}", id.trim_end_matches('#')));
+        let all = own.into_iter().chain(here.map(str::to_owned)).chain([
+            "bar".to_owned(),
+            "http://x.y:80/r#an".to_owned(),
+            "r#/$defs/a".to_owned(),
+        ]);
+        for reference in all {
+            let defs = json!({ "a": integer("$anchor", "an"), "b": integer("$id", "bar") });
+            let mut schema = json!({ "$ref": reference, "$defs": defs });
+            if !id.is_empty() {
+                schema["$id"] = json!(id);
+            }
+            let alone = compile(&schema, &none).is_ok_and(|alone| alone.is_valid(&json!(1)));
+            let user = json!({ "items": { "$ref": "#A:1.0.0" } });
+            let from = compile(&user, &|_| Some(&schema));
+            assert_eq!(from.is_ok(), alone, "{schema}: {from:?}");
+            if let Ok(from) = from {
+                assert!(from.is_valid(&json!([1])) && !from.is_valid(&json!(["1"])), "{schema}");
+            }
+        }
+    }
+}
+
+#[test]
 fn references_are_resolved_from_the_catalog_and_through_each_other() {
     let catalog = catalog(&[
         schema("Id", &json!({ "type": "string", "pattern": "^[a-z]+$" })),

@@ -45,6 +45,22 @@ fn says_keyword_place_example_and_the_right_version() {
 }
 
 #[test]
+fn what_refers_to_a_relative_id_is_judged_too() {
+    let relative = schema(
+        "R",
+        &json!({ "$id": "foo", "$ref": "#an",
+        "$defs": { "q": { "$anchor": "an", "type": "integer" } } }),
+    );
+    let using = |version, t: &Value| {
+        at(version, &json!({ "properties": { "r": { "$ref": "#R:1.0.0" }, "t": t } }))
+    };
+    let long = using("1.0.0", &json!({ "type": "string" }));
+    let short = using("1.1.0", &json!({ "type": "string", "maxLength": 3 }));
+    let found = breaking(&[relative, long], &[short]);
+    assert!(found.contains("`maxLength` refuses what 1.0.0 allows: {\"t\":\"aaaa\"}"), "{found}");
+}
+
+#[test]
 fn what_comes_back_into_use_is_compared_and_warned_about() {
     let gone = |version: &str| set(&format!("schema/A@{version}"), Retired, None);
     let back = |version: &str| [set(&format!("schema/A@{version}"), Active, None)];

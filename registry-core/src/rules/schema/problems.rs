@@ -10,9 +10,9 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    json_schema::pure_reference,
+    json_schema::{each_object, pure_reference},
     parallel,
-    schema_compile::{InvalidSchema, compile},
+    schema_compile::{InvalidSchema, compile, problems_if_referred_to},
 };
 
 /// What is wrong with each of some schemas by itself. Equal ones, of which generated files have
@@ -59,6 +59,20 @@ fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
         return Vec::new();
     }
     // References are checked on their own, so here they all lead to a schema that allows anything.
-    let problems = compile(schema, &|_| Some(&Value::Bool(true))).err().unwrap_or_default();
+    let mut problems = compile(schema, &|_| Some(&Value::Bool(true))).err().unwrap_or_default();
+    if problems.is_empty() && has_uris(schema) {
+        problems = problems_if_referred_to(schema);
+    }
     problems.into_iter().filter(|p| !matches!(p, InvalidSchema::Unresolved { .. })).collect()
+}
+
+/// Whether something in it is named by a URI, so that it matters where the schema stands.
+fn has_uris(schema: &Value) -> bool {
+    let mut found = false;
+    each_object(schema, &mut |map| {
+        let mut uris =
+            ["$id", "id", "$ref", "$dynamicRef"].iter().filter_map(|name| map.get(*name));
+        found |= uris.any(|uri| uri.as_str().is_some_and(|uri| !uri.starts_with('#')));
+    });
+    found
 }
