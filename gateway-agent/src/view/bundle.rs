@@ -4,7 +4,7 @@
 //! `{"$ref": "#/$defs/Name:1.0.0"}`, each schema is taken once (so recursion ends), and a reference
 //! at the very top is replaced by what it refers to, because MCP wants an object schema there.
 //! Where any of the schemas has an identity of its own (`$id`, anchors, a dialect), pointers cannot
-//! be moved safely, and all are embedded as JSON Schema resources with a URN instead. Deliberately
+//! be moved safely, and all are embedded as JSON Schema resources with a URI instead. Deliberately
 //! absent: fetching; an unknown reference is an error.
 
 #[cfg(test)]
@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use registry_core::{
     Key, SchemaRef,
     json_schema::{each_object, map_objects},
+    schema_compile::uri_at,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Gives the JSON Schema of a registered schema.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
@@ -44,6 +45,8 @@ const ANNOTATIONS: [&str; 9] = [
 const IDENTITY: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
 /// The dialect that is meant where none is named.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+/// Where embedded schemas stand; nothing is there to be fetched (RFC 2606).
+const BASE: &str = "https://registry.invalid";
 
 /// Makes a schema self-contained.
 pub fn bundle(schema: &Value, resolve: Resolve<'_>) -> Result<Value, Unresolved> {
@@ -52,30 +55,47 @@ pub fn bundle(schema: &Value, resolve: Resolve<'_>) -> Result<Value, Unresolved>
     if needed.is_empty() {
         return Ok(root);
     }
-    let has_identity = needed.values().any(|(_, schema)| has_identity(schema));
-    let form = if has_identity { Form::Resources } else { Form::Pointers };
-    let mut names = Names { form, taken: &root, prefix: None };
+    let form = form_of(&root, &needed);
+    let mut names = Names { form, taken: &root, needed: &needed, prefix: None };
     let mut bundled = names.rewrite(&root);
-    let mut defs = match bundled.as_object_mut().and_then(|map| map.remove("$defs")) {
+    let mut defs = match bundled.as_object_mut().and_then(|map| map.remove(names.container())) {
         Some(Value::Object(defs)) => defs,
         _ => Map::new(),
     };
     for (key, schema) in needed.values() {
-        names.prefix = (form == Form::Pointers).then(|| format!("#/$defs/{}", names.name(key)));
+        names.prefix = (form == Form::Pointers).then(|| names.pointer(key));
         let mut embedded = names.rewrite(schema);
         match (form, &mut embedded) {
-            (Form::Resources, Value::Object(map)) => {
-                map.insert("$id".to_owned(), Value::String(urn(key)));
-            }
+            (Form::Resources, Value::Object(map)) => identify(map, names.uri(key)),
             (Form::Pointers, Value::Object(map)) => _ = map.remove("$schema"),
             _ => {}
         }
         defs.insert(names.name(key), embedded);
     }
     if let Value::Object(map) = &mut bundled {
-        map.insert("$defs".to_owned(), Value::Object(defs));
+        map.insert(names.container().to_owned(), Value::Object(defs));
     }
     Ok(bundled)
+}
+
+/// Makes a schema a resource of its own, in the words of its dialect.
+fn identify(map: &mut Map<String, Value>, uri: String) {
+    let dialect = dialect(map).to_owned();
+    // There nothing beside a reference counts, an `$id` neither.
+    if is_old(&dialect)
+        && let Some(reference) = map.remove("$ref")
+    {
+        map.retain(|name, _| ["definitions", "$defs", "title", "description"].contains(&&**name));
+        map.insert("allOf".to_owned(), json!([{ "$ref": reference }]));
+    }
+    let keyword = if dialect.contains("/draft-04/") { "id" } else { "$id" };
+    map.insert(keyword.to_owned(), Value::String(uri));
+    map.insert("$schema".to_owned(), Value::String(dialect));
+}
+
+/// Up to draft 7.
+fn is_old(dialect: &str) -> bool {
+    !dialect.contains("/draft/")
 }
 
 /// How references lead to embedded schemas.
@@ -91,24 +111,44 @@ enum Form {
 struct Names<'a> {
     form: Form,
     taken: &'a Value,
+    needed: &'a Needed<'a>,
     /// Where the schema at hand will stand; `None` for the top and for resources.
     prefix: Option<String>,
 }
 
 impl Names<'_> {
-    /// The member of `$defs`; moved aside if the top schema has one of that name already.
+    /// Where the dialect of the top looks for schemas that stand for themselves.
+    fn container(&self) -> &'static str {
+        match self.taken {
+            Value::Object(map) if is_old(dialect(map)) => "definitions",
+            _ => "$defs",
+        }
+    }
+
+    /// The member of the container; moved aside if the top schema has one of that name already.
     fn name(&self, key: &Key) -> String {
-        let mut name = format!("{}:{}", key.name, key.version);
-        while self.taken.get("$defs").is_some_and(|defs| defs.get(&name).is_some()) {
+        let mut name = name_of(key);
+        while self.taken.get(self.container()).is_some_and(|defs| defs.get(&name).is_some()) {
             name.push('_');
         }
         name
     }
 
+    fn pointer(&self, key: &Key) -> String {
+        format!("#/{}/{}", self.container(), self.name(key))
+    }
+
+    /// By which an embedded schema is known; its own `$id`, so that its references to that lead
+    /// there, as do those that are relative to it.
+    fn uri(&self, key: &Key) -> String {
+        let base = format!("{BASE}/{}/{}", key.name, key.version);
+        self.needed.get(&name_of(key)).map_or(base.clone(), |(_, schema)| uri_at(schema, &base))
+    }
+
     fn reference(&self, text: &str) -> String {
         match SchemaRef::parse(text) {
-            Some(Ok(reference)) if self.form == Form::Resources => urn(reference.key()),
-            Some(Ok(reference)) => format!("#/$defs/{}", self.name(reference.key())),
+            Some(Ok(reference)) if self.form == Form::Resources => self.uri(reference.key()),
+            Some(Ok(reference)) => self.pointer(reference.key()),
             _ => match (&self.prefix, text.strip_prefix('#')) {
                 (Some(prefix), Some(rest)) if rest.is_empty() || rest.starts_with('/') => {
                     format!("{prefix}{rest}")
@@ -127,8 +167,27 @@ impl Names<'_> {
     }
 }
 
-fn urn(key: &Key) -> String {
-    format!("urn:registry:schema:{}:{}", key.name, key.version)
+fn name_of(key: &Key) -> String {
+    format!("{}:{}", key.name, key.version)
+}
+
+/// Pointers, unless some part would be read otherwise for where it stands.
+fn form_of(root: &Value, needed: &Needed<'_>) -> Form {
+    let Value::Object(map) = root else { return Form::Pointers };
+    let own = dialect(map);
+    let is_other = |schema: &Value| schema.as_object().is_some_and(|map| dialect(map) != own);
+    let mut schemas = needed.values().map(|(_, schema)| *schema);
+    let is_moved = schemas.any(|schema| is_other(schema) || has_identity(schema, own));
+    if is_moved || map.values().any(|part| has_identity(part, own)) {
+        Form::Resources
+    } else {
+        Form::Pointers
+    }
+}
+
+fn dialect(map: &Map<String, Value>) -> &str {
+    let declared = map.get("$schema").and_then(Value::as_str).unwrap_or(DIALECT);
+    declared.trim_end_matches('#')
 }
 
 /// Follows a reference at the top, so that the top is an object schema of its own.
@@ -136,12 +195,9 @@ fn without_top_reference(schema: &Value, resolve: Resolve<'_>) -> Result<Value, 
     let mut root = schema.clone();
     for _ in 0..CHAIN {
         let Some(key) = registered_reference(&root) else { break };
-        let target = resolve(&key).ok_or(Unresolved(key))?;
+        let target = resolve(&key).ok_or_else(|| Unresolved(key.clone()))?;
         let (Value::Object(siblings), Value::Object(target)) = (&root, target) else { break };
-        let collides = |name: &String| {
-            !ANNOTATIONS.contains(&name.as_str()) && name != "$ref" && target.contains_key(name)
-        };
-        if siblings.keys().any(collides) {
+        if !can_merge(siblings, target) || leads_back_by_name(target, &key, resolve)? {
             break;
         }
         let mut merged = target.clone();
@@ -155,20 +211,50 @@ fn without_top_reference(schema: &Value, resolve: Resolve<'_>) -> Result<Value, 
     Ok(root)
 }
 
+/// Whether a schema means the same with what stands beside a reference to it.
+fn can_merge(siblings: &Map<String, Value>, target: &Map<String, Value>) -> bool {
+    let is_kept = |name: &str| name == "$ref" || ANNOTATIONS.contains(&name);
+    let is_same_dialect = dialect(siblings) == dialect(target);
+    if siblings.keys().all(|name| is_kept(name)) {
+        return is_same_dialect || !siblings.contains_key("$schema");
+    }
+    let mut refers_to_itself = false;
+    each_object(&Value::Object(target.clone()), &mut |map| {
+        let starts = |name| map.get(name).and_then(Value::as_str).is_some_and(|text| text == "#");
+        refers_to_itself |= starts("$ref") || map.contains_key("$recursiveRef");
+    });
+    let collides = |name: &String| !is_kept(name) && target.contains_key(name);
+    is_same_dialect
+        && dialect(target) == DIALECT
+        && !refers_to_itself
+        && !siblings.keys().any(collides)
+}
+
+/// Whether a schema with an identity leads back to itself as a registered one: then it has to be
+/// embedded, and its identity would be there twice.
+fn leads_back_by_name(
+    schema: &Map<String, Value>,
+    key: &Key,
+    resolve: Resolve<'_>,
+) -> Result<bool, Unresolved> {
+    let schema = Value::Object(schema.clone());
+    Ok(has_identity(&schema, DIALECT) && needed(&schema, resolve)?.contains_key(&name_of(key)))
+}
+
 fn registered_reference(schema: &Value) -> Option<Key> {
     let reference = SchemaRef::parse(schema.get("$ref")?.as_str()?)?.ok()?;
     Some(reference.key().clone())
 }
 
-/// Every registered schema behind this one, by name and version.
-fn needed<'a>(
-    root: &Value,
-    resolve: Resolve<'a>,
-) -> Result<BTreeMap<String, (Key, &'a Value)>, Unresolved> {
+/// Registered schemas by name and version.
+type Needed<'a> = BTreeMap<String, (Key, &'a Value)>;
+
+/// Every registered schema behind this one.
+fn needed<'a>(root: &Value, resolve: Resolve<'a>) -> Result<Needed<'a>, Unresolved> {
     let mut found = BTreeMap::new();
     let mut waiting = references(root);
     while let Some(key) = waiting.pop() {
-        let name = format!("{}:{}", key.name, key.version);
+        let name = name_of(&key);
         if found.contains_key(&name) {
             continue;
         }
@@ -190,11 +276,11 @@ fn references(schema: &Value) -> Vec<Key> {
     found
 }
 
-fn has_identity(schema: &Value) -> bool {
+/// Whether a part has a name, or another dialect than this.
+fn has_identity(schema: &Value, dialect: &str) -> bool {
     let mut found = false;
     each_object(schema, &mut |map| {
-        let dialect = map.get("$schema").and_then(Value::as_str).unwrap_or(DIALECT);
-        found |= dialect.trim_end_matches('#') != DIALECT;
+        found |= map.contains_key("$schema") && self::dialect(map) != dialect;
         found |= IDENTITY.iter().any(|name| map.get(*name).is_some_and(Value::is_string));
     });
     found

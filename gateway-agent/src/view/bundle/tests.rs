@@ -101,6 +101,94 @@ fn schemas_with_an_identity_become_resources_that_still_validate() {
     assert!(!validator.is_valid(&json!({ "at": { "x": "1" } })));
 }
 
+/// Schemas that refer to a part of theirs, which is an integer, by a name.
+fn self_referring() -> Vec<Value> {
+    let mut all = Vec::new();
+    for (id, name) in [
+        ("http://x.y/r", "http://x.y/r"),
+        ("http://x.y/r", "http://X.y:80/./r"),
+        ("http://x.y/r", "r"),
+        ("foo", "foo"),
+        ("foo", ""),
+        ("urn:x:y", "urn:x:y"),
+    ] {
+        let part = json!({ "$anchor": "an", "$id": "bar", "type": "integer" });
+        let by_pointer = json!({ "$id": id, "$ref": format!("{name}#/$defs/q"), "$defs":
+            { "q": { "type": "integer" } } });
+        let mut by_anchor = by_pointer.clone();
+        by_anchor["$ref"] = json!(format!("{name}#an"));
+        by_anchor["$defs"]["q"]["$anchor"] = json!("an");
+        all.extend([by_pointer, by_anchor]);
+        if !id.starts_with("urn:") {
+            all.push(json!({ "$id": id, "$ref": "bar", "$defs": { "q": part } }));
+        }
+    }
+    for dialect in
+        ["http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-04/schema#"]
+    {
+        let definitions = json!({ "q": { "type": "integer" } });
+        let part = json!({ "$ref": "#/definitions/q" });
+        all.push(
+            json!({ "$schema": dialect, "$ref": "#/definitions/q", "definitions": definitions }),
+        );
+        all.push(json!({ "$schema": dialect, "allOf": [part], "definitions": definitions }));
+    }
+    all
+}
+
+#[test]
+fn schemas_with_an_identity_mean_the_same() {
+    let object = json!({ "type": "object", "properties": { "r": { "$ref": "#R:1.0.0" } } });
+    let (is, old) = ("$schema", "http://json-schema.org/draft-07/schema#");
+    let mut old_object = object.clone();
+    old_object[is] = json!(old);
+    for schema in self_referring() {
+        let resolve = |key: &Key| Some(if key.name.as_str() == "T" { &object } else { &schema });
+        for top in [&object, &old_object, &json!({ "$ref": "#T:1.0.0", "minProperties": 1 })] {
+            let bundled = bundle(top, &resolve).unwrap();
+            let validator = compile(&bundled, &|_| None);
+            let validator = validator.unwrap_or_else(|e| panic!("{bundled} {e:?}"));
+            assert!(validator.is_valid(&json!({ "r": 1 })), "{bundled}");
+            assert!(!validator.is_valid(&json!({ "r": "1" })), "{bundled}");
+        }
+    }
+}
+
+/// Whether a bundle and what it is made of agree that the first value fits, and the second not.
+fn assert_means(registered: &Value, schema: &Value, good: &Value, bad: &Value) {
+    let resolve = |_: &Key| Some(registered);
+    let bundled = bundle(schema, &resolve).unwrap();
+    for validator in [compile(schema, &resolve), compile(&bundled, &|_| None)] {
+        let validator = validator.unwrap();
+        assert!(validator.is_valid(good), "{bundled} {good}");
+        assert!(!validator.is_valid(bad), "{bundled} {bad}");
+    }
+}
+
+#[test]
+fn each_schema_keeps_its_dialect_and_its_own_constraints() {
+    let old = "http://json-schema.org/draft-07/schema#";
+    let tuple = json!({ "prefixItems": [{ "type": "integer" }] });
+    let user =
+        json!({ "$schema": old, "type": "object", "properties": { "r": { "$ref": "#A:1.0.0" } } });
+    assert_means(&tuple, &user, &json!({ "r": [1] }), &json!({ "r": ["1"] }));
+    let old_object = json!({ "$schema": old, "type": "object", "properties": { "a": {} } });
+    let closed = json!({ "$ref": "#A:1.0.0", "unevaluatedProperties": false });
+    assert_means(&old_object, &closed, &json!({ "a": 1 }), &json!({ "b": 1 }));
+    let tree = json!({ "type": "object", "properties": { "child": { "$ref": "#" } } });
+    let named = json!({ "$ref": "#A:1.0.0", "required": ["name"] });
+    let root = json!({ "name": "x", "child": {} });
+    assert_means(&tree, &named, &root, &json!({ "child": { "name": "x" } }));
+    let tree = json!({ "$id": "http://x.y/tree", "type": "object", "properties":
+        { "child": { "$ref": "#A:1.0.0" }, "next": { "$ref": "http://x.y/tree" } } });
+    assert_means(
+        &tree,
+        &json!({ "$ref": "#A:1.0.0" }),
+        &json!({ "next": {} }),
+        &json!({ "next": 1 }),
+    );
+}
+
 /// A web of up to four schemas that refer to each other, themselves and their own parts.
 fn web() -> impl Strategy<Value = Vec<(String, Value)>> {
     let part = prop_oneof![
