@@ -59,7 +59,8 @@ pub struct Entry {
     pub record: Arc<Record>,
     /// Whether it is the one that `latest` stands for.
     pub is_latest: bool,
-    /// When anything of it last changed; of the latest one, also when it may have become that.
+    /// When anything of it last changed, also when it may have become the latest one, or stopped
+    /// being that.
     pub changed_at: Timestamp,
 }
 
@@ -72,11 +73,14 @@ pub struct Page {
     pub next: Option<Place>,
 }
 
+/// The versions of a name in the order in which `latest` stands for them, the highest last: those
+/// that are not deleted, releases before pre-releases, by semver.
+type Rank<'a> = (bool, bool, &'a Version);
+
 /// All versions of a server together.
-struct Versions {
-    latest: Version,
-    /// When one of them last changed.
-    changed_at: Timestamp,
+struct Versions<'a> {
+    /// Each with when anything of it last changed.
+    ranked: Vec<(Rank<'a>, Timestamp)>,
 }
 
 /// The servers of a catalog as clients see them.
@@ -86,11 +90,43 @@ pub struct Listing<'a> {
     namespace: &'a Namespace,
 }
 
+impl<'a> Versions<'a> {
+    /// `None` without any.
+    fn new(records: impl Iterator<Item = &'a Arc<Record>>) -> Option<Self> {
+        let ranked = records.map(|record| (rank(record), record.lifecycle.changed_at));
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_unstable();
+        let newest = ranked.iter().map(|(_, changed_at)| *changed_at).max()?;
+        // While one of those above it was there it was not the latest: it was that no later than
+        // when the first of them came. The latest may have become that by any change.
+        let mut first_above = None;
+        for (_, changed_at) in ranked.iter_mut().rev() {
+            let own = *changed_at;
+            *changed_at = first_above.map_or(newest, |above| own.max(above));
+            first_above = Some(first_above.map_or(own, |above| own.min(above)));
+        }
+        Some(Self { ranked })
+    }
+
+    fn latest(&self) -> Option<&'a Version> {
+        self.ranked.last().map(|((.., version), _)| *version)
+    }
+
+    fn changed_at(&self, record: &Record) -> Timestamp {
+        let found = self.ranked.binary_search_by(|(other, _)| other.cmp(&rank(record)));
+        found.map_or(record.lifecycle.changed_at, |at| self.ranked[at].1)
+    }
+}
+
+fn rank(record: &Record) -> Rank<'_> {
+    let version = &record.document.key().version;
+    (record.lifecycle.state != LifecycleState::Retired, !version.is_prerelease(), version)
+}
+
 impl Entry {
-    fn new(served: &str, record: &Arc<Record>, versions: &Versions) -> Self {
-        let is_latest = versions.latest == record.document.key().version;
-        let own = record.lifecycle.changed_at;
-        let changed_at = if is_latest { versions.changed_at } else { own };
+    fn new(served: &str, record: &Arc<Record>, versions: &Versions<'_>) -> Self {
+        let is_latest = versions.latest() == Some(&record.document.key().version);
+        let changed_at = versions.changed_at(record);
         Self { name: served.to_owned(), record: record.clone(), is_latest, changed_at }
     }
 
@@ -172,30 +208,29 @@ impl<'a> Listing<'a> {
         let name = self.namespace.entity(self.catalog, served)?;
         let versions = self.together(&name)?;
         let version = if version == LATEST {
-            versions.latest.clone()
+            versions.latest()?.clone()
         } else {
             Version::parse(version).ok()?
         };
-        let record = self.catalog.find(&Key::new(Kind::Server, name, version))?;
+        let record = self.catalog.find(&Key::new(Kind::Server, name.clone(), version))?;
         let entry = Entry::new(served, record, &versions);
         (include_deleted || !entry.is_deleted()).then_some(entry)
     }
 
     /// The versions of a name together. `latest` stands for the highest that is not deleted, a
     /// release before any pre-release; where all are deleted, the highest of those.
-    fn together(&self, name: &Name) -> Option<Versions> {
-        let rank = |record: &Record, version: &Version| {
-            let is_there = record.lifecycle.state != LifecycleState::Retired;
-            (is_there, !version.is_prerelease(), version.clone())
-        };
-        let versions = || self.catalog.versions(Kind::Server, name);
-        let (.., latest) = versions().map(|(key, record)| rank(record, &key.version)).max()?;
-        let changed_at = versions().map(|(_, record)| record.lifecycle.changed_at).max()?;
-        Some(Versions { latest, changed_at })
+    fn together<'n>(&self, name: &'n Name) -> Option<Versions<'n>>
+    where
+        'a: 'n,
+    {
+        Versions::new(self.catalog.versions(Kind::Server, name).map(|(_, record)| record))
     }
 
     /// The same, unless the name is served for another entity.
-    fn together_as(&self, name: &Name, served: &str) -> Option<Versions> {
+    fn together_as<'n>(&self, name: &'n Name, served: &str) -> Option<Versions<'n>>
+    where
+        'a: 'n,
+    {
         if self.namespace.is_hidden(self.catalog, name, served) {
             None
         } else {

@@ -146,6 +146,27 @@ proptest! {
     }
 
     #[test]
+    fn what_is_answered_otherwise_than_before_counts_as_changed(wishes in vec(wish(), 0..30)) {
+        let mut catalog = empty();
+        let everything = Filter { include_deleted: true, ..Filter::default() };
+        let list = |catalog: &Catalog| {
+            Listing::new(catalog, &NAMESPACE).page(&everything, None, 1_000).entries
+        };
+        for wish in &wishes {
+            let Some(sealed) = commit(&catalog, std::slice::from_ref(wish)) else { continue };
+            let before = list(&catalog);
+            catalog.apply(&sealed).unwrap();
+            for entry in list(&catalog) {
+                let key = entry.record.document.key();
+                let old = before.iter().find(|old| old.record.document.key() == key);
+                if old.is_some_and(|old| (old.is_latest, &old.record) != (entry.is_latest, &entry.record)) {
+                    prop_assert_eq!(entry.changed_at, sealed.commit().committed_at, "{}", key);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_is_imported_is_served_as_it_came(document in server_json()) {
         let reading = ServerDetail::read(&document);
         prop_assert!(reading.detail.is_some(), "{:?}", reading.findings);
