@@ -73,11 +73,12 @@ fn is_contradiction(word: &str) -> bool {
     word.ends_with("-only+")
 }
 
-/// Whether it refers to no other document, says something about each part, and has only listed exceptions: SPDX 2.3 knows no others.
+/// Whether it refers to no other document, names each of its own references, says something about
+/// each part, and has only listed exceptions: SPDX 2.3 knows no others.
 fn is_self_contained(expression: &Expression) -> bool {
     expression.requirements().all(|requirement| {
         let license = match &requirement.req.license {
-            LicenseItem::Other(other) => other.doc_ref.is_none(),
+            LicenseItem::Other(other) => other.doc_ref.is_none() && !other.lic_ref.is_empty(),
             LicenseItem::Spdx { id, .. } => id.name != NOTHING_SAID,
         };
         license && !matches!(&requirement.req.addition, Some(AdditionItem::Other(_)))
@@ -122,6 +123,8 @@ mod tests {
             "DocumentRef-x:LicenseRef-y",
             "MIT WITH AdditionRef-z",
             "LicenseRef-ö",
+            "LicenseRef-",
+            "MIT OR LicenseRef-",
             "GPL-2.0-only+",
             "GPL-2.0-or-later+",
             "MIT OR NOASSERTION",
