@@ -26,9 +26,27 @@ pub(super) fn of(
 
 /// A given package URL in canonical form, if it is one.
 fn read(text: &str) -> Option<String> {
-    let canonical = PackageUrl::from_str(text).ok()?.to_string();
+    let read = |text: &str| PackageUrl::from_str(text).ok().map(|purl| canonical(&purl));
+    let canonical = read(text)?;
     // What does not read back is not worth handing on.
-    (PackageUrl::from_str(&canonical).ok()?.to_string() == canonical).then_some(canonical)
+    (read(&canonical)? == canonical).then_some(canonical)
+}
+
+/// The canonical form leaves only letters, digits and `.-_~:` as they are, beside what separates;
+/// the library leaves a few more.
+fn canonical(purl: &PackageUrl<'_>) -> String {
+    let (mut text, mut in_qualifiers) = (String::new(), false);
+    for c in purl.to_string().chars() {
+        in_qualifiers = c == '?' || in_qualifiers && c != '#';
+        match c {
+            '&' if in_qualifiers => text.push(c),
+            '!' | '$' | '&' | '\'' | '(' | ')' | '*' | ',' => {
+                text += &format!("%{:02X}", u32::from(c))
+            }
+            _ => text.push(c),
+        }
+    }
+    text
 }
 
 /// The registries that `server.json` means by their types; other ones would be other packages.
@@ -96,7 +114,7 @@ fn generic(registry: &RegistryId, key: &Key, digest: Digest) -> String {
         purl.with_version(key.version.to_string())?;
         purl.add_qualifier("checksum", digest.to_string())?;
         purl.add_qualifier("registry.id", registry.as_str())?;
-        Ok::<_, packageurl::Error>(purl.to_string())
+        Ok::<_, packageurl::Error>(canonical(&purl))
     };
     // A key has a name, and the rest is allowed for generic packages.
     build().expect("a generic package URL can name any entity")
@@ -138,6 +156,12 @@ mod tests {
                 "pkg:generic/openssl@1.1.10g?foo=&checksum=sha256:de4d501267da",
                 Some("pkg:generic/openssl@1.1.10g?checksum=sha256:de4d501267da"),
             ),
+            (
+                "pkg:generic/a$b/c'(d)*@1!2,0&3~4?x=(y)&z=!#s,t/u&v",
+                Some(
+                    "pkg:generic/a%24b/c%27%28d%29%2A@1%212%2C0%263~4?x=%28y%29&z=%21#s%2Ct/u%26v",
+                ),
+            ),
         ] {
             assert_eq!(given(text), canonical.unwrap_or(text));
         }
@@ -161,6 +185,8 @@ mod tests {
         assert_eq!(of(npm.clone()), "pkg:npm/%40acme/docs@1.2.3");
         let pypi = json!({ "registryType": "pypi", "identifier": "Acme_Docs", "registryBaseUrl": "https://pypi.org/" });
         assert_eq!(of(pypi), "pkg:pypi/acme-docs");
+        let epoch = json!({ "registryType": "pypi", "identifier": "a", "version": "1!2.0" });
+        assert_eq!(of(epoch), "pkg:pypi/a@1%212.0");
         let oci = json!({ "registryType": "oci", "identifier": "ghcr.io/acme/docs:1.0" });
         assert_eq!(of(oci), "pkg:oci/docs?repository_url=ghcr.io%2Facme%2Fdocs&tag=1.0");
         let elsewhere = json!({ "registryType": "npm", "identifier": "x", "registryBaseUrl": "https://npm.example" });
