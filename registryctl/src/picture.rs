@@ -109,6 +109,14 @@ impl Picture {
         self.lines.insert((from, to));
     }
 
+    /// Adds which entities of the picture need each other.
+    pub(crate) fn add_edges_within(&mut self, graph: &Graph) {
+        let position = |at: usize| self.positions.get(&graph.nodes[at].key.to_string()).copied();
+        let lines = graph.edges.iter().filter_map(|e| Some((position(e.from)?, position(e.to)?)));
+        let lines: Vec<_> = lines.collect();
+        self.lines.extend(lines);
+    }
+
     fn position(&mut self, name: &str) -> usize {
         if let Some(position) = self.positions.get(name) {
             return *position;

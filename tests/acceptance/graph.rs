@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: lock files, which have a module of their own.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use acceptance::{Registry, postgres, root};
 use registry_proto::v1::{self, impact_request::Plan, resolution::Outcome};
 use tonic::Code;
@@ -207,6 +209,18 @@ fn people_get_trees_paths_and_tables() {
     assert_eq!(missing.code, 1, "{missing:?}");
 }
 
+/// Which entity needs which, in a graph for Graphviz.
+fn lines(drawn: &str) -> BTreeSet<(&str, &str)> {
+    let labels: BTreeMap<&str, &str> = drawn
+        .lines()
+        .filter_map(|line| line.trim().split_once(" [label=\""))
+        .filter_map(|(node, rest)| Some((node, rest.split_once('"')?.0)))
+        .collect();
+    let arrows =
+        drawn.lines().filter_map(|line| line.trim().trim_end_matches(';').split_once(" -> "));
+    arrows.map(|(from, to)| (labels[from], labels[to])).collect()
+}
+
 #[test]
 fn graphs_are_drawn_in_three_forms() {
     let registry = Registry::start();
@@ -217,7 +231,15 @@ fn graphs_are_drawn_in_three_forms() {
         let again = shown(&registry, &["why", BOSS, QUERY, "--output", output], 0);
         assert_eq!(drawn, again, "the same graph is drawn the same");
         shown(&registry, &["tree", BOSS, "--output", output], 0);
-        shown(&registry, &["impact", QUERY, "--output", output], 1);
+        let impact = shown(&registry, &["impact", QUERY, "--output", output], 1);
+        let below = shown(&registry, &["tree", QUERY, "--dependents", "--output", output], 0);
+        if output == "dot" {
+            assert_eq!(
+                lines(&impact),
+                lines(&below),
+                "every dependency among those that are shown is drawn"
+            );
+        }
         shown(&registry, &["list", "--output", output], 2);
     }
 }

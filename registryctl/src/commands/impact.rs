@@ -4,18 +4,18 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use registry_core::{Key, rules::Proposed};
+use registry_core::{Key, limits, rules::Proposed};
 use registry_proto::v1::{self, impact_request::Plan};
 use serde::Serialize;
 
-use super::{Session, draw, rejected, why::count};
+use super::{Session, draw, lock, rejected, why::count};
 use crate::{
     batch::Batch,
     cli::{Format, ImpactArgs, Output, PlannedArgs},
     client::request,
     comparison::ComparisonView,
     failure::Failure,
-    graph::Node,
+    graph::{Graph, Node},
     picture::{Mark, Picture},
     report::{Finding, Report},
     screen::{Screen, TextTable},
@@ -65,7 +65,14 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
     let view = ImpactView::from(answer);
     let screen = session.screen;
     if !matches!(session.globals.output, Output::Table | Output::Json) {
-        draw(session, &view.picture(&key))?;
+        let wanted = v1::GetDependentsRequest {
+            keys: vec![(&key).into()],
+            depth: None,
+            limit: u32::try_from(limits::GRAPH_NODES).unwrap_or_default(),
+            at: Some(lock::at(view.revision)),
+        };
+        let answer = client.answer(client.graph().get_dependents(request(wanted))).await?;
+        draw(session, &view.picture(&key, &answer.graph.unwrap_or_default().into()))?;
     } else if screen.format == Format::Json {
         screen.json(&view)?;
     } else {
@@ -196,8 +203,8 @@ impl ImpactView {
         summary
     }
 
-    /// The dependents with one shortest path each.
-    fn picture(&self, key: &Key) -> Picture {
+    /// The dependents with one shortest path each, and what else in that needs each other.
+    fn picture(&self, key: &Key, graph: &Graph) -> Picture {
         let mut picture = Picture::new(format!("what a change of {key} breaks"));
         for AffectedView { node, effect, path, .. } in &self.affected {
             let mark = if *effect == "breaks" { Mark::Breaks } else { Mark::Plain };
@@ -207,6 +214,7 @@ impl ImpactView {
             }
         }
         picture.add_node(&key.to_string(), "active", Mark::Root);
+        picture.add_edges_within(graph);
         picture
     }
 
