@@ -6,7 +6,7 @@ mod etag;
 mod export;
 mod guard;
 mod health;
-mod mcp_registry;
+pub(crate) mod mcp_registry;
 
 use std::sync::Arc;
 

@@ -12,11 +12,11 @@ use axum::{
 };
 use http::{
     HeaderValue, StatusCode,
-    header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 
 use super::{Access, Denied, Shown, needs};
-use crate::{grpc, server::Peer};
+use crate::{grpc, http::mcp_registry::cors, server::Peer};
 
 pub(crate) fn layer(router: Router, access: Arc<Access>) -> Router {
     router.route_layer(from_fn_with_state(access, pass))
@@ -98,6 +98,7 @@ fn problem(code: StatusCode, denied: &Denied) -> Response {
         "detail": detail,
         "error": detail,
     }));
-    let headers = [(ACCESS_CONTROL_ALLOW_ORIGIN, "*"), (CONTENT_TYPE, "application/problem+json")];
-    (code, headers, body).into_response()
+    let mut response = (code, [(CONTENT_TYPE, "application/problem+json")], body).into_response();
+    cors::allow(response.headers_mut());
+    response
 }

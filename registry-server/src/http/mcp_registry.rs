@@ -5,7 +5,7 @@
 //! absent: `/v0`, which private registries do not have, and ways to prove who owns a domain.
 
 mod body;
-mod cors;
+pub(crate) mod cors;
 mod cursor;
 mod finding;
 mod problem;

@@ -98,6 +98,11 @@ async fn an_address_that_fails_too_often_is_told_when_to_come_again_and_no_other
         let api = reqwest::Client::new().post(format!("{}/v0.1/publish", guarded.registry.url()));
         let answer = api.bearer_auth(&forged).send().await.expect("an answer");
         let is_problem = answer.headers()["content-type"] == "application/problem+json";
+        // A page could not read it otherwise.
+        assert_eq!(answer.headers()["access-control-allow-origin"], "*");
+        assert_eq!(answer.headers()["access-control-allow-methods"], "GET, OPTIONS");
+        let allowed = &answer.headers()["access-control-allow-headers"];
+        assert_eq!(allowed, "Authorization, Content-Type");
         answer.status() == 429 && is_problem
     })
     .await;

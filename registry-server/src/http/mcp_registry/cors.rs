@@ -7,7 +7,7 @@
 use axum::{
     extract::Request,
     http::{
-        HeaderName, HeaderValue, Method, StatusCode,
+        HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
         header::{
             ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
             ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
@@ -31,8 +31,11 @@ pub(super) async fn cors(request: Request, next: Next) -> Response {
     } else {
         next.run(request).await
     };
-    for (name, value) in LEAVE {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
+    allow(response.headers_mut());
     response
+}
+
+/// Says on an answer that every web page may read it.
+pub(crate) fn allow(headers: &mut HeaderMap) {
+    headers.extend(LEAVE.map(|(name, value)| (name, HeaderValue::from_static(value))));
 }
