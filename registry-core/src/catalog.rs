@@ -196,6 +196,14 @@ impl Catalog {
         self.chain
     }
 
+    /// When the last commit was made, if it changed an entity; settings keep no time. Looks at every
+    /// entity.
+    pub fn committed_at(&self) -> Option<Timestamp> {
+        let lifecycles = self.records.values().map(|record| &record.lifecycle);
+        let mut last = lifecycles.filter(|lifecycle| lifecycle.revision == self.revision);
+        last.next().map(|lifecycle| lifecycle.changed_at)
+    }
+
     /// What is set about names, namespaces and everything.
     pub fn settings(&self) -> &Settings {
         &self.settings

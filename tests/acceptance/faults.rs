@@ -107,6 +107,7 @@ async fn a_postgres_killed_among_applies_loses_nothing() {
             registry.client().await.list(v1::ListRequest::default()).await.is_ok(),
             "reads go on"
         );
+        registry.run(&["sbom", "export", "--all"]);
         cluster.restart().await;
     }
     tokio::time::sleep(Duration::from_secs(2)).await;

@@ -112,7 +112,7 @@ pub async fn export(
         return Err(Error::not_registered(&catalog, root.to_string(), root.kind, &root.name));
     }
     let revision = catalog.revision();
-    let time = time_of(app, revision).await?;
+    let time = time_of(app, &catalog).await?;
     let turn = app.sboms.take().await;
     let (sender, receiver) = mpsc::channel(2);
     let end = Instant::now() + BILL_PATIENCE;
@@ -125,12 +125,14 @@ pub async fn export(
     Ok(Parts { revision, receiver })
 }
 
-/// When a revision was committed; the one before all others has no time, so it gets the epoch.
-async fn time_of(app: &App, revision: Revision) -> Result<Timestamp, Error> {
-    if revision == Revision(0) {
-        return Ok(Timestamp::default());
+/// When a revision was committed; the one before all others has no time, so it gets the epoch. Only
+/// where it changed no entity is the database asked.
+async fn time_of(app: &App, catalog: &Catalog) -> Result<Timestamp, Error> {
+    match (catalog.revision(), catalog.committed_at()) {
+        (Revision(0), _) => Ok(Timestamp::default()),
+        (_, Some(time)) => Ok(time),
+        (revision, None) => Ok(history::get_commit(app, revision).await?.commit.committed_at),
     }
-    Ok(history::get_commit(app, revision).await?.commit.committed_at)
 }
 
 fn write(bill: &Bill, format: Format, mut out: Out, turn: Turn) {
