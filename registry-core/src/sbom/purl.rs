@@ -4,7 +4,7 @@
 //! Deliberately absent: a package URL from a repository alone; a repository may hold many things,
 //! and its tags need not be our versions.
 
-use std::str::FromStr as _;
+use std::{fmt::Write as _, str::FromStr as _};
 
 use packageurl::PackageUrl;
 
@@ -41,7 +41,8 @@ fn canonical(purl: &PackageUrl<'_>) -> String {
         match c {
             '&' if in_qualifiers => text.push(c),
             '!' | '$' | '&' | '\'' | '(' | ')' | '*' | ',' => {
-                text += &format!("%{:02X}", u32::from(c))
+                // Writing into a string cannot fail.
+                let _ = write!(text, "%{:02X}", u32::from(c));
             }
             _ => text.push(c),
         }
