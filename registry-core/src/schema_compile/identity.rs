@@ -55,10 +55,12 @@ fn has_scheme(uri: &str) -> bool {
 }
 
 /// The URI by which a schema is known that stands at `base`: its own `$id`, if its dialect reads
-/// one there. Relative references in it start from there.
+/// one there, and it is not that of a meta-schema, which the compiler has already. Relative
+/// references in it start from there.
 pub fn uri_at(schema: &Value, base: &str) -> String {
     let own = draft(schema).create_resource_ref(schema);
     let uri = own.id().and_then(|id| resolved(id, &uri::from_str(base).ok()?));
+    let uri = uri.filter(|uri| uri.authority().is_none_or(|at| at.host() != "json-schema.org"));
     uri.map_or_else(|| base.to_owned(), |uri| uri.as_str().to_owned())
 }
 

@@ -225,3 +225,29 @@ fn real_recursion_is_not_refused() {
         "additionalProperties": false } });
     assert!(compiled(&rows).validate(&large).is_ok(), "big is not hostile");
 }
+
+#[test]
+fn a_schema_that_calls_itself_a_meta_schema_stands_for_itself_only() {
+    for id in [
+        "http://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2020-12/meta/core",
+    ] {
+        let posing = json!({ "$id": id, "type": "string", "minLength": 2 });
+        let to = json!({ "items": { "$ref": "#A:1.0.0" } });
+        let validator = compile(&to, &|_| Some(&posing)).unwrap();
+        let values = [json!(["ab"]), json!(["a"]), json!([{}]), json!([true])];
+        assert_eq!(
+            values.map(|value| validator.is_valid(&value)),
+            [true, false, false, false],
+            "{id}"
+        );
+        // Nor does it stand for that meta-schema, which only schemas of that dialect may name.
+        let dialect =
+            if id.contains("07") { id } else { "https://json-schema.org/draft/2020-12/schema" };
+        let meta = json!({ "$schema": dialect, "properties": { "a": { "$ref": "#A:1.0.0" }, "b": { "$ref": id } } });
+        let validator = compile(&meta, &|_| Some(&posing)).unwrap();
+        assert!(validator.is_valid(&json!({ "a": "ab", "b": {} })), "{id}");
+        assert!(!validator.is_valid(&json!({ "b": "ab" })), "{id}");
+    }
+}
