@@ -15,7 +15,7 @@ use hyper_util::{
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
@@ -31,6 +31,8 @@ const HEAD_BYTES: usize = 64 * 1024;
 const UNREAD: Duration = Duration::from_secs(30);
 /// How long to wait when no connection can be accepted (no file descriptors, say).
 const BREATHER: Duration = Duration::from_millis(100);
+/// How long nothing must have failed before it is said that connections are accepted again.
+const CALM: Duration = Duration::from_secs(1);
 
 /// Serves until it is stopped; then lets calls that have begun finish, but not for ever.
 pub(super) async fn serve(
@@ -41,7 +43,7 @@ pub(super) async fn serve(
 ) {
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(capacity::connections()));
-    let mut is_failing = false;
+    let mut failed: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &room) => accepted,
@@ -49,14 +51,15 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer, place)) => {
-                if std::mem::take(&mut is_failing) {
+                // Whoever gives a file back for a moment mends nothing.
+                if failed.take_if(|failed| failed.elapsed() >= CALM).is_some() {
                     tracing::info!("connections are accepted again");
                 }
                 let connection = Connection { router: router.clone(), peer, _place: place };
                 tokio::spawn(connection.run(stream, graceful.watcher()));
             }
             Err(e) => {
-                if !std::mem::replace(&mut is_failing, true) {
+                if failed.replace(Instant::now()).is_none() {
                     tracing::warn!(
                         "a connection could not be accepted, trying again every {} ms: {e}",
                         BREATHER.as_millis()

@@ -166,7 +166,10 @@ fn connections_that_cannot_be_accepted_are_told_of_once() {
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(failed(&gateway), 1, "{}", gateway.log());
     drop(held);
-    gateway.until("well", |gateway| gateway.log().contains("connections are accepted again"));
+    gateway.until("well", |gateway| {
+        drop(gateway.connect());
+        gateway.log().contains("connections are accepted again")
+    });
     assert!(gateway.is_alive());
 }
 
