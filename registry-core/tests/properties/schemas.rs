@@ -69,7 +69,7 @@ const IDS: [&str; 7] = [
     DIALECTS[0],
     "HTTP://Json-Schema.org/draft%2D07/./schema",
 ];
-const LINKS: [&str; 18] = [
+const LINKS: [&str; 20] = [
     "#/$defs/d",
     "#q",
     "#e",
@@ -82,6 +82,8 @@ const LINKS: [&str; 18] = [
     "#H:1.2.0",
     "#H:1.3.0",
     "#H:1.4.0",
+    "#M:1.0.0",
+    "#V:1.0.0",
     "http://x.y/z#/$defs/d",
     "http://x.y:80/z#/$defs/d",
     "http://x.y/./z#/$defs/d",
@@ -114,6 +116,12 @@ pub(crate) static REGISTERED: LazyLock<Vec<Document>> = LazyLock::new(|| {
         ("H", "1.2.0", hiding(later)),
         ("H", "1.3.0", hiding(unevaluated)),
         ("H", "1.4.0", hiding(json!({}))),
+        ("M", "1.0.0", json!({ "$id": DIALECTS[2], "type": "string" })),
+        (
+            "V",
+            "1.0.0",
+            json!({ "$id": "v", "$ref": "v#q", "$defs": { "q": { "$anchor": "q", "type": "integer" } } }),
+        ),
         ("L", "1.0.0", list),
         ("O", "1.0.0", addressed(json!(["string", "number"]))),
         ("R", "1.0.0", addressed(json!("string"))),
