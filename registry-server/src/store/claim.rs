@@ -21,7 +21,9 @@ impl DatabaseUrl {
     /// Claims the log for one server. Fails where another one has the file.
     pub fn claim(&self) -> Result<Claim, Error> {
         let Target::Sqlite(path) = &self.0 else { return Ok(Claim { _lock: None }) };
-        let lock = beside(path);
+        // By whatever links it is reached, it is one file.
+        let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let lock = beside(&path);
         let refused = |detail: String, help| {
             let detail = format!("{}: {detail}", lock.display());
             Error::Config { database: self.to_string(), detail, help }
