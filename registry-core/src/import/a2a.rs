@@ -185,10 +185,19 @@ impl Card {
         if all.is_empty() {
             return;
         }
-        if let Value::Object(map) = agent {
-            map.remove("metadata");
-        }
+        let metadata = agent.as_object_mut().and_then(|map| map.remove("metadata"));
         let left = problems(agent);
+        if left.len() == all.len()
+            && let Some(metadata) = metadata
+        {
+            agent["metadata"] = metadata;
+        } else {
+            self.repairs.needed(
+                "",
+                "the registry refuses its `metadata`",
+                "all of it was left out",
+            );
+        }
         for found in all {
             let how = if left.contains(&found) {
                 found.help.as_deref().unwrap_or_default()

@@ -101,6 +101,23 @@ fn a_card_of_1_0_has_interfaces() {
 }
 
 #[test]
+fn metadata_is_left_out_only_where_it_is_what_is_refused() {
+    let card = |url: String, kept: Value| {
+        imported(&json!({ "name": "My Bot", "url": url, "documentationUrl": kept }))
+    };
+    let long = card(format!("https://x.example/{}", "x".repeat(9_000)), json!("https://d.example"));
+    let metadata = &long.draft.agents[0]["metadata"];
+    assert_eq!(metadata["card"]["documentationUrl"], "https://d.example");
+    assert_eq!(metadata["title"], "My Bot");
+    let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
+    let refused = card("https://x.example".to_owned(), deep);
+    assert!(refused.draft.agents[0].get("metadata").is_none());
+    assert!(
+        lines(&refused).iter().any(|line| line.contains("the registry refuses its `metadata`"))
+    );
+}
+
+#[test]
 fn a_card_that_lies_is_no_worse_than_a_poor_one() {
     for nothing in [json!(null), json!([]), json!({ "name": 7 }), json!({ "name": "検索" })] {
         let found = imported(&nothing);

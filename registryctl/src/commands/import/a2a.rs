@@ -30,7 +30,9 @@ pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
     let card = timeout(target.patience(), card(&target, &args.url)).await;
     let card = card.unwrap_or_else(|_| Err(target.late()))?;
     drop(progress);
-    let wishes = CardWishes { name, version: args.version.clone(), url: args.url.clone() };
+    // What stands behind may be a secret.
+    let url = args.url.split(['?', '#']).next().unwrap_or_default().to_owned();
+    let wishes = CardWishes { name, version: args.version.clone(), url };
     target.work(started, move || agent(&card, &wishes)).await
 }
 
