@@ -42,7 +42,7 @@ const ANNOTATIONS: [&str; 9] = [
     "writeOnly",
 ];
 /// Keywords that give a schema an identity of its own.
-const IDENTITY: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
+const IDENTITY: [&str; 4] = ["$id", "id", "$anchor", "$dynamicAnchor"];
 /// The dialect that is meant where none is named.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// Where embedded schemas stand; nothing is there to be fetched (RFC 2606).
@@ -64,7 +64,12 @@ pub fn bundle(schema: &Value, resolve: Resolve<'_>) -> Result<Value, Unresolved>
     };
     for (key, schema) in needed.values() {
         names.prefix = (form == Form::Pointers).then(|| names.pointer(key));
-        let mut embedded = names.rewrite(schema);
+        let mut embedded = match (form, schema) {
+            // A resource is an object.
+            (Form::Resources, Value::Bool(true)) => json!({}),
+            (Form::Resources, Value::Bool(false)) => json!({ "not": {} }),
+            _ => names.rewrite(schema),
+        };
         match (form, &mut embedded) {
             (Form::Resources, Value::Object(map)) => identify(map, names.uri(key)),
             (Form::Pointers, Value::Object(map)) => _ = map.remove("$schema"),
@@ -282,6 +287,9 @@ fn has_identity(schema: &Value, dialect: &str) -> bool {
     each_object(schema, &mut |map| {
         found |= map.contains_key("$schema") && self::dialect(map) != dialect;
         found |= IDENTITY.iter().any(|name| map.get(*name).is_some_and(Value::is_string));
+        // What these lead to hangs on the resource that they stand in.
+        let hanging = ["$dynamicRef", "$recursiveRef", "$recursiveAnchor"];
+        found |= hanging.iter().any(|name| map.contains_key(*name));
     });
     found
 }

@@ -189,6 +189,44 @@ fn each_schema_keeps_its_dialect_and_its_own_constraints() {
     );
 }
 
+#[test]
+fn references_that_hang_on_their_resource_keep_it() {
+    let later = "https://json-schema.org/draft/2019-09/schema";
+    let tool = |mut more: Value| {
+        more["type"] = json!("object");
+        more["required"] = json!(["t"]);
+        more["properties"] = json!({ "t": { "$ref": "#A:1.0.0" } });
+        more
+    };
+    let (good, bad) = (json!({ "t": { "c": [{}] } }), json!({ "t": { "c": [1] } }));
+    for (keyword, more) in [
+        ("$recursiveRef", json!({ "$schema": later })),
+        ("$recursiveRef", json!({ "$schema": later, "$recursiveAnchor": true })),
+        ("$dynamicRef", json!({})),
+    ] {
+        let mut tree = more.clone();
+        tree["type"] = json!("object");
+        tree["properties"] = json!({ "c": { "items": { keyword: "#" } } });
+        let mut user = more;
+        user.as_object_mut().unwrap().remove("$recursiveAnchor");
+        assert_means(&tree, &tool(user), &good, &bad);
+    }
+    let own = json!({ "properties": { "c": { "$dynamicRef": "#/$defs/q" } },
+        "$defs": { "q": { "type": "integer" } } });
+    let taken = tool(json!({ "$defs": { "q": { "type": "string" } } }));
+    assert_means(&own, &taken, &json!({ "t": { "c": 1 } }), &json!({ "t": { "c": "s" } }));
+    let named = tool(json!({ "$id": "https://x.example/tool" }));
+    assert_means(
+        &json!(false),
+        &json!({ "$id": "https://x.example/t",
+        "properties": { "t": { "$ref": "#A:1.0.0" } } }),
+        &json!({}),
+        &json!({ "t": 1 }),
+    );
+    let anything = bundle(&named, &|_| Some(&Value::Bool(true))).unwrap();
+    assert!(compile(&anything, &|_| None).unwrap().is_valid(&json!({ "t": 1 })));
+}
+
 /// A web of up to four schemas that refer to each other, themselves and their own parts.
 fn web() -> impl Strategy<Value = Vec<(String, Value)>> {
     let part = prop_oneof![
