@@ -16,7 +16,7 @@ use jsonschema::{Draft, PatternOptions, Registry, ValidationOptions};
 use serde_json::{Map, Value, json};
 
 pub use identity::uri_at;
-pub(crate) use identity::{ROOT, resources, same_id};
+pub(crate) use identity::{ROOT, gateway_uris, resources, same_id};
 use metered::{Counted, Metered, Stopped, within};
 pub use problem::InvalidSchema;
 pub(crate) use states::{patterns_of, states};
@@ -176,7 +176,13 @@ pub(crate) fn problems_if_referred_to(schema: &Value) -> Vec<InvalidSchema> {
         let pointer = problem.pointer().to_owned();
         InvalidSchema::Referred { pointer, problem: problem.to_string() }
     };
-    built.err().unwrap_or_default().into_iter().map(referred).collect()
+    // The meta-schema of its own dialect is known where it is compiled itself.
+    let is_meta = |problem: &InvalidSchema| match problem {
+        InvalidSchema::Remote { uri, .. } => uri.contains("://json-schema.org/draft"),
+        _ => false,
+    };
+    let problems = built.err().unwrap_or_default().into_iter();
+    problems.filter(|problem| !is_meta(problem)).map(referred).collect()
 }
 
 fn build(

@@ -26,8 +26,14 @@ const EVALUATING: [&str; 10] = [
     "if",
 ];
 /// Those that came after draft 7.
-const LATER: [&str; 4] =
-    ["dependentSchemas", "prefixItems", "unevaluatedProperties", "unevaluatedItems"];
+const LATER: [&str; 6] = [
+    "dependentSchemas",
+    "prefixItems",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "$dynamicRef",
+    "$recursiveRef",
+];
 
 /// The node that is read.
 pub(super) struct Source<'s, 'a> {

@@ -413,7 +413,13 @@ fn what_draft_7_hides_beside_a_reference_may_count_as_evaluated() {
     let shown = json!({
         "$schema": DRAFT7, "$ref": "#/definitions/x", "definitions": { "x": {} },
     });
-    let both = [document("A", &hidden), document("B", &shown)];
+    let dynamic = json!({
+        "$schema": DRAFT7, "$ref": "#/definitions/x", "$dynamicRef": "#/definitions/y",
+        "definitions": { "x": {}, "y": { "properties": { "a": {} } } },
+    });
     let new = json!({ "$ref": "#B:1.0.0", "unevaluatedProperties": false });
-    assert_ne!(verdict_beside(&both, &old, &new), "yes");
+    for hiding in [hidden, dynamic] {
+        let both = [document("A", &hiding), document("B", &shown)];
+        assert_ne!(verdict_beside(&both, &old, &new), "yes", "{hiding}");
+    }
 }

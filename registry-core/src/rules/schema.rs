@@ -186,6 +186,7 @@ mod tests {
             schema("A", &json!({ "items": { "$ref": "http://169.254.169.254/latest" } })),
             schema("B", &json!({ "$schema": "https://example.com/mine" })),
             schema("C", &json!({ "$ref": "registry:/A/1.0.0" })),
+            schema("E", &json!({ "$id": "https://Registry.invalid/A/1.0.0" })),
             schema("D", &json!({ "$schema": "http://json-schema.org/draft-07/schema#" })),
         ];
         assert_eq!(
@@ -198,7 +199,10 @@ mod tests {
              \"https://example.com/mine\" is not supported (use \
              https://json-schema.org/draft/2020-12/schema, or draft 2019-09, 7, 6 or 4)\n\
              error[schema-invalid] schema/C@1.0.0 at \"/schema/$ref\": `registry:/A/1.0.0` uses \
-             the registry's own URI scheme (refer to a registered schema as `#Name:1.0.0`)"
+             the registry's own URI scheme (refer to a registered schema as `#Name:1.0.0`)\n\
+             error[schema-invalid] schema/E@1.0.0 at \"/schema/$id\": \
+             `https://Registry.invalid/A/1.0.0` uses the registry's own URI scheme (refer to a \
+             registered schema as `#Name:1.0.0`)"
         );
     }
 
@@ -244,6 +248,22 @@ mod tests {
              `#A:2.0.0` refers to schema/A@2.0.0, which is not registered (register \
              schema/A@2.0.0 in the same batch, or refer to a registered version: 1.0.0)"
         );
+    }
+
+    #[test]
+    fn a_schema_may_take_schemas_of_its_own_dialect() {
+        for dialect in [
+            "http://json-schema.org/draft-04/schema#",
+            "http://json-schema.org/draft-07/schema#",
+            "https://json-schema.org/draft/2019-09/schema",
+            "https://json-schema.org/draft/2020-12/schema",
+        ] {
+            let takes = json!({
+                "$schema": dialect, "type": "object", "properties": { "s": { "$ref": dialect } },
+            });
+            let tool = with(&source_tool("t", "s"), json!({ "inputSchema": takes }));
+            assert_eq!(found_of(Code::SchemaInvalid, &[], &[schema("A", &takes), tool]), "");
+        }
     }
 
     #[test]

@@ -23,11 +23,20 @@ pub(crate) const ROOT: &str = "json-schema:///";
 
 /// Uses of the URIs that stand for registered schemas; only `#Name:1.0.0` may lead there.
 pub(super) fn reserved_uris(schema: &Value) -> Vec<InvalidSchema> {
+    found_uris(schema, &mut |keyword, uri| {
+        is_ours(uri) || matches!(keyword, "$id" | "id") && may_become_ours(uri)
+    })
+}
+
+fn found_uris(
+    schema: &Value,
+    is_reserved: &mut dyn FnMut(&str, &str) -> bool,
+) -> Vec<InvalidSchema> {
     let mut found = Vec::new();
     each_object_at(schema, At::ROOT, &mut |map, at| {
         for keyword in ["$id", "$ref", "$dynamicRef", "id"] {
             if let Some(Value::String(uri)) = map.get(keyword)
-                && (is_ours(uri) || matches!(keyword, "$id" | "id") && may_become_ours(uri))
+                && is_reserved(keyword, uri)
             {
                 let (pointer, uri) = (at.member(keyword).to_string(), shortened(uri));
                 found.push(InvalidSchema::Reserved { pointer, uri });
@@ -42,12 +51,24 @@ fn is_ours(uri: &str) -> bool {
     matches!(scheme.as_deref(), Some("registry" | "json-schema"))
 }
 
+/// Uses of the URIs that gateways give to the schemas that they put together. Only what is registered
+/// may not have them; what a gateway has put together has.
+pub(crate) fn gateway_uris(schema: &Value) -> Vec<InvalidSchema> {
+    found_uris(schema, &mut |_, uri| {
+        let resolved = uri::from_str(uri).ok();
+        let host = resolved.as_ref().and_then(Uri::authority).map(|at| at.host());
+        host.is_some_and(|host| host == "registry.invalid")
+    })
+}
+
 /// Whether a relative URI, resolved against that of the registered schema which holds it, may give
 /// the URI of another: `/B/1.0.0`. An escaped one may hide that.
 fn may_become_ours(uri: &str) -> bool {
     let path = uri.split(['#', '?']).next().unwrap_or_default();
     let last = path.rsplit('/').next().unwrap_or_default();
-    !has_scheme(uri) && (path.contains('%') || Version::parse(last).is_ok())
+    // Without a scheme, a host is another one for the registry than for a gateway.
+    let names_host = path.starts_with("//");
+    !has_scheme(uri) && (names_host || path.contains('%') || Version::parse(last).is_ok())
 }
 
 fn has_scheme(uri: &str) -> bool {
@@ -60,7 +81,11 @@ fn has_scheme(uri: &str) -> bool {
 pub fn uri_at(schema: &Value, base: &str) -> String {
     let own = draft(schema).create_resource_ref(schema);
     let uri = own.id().and_then(|id| resolved(id, &uri::from_str(base).ok()?));
-    let uri = uri.filter(|uri| uri.authority().is_none_or(|at| at.host() != "json-schema.org"));
+    let is_meta = |uri: &Uri<String>| {
+        let at_home = uri.authority().is_some_and(|at| at.host() == "json-schema.org");
+        at_home && uri.path().as_str().starts_with("/draft")
+    };
+    let uri = uri.filter(|uri| !is_meta(uri));
     uri.map_or_else(|| base.to_owned(), |uri| uri.as_str().to_owned())
 }
 
@@ -79,29 +104,34 @@ pub(super) fn resource(mut schema: Value, uri: &str) -> Resource {
 pub(crate) fn resources(schema: &Value, base: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(base) = uri::from_str(base) {
-        read_resources(schema, &base, &mut found);
+        read_resources(schema, (Draft::Draft202012, &base), &mut found);
     }
     found
 }
 
-fn read_resources(schema: &Value, base: &Uri<String>, found: &mut Vec<String>) {
+fn read_resources(schema: &Value, (draft, base): (Draft, &Uri<String>), found: &mut Vec<String>) {
     match schema {
         Value::Object(map) => {
-            let own =
-                ["$id", "id"].iter().find_map(|name| resolved(map.get(*name)?.as_str()?, base));
+            let draft = draft.detect(schema);
+            let own = draft.create_resource_ref(schema);
+            let own = own.id().and_then(|id| resolved(id, base));
             found.extend(own.iter().map(|uri| uri.as_str().to_owned()));
-            let base = own.as_ref().unwrap_or(base);
+            let within = (draft, own.as_ref().unwrap_or(base));
             for (name, value) in map {
                 match (holds(name), value) {
                     (Holds::Data, _) => {}
                     (Holds::Named, Value::Object(named)) => {
-                        named.values().for_each(|part| read_resources(part, base, found));
+                        named.values().for_each(|part| read_resources(part, within, found));
                     }
-                    _ => read_resources(value, base, found),
+                    _ => read_resources(value, within, found),
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| read_resources(item, base, found)),
+        Value::Array(items) => {
+            for item in items {
+                read_resources(item, (draft, base), found);
+            }
+        }
         _ => {}
     }
 }

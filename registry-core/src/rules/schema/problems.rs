@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{
     json_schema::{each_object, pure_reference},
     parallel,
-    schema_compile::{InvalidSchema, compile, problems_if_referred_to},
+    schema_compile::{InvalidSchema, compile, gateway_uris, problems_if_referred_to},
 };
 
 /// What is wrong with each of some schemas by itself. Equal ones, of which generated files have
@@ -62,6 +62,7 @@ fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
     let mut problems = compile(schema, &|_| Some(&Value::Bool(true))).err().unwrap_or_default();
     if problems.is_empty() && has_uris(schema) {
         problems = problems_if_referred_to(schema);
+        problems.extend(gateway_uris(schema));
     }
     problems.into_iter().filter(|p| !matches!(p, InvalidSchema::Unresolved { .. })).collect()
 }

@@ -28,7 +28,8 @@ fn a_schema_that_needs_itself_at_once_ends() {
 
 #[test]
 fn no_schema_takes_the_uri_of_another() {
-    for id in ["/B/1.0.0", "../B/1.0.0", "2.0.0", "/B/1.0.0#", "//x/B/1.0.0", "/B/1%2E0.0"] {
+    for id in ["/B/1.0.0", "../B/1.0.0", "2.0.0", "/B/1.0.0#", "//x/B/1.0.0", "//x/y", "/B/1%2E0.0"]
+    {
         let found = problems(&json!({ "$defs": { "x": { "$id": id, "type": "string" } } }));
         assert_eq!(found, [format!("/$defs/x/$id: `{id}` uses the registry's own URI scheme")]);
     }
@@ -57,6 +58,21 @@ fn two_documents_do_not_share_an_id() {
     assert!(compile_in(&registered, &based).is_err());
     let other = json!({ "$id": "https://example.com/X", "anyOf": to(&["A"]) });
     assert!(compile_in(&registered, &other).is_ok());
+    // What is no `$id` in its dialect hides none, and is none.
+    let draft4 = "http://json-schema.org/draft-04/schema#";
+    let decoy = json!({ "$schema": draft4, "definitions": {
+        "p": { "$id": "http://decoy.example/", "id": "https://example.com/x" },
+    } });
+    let draft7 = "http://json-schema.org/draft-07/schema#";
+    let hidden = json!({ "$schema": draft7, "$id": "https://example.com/y", "definitions": {
+        "p": { "$id": "http://decoy.example/", "$ref": "#", "not": { "$id": "x" } },
+    } });
+    for decoy in [decoy, hidden] {
+        let both = catalog(&[schema("A", &inner("integer")), schema("B", &decoy)]);
+        assert!(compile_in(&both, &json!({ "anyOf": to(&["A", "B"]) })).is_err(), "{decoy}");
+    }
+    let data = json!({ "example": { "id": "https://example.com/x" }, "anyOf": to(&["A"]) });
+    assert!(compile_in(&registered, &data).is_ok());
     assert!(compile_in(&registered, &json!({ "anyOf": to(&["A", "A"]) })).is_ok());
 }
 
