@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jsonschema::{Draft, PatternOptions, Registry, ValidationOptions};
 use serde_json::{Map, Value, json};
 
-pub use identity::uri_at;
+pub use identity::{GATEWAY_HOST, uri_at};
 pub(crate) use identity::{ROOT, gateway_uris, resources, same_id};
 use metered::{Counted, Metered, Stopped, within};
 pub use problem::InvalidSchema;

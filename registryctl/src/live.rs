@@ -69,6 +69,11 @@ impl Place {
     }
 }
 
+/// A URL up to its query, which may be secret, or its fragment.
+pub(crate) fn without_query(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
 impl Target {
     pub(crate) fn new(place: Place, args: &LiveArgs) -> Result<Self, Failure> {
         let bearer = match &args.bearer_file {
@@ -92,7 +97,7 @@ impl Target {
     /// What it is called in messages; a query may be secret.
     fn shown(&self) -> String {
         match &self.place {
-            Place::Http(url) => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
+            Place::Http(url) => without_query(url).to_owned(),
             Place::Program(words) => words[0].clone(),
         }
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use registry_core::{
     Key, SchemaRef,
     json_schema::{each_object, map_objects},
-    schema_compile::uri_at,
+    schema_compile::{GATEWAY_HOST, uri_at},
 };
 use serde_json::{Map, Value, json};
 
@@ -45,8 +45,6 @@ const ANNOTATIONS: [&str; 9] = [
 const IDENTITY: [&str; 4] = ["$id", "id", "$anchor", "$dynamicAnchor"];
 /// The dialect that is meant where none is named.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
-/// Where embedded schemas stand; nothing is there to be fetched (RFC 2606).
-const BASE: &str = "https://registry.invalid";
 
 /// Makes a schema self-contained.
 pub fn bundle(schema: &Value, resolve: Resolve<'_>) -> Result<Value, Unresolved> {
@@ -146,7 +144,7 @@ impl Names<'_> {
     /// By which an embedded schema is known; its own `$id`, so that its references to that lead
     /// there, as do those that are relative to it.
     fn uri(&self, key: &Key) -> String {
-        let base = format!("{BASE}/{}/{}", key.name, key.version);
+        let base = format!("https://{GATEWAY_HOST}/{}/{}", key.name, key.version);
         self.needed.get(&name_of(key)).map_or(base.clone(), |(_, schema)| uri_at(schema, &base))
     }
 

@@ -18,6 +18,9 @@ use crate::{
     version::Version,
 };
 
+/// In the URIs that gateways give to schemas; nothing is there to be fetched (RFC 2606).
+pub const GATEWAY_HOST: &str = "registry.invalid";
+
 /// The base of a schema that is compiled itself, as the compiler has it.
 pub(crate) const ROOT: &str = "json-schema:///";
 
@@ -57,7 +60,7 @@ pub(crate) fn gateway_uris(schema: &Value) -> Vec<InvalidSchema> {
     found_uris(schema, &mut |_, uri| {
         let resolved = uri::from_str(uri).ok();
         let host = resolved.as_ref().and_then(Uri::authority).map(|at| at.host());
-        host.is_some_and(|host| host == "registry.invalid")
+        host.is_some_and(|host| host == GATEWAY_HOST)
     })
 }
 

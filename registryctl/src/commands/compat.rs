@@ -9,14 +9,14 @@ use std::{
 };
 
 use registry_core::{
-    Catalog, Code, Digest, Document, Entity, Key, Kind, RegistryId,
+    Code, Digest, Document, Entity, Key, Kind,
     compatibility::{self, Budget, Outcome, compare},
     graph::Compared,
     rules::{self, Proposed},
 };
 use serde::Serialize;
 
-use super::{Session, get, rejected};
+use super::{Session, get, rejected, validate};
 use crate::{
     batch::Batch,
     cli::{CompatArgs, Direction, Format},
@@ -60,8 +60,7 @@ impl Known {
     fn of(session: &Session, args: &CompatArgs) -> Result<Self, Failure> {
         let batch = Batch::read(&args.files)?;
         // What the files refer to may be in the registry, but what is no schema cannot be compared.
-        let nothing = Catalog::empty(RegistryId::new("offline"));
-        let planned = rules::plan(&nothing, batch.proposals()).diagnostics;
+        let planned = rules::plan(&validate::empty(), batch.proposals()).diagnostics;
         let invalid = planned.iter().filter(|found| found.code == Code::SchemaInvalid);
         let report = batch.report(invalid.map(Finding::from).collect());
         if report.has_errors() {

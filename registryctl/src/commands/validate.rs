@@ -57,7 +57,8 @@ fn show(screen: Screen, plan: &Plan, report: &Report) -> Result<(), Failure> {
     screen.line(&format!("valid: {}{counts}", plan.counts()))
 }
 
-fn empty() -> Catalog {
+/// A registry without anything.
+pub(super) fn empty() -> Catalog {
     Catalog::empty(RegistryId::new("offline"))
 }
 

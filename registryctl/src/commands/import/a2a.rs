@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::{
     cli::ImportA2aArgs,
     failure::Failure,
-    live::{Place, Target, get_json},
+    live::{Place, Target, get_json, without_query},
     progress::Progress,
 };
 
@@ -30,8 +30,7 @@ pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
     let card = timeout(target.patience(), card(&target, &args.url)).await;
     let card = card.unwrap_or_else(|_| Err(target.late()))?;
     drop(progress);
-    // What stands behind may be a secret.
-    let url = args.url.split(['?', '#']).next().unwrap_or_default().to_owned();
+    let url = without_query(&args.url).to_owned();
     let wishes = CardWishes { name, version: args.version.clone(), url };
     target.work(started, move || agent(&card, &wishes)).await
 }
@@ -42,7 +41,7 @@ async fn card(target: &Target, url: &str) -> Result<Value, Failure> {
         let found = get_json(target, url).await?;
         return found.ok_or_else(|| target.lies("there is no card at that address"));
     }
-    let address = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+    let address = without_query(url).trim_end_matches('/');
     let root = address.split('/').take(3).collect::<Vec<_>>().join("/");
     let places = [address, root.as_str()];
     for place in places.iter().take(if address == root { 1 } else { 2 }) {
