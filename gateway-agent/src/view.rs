@@ -5,9 +5,7 @@
 //! (a run of offers), a view (an audience). Nothing is computed before somebody asks. Deliberately
 //! absent: who the caller is and whether a call may go on (`identity.rs`, `permit.rs`).
 
-pub mod bundle;
 pub mod definition;
-pub mod hide;
 pub mod input;
 pub mod offer;
 pub mod pages;

@@ -175,7 +175,7 @@ mod tests {
         );
         let uris = with_uris(&schema, &SchemaRef::uri_of);
         assert_eq!(uris["const"], data);
-        assert_eq!(uris["properties"]["default"]["$ref"], "registry:/B/1.0.0");
+        assert_eq!(uris["properties"]["default"]["$ref"], "registry:/B/1.0.0/");
     }
 
     #[test]

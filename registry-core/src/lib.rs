@@ -44,6 +44,7 @@ pub mod secret;
 pub mod setting;
 pub mod spec;
 pub mod timestamp;
+pub mod tool_schema;
 pub mod version;
 pub mod visible;
 

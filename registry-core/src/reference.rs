@@ -173,9 +173,10 @@ impl SchemaRef {
         format!("#{}:{}", key.name, key.version)
     }
 
-    /// The absolute URI of a registered schema without an `$id` once it is compiled.
+    /// The absolute URI of a registered schema without an `$id` once it is compiled. A relative
+    /// `$id` has the version in it, too, so that versions do not share it.
     pub(crate) fn uri_of(key: &Key) -> String {
-        format!("registry:/{}/{}", key.name, key.version)
+        format!("registry:/{}/{}/", key.name, key.version)
     }
 }
 

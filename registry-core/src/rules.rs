@@ -20,6 +20,7 @@ mod proposal;
 mod provision;
 mod schema;
 mod schema_graph;
+mod servable;
 mod server_json;
 mod settings;
 mod source;
@@ -188,6 +189,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
     schema::check(&proposal, &schemas, &mut diagnostics);
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
+    servable::check(&proposal, &schemas, &mut diagnostics);
     if scope == Scope::Request {
         breaking::check(&proposal, &mut diagnostics);
     }

@@ -165,7 +165,7 @@ pub fn compile_in(catalog: &Catalog, schema: &Value) -> Result<Validator, Vec<In
 /// anything: its URI is another one there than where it is compiled itself.
 pub(crate) fn problems_if_referred_to(schema: &Value) -> Vec<InvalidSchema> {
     // No registered schema has this URI.
-    let (uri, anything) = ("registry:/-/-", &Value::Bool(true));
+    let (uri, anything) = ("registry:/-/-/", &Value::Bool(true));
     let reference = json!({ "$ref": uri_at(schema, uri) });
     let built = needed(schema, &|_| Some(anything)).and_then(|mut needed| {
         needed.insert(uri.to_owned(), schema);

@@ -14,12 +14,12 @@ use registry_core::document::pointer_join;
 use serde_json::{Map, Value};
 
 use super::Error;
-use crate::view::hide::FieldPath;
+use registry_core::tool_schema::hide::HiddenField;
 
 /// How defaults are filled in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Filling<'a> {
-    pub(super) hidden: &'a [FieldPath],
+    pub(super) hidden: &'a [HiddenField],
     pub(super) variables: &'a BTreeMap<String, String>,
 }
 
@@ -42,7 +42,7 @@ impl Filling<'_> {
     /// Fills a hidden part of what the caller sent.
     fn fill_hidden(
         &self,
-        field: &FieldPath,
+        field: &HiddenField,
         defaults: &Map<String, Value>,
         arguments: &mut Map<String, Value>,
     ) -> Result<(), Error> {

@@ -4,15 +4,13 @@
 //! What is validated is exactly what was advertised. Deliberately absent: compiling them
 //! (`validators.rs`).
 
-use registry_core::{Digest, Key};
-use serde_json::{Value, json, value::RawValue};
-
-use super::{
-    Offer,
-    bundle::{Unresolved, bundle},
-    hide::hide,
-    params,
+use registry_core::{
+    Digest, Key,
+    tool_schema::{self, bundle::Unresolved},
 };
+use serde_json::{json, value::RawValue};
+
+use super::{Offer, params};
 use crate::jsonrpc::Object;
 
 pub use super::params::ParamHeader;
@@ -64,8 +62,9 @@ pub(super) fn input_of(offer: &Offer) -> Input {
 }
 
 fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
-    let mut schema = match &offer.tool().input_schema {
-        Some(schema) => bundle(schema, &|key: &Key| offer.schema(key))?,
+    let registered = tool_schema::input(offer.tool(), &|key: &Key| offer.schema(key));
+    let mut schema = match registered {
+        Some(schema) => schema?,
         None => match inherited(offer, "inputSchema") {
             // What needs no change keeps the order of its members, which models do see.
             Some(text)
@@ -75,23 +74,20 @@ fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
             {
                 return Ok((text.to_owned(), Vec::new()));
             }
-            Some(text) => serde_json::from_str(text).unwrap_or_else(|_| json!({})),
-            None => json!({}),
+            text => {
+                let schema = text.and_then(|text| serde_json::from_str(text).ok());
+                tool_schema::for_callers(schema.unwrap_or_else(|| json!({})), offer.hidden())
+            }
         },
     };
-    say_object(&mut schema);
-    hide(&mut schema, offer.hidden());
     let params = params::settle(&mut schema);
     Ok((schema.to_string(), params))
 }
 
 /// The output schema of an offer, if it has one that can be used.
 pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
-    match &offer.tool().output_schema {
-        Some(schema) => {
-            let schema = bundle(schema, &|key: &Key| offer.schema(key)).ok()?;
-            Some(Schema::new(schema.to_string()))
-        }
+    match tool_schema::output(offer.tool(), &|key: &Key| offer.schema(key)) {
+        Some(schema) => Some(Schema::new(schema.ok()?.to_string())),
         None => inherited(offer, "outputSchema").map(|text| Schema::new(text.to_owned())),
     }
 }
@@ -100,17 +96,6 @@ pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
 fn inherited<'a>(offer: &'a Offer, member: &str) -> Option<&'a str> {
     let live = Object::parse(offer.live()?).ok()?;
     live.find(member).map(RawValue::get).filter(|text| text.starts_with('{'))
-}
-
-/// Arguments are an object, and MCP wants the schema to say so.
-fn say_object(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            map.entry("type").or_insert_with(|| json!("object"));
-        }
-        Value::Bool(false) => *schema = json!({ "type": "object", "not": {} }),
-        _ => *schema = json!({ "type": "object" }),
-    }
 }
 
 fn is_object_schema(text: &str) -> bool {

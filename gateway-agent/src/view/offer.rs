@@ -10,12 +10,16 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use registry_core::{Catalog, Document, Entity, Key, Kind, Name, Record, entity::Tool, rules};
+use registry_core::{
+    Catalog, Document, Entity, Key, Kind, Name, Record,
+    entity::Tool,
+    rules,
+    tool_schema::{self, hide::HiddenField},
+};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     Input, Snapshot,
-    hide::FieldPath,
     input::{self, Schema},
 };
 use crate::upstream::Tools;
@@ -28,7 +32,7 @@ pub struct Offer {
     live: Option<Arc<Tools>>,
     server: Key,
     upstream_tool: Arc<str>,
-    hidden: Vec<FieldPath>,
+    hidden: Vec<HiddenField>,
     fingerprint: u64,
     input: OnceLock<Box<Input>>,
     output: OnceLock<Option<Box<Schema>>>,
@@ -51,7 +55,7 @@ impl Offer {
         text_in(live.as_ref(), &source.tool).hash(&mut hasher);
         Some(Self {
             upstream_tool: source.tool.as_str().into(),
-            hidden: source.hide_fields.iter().map(|text| FieldPath::parse(text)).collect(),
+            hidden: tool_schema::hidden(tool),
             server,
             live,
             schemas,
@@ -119,7 +123,7 @@ impl Offer {
     }
 
     /// Arguments that callers neither see nor may send.
-    pub fn hidden(&self) -> &[FieldPath] {
+    pub fn hidden(&self) -> &[HiddenField] {
         &self.hidden
     }
 

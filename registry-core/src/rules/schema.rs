@@ -49,6 +49,13 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     unused(proposal, found);
 }
 
+pub(super) fn schema_of<'a>(proposal: &Proposal<'a>, key: &Key) -> Option<&'a Value> {
+    match proposal.find(key)? {
+        Entity::Schema(schema) => Some(&schema.schema),
+        _ => None,
+    }
+}
+
 /// How many regular expressions the JSON Schemas of an entity have.
 pub(super) fn patterns(entity: &Entity) -> usize {
     schemas(entity).into_iter().map(|(_, schema)| schema_compile::patterns(schema)).sum()
@@ -103,10 +110,7 @@ fn unresolved(
 fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Tool(tool) = new.entity() else { return };
     let Some(schema) = &tool.input_schema else { return };
-    let referred = pure_reference(schema).and_then(|key| match proposal.find(&key)? {
-        Entity::Schema(schema) => Some(&schema.schema),
-        _ => None,
-    });
+    let referred = pure_reference(schema).and_then(|key| schema_of(proposal, &key));
     let says = match referred.unwrap_or(schema) {
         Value::Bool(allow) => allow.to_string(),
         schema => match schema.get("type") {
@@ -217,7 +221,7 @@ mod tests {
         assert_eq!(
             found_of(Code::SchemaInvalid, &[], &batch),
             "error[schema-invalid] schema/A@1.0.0 at \"/schema/$ref\": where another schema refers \
-             to it, `registry:/-/a` is outside of the registry, and nothing is ever fetched (refer \
+             to it, `registry:/-/-/a` is outside of the registry, and nothing is ever fetched (refer \
              to its parts as `#/$defs/…`, or give it an `$id` that is an absolute URI)\n\
              error[schema-invalid] schema/B@1.0.0 at \"/schema/$ref\": where another schema refers \
              to it, `registry:/` is outside of the registry, and nothing is ever fetched (refer \

@@ -65,13 +65,14 @@ pub(crate) fn gateway_uris(schema: &Value) -> Vec<InvalidSchema> {
 }
 
 /// Whether a relative URI, resolved against that of the registered schema which holds it, may give
-/// the URI of another: `/B/1.0.0`. An escaped one may hide that.
+/// the URI of another, or its own: `/B/1.0.0/`. An escaped one may hide that, and so may dots.
 fn may_become_ours(uri: &str) -> bool {
     let path = uri.split(['#', '?']).next().unwrap_or_default();
-    let last = path.rsplit('/').next().unwrap_or_default();
+    let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     // Without a scheme, a host is another one for the registry than for a gateway.
     let names_host = path.starts_with("//");
-    !has_scheme(uri) && (names_host || path.contains('%') || Version::parse(last).is_ok())
+    let is_version = matches!(last, "." | "..") || Version::parse(last).is_ok();
+    !has_scheme(uri) && (names_host || path.contains('%') || is_version)
 }
 
 fn has_scheme(uri: &str) -> bool {
@@ -154,7 +155,8 @@ pub(crate) fn same_id<'a>(
     for (document, ids) in documents.into_iter().enumerate() {
         for id in ids {
             if *owners.entry(id).or_insert(document) != document {
-                return Some(InvalidSchema::SameId { uri: shortened(id) });
+                let written = id.strip_prefix("registry:").unwrap_or(id);
+                return Some(InvalidSchema::SameId { uri: shortened(written) });
             }
         }
     }

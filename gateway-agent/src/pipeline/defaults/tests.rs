@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn filled(defaults: Value, hidden: &[&str], arguments: Value) -> Result<Value, String> {
-    let hidden: Vec<_> = hidden.iter().map(|field| FieldPath::parse(field)).collect();
+    let hidden: Vec<_> = hidden.iter().map(|field| HiddenField::parse(field)).collect();
     let variables = BTreeMap::from([
         ("HOST".to_owned(), "example.com".to_owned()),
         ("A".to_owned(), "${HOST}".to_owned()),

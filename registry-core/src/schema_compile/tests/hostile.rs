@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{compile, compiled, problems};
 use crate::{
     reference::Key,
-    rules::testing::{catalog, schema},
+    rules::testing::{catalog, schema, versioned},
     schema_compile::compile_in,
 };
 
@@ -28,12 +28,13 @@ fn a_schema_that_needs_itself_at_once_ends() {
 
 #[test]
 fn no_schema_takes_the_uri_of_another() {
-    for id in ["/B/1.0.0", "../B/1.0.0", "2.0.0", "/B/1.0.0#", "//x/B/1.0.0", "//x/y", "/B/1%2E0.0"]
-    {
+    let taken = ["/B/1.0.0", "../B/1.0.0/", "../2.0.0/.", ".", "x/../", "//x/y", "/B/1%2E0.0#"];
+    for id in taken {
         let found = problems(&json!({ "$defs": { "x": { "$id": id, "type": "string" } } }));
         assert_eq!(found, [format!("/$defs/x/$id: `{id}` uses the registry's own URI scheme")]);
     }
-    for id in ["item", "/items/item.json", "https://example.com/B/1.0.0", "urn:x:1.0.0"] {
+    for id in ["item", "../item/", "/items/item.json", "https://example.com/B/1.0.0", "urn:x:1.0.0"]
+    {
         compiled(&json!({ "$defs": { "x": { "$id": id, "type": "string" } } }));
     }
 }
@@ -74,6 +75,19 @@ fn two_documents_do_not_share_an_id() {
     let data = json!({ "example": { "id": "https://example.com/x" }, "anyOf": to(&["A"]) });
     assert!(compile_in(&registered, &data).is_ok());
     assert!(compile_in(&registered, &json!({ "anyOf": to(&["A", "A"]) })).is_ok());
+}
+
+#[test]
+fn versions_do_not_share_a_relative_id() {
+    let of = |kind: &str| schema("A", &json!({ "$id": "a.json", "type": kind }));
+    let registered = catalog(&[of("integer"), versioned(&of("string"), "2.0.0")]);
+    let both = json!({ "items": { "$ref": "#A:1.0.0" }, "contains": { "$ref": "#A:2.0.0" } });
+    let validator = compile_in(&registered, &both).unwrap();
+    assert!(!validator.is_valid(&json!([1])) && !validator.is_valid(&json!(["a"])));
+    let absolute = |kind: &str| schema("A", &json!({ "$id": "/a.json", "type": kind }));
+    let registered = catalog(&[absolute("integer"), versioned(&absolute("string"), "2.0.0")]);
+    let found = compile_in(&registered, &both).unwrap_err();
+    assert!(found[0].to_string().starts_with("`/a.json` is the `$id` of two"), "{found:?}");
 }
 
 #[test]

@@ -159,7 +159,11 @@ impl<'a, 'w> Reader<'a, 'w> {
         for (name, value) in map {
             let at = pointer_join(&self.nodes[node].pointer, name);
             match name.as_str() {
-                "$ref" | "$dynamicRef" | "$recursiveRef" => self.refer(value, node),
+                "$ref" | "$recursiveRef" => self.refer(value, node, |_| true),
+                "$dynamicRef" => {
+                    let root = self.root;
+                    self.refer(value, node, |target| !is_overridden(root, target));
+                }
                 "allOf" | "not" | "if" => self.add(value, at, node, |node| &mut node.all),
                 "anyOf" | "oneOf" | "then" | "else" => {
                     self.add(value, at, node, |node| &mut node.either);
@@ -232,7 +236,7 @@ impl<'a, 'w> Reader<'a, 'w> {
         }
     }
 
-    fn refer(&mut self, reference: &Value, node: usize) {
+    fn refer(&mut self, reference: &Value, node: usize, may_lead_to: impl Fn(&Value) -> bool) {
         let Some(text) = reference.as_str() else { return };
         if let Some(registered) = SchemaRef::parse(text) {
             if let Ok(registered) = registered {
@@ -242,6 +246,9 @@ impl<'a, 'w> Reader<'a, 'w> {
             return;
         }
         for (value, place) in self.targets(text) {
+            if !may_lead_to(value) {
+                continue;
+            }
             let target = self.node(value, place);
             self.nodes[node].all.push(target);
         }
@@ -270,6 +277,13 @@ impl<'a, 'w> Reader<'a, 'w> {
         found.dedup_by_key(|value| std::ptr::from_ref(*value).addr());
         found.into_iter().map(|value| (value, fragment.to_owned())).collect()
     }
+}
+
+/// Whether dynamic references to this schema lead to the root, which has the same dynamic anchor
+/// and is where every evaluation begins (JSON Schema 2020-12, core, section 8.2.3.2).
+fn is_overridden(root: &Value, target: &Value) -> bool {
+    let dynamic = |schema: &Value| schema.get("$dynamicAnchor").cloned();
+    !std::ptr::eq(root, target) && dynamic(root).is_some_and(|name| dynamic(target) == Some(name))
 }
 
 /// The last step of a URI.

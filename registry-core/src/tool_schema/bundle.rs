@@ -12,12 +12,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use registry_core::{
-    Key, SchemaRef,
+use serde_json::{Map, Value, json};
+
+use crate::{
     json_schema::{each_object, map_objects},
+    reference::{Key, SchemaRef},
     schema_compile::{GATEWAY_HOST, uri_at},
 };
-use serde_json::{Map, Value, json};
 
 /// Gives the JSON Schema of a registered schema.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
@@ -45,6 +46,17 @@ const ANNOTATIONS: [&str; 9] = [
 const IDENTITY: [&str; 4] = ["$id", "id", "$anchor", "$dynamicAnchor"];
 /// The dialect that is meant where none is named.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Whether a schema means the same, and all its references lead to the same, wherever it stands.
+pub(crate) fn is_plain(schema: &Value) -> bool {
+    let mut is_plain = !has_identity(schema, DIALECT);
+    each_object(schema, &mut |map| {
+        let Some(text) = map.get("$ref").and_then(Value::as_str) else { return };
+        let to_definition = ["#/$defs/", "#/definitions/"].iter().any(|at| text.starts_with(at));
+        is_plain &= text == "#" || to_definition || SchemaRef::parse(text).is_some();
+    });
+    is_plain
+}
 
 /// Makes a schema self-contained.
 pub fn bundle(schema: &Value, resolve: Resolve<'_>) -> Result<Value, Unresolved> {
@@ -144,7 +156,7 @@ impl Names<'_> {
     /// By which an embedded schema is known; its own `$id`, so that its references to that lead
     /// there, as do those that are relative to it.
     fn uri(&self, key: &Key) -> String {
-        let base = format!("https://{GATEWAY_HOST}/{}/{}", key.name, key.version);
+        let base = format!("https://{GATEWAY_HOST}/{}/{}/", key.name, key.version);
         self.needed.get(&name_of(key)).map_or(base.clone(), |(_, schema)| uri_at(schema, &base))
     }
 

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use registry_core::schema_compile::{compile, compile_in};
 use serde_json::json;
 
 use super::*;
-use crate::view::testing::{catalog, schema as registered};
+use crate::{
+    rules::testing::{catalog, schema as registered},
+    schema_compile::{compile, compile_in},
+};
 
 fn bundled(schemas: &[(&str, Value)], schema: &Value) -> Result<Value, Unresolved> {
     let all: BTreeMap<_, _> = schemas.iter().map(|(n, s)| ((*n).to_owned(), s.clone())).collect();
@@ -227,6 +229,18 @@ fn references_that_hang_on_their_resource_keep_it() {
     assert!(compile(&anything, &|_| None).unwrap().is_valid(&json!({ "t": 1 })));
 }
 
+#[test]
+fn versions_with_one_relative_id_stay_apart() {
+    let of = |kind: &str| json!({ "$id": "a.json", "type": kind });
+    let (one, two) = (of("integer"), of("string"));
+    let both =
+        json!({ "properties": { "a": { "$ref": "#A:1.0.0" }, "b": { "$ref": "#A:2.0.0" } } });
+    let resolve = |key: &Key| Some(if key.version.to_string() == "1.0.0" { &one } else { &two });
+    let validator = compile(&bundle(&both, &resolve).unwrap(), &|_| None).unwrap();
+    assert!(validator.is_valid(&json!({ "a": 1, "b": "x" })));
+    assert!(!validator.is_valid(&json!({ "a": "x" })) && !validator.is_valid(&json!({ "b": 1 })));
+}
+
 /// A web of up to four schemas that refer to each other, themselves and their own parts.
 fn web() -> impl Strategy<Value = Vec<(String, Value)>> {
     let part = prop_oneof![
@@ -268,7 +282,8 @@ proptest! {
         web in web(), instances in proptest::collection::vec(instance(), 8)
     ) {
         // A schema that is nothing but a circle of references has no meaning to compare.
-        let catalog = catalog(1, web.iter().map(|(n, s)| registered(n, s.clone())).collect());
+        let batch: Vec<_> = web.iter().map(|(name, schema)| registered(name, schema)).collect();
+        let catalog = catalog(&batch);
         let top = json!({ "$ref": "#S0:1.0.0" });
         let Ok(before) = compile_in(&catalog, &top) else { return Ok(()) };
         let all: BTreeMap<_, _> = web.iter().cloned().collect();

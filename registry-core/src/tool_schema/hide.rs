@@ -10,20 +10,21 @@ mod tests;
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use registry_core::{
+use serde_json::{Map, Value};
+
+use crate::{
     document::pointer_join,
     json_schema::{Holds, each_object, holds},
 };
-use serde_json::{Map, Value};
 
 /// References that are followed for one field: copies could double with each level.
 const FOLLOWED: usize = 1_000;
 
-/// The place of an argument: `filters.author`.
+/// The place of a hidden argument: `filters.author`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldPath(Vec<Box<str>>);
+pub struct HiddenField(Vec<Box<str>>);
 
-impl FieldPath {
+impl HiddenField {
     /// Reads a dotted path.
     pub fn parse(text: &str) -> Self {
         Self(text.split('.').map(Into::into).collect())
@@ -68,8 +69,8 @@ impl FieldPath {
 }
 
 /// Takes these arguments out of a self-contained schema.
-pub fn hide(schema: &mut Value, fields: &[FieldPath]) {
-    for FieldPath(path) in fields {
+pub fn hide(schema: &mut Value, fields: &[HiddenField]) {
+    for HiddenField(path) in fields {
         let root = schema.clone();
         let budget = Cell::new(FOLLOWED);
         conceal(schema, path, Whole { root: &root, trail: None, budget: &budget });

@@ -1,12 +1,12 @@
 //! Hiding, by the shapes that schemas have.
 
-use registry_core::schema_compile::compile;
 use serde_json::json;
 
 use super::*;
+use crate::schema_compile::compile;
 
 fn hidden(schema: Value, fields: &[&str]) -> Value {
-    let fields: Vec<_> = fields.iter().map(|field| FieldPath::parse(field)).collect();
+    let fields: Vec<_> = fields.iter().map(|field| HiddenField::parse(field)).collect();
     let mut schema = schema;
     hide(&mut schema, &fields);
     schema
@@ -111,7 +111,7 @@ fn references_that_double_with_each_level_do_not_blow_up() {
 
 #[test]
 fn paths_find_and_fill_places() {
-    let path = FieldPath::parse("a.b/c");
+    let path = HiddenField::parse("a.b/c");
     assert_eq!(path.pointer(), "/a/b~1c");
     let mut arguments = json!({ "a": { "x": 1 } }).as_object().unwrap().clone();
     assert_eq!(path.find(&arguments), None);

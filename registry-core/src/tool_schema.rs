@@ -1,0 +1,78 @@
+//! The schemas of a tool as gateways serve them: self-contained, and without hidden arguments.
+//!
+//! They are made here, so that the registry can refuse what no gateway could serve. Deliberately
+//! absent: what a tool inherits from its upstream, and `x-mcp-header`; both are the gateway's.
+
+pub mod bundle;
+pub mod hide;
+
+use serde_json::{Value, json};
+
+use self::{
+    bundle::{Resolve, Unresolved, bundle, is_plain},
+    hide::{HiddenField, hide},
+};
+use crate::{
+    entity::Tool,
+    schema_compile::{InvalidSchema, compile},
+};
+
+/// The input schema of a tool, if it is registered with one.
+pub fn input(tool: &Tool, resolve: Resolve<'_>) -> Option<Result<Value, Unresolved>> {
+    let bundled = bundle(tool.input_schema.as_ref()?, resolve);
+    Some(bundled.map(|schema| for_callers(schema, &hidden(tool))))
+}
+
+/// The output schema of a tool, if it is registered with one.
+pub fn output(tool: &Tool, resolve: Resolve<'_>) -> Option<Result<Value, Unresolved>> {
+    Some(bundle(tool.output_schema.as_ref()?, resolve))
+}
+
+/// The arguments of a tool that callers neither see nor may send.
+pub fn hidden(tool: &Tool) -> Vec<HiddenField> {
+    let fields = tool.source().map_or(&[][..], |source| &source.hide_fields);
+    fields.iter().map(|text| HiddenField::parse(text)).collect()
+}
+
+/// A self-contained input schema as callers may see it.
+pub fn for_callers(mut schema: Value, hidden: &[HiddenField]) -> Value {
+    say_object(&mut schema);
+    hide(&mut schema, hidden);
+    schema
+}
+
+/// Arguments are an object, and MCP wants the schema to say so.
+fn say_object(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.entry("type").or_insert_with(|| json!("object"));
+        }
+        Value::Bool(false) => *schema = json!({ "type": "object", "not": {} }),
+        _ => *schema = json!({ "type": "object" }),
+    }
+}
+
+/// What does not compile of a tool's schemas as they are served, although all that they are made
+/// of compiles; with the member of the tool.
+pub(crate) fn unservable(tool: &Tool, resolve: Resolve<'_>) -> Vec<(&'static str, InvalidSchema)> {
+    let served = [
+        ("/inputSchema", &tool.input_schema, input(tool, resolve)),
+        ("/outputSchema", &tool.output_schema, output(tool, resolve)),
+    ];
+    let mut found = Vec::new();
+    for (member, registered, served) in served {
+        // What refers to nothing is reported as that.
+        let (Some(registered), Some(Ok(served))) = (registered, served) else { continue };
+        if served != *registered
+            && let Err(problems) = compile(&served, &|_| None)
+        {
+            found.extend(problems.into_iter().take(1).map(|problem| (member, problem)));
+        }
+    }
+    found
+}
+
+/// Whether a tool's schemas compile however they are put together with others that are plain.
+pub(crate) fn are_plain(tool: &Tool) -> bool {
+    tool.input_schema.iter().chain(&tool.output_schema).all(is_plain)
+}
