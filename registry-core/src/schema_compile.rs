@@ -12,7 +12,8 @@ mod weight;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use jsonschema::{Draft, PatternOptions, Registry, ValidationOptions};
+use jsonschema::{Draft, PatternOptions, ValidationOptions};
+use referencing::SPECIFICATIONS;
 use serde_json::{Map, Value, json};
 
 pub use identity::{GATEWAY_HOST, uri_at};
@@ -176,13 +177,7 @@ pub(crate) fn problems_if_referred_to(schema: &Value) -> Vec<InvalidSchema> {
         let pointer = problem.pointer().to_owned();
         InvalidSchema::Referred { pointer, problem: problem.to_string() }
     };
-    // The meta-schema of its own dialect is known where it is compiled itself.
-    let is_meta = |problem: &InvalidSchema| match problem {
-        InvalidSchema::Remote { uri, .. } => uri.contains("://json-schema.org/draft"),
-        _ => false,
-    };
-    let problems = built.err().unwrap_or_default().into_iter();
-    problems.filter(|problem| !is_meta(problem)).map(referred).collect()
+    built.err().unwrap_or_default().into_iter().map(referred).collect()
 }
 
 fn build(
@@ -198,7 +193,7 @@ fn build(
         .with_pattern_options(patterns)
         .offline();
     if needed.is_empty() {
-        return options.build(schema);
+        return options.with_registry(&SPECIFICATIONS).build(schema);
     }
     let uris: BTreeMap<&str, String> =
         needed.iter().map(|(base, needed)| (&**base, uri_at(needed, base))).collect();
@@ -210,7 +205,7 @@ fn build(
         let uri = &uris[&**base];
         (uri, identity::resource(with_uris(needed), uri))
     });
-    let registry = Registry::new().draft(Draft::Draft202012).extend(resources)?.prepare()?;
+    let registry = SPECIFICATIONS.extend(resources)?.prepare()?;
     options.with_registry(&registry).build(&with_uris(schema))
 }
 

@@ -12,10 +12,7 @@ use self::{
     bundle::{Resolve, Unresolved, bundle, is_plain},
     hide::{HiddenField, hide},
 };
-use crate::{
-    entity::Tool,
-    schema_compile::{InvalidSchema, compile},
-};
+use crate::entity::Tool;
 
 /// The input schema of a tool, if it is registered with one.
 pub fn input(tool: &Tool, resolve: Resolve<'_>) -> Option<Result<Value, Unresolved>> {
@@ -52,24 +49,18 @@ fn say_object(schema: &mut Value) {
     }
 }
 
-/// What does not compile of a tool's schemas as they are served, although all that they are made
-/// of compiles; with the member of the tool.
-pub(crate) fn unservable(tool: &Tool, resolve: Resolve<'_>) -> Vec<(&'static str, InvalidSchema)> {
+/// The schemas of a tool that are served otherwise than they are registered, with their members.
+/// What refers to nothing is left out.
+pub(crate) fn changed(tool: &Tool, resolve: Resolve<'_>) -> Vec<(&'static str, Value)> {
     let served = [
         ("/inputSchema", &tool.input_schema, input(tool, resolve)),
         ("/outputSchema", &tool.output_schema, output(tool, resolve)),
     ];
-    let mut found = Vec::new();
-    for (member, registered, served) in served {
-        // What refers to nothing is reported as that.
-        let (Some(registered), Some(Ok(served))) = (registered, served) else { continue };
-        if served != *registered
-            && let Err(problems) = compile(&served, &|_| None)
-        {
-            found.extend(problems.into_iter().take(1).map(|problem| (member, problem)));
-        }
-    }
-    found
+    let served = served.into_iter().filter_map(|(member, registered, served)| {
+        let served = served?.ok()?;
+        (Some(&served) != registered.as_ref()).then_some((member, served))
+    });
+    served.collect()
 }
 
 /// Whether a tool's schemas compile however they are put together with others that are plain.

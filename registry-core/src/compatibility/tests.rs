@@ -333,7 +333,8 @@ fn a_meta_schema_is_the_same_everywhere_unless_something_poses_as_one() {
     for uri in [DRAFT7, same] {
         let mut posing = schema(DRAFT7, "b");
         posing["$defs"] = json!({ "m": { "$id": uri, "type": "string" } });
-        assert!(verdict(&schema(DRAFT7, "a"), &posing).starts_with("undecided"), "{uri}");
+        let found = verdict(&schema(DRAFT7, "a"), &posing);
+        assert!(found.starts_with("no ") || found.starts_with("undecided"), "{uri} {found}");
     }
 }
 

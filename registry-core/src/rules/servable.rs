@@ -4,10 +4,21 @@
 //! Deliberately absent: parts that do not compile by themselves (`schema.rs`), and schemas that a
 //! tool inherits from its upstream.
 
-use super::{proposal::Proposal, schema::schema_of, schema_graph::SchemaGraph};
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{
+    proposal::{New, Proposal},
+    schema::schema_of,
+    schema_graph::SchemaGraph,
+};
 use crate::{
     diagnostic::{Code, Diagnostic},
+    document::Digest,
     entity::Entity,
+    limits, parallel,
+    schema_compile::{compile, patterns},
     tool_schema::{self, bundle::is_plain},
 };
 
@@ -22,16 +33,66 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
         return;
     }
     let peculiar = graph.leading_to(|schema| !is_plain(schema));
+    let mut work = Work::default();
     for new in &proposal.new {
         let Entity::Tool(tool) = new.entity() else { continue };
         let leads_to_peculiar = || new.references.iter().any(|r| peculiar.contains(&r.key));
         if tool_schema::are_plain(tool) && !leads_to_peculiar() {
             continue;
         }
-        for (member, problem) in tool_schema::unservable(tool, &|key| schema_of(proposal, key)) {
-            let message = format!("put together with the schemas that it leads to: {problem}");
-            let invalid = Diagnostic::error(Code::SchemaInvalid, member, message);
-            new.report(found, invalid.with_help(HELP));
+        for (member, schema) in tool_schema::changed(tool, &|key| schema_of(proposal, key)) {
+            if let Err(too_much) = work.add(new, member, schema) {
+                let invalid = Diagnostic::error(Code::SchemaInvalid, member, too_much);
+                let help = "apply it in several batches, or let it refer to less";
+                return new.report(found, invalid.with_help(help));
+            }
+        }
+    }
+    work.report(found);
+}
+
+/// Schemas to be compiled, each once, and whose they are.
+#[derive(Default)]
+struct Work<'n> {
+    users: HashMap<Digest, Vec<(&'n New<'n>, &'static str)>>,
+    schemas: Vec<(Digest, Value)>,
+    bytes: usize,
+    patterns: usize,
+}
+
+impl<'n> Work<'n> {
+    fn add(&mut self, new: &'n New<'n>, member: &'static str, schema: Value) -> Result<(), String> {
+        let text = schema.to_string();
+        let digest = Digest::of(text.as_bytes());
+        let users = self.users.entry(digest).or_default();
+        users.push((new, member));
+        if users.len() > 1 {
+            return Ok(());
+        }
+        self.bytes += text.len();
+        self.patterns += patterns(&schema);
+        self.schemas.push((digest, schema));
+        let (bytes, most) = (limits::BATCH_BYTES, limits::BATCH_PATTERNS);
+        if self.bytes <= bytes && self.patterns <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "the tools' schemas of the batch, each put together with those that it leads to, have \
+             more than {bytes} bytes or {most} patterns"
+        ))
+    }
+
+    fn report(self, found: &mut Vec<Diagnostic>) {
+        let compiled = parallel::map(self.schemas, |(digest, schema)| {
+            let problems = compile(&schema, &|_| None).err()?;
+            Some((digest, problems.into_iter().next()?))
+        });
+        for (digest, problem) in compiled.into_iter().flatten() {
+            for (new, member) in &self.users[&digest] {
+                let message = format!("put together with the schemas that it leads to: {problem}");
+                let invalid = Diagnostic::error(Code::SchemaInvalid, *member, message);
+                new.report(found, invalid.with_help(HELP));
+            }
         }
     }
 }
@@ -45,6 +106,7 @@ mod tests {
         HELP,
     };
     use crate::diagnostic::Code;
+    use crate::limits;
 
     fn found(registered: &Value, tool: Value) -> String {
         let tool = with(&source_tool("t", "s"), tool);
@@ -88,6 +150,24 @@ mod tests {
         assert_eq!(found(&node(nothing.clone()), extended(&nothing)), "");
         let heavy = found(&node(nothing), extended(&left));
         assert!(heavy.contains("in more than 10000 ways"), "{heavy}");
+    }
+
+    #[test]
+    fn what_is_put_together_is_bounded_and_done_once() {
+        let patterns: Vec<_> = (0..200).map(|i| json!({ "pattern": i.to_string() })).collect();
+        let registered = [schema("A", &json!({ "$anchor": "a", "anyOf": patterns }))];
+        let tools = |title: &dyn Fn(usize) -> String| -> Vec<_> {
+            let tool = |i| {
+                let input = json!({ "type": "object", "properties": { "a": { "$ref": "#A:1.0.0" } },
+                    "title": title(i) });
+                with(&source_tool(&format!("t{i}"), "s"), json!({ "inputSchema": input }))
+            };
+            (0..=limits::BATCH_PATTERNS / 200).map(tool).collect()
+        };
+        let found = |batch: &[_]| found_of(Code::SchemaInvalid, &registered, batch);
+        assert_eq!(found(&tools(&|_| "same".to_owned())), "");
+        let different = found(&tools(&|i| i.to_string()));
+        assert!(different.contains("or 10000 patterns (apply it in several"), "{different}");
     }
 
     #[test]

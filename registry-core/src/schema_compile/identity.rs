@@ -85,12 +85,16 @@ fn has_scheme(uri: &str) -> bool {
 pub fn uri_at(schema: &Value, base: &str) -> String {
     let own = draft(schema).create_resource_ref(schema);
     let uri = own.id().and_then(|id| resolved(id, &uri::from_str(base).ok()?));
-    let is_meta = |uri: &Uri<String>| {
-        let at_home = uri.authority().is_some_and(|at| at.host() == "json-schema.org");
-        at_home && uri.path().as_str().starts_with("/draft")
-    };
-    let uri = uri.filter(|uri| !is_meta(uri));
+    let uri = uri.filter(|uri| !is_of_meta_schema(uri.as_str()));
     uri.map_or_else(|| base.to_owned(), |uri| uri.as_str().to_owned())
+}
+
+/// Whether a resolved URI is one of those that meta-schemas have.
+fn is_of_meta_schema(uri: &str) -> bool {
+    let path = ["http://json-schema.org/", "https://json-schema.org/"]
+        .iter()
+        .find_map(|home| uri.strip_prefix(home));
+    path.is_some_and(|path| path.starts_with("draft"))
 }
 
 /// A resource whose `$id`, if it has one, is the URI that it is known by.
@@ -109,6 +113,11 @@ pub(crate) fn resources(schema: &Value, base: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(base) = uri::from_str(base) {
         read_resources(schema, (Draft::Draft202012, &base), &mut found);
+        // A registered meta-schema has another URI.
+        let own = draft(schema).create_resource_ref(schema).id().is_some();
+        if own && found.first().is_some_and(|uri| is_of_meta_schema(uri)) {
+            found.remove(0);
+        }
     }
     found
 }
@@ -147,14 +156,16 @@ fn resolved(id: &str, base: &Uri<String>) -> Option<Uri<String>> {
     uri::resolve_against(&base.borrow(), id).ok()
 }
 
-/// The first URI that two of these documents have among their [`resources`].
+/// The first URI that two of these documents have among their [`resources`], or one of them and a
+/// meta-schema.
 pub(crate) fn same_id<'a>(
     documents: impl IntoIterator<Item = &'a [String]>,
 ) -> Option<InvalidSchema> {
     let mut owners = BTreeMap::new();
     for (document, ids) in documents.into_iter().enumerate() {
         for id in ids {
-            if *owners.entry(id).or_insert(document) != document {
+            let is_taken = *owners.entry(id).or_insert(document) != document;
+            if is_taken || is_of_meta_schema(id) {
                 let written = id.strip_prefix("registry:").unwrap_or(id);
                 return Some(InvalidSchema::SameId { uri: shortened(written) });
             }

@@ -43,7 +43,9 @@ pub enum InvalidSchema {
         uri: String,
     },
     /// One `$id` in two documents: references to it would lead to either.
-    #[error("`{uri}` is the `$id` of two of the schemas that it leads to, itself included")]
+    #[error(
+        "`{uri}` is the `$id` of two of the schemas that it leads to, itself and meta-schemas included"
+    )]
     SameId {
         /// The `$id`.
         uri: String,

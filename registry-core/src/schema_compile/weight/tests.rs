@@ -37,6 +37,37 @@ fn what_doubles_with_every_level_is_refused() {
 }
 
 #[test]
+fn references_lead_where_they_do_for_the_compiler() {
+    let anchored = |id: &dyn Fn(usize) -> String, keyword: &str, to: &dyn Fn(usize) -> String| {
+        let link = |i: usize| match i {
+            0 => json!({ "$id": id(0), "$dynamicAnchor": "node", "type": "object" }),
+            i => {
+                let before = json!({ keyword: to(i - 1) });
+                json!({ "$id": id(i), "$dynamicAnchor": "node", "allOf": [before, before] })
+            }
+        };
+        let defs: serde_json::Map<_, _> = (0..=30).map(|i| (format!("d{i}"), link(i))).collect();
+        json!({ "$dynamicAnchor": "node", "$ref": to(30), "$defs": defs })
+    };
+    for (id, keyword, to) in [
+        ("http://x.y/k%64", "$ref", "http://x.y/kd"),
+        ("http://x.y/a/../kd", "$ref", "HTTP://x.y:80/kd"),
+        ("http://x.y/kd", "$dynamicRef", "http://x.y/kd"),
+    ] {
+        let (id, to) = (|i: usize| format!("{id}{i}"), |i: usize| format!("{to}{i}"));
+        assert!(is_refused(&anchored(&id, keyword, &to)), "{}", to(0));
+    }
+    let (id, to) = (|i: usize| format!("http://x.y/{i}/"), |i: usize| format!("http://x.y/{i}/#"));
+    assert!(is_refused(&anchored(&id, "$ref", &to)));
+    // Resources whose URIs end alike are different ones, and `#` is the nearest.
+    let name = |i: usize| json!({ "$id": format!("http://x.y/{i}/v1"), "items": { "$ref": "#" } });
+    let all: Vec<_> = (0..20).map(|i| json!({ "$ref": format!("http://x.y/{i}/v1") })).collect();
+    let parts: serde_json::Map<_, _> = (0..20).map(|i| (i.to_string(), name(i))).collect();
+    let schema = json!({ "allOf": all, "$defs": parts, "unevaluatedProperties": false });
+    assert!(!is_refused(&schema));
+}
+
+#[test]
 fn what_leads_back_twice_is_refused() {
     let me = json!({ "$ref": "#" });
     for schema in [

@@ -1,0 +1,174 @@
+//! Where the references of a document lead, as the compiler resolves them.
+//!
+//! Deliberately absent: registered schemas, and meta-schemas; those are what they are.
+
+use std::collections::HashMap;
+
+use jsonschema::{Draft, Retrieve, Uri, uri};
+use referencing::{Registry, Resolver, SPECIFICATIONS};
+use serde_json::Value;
+
+use crate::{
+    json_schema::{Holds, holds},
+    schema_compile::ROOT,
+};
+
+/// A schema, and what its references start from.
+#[derive(Clone)]
+pub(super) struct Place<'a> {
+    pub(super) schema: &'a Value,
+    /// `None`: the document has no references.
+    base: Option<Base<'a>>,
+}
+
+#[derive(Clone)]
+struct Base<'a> {
+    resolver: Resolver<'a>,
+    draft: Draft,
+}
+
+impl<'a> Place<'a> {
+    /// The place of a schema within this one.
+    pub(super) fn child(&self, schema: &'a Value) -> Self {
+        Self { schema, base: self.base.as_ref().map(|base| base.within(schema)) }
+    }
+}
+
+impl<'a> Base<'a> {
+    fn within(&self, schema: &Value) -> Self {
+        let draft = self.draft.detect(schema);
+        let resolver = self.resolver.in_subresource(draft.create_resource_ref(schema));
+        // An `$id` that is no URI does not compile either.
+        Self { resolver: resolver.unwrap_or_else(|_| self.resolver.clone()), draft }
+    }
+}
+
+/// The references of one document.
+pub(super) struct References<'a> {
+    root: Place<'a>,
+    /// The schemas with each dynamic anchor; those of `$recursiveAnchor` have an empty one.
+    dynamic: HashMap<&'a str, Vec<Place<'a>>>,
+}
+
+impl References<'_> {
+    /// Reads a document for as long as somebody needs it.
+    pub(super) fn with<T>(schema: &Value, read: impl FnOnce(&References<'_>) -> T) -> T {
+        let without = || References { root: Place { schema, base: None }, dynamic: HashMap::new() };
+        if !has_references(schema) {
+            return read(&without());
+        }
+        let document = Draft::Draft202012.detect(schema).create_resource_ref(schema);
+        let registry = Registry::new().retriever(Nothing).add(ROOT, document);
+        // What cannot be read does not compile either.
+        let registry = registry.and_then(referencing::RegistryBuilder::prepare);
+        match (registry, uri::from_str(ROOT)) {
+            (Ok(registry), Ok(root)) => {
+                let resolver = registry.resolver(root);
+                let base = Base { resolver, draft: Draft::Draft202012 };
+                let root = Place { schema, base: Some(base.within(schema)) };
+                let mut dynamic = HashMap::new();
+                collect_dynamic(&root, &mut dynamic);
+                read(&References { root, dynamic })
+            }
+            _ => read(&without()),
+        }
+    }
+}
+
+impl<'a> References<'a> {
+    pub(super) fn root(&self) -> Place<'a> {
+        self.root.clone()
+    }
+
+    /// Where a reference may lead.
+    pub(super) fn targets(&self, keyword: &str, text: &str, from: &Place<'a>) -> Vec<Place<'a>> {
+        let Some(base) = &from.base else { return Vec::new() };
+        let text = if keyword == "$recursiveRef" { "#" } else { text };
+        // What is not there does not compile either.
+        let Ok(found) = base.resolver.lookup(text) else { return Vec::new() };
+        let (schema, resolver, draft) = found.into_inner();
+        if is_meta_schema(&resolver) {
+            return Vec::new();
+        }
+        let found = Place { schema, base: Some(Base { resolver, draft }) };
+        let Some(anchor) = dynamic_anchor(keyword, text, schema) else { return vec![found] };
+        // Every evaluation begins at the root, whose anchor is the outermost (JSON Schema 2020-12,
+        // core, section 8.2.3.2); of others, any may be.
+        if dynamic_anchor(keyword, text, self.root.schema) == Some(anchor) {
+            return vec![self.root()];
+        }
+        let mut targets = self.dynamic.get(anchor).cloned().unwrap_or_default();
+        if !targets.iter().any(|target| std::ptr::eq(target.schema, schema)) {
+            targets.push(found);
+        }
+        targets
+    }
+}
+
+/// Whether references from here start in a meta-schema, which weighs little, and not in a part of
+/// the document that only has its URI.
+fn is_meta_schema(resolver: &Resolver<'_>) -> bool {
+    let uri = resolver.base_uri();
+    let known = SPECIFICATIONS.resolver((*uri).clone());
+    match (known.lookup("#"), resolver.lookup("#")) {
+        (Ok(known), Ok(found)) => std::ptr::eq(known.contents(), found.contents()),
+        _ => false,
+    }
+}
+
+/// The anchor by which a reference to this schema is dynamic, if it is.
+fn dynamic_anchor<'t>(keyword: &str, text: &str, target: &'t Value) -> Option<&'t str> {
+    match keyword {
+        "$dynamicRef" => {
+            let anchor = target.get("$dynamicAnchor")?.as_str()?;
+            let (_, fragment) = text.split_once('#')?;
+            (fragment == anchor).then_some(anchor)
+        }
+        "$recursiveRef" => (target.get("$recursiveAnchor")? == true).then_some(""),
+        _ => None,
+    }
+}
+
+fn collect_dynamic<'a>(place: &Place<'a>, found: &mut HashMap<&'a str, Vec<Place<'a>>>) {
+    match place.schema {
+        Value::Object(map) => {
+            if let Some(anchor) = map.get("$dynamicAnchor").and_then(Value::as_str) {
+                found.entry(anchor).or_default().push(place.clone());
+            }
+            if map.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
+                found.entry("").or_default().push(place.clone());
+            }
+            for (name, value) in map {
+                match (holds(name), value) {
+                    (Holds::Data, _) => {}
+                    (Holds::Named, Value::Object(named)) => {
+                        named.values().for_each(|part| collect_dynamic(&place.child(part), found));
+                    }
+                    _ => collect_dynamic(&place.child(value), found),
+                }
+            }
+        }
+        Value::Array(items) => {
+            items.iter().for_each(|item| collect_dynamic(&place.child(item), found));
+        }
+        _ => {}
+    }
+}
+
+fn has_references(schema: &Value) -> bool {
+    let mut found = false;
+    crate::json_schema::each_object(schema, &mut |map| {
+        found |=
+            ["$ref", "$dynamicRef", "$recursiveRef"].iter().any(|name| map.contains_key(*name));
+    });
+    found
+}
+
+/// What is outside of the document weighs nothing: it is a meta-schema, or does not compile.
+struct Nothing;
+
+impl Retrieve for Nothing {
+    fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Value::Bool(true))
+    }
+}
