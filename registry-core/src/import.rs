@@ -10,6 +10,7 @@ mod factor;
 mod loose;
 mod mcp;
 mod names;
+mod origins;
 mod repair;
 pub mod text;
 mod wording;

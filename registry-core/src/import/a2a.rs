@@ -16,7 +16,9 @@ use serde_json::{Map, Value, json};
 pub(super) use capabilities::listed;
 use part::Part;
 
-use super::{Draft, Imported, Repairs, names, repair::quoted, wording::worded_members};
+use super::{
+    Draft, Imported, Repairs, names, origins::Origins, repair::quoted, wording::worded_members,
+};
 use crate::{document::Document, name::Name, reference::Kind, version::Version};
 
 /// The version of an agent that does not say its own.
@@ -49,6 +51,8 @@ struct Card {
     repairs: Repairs,
     /// What is kept in `metadata.card`.
     rest: Value,
+    /// Where what is in the agent was in the card.
+    origins: Origins,
 }
 
 /// Makes an agent of a live card. Without a name that can be used, there is only the repair that
@@ -56,16 +60,22 @@ struct Card {
 pub fn agent(card: &Value, wishes: &CardWishes) -> Imported {
     let mut repairs = Repairs::default();
     let said = card.as_object().map(|card| worded_members(&mut repairs, card, ""));
-    let mut card = Card { is_live: true, repairs, rest: json!({}) };
+    let origins = Origins::default();
+    let mut card = Card { is_live: true, repairs, rest: json!({}), origins };
     let agents = card.live(said.unwrap_or_default(), wishes).into_iter().collect();
     card.repairs.of(Draft { agents, ..Draft::default() })
 }
 
-/// Makes an agent of what a registry file says of it, but for its name and version.
-pub(super) fn entry(said: Map<String, Value>) -> (Map<String, Value>, Repairs) {
-    let mut card = Card { is_live: false, repairs: Repairs::default(), rest: json!({}) };
+/// Makes an agent of what a registry file says of it, but for its name and version; `rest` is in its
+/// `metadata.card` already. The repairs' pointers lead into what is said.
+pub(super) fn entry(
+    said: Map<String, Value>,
+    rest: Value,
+) -> (Map<String, Value>, Repairs, Origins) {
+    let (repairs, origins) = (Repairs::default(), Origins::default());
+    let mut card = Card { is_live: false, repairs, rest, origins };
     let agent = card.agent(Part::new(said, String::new()), "");
-    (agent, card.repairs)
+    (agent, card.repairs, card.origins)
 }
 
 impl Card {
@@ -103,7 +113,7 @@ impl Card {
         put("url", url.into());
         put("protocolVersion", protocol.into());
         for modes in ["defaultInputModes", "defaultOutputModes"] {
-            put(modes, self.texts(&mut part, modes).into());
+            put(modes, self.texts(&mut part, modes, &format!("/{modes}")).into());
         }
         put("skills", self.skills(&mut part).into());
         put("capabilities", self.capabilities(&mut part));
@@ -204,7 +214,7 @@ impl Card {
             } else {
                 "`metadata` was left out"
             };
-            self.repairs.needed(found.pointer, found.message, how);
+            self.repairs.needed(self.origins.of(&found.pointer), found.message, how);
         }
     }
 }

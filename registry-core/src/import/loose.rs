@@ -19,7 +19,9 @@ use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde_json::{Map, Value};
 
-use super::{Draft, Imported, Repairs, names, repair::quoted, wording::worded_members};
+use super::{
+    Draft, Imported, Repairs, names, origins::Origins, repair::quoted, wording::worded_members,
+};
 use crate::{
     catalog::Catalog, commit::RegistryId, diagnostic::Diagnostic, document::pointer_join,
     reference::Kind, registry_file::RegistryFile, rules::plan,
@@ -33,27 +35,29 @@ const FIRST_VERSION: &str = "1.0.0";
 struct Entry {
     map: Map<String, Value>,
     pointer: String,
+    /// Where what is in it was in the file.
+    origins: Origins,
 }
 
 /// A file on its way.
-#[derive(Default)]
-struct Loose {
+struct Loose<'a> {
+    file: &'a Value,
     entries: BTreeMap<Kind, Vec<Entry>>,
     repairs: Repairs,
 }
 
 /// Repairs a registry file of any version, and says how.
 pub fn registry_file(file: &Value) -> Imported {
-    let mut loose = Loose::default();
-    loose.read(file);
+    let mut loose = Loose { file, entries: BTreeMap::new(), repairs: Repairs::default() };
+    loose.read();
     for kind in Kind::ALL {
         loose.shape(kind);
     }
     loose.screen();
     loose.give_versions();
     loose.name_versions();
-    loose.link();
     loose.remove_doubles();
+    loose.link();
     let draft = loose.draft();
     loose.say_what_is_left(&draft);
     loose.repairs.of(draft)
@@ -68,7 +72,7 @@ fn member_of(kind: Kind) -> &'static str {
     }
 }
 
-impl Loose {
+impl Loose<'_> {
     fn of(&self, kind: Kind) -> &[Entry] {
         self.entries.get(&kind).map_or(&[], Vec::as_slice)
     }
@@ -77,12 +81,12 @@ impl Loose {
         self.entries.entry(kind).or_default()
     }
 
-    fn read(&mut self, file: &Value) {
-        match file {
+    fn read(&mut self) {
+        match self.file {
             Value::Object(map) => self.read_object(map),
             Value::Array(_) => {
                 self.repairs.made("", "a bare list", "it is taken as `tools`");
-                self.read_list(Kind::Tool, file, "");
+                self.read_list(Kind::Tool, self.file, "");
             }
             _ => self.repairs.needed("", "this is no registry file", "nothing was taken"),
         }
@@ -168,7 +172,7 @@ impl Loose {
     fn read_entry(&mut self, kind: Kind, item: &Value, pointer: String) {
         match item {
             Value::Object(map) if !map.keys().all(|name| is_comment(name) || name == "comment") => {
-                self.of_mut(kind).push(Entry { map: map.clone(), pointer });
+                self.of_mut(kind).push(Entry::new(map.clone(), pointer));
             }
             Value::Object(_) | Value::Null => {
                 self.repairs.made(pointer, "an entry that is only a comment", "it was left out");
@@ -183,7 +187,9 @@ impl Loose {
     /// Looks at the texts of all entries, which a team may have copied from anywhere.
     fn screen(&mut self) {
         for entry in self.entries.values_mut().flatten() {
-            entry.map = worded_members(&mut self.repairs, &entry.map, &entry.pointer);
+            let mut found = Repairs::default();
+            entry.map = worded_members(&mut found, &entry.map, "");
+            self.repairs.all_from(found, |at| existing(self.file, entry.origins.of(at)));
         }
     }
 
@@ -243,12 +249,18 @@ impl Loose {
         let kind = steps.next().and_then(|list| list.parse::<Kind>().ok());
         let index = steps.next().and_then(|index| index.parse::<usize>().ok());
         let entry = kind.zip(index).and_then(|(kind, index)| self.of(kind).get(index));
-        match (entry, steps.next()) {
-            (Some(entry), Some(rest)) => format!("{}/{rest}", entry.pointer),
-            (Some(entry), None) => entry.pointer.clone(),
-            (None, _) => pointer.to_owned(),
-        }
+        let Some(entry) = entry else { return pointer.to_owned() };
+        let rest = steps.next().map(|rest| format!("/{rest}")).unwrap_or_default();
+        existing(self.file, entry.origins.of(&rest))
     }
+}
+
+/// The place in the file, or the closest above it where there is something.
+fn existing(file: &Value, mut pointer: String) -> String {
+    while file.pointer(&pointer).is_none() {
+        pointer.truncate(pointer.rfind('/').unwrap_or_default());
+    }
+    pointer
 }
 
 /// Whether a member is only there for people.
@@ -257,6 +269,10 @@ fn is_comment(name: &str) -> bool {
 }
 
 impl Entry {
+    fn new(map: Map<String, Value>, pointer: String) -> Self {
+        Self { map, origins: Origins::new(&pointer), pointer }
+    }
+
     fn text(&self, name: &str) -> Option<&str> {
         self.map.get(name)?.as_str()
     }

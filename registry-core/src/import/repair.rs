@@ -94,10 +94,14 @@ impl Repairs {
         self.push(Repair { pointer, what, how, by: By::Person });
     }
 
-    /// Takes the repairs of a part that is at this pointer.
-    pub(crate) fn all_at(&mut self, pointer: &str, Repairs { needed, made, unlisted, .. }: Self) {
+    /// Takes the repairs of a part, of whose pointers this says where they lead.
+    pub(crate) fn all_from(
+        &mut self,
+        Repairs { needed, made, unlisted, .. }: Self,
+        place: impl Fn(&str) -> String,
+    ) {
         for repair in needed.into_iter().chain(made) {
-            self.push(Repair { pointer: format!("{pointer}{}", repair.pointer), ..repair });
+            self.push(Repair { pointer: place(&repair.pointer), ..repair });
         }
         self.unlisted.person += unlisted.person;
         self.unlisted.import += unlisted.import;
@@ -110,20 +114,22 @@ impl Repairs {
     }
 }
 
-/// Puts a field from this pointer to its place; where that is taken by another value, says so.
+/// Puts a field from this pointer to its place, and says whether it is there; where that is taken by
+/// another value, a person must look.
 pub(crate) fn put(
     map: &mut Map<String, Value>,
     repairs: &mut Repairs,
     pointer: &str,
     (name, value): (String, Value),
-) {
+) -> bool {
     match map.get(&name) {
         Some(there) if *there != value => {
             let what = format!("`{name}` is there already and says otherwise");
             repairs.needed(pointer, what, "what was there was kept; this was left out");
+            false
         }
-        Some(_) => {}
-        None => drop(map.insert(name, value)),
+        Some(_) => true,
+        None => map.insert(name, value).is_none(),
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Card, part::Part};
 use crate::{
+    document::pointer_join,
     entity::{agent::SBOM_EXTENSION, tool::DependencyTarget},
     import::repair::quoted,
     reference::{Key, Kind},
@@ -31,6 +32,7 @@ impl Card {
 
     fn extensions(&mut self, part: &mut Part) -> Vec<Value> {
         let (mut extensions, mut sbom) = (Vec::<Value>::new(), None);
+        let (list, mut depends) = ("/capabilities/extensions", Vec::new());
         for (at, said) in self.items(part, "extensions", "uri") {
             let whole = said.clone();
             let Some(mut said) = self.part(said, at.clone()) else { continue };
@@ -39,13 +41,9 @@ impl Card {
                 continue;
             };
             said.take("uri");
-            if let (SBOM_EXTENSION, Some(first)) = (uri.as_str(), sbom) {
+            if uri == SBOM_EXTENSION && sbom.is_some() {
                 self.repairs.made(at, "a second list of dependencies", "it joined the first");
-                let more = self.params_of_sbom(&mut said);
-                let first: &mut Value = &mut extensions[first];
-                if let Some(all) = first["params"]["depends"].as_array_mut() {
-                    all.extend(more);
-                }
+                depends.extend(self.params_of_sbom(&mut said));
                 self.finish(said);
                 continue;
             }
@@ -55,20 +53,25 @@ impl Card {
             let required = self.value(&mut said, "required", "true or false", Value::is_boolean);
             extension.extend(required.map(|flag| ("required".to_owned(), flag)));
             if uri == SBOM_EXTENSION {
-                let depends = self.params_of_sbom(&mut said);
-                extension.insert("params".to_owned(), json!({ "depends": depends }));
+                depends.extend(self.params_of_sbom(&mut said));
                 sbom = Some(extensions.len());
             } else {
                 let params = self.value(&mut said, "params", "an object", Value::is_object);
                 extension.extend(params.map(|params| ("params".to_owned(), params)));
             }
+            self.origins.moved(format!("{list}/{}", extensions.len()), at);
             extensions.push(extension.into());
             self.finish(said);
+        }
+        if let Some(first) = sbom {
+            let to = format!("{list}/{first}/params/depends");
+            extensions[first]["params"] = json!({ "depends": self.origins.list(&to, depends) });
         }
         extensions
     }
 
-    fn params_of_sbom(&mut self, extension: &mut Part) -> Vec<Value> {
+    /// The dependencies, each with its place in the card.
+    fn params_of_sbom(&mut self, extension: &mut Part) -> Vec<(String, Value)> {
         let Some(mut params) = self.object(extension, "params") else { return Vec::new() };
         let depends = if self.is_live {
             self.exact_dependencies(&mut params)
@@ -80,15 +83,16 @@ impl Card {
     }
 
     /// The dependencies of a registry file's entry, which may be completed out of the file.
-    fn dependencies_as_they_are(&mut self, params: &mut Part) -> Vec<Value> {
+    fn dependencies_as_they_are(&mut self, params: &mut Part) -> Vec<(String, Value)> {
         let Some(said) = params.take("depends") else { return Vec::new() };
-        listed(&said).unwrap_or_else(|| {
-            self.refuse(&params.at("depends"), "`depends` is no list", said);
+        let at = params.at("depends");
+        listed(&said, &at).unwrap_or_else(|| {
+            self.refuse(&at, "`depends` is no list", said);
             Vec::new()
         })
     }
 
-    fn exact_dependencies(&mut self, params: &mut Part) -> Vec<Value> {
+    fn exact_dependencies(&mut self, params: &mut Part) -> Vec<(String, Value)> {
         let mut depends = Vec::new();
         for (at, said) in self.items(params, "depends", "name") {
             let whole = said.clone();
@@ -113,7 +117,7 @@ impl Card {
             {
                 dependency["skill"] = skill.into();
             }
-            depends.push(dependency);
+            depends.push((at, dependency));
             self.finish(said);
         }
         depends
@@ -138,21 +142,28 @@ fn key_of(said: &Value) -> Result<Key, String> {
     Key::parse(target.kind(), text("name")?, text("version")?).map_err(|e| e.to_string())
 }
 
-/// Dependencies as a list: they may be one, or versions by names.
-pub(in crate::import) fn listed(depends: &Value) -> Option<Vec<Value>> {
-    let dependency = |(name, said): (&String, &Value)| match said {
-        Value::String(version) => format!("{name}@{version}").into(),
-        Value::Object(fields) => {
-            let mut fields = fields.clone();
-            fields.entry("name").or_insert_with(|| name.as_str().into());
-            fields.into()
-        }
-        _ => json!({ "name": name, "version": said }),
+/// Dependencies as a list, each with its place: they may be one, or versions by names.
+pub(in crate::import) fn listed(depends: &Value, at: &str) -> Option<Vec<(String, Value)>> {
+    let dependency = |(name, said): (&String, &Value)| {
+        let listed = match said {
+            Value::String(version) => format!("{name}@{version}").into(),
+            Value::Object(fields) => {
+                let mut fields = fields.clone();
+                fields.entry("name").or_insert_with(|| name.as_str().into());
+                fields.into()
+            }
+            _ => json!({ "name": name, "version": said }),
+        };
+        (pointer_join(at, name), listed)
     };
+    let one = || Some(vec![(at.to_owned(), depends.clone())]);
     match depends {
-        Value::Array(list) => Some(list.clone()),
-        Value::String(_) => Some(vec![depends.clone()]),
-        Value::Object(one) if one.contains_key("name") => Some(vec![depends.clone()]),
+        Value::Array(list) => {
+            let items = list.iter().enumerate();
+            Some(items.map(|(i, item)| (format!("{at}/{i}"), item.clone())).collect())
+        }
+        Value::String(_) => one(),
+        Value::Object(named) if named.contains_key("name") => one(),
         Value::Object(named) => Some(named.iter().map(dependency).collect()),
         _ => None,
     }

@@ -4,7 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Card, part::Part};
+use super::{
+    Card,
+    part::{LEFT_OUT, Part},
+};
 
 /// The protocol version of a card that does not say it (A2A 1.0 section 3.6).
 const OLDEST_PROTOCOL: &str = "0.3";
@@ -33,9 +36,10 @@ impl Card {
     fn interface(&mut self, part: &mut Part) -> Option<(String, String)> {
         let said = part.take("supportedInterfaces")?;
         let at = part.at("supportedInterfaces");
-        let mut all = said.as_array().into_iter().flatten().filter(|i| i["url"].is_string());
-        let chosen = all.clone().find(|i| i["protocolBinding"] == "JSONRPC").or(all.next());
-        let Some(chosen) = chosen else {
+        let all = said.as_array().into_iter().flatten().enumerate();
+        let mut all = all.filter(|(_, i)| i["url"].is_string());
+        let chosen = all.clone().find(|(_, i)| i["protocolBinding"] == "JSONRPC").or(all.next());
+        let Some((i, chosen)) = chosen else {
             self.refuse(&at, "no interface has a `url`", said);
             return None;
         };
@@ -43,6 +47,7 @@ impl Card {
         let url = text("url").unwrap_or_default().to_owned();
         let protocol = text("protocolVersion").unwrap_or("1.0").to_owned();
         for (name, used) in [("url", &url), ("protocolVersion", &protocol)] {
+            self.origins.moved(format!("/{name}"), format!("{at}/{i}/{name}"));
             if let Some(other) = part.take(name).filter(|other| other != used) {
                 self.refuse(&part.at(name), "`supportedInterfaces` says otherwise", other);
             }
@@ -52,8 +57,11 @@ impl Card {
         if said != read {
             let what = "the registry has fields for one `url` and one `protocolVersion`";
             let how = "the first for JSON-RPC has them, else the first; all are in `metadata.card`";
-            self.repairs.made(&at, what, how);
-            self.keep(&at, said);
+            if self.keep(&at, said) {
+                self.repairs.made(&at, what, how);
+            } else {
+                self.repairs.needed(&at, what, LEFT_OUT);
+            }
         }
         Some((url, protocol))
     }
@@ -77,14 +85,14 @@ impl Card {
         self.repairs.made(part.at(name), what, how);
         let mut security = Vec::new();
         for (i, said) in said.as_array().into_iter().flatten().enumerate() {
+            let at = format!("{}/{i}", part.at(name));
             if let Some(requirement) = requirement(said) {
-                security.push(requirement);
+                security.push((at, requirement));
             } else {
-                let at = format!("{}/{i}", part.at(name));
                 self.refuse(&at, "this is no security requirement", said.clone());
             }
         }
-        security
+        self.origins.list("/security", security)
     }
 }
 

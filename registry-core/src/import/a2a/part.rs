@@ -10,6 +10,8 @@ use crate::{decode::describe, document::pointer_join};
 
 /// What is done about what has no field.
 const KEPT: &str = "it is in `metadata.card`";
+/// What is done about what has no place there either.
+pub(super) const LEFT_OUT: &str = "`metadata.card` says otherwise there; it was left out";
 
 /// An object of a card of which the members are taken one by one.
 pub(super) struct Part {
@@ -43,8 +45,8 @@ impl Part {
 impl Card {
     /// Keeps what is not as it should be, and asks a person.
     pub(super) fn refuse(&mut self, at: &str, what: impl Into<String>, value: Value) {
-        self.repairs.needed(at, what, KEPT);
-        self.keep(at, value);
+        let how = if self.keep(at, value) { KEPT } else { LEFT_OUT };
+        self.repairs.needed(at, what, how);
     }
 
     fn refuse_type(&mut self, at: &str, expected: &str, value: Value) {
@@ -52,16 +54,21 @@ impl Card {
         self.refuse(at, what, value);
     }
 
-    /// Keeps a value at its place; members of lists by their numbers.
-    pub(super) fn keep(&mut self, at: &str, value: Value) {
+    /// Keeps a value at its place, members of lists by their numbers, and says whether it is there.
+    pub(super) fn keep(&mut self, at: &str, value: Value) -> bool {
+        // What is kept as a whole has its parts already.
+        if let Some(there) = self.rest.pointer(at) {
+            return *there == value;
+        }
         let mut place = &mut self.rest;
         for step in at.split('/').skip(1) {
             let step = step.replace("~1", "/").replace("~0", "~");
-            // What is kept as a whole has its parts already.
-            let Value::Object(map) = place else { return };
+            let Value::Object(map) = place else { return false };
             place = map.entry(step).or_insert_with(|| json!({}));
         }
         *place = value;
+        self.origins.moved(format!("/metadata/card{at}"), at);
+        true
     }
 
     /// Keeps what of a part was not taken.
@@ -69,8 +76,12 @@ impl Card {
         let Part { map, at } = part;
         for (name, value) in map.into_iter().filter(|(_, value)| !value.is_null()) {
             let at = pointer_join(&at, &name);
-            self.repairs.made(&at, "the registry has no field for it", KEPT);
-            self.keep(&at, value);
+            let what = "the registry has no field for it";
+            if self.keep(&at, value) {
+                self.repairs.made(at, what, KEPT);
+            } else {
+                self.repairs.needed(at, what, LEFT_OUT);
+            }
         }
     }
 
@@ -113,25 +124,26 @@ impl Card {
         text.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// A list of texts, or one.
-    pub(super) fn texts(&mut self, part: &mut Part, name: &str) -> Vec<Value> {
+    /// A list of texts, or one, for the list in this place of the agent.
+    pub(super) fn texts(&mut self, part: &mut Part, name: &str, to: &str) -> Vec<Value> {
         let at = part.at(name);
         match part.take(name) {
             None => Vec::new(),
             Some(one @ Value::String(_)) => {
-                self.repairs.made(at, "a text, not a list", "it is a list of one");
-                vec![one]
+                self.repairs.made(&at, "a text, not a list", "it is a list of one");
+                self.origins.list(to, vec![(at, one)])
             }
             Some(Value::Array(items)) => {
                 let mut texts = Vec::new();
                 for (i, item) in items.into_iter().enumerate() {
+                    let at = format!("{at}/{i}");
                     if item.is_string() {
-                        texts.push(item);
+                        texts.push((at, item));
                     } else {
-                        self.refuse_type(&format!("{at}/{i}"), "a text", item);
+                        self.refuse_type(&at, "a text", item);
                     }
                 }
-                texts
+                self.origins.list(to, texts)
             }
             Some(other) => {
                 self.refuse_type(&at, "a list", other);

@@ -13,12 +13,23 @@ impl Card {
         let mut ids = HashSet::new();
         let mut skills = Vec::new();
         for (at, said) in self.items(part, "skills", "id") {
-            skills.extend(self.skill(said, &at, &mut ids));
+            let to = format!("/skills/{}", skills.len());
+            if let Some(skill) = self.skill(said, &at, &to, &mut ids) {
+                self.origins.moved(to, at);
+                skills.push(skill);
+            }
         }
         skills
     }
 
-    fn skill(&mut self, said: Value, at: &str, ids: &mut HashSet<String>) -> Option<Value> {
+    /// A skill for this place of the agent.
+    fn skill(
+        &mut self,
+        said: Value,
+        at: &str,
+        to: &str,
+        ids: &mut HashSet<String>,
+    ) -> Option<Value> {
         let whole = said.clone();
         let mut part = self.part(said, at.to_owned())?;
         let Some(id) = part.peek("id").or(part.peek("name")).map(str::to_owned) else {
@@ -39,7 +50,8 @@ impl Card {
             skill.insert(name.to_owned(), text.into());
         }
         for name in ["tags", "examples", "inputModes", "outputModes"] {
-            skill.insert(name.to_owned(), self.texts(&mut part, name).into());
+            let texts = self.texts(&mut part, name, &format!("{to}/{name}"));
+            skill.insert(name.to_owned(), texts.into());
         }
         // References to schemas of the same file may be texts.
         let is_schema = if self.is_live { is_schema } else { |_: &Value| true };

@@ -3,7 +3,7 @@
 //!
 //! Deliberately absent: versions of what it depends on.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Entry, shape::OWN};
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     import::{
         Repairs,
         a2a::{entry, listed},
-        repair::put,
     },
     reference::Kind,
 };
@@ -26,38 +25,35 @@ impl Entry {
             let mut said = std::mem::take(&mut self.map);
             let own = ["name", "version", "depends"].iter().chain(&OWN);
             self.map = own.filter_map(|name| said.remove_entry(*name)).collect();
-            let (mut made, found) = entry(said);
-            repairs.all_at(&self.pointer, found);
-            let card = made.get_mut("metadata").and_then(|metadata| metadata.get_mut("card"));
-            let card = card.map(Value::take);
-            made.remove("metadata");
-            self.map.extend(made);
-            self.put_metadata(repairs, title, card);
+            let own = self.map.get_mut("metadata").and_then(Value::as_object_mut);
+            let rest = own.and_then(|metadata| metadata.remove("card"));
+            let (made, found, origins) = entry(said, rest.unwrap_or_else(|| json!({})));
+            repairs.all_from(found, |pointer| self.origins.of(pointer));
+            self.origins.join(origins);
+            self.put_made(made, title);
         }
         self.move_depends(repairs);
     }
 
     /// What a file says in `metadata` means what it means, other than in a stranger's card.
-    fn put_metadata(&mut self, repairs: &mut Repairs, title: String, card: Option<Value>) {
-        let at = self.at("metadata");
-        let is_titled = title == self.name();
-        if is_titled && card.is_none() {
-            return;
+    fn put_made(&mut self, mut made: Map<String, Value>, title: String) {
+        let mut metadata = match made.remove("metadata") {
+            Some(Value::Object(metadata)) => metadata,
+            _ => Map::new(),
+        };
+        let own = match self.map.remove("metadata") {
+            Some(Value::Object(own)) => own,
+            _ => Map::new(),
+        };
+        if title != self.name() && !own.contains_key("title") {
+            self.origins.moved("/metadata/title", self.at("name"));
+            metadata.insert("title".to_owned(), title.into());
         }
-        let metadata = self.map.entry("metadata").or_insert_with(|| json!({}));
-        let Value::Object(metadata) = metadata else { return };
-        if !is_titled {
-            metadata.entry("title").or_insert_with(|| title.into());
+        metadata.extend(own);
+        if !metadata.is_empty() {
+            self.map.insert("metadata".to_owned(), metadata.into());
         }
-        match (metadata.get_mut("card"), card) {
-            (Some(Value::Object(own)), Some(Value::Object(card))) => {
-                for member in card {
-                    put(own, repairs, &format!("{at}/card"), member);
-                }
-            }
-            (_, Some(card)) => put(metadata, repairs, &at, ("card".to_owned(), card)),
-            (_, None) => {}
-        }
+        self.map.extend(made);
     }
 
     /// Whether a strict reader would miss something that a card may leave out.
@@ -71,37 +67,40 @@ impl Entry {
 
     fn move_depends(&mut self, repairs: &mut Repairs) {
         let Some(depends) = self.map.remove("depends") else { return };
-        let Some(depends) = listed(&depends) else {
+        let at = self.at("depends");
+        let Some(depends) = listed(&depends, &at) else {
             let how = "it was left out; write a list of `type`, `name` and `version`";
-            repairs.needed(self.at("depends"), "`depends` is no list", how);
+            repairs.needed(at, "`depends` is no list", how);
             return;
         };
-        let at = self.at("depends");
-        let place = self.dependencies().and_then(|place| Some((listed(place)?, place)));
-        let Some((mut all, place)) = place else {
+        let place = dependencies(&mut self.map);
+        let place = place.and_then(|(to, place)| Some((listed(place, &to)?, to, place)));
+        let Some((own, to, place)) = place else {
             let what = "there is no place for the agent's dependencies";
             let how = "they were left out; `capabilities` is an object, its `extensions` a list";
             repairs.needed(self.at("capabilities"), what, how);
             return;
         };
-        all.extend(depends);
-        *place = all.into();
+        let own = own.into_iter().map(|(at, dependency)| (self.origins.of(&at), dependency));
+        let all = own.chain(depends).collect();
+        *place = self.origins.list(&to, all).into();
         let what = "an agent's dependencies are in an extension of its capabilities";
         repairs.made(at, what, format!("they are the `params.depends` of {SBOM_EXTENSION}"));
     }
+}
 
-    /// The list of its extension, made where it is missing.
-    fn dependencies(&mut self) -> Option<&mut Value> {
-        fn member<'a>(map: &'a mut Value, name: &str, empty: Value) -> Option<&'a mut Value> {
-            Some(map.as_object_mut()?.entry(name).or_insert(empty))
-        }
-        let capabilities = self.map.entry("capabilities").or_insert_with(|| json!({}));
-        let extensions = member(capabilities, "extensions", json!([]))?.as_array_mut()?;
-        let is_sbom = |extension: &Value| extension["uri"] == SBOM_EXTENSION;
-        if !extensions.iter().any(is_sbom) {
-            extensions.push(json!({ "uri": SBOM_EXTENSION }));
-        }
-        let sbom = extensions.iter_mut().find(|extension| is_sbom(extension))?;
-        member(member(sbom, "params", json!({}))?, "depends", json!([]))
+/// The list of an agent's extension with its place, made where it is missing.
+fn dependencies(agent: &mut Map<String, Value>) -> Option<(String, &mut Value)> {
+    fn member<'a>(map: &'a mut Value, name: &str, empty: Value) -> Option<&'a mut Value> {
+        Some(map.as_object_mut()?.entry(name).or_insert(empty))
     }
+    let capabilities = agent.entry("capabilities").or_insert_with(|| json!({}));
+    let extensions = member(capabilities, "extensions", json!([]))?.as_array_mut()?;
+    let is_sbom = |extension: &Value| extension["uri"] == SBOM_EXTENSION;
+    let i = extensions.iter().position(is_sbom).unwrap_or(extensions.len());
+    if i == extensions.len() {
+        extensions.push(json!({ "uri": SBOM_EXTENSION }));
+    }
+    let depends = member(member(&mut extensions[i], "params", json!({}))?, "depends", json!([]))?;
+    Some((format!("/capabilities/extensions/{i}/params/depends"), depends))
 }

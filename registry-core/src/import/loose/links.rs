@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Entry, FIRST_VERSION, Loose};
+use super::{Entry, FIRST_VERSION, Loose, existing};
 use crate::{
     name::Name,
     reference::Kind,
@@ -17,7 +17,7 @@ use crate::{
 /// A name and a version.
 type NameVersion = (String, String);
 
-impl Loose {
+impl Loose<'_> {
     pub(super) fn link(&mut self) {
         self.add_servers();
         self.complete_provisions();
@@ -27,8 +27,7 @@ impl Loose {
 
     fn add(&mut self, kind: Kind, entry: &Value, pointer: &str) {
         if let Value::Object(map) = entry {
-            let entry = Entry { map: map.clone(), pointer: pointer.to_owned() };
-            self.of_mut(kind).push(entry);
+            self.of_mut(kind).push(Entry::new(map.clone(), pointer.to_owned()));
         }
     }
 
@@ -66,7 +65,7 @@ impl Loose {
         let own: Vec<_> = self.of(Kind::Tool).iter().map(Entry::key).collect();
         let mut added = Vec::new();
         for server in self.entries.entry(Kind::Server).or_default() {
-            let (key, pointer) = (server.key(), server.pointer.clone());
+            let (key, at) = (server.key(), server.at("provides"));
             let provides = server.map.entry("provides").or_insert_with(|| json!([]));
             let Value::Array(provides) = provides else { continue };
             for (upstream, tool) in sources.get(&key).into_iter().flatten() {
@@ -88,12 +87,13 @@ impl Loose {
                     json!({ "tool": upstream, "version": version })
                 };
                 let what = format!("the server does not say that it provides `{upstream}`");
-                added.push((pointer.clone(), what));
+                added.push((at.clone(), what));
+                server.origins.moved(format!("/provides/{}", provides.len()), &*at);
                 provides.push(provision);
             }
         }
         for (pointer, what) in added {
-            self.repairs.made(format!("{pointer}/provides"), what, "it was added");
+            self.repairs.made(existing(self.file, pointer), what, "it was added");
         }
     }
 
@@ -107,7 +107,8 @@ impl Loose {
                 let text = |name: &str| provision[name].as_str().unwrap_or_default().to_owned();
                 let key = (text("tool"), text("version"));
                 if Name::parse(Kind::Tool, &key.0).is_ok() && known.insert(key.clone()) {
-                    missing.push((key, server.key(), format!("{}/provides/{i}", server.pointer)));
+                    let pointer = existing(self.file, server.origins.of(&format!("/provides/{i}")));
+                    missing.push((key, server.key(), pointer));
                 }
             }
         }
@@ -144,6 +145,8 @@ impl Loose {
                 };
                 let is_same = |d: &Value| d["type"] == new["type"] && d["name"] == new["name"];
                 if !depends.iter().any(is_same) {
+                    let to = format!("/depends/{}", depends.len());
+                    tool.origins.moved(to, tool.at("depends"));
                     depends.push(new);
                 }
             }

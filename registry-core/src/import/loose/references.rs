@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{FIRST_VERSION, Kind, Loose, versions::Known};
+use super::{FIRST_VERSION, Kind, Loose, existing, versions::Known};
 use crate::{
     entity::agent::SBOM_EXTENSION,
-    import::{Repairs, names, repair::quoted},
+    import::{Repairs, names, origins::Origins, repair::quoted},
     json_schema::{each_object, map_objects},
     reference::SchemaRef,
 };
@@ -21,28 +21,32 @@ const SHOWN: usize = 10;
 /// What finding a version needs.
 struct Finder<'a> {
     known: &'a Known,
-    repairs: &'a mut Repairs,
+    /// Their pointers lead into the entry, not into the file.
+    repairs: Repairs,
+    origins: &'a mut Origins,
 }
 
-impl Loose {
+impl Loose<'_> {
     /// Gives every reference an exact version.
     pub(super) fn name_versions(&mut self) {
         let known = self.known();
-        let finder = &mut Finder { known: &known, repairs: &mut self.repairs };
         for (kind, entries) in &mut self.entries {
             for entry in entries {
-                let at = entry.pointer.clone();
+                let (repairs, origins) = (Repairs::default(), &mut entry.origins);
+                let mut finder = Finder { known: &known, repairs, origins };
                 for field in ["schema", "inputSchema", "outputSchema"] {
                     if let Some(schema) = entry.map.get_mut(field) {
-                        finder.schema(schema, &format!("{at}/{field}"));
+                        finder.schema(schema, &format!("/{field}"));
                     }
                 }
                 match kind {
                     Kind::Schema => {}
-                    Kind::Server => finder.provisions(&mut entry.map, &at),
-                    Kind::Tool => finder.tool(&mut entry.map, &at),
-                    Kind::Agent => finder.agent(&mut entry.map, &at),
+                    Kind::Server => finder.provisions(&mut entry.map),
+                    Kind::Tool => finder.tool(&mut entry.map),
+                    Kind::Agent => finder.agent(&mut entry.map),
                 }
+                let found = finder.repairs;
+                self.repairs.all_from(found, |at| existing(self.file, entry.origins.of(at)));
             }
         }
     }
@@ -65,7 +69,7 @@ impl Finder<'_> {
         if let (Some(said), Some(text)) = (said, &text)
             && names::version_of(text).is_some()
         {
-            return names::exact_version(self.repairs, said, at, FIRST_VERSION);
+            return names::exact_version(&mut self.repairs, said, at, FIRST_VERSION);
         }
         let what = match text {
             Some(text) => format!("{kind}/{name} by the version {}", quoted(&text)),
@@ -140,41 +144,36 @@ impl Finder<'_> {
         Some(format!("#{name}:{version}"))
     }
 
-    fn provisions(&mut self, server: &mut Map<String, Value>, at: &str) {
+    fn provisions(&mut self, server: &mut Map<String, Value>) {
         let Some(Value::Array(provides)) = server.get_mut("provides") else { return };
         for (i, provision) in provides.iter_mut().enumerate() {
             let Some(name) = provision["tool"].as_str().map(str::to_owned) else { continue };
-            let at = format!("{at}/provides/{i}");
+            let at = format!("/provides/{i}");
             let said = provision.get("version").filter(|version| !version.is_null());
             provision["version"] = self.version(Kind::Tool, &name, said, &at).into();
         }
     }
 
-    fn tool(&mut self, tool: &mut Map<String, Value>, at: &str) {
+    fn tool(&mut self, tool: &mut Map<String, Value>) {
         if let Some(Value::Object(source)) = tool.get_mut("source") {
             let server = source.get("server").and_then(Value::as_str).map(str::to_owned);
             if let Some(server) = server {
                 let said = source.get("serverVersion");
-                let version = self.version(
-                    Kind::Server,
-                    &server,
-                    said,
-                    &format!("{at}/source/serverVersion"),
-                );
+                let version = self.version(Kind::Server, &server, said, "/source/serverVersion");
                 source.insert("serverVersion".to_owned(), version.into());
             }
         }
         if let Some(Value::Array(depends)) = tool.get_mut("depends") {
-            self.depends(depends, &format!("{at}/depends"));
+            self.depends(depends, "/depends");
         }
     }
 
-    fn agent(&mut self, agent: &mut Map<String, Value>, at: &str) {
+    fn agent(&mut self, agent: &mut Map<String, Value>) {
         let skills = agent.get_mut("skills").and_then(Value::as_array_mut);
         for (i, skill) in skills.into_iter().flatten().enumerate() {
             for field in ["inputSchema", "outputSchema"] {
                 if let Some(schema) = skill.get_mut(field) {
-                    self.schema(schema, &format!("{at}/skills/{i}/{field}"));
+                    self.schema(schema, &format!("/skills/{i}/{field}"));
                 }
             }
         }
@@ -188,21 +187,27 @@ impl Finder<'_> {
             }
             let depends = extension.get_mut("params").and_then(|p| p.get_mut("depends"));
             if let Some(Value::Array(depends)) = depends {
-                let at = format!("{at}/capabilities/extensions/{i}/params/depends");
+                let at = format!("/capabilities/extensions/{i}/params/depends");
                 self.depends(depends, &at);
             }
         }
     }
 
     fn depends(&mut self, depends: &mut Vec<Value>, at: &str) {
+        let items = std::mem::take(depends).into_iter().enumerate();
+        let placed = items.map(|(i, item)| (self.origins.of(&format!("{at}/{i}")), item));
+        let (schemas, mut all): (Vec<_>, Vec<_>) =
+            placed.partition(|(_, item)| item["type"] == "schema");
+        let kept = all.len();
+        all.extend(schemas);
+        *depends = self.origins.list(at, all);
+        for i in kept..depends.len() {
+            let what = "a schema is not depended on but referred to";
+            self.repairs.made(format!("{at}/{i}"), what, "it was left out of `depends`");
+        }
+        depends.truncate(kept);
         for (i, dependency) in depends.iter_mut().enumerate() {
             self.dependency(dependency, &format!("{at}/{i}"));
-        }
-        let before = depends.len();
-        depends.retain(|dependency| dependency["type"] != "schema");
-        if depends.len() < before {
-            let what = "schemas are not depended on but referred to";
-            self.repairs.made(at, what, "they were left out of `depends`");
         }
     }
 
@@ -231,9 +236,7 @@ impl Finder<'_> {
             map.insert("type".to_owned(), target.into());
         }
         let kind = if map["type"] == "agent" { Kind::Agent } else { Kind::Tool };
-        if map["type"] != "schema" {
-            let version = self.version(kind, &name, map.get("version"), at);
-            map.insert("version".to_owned(), version.into());
-        }
+        let version = self.version(kind, &name, map.get("version"), at);
+        map.insert("version".to_owned(), version.into());
     }
 }

@@ -89,6 +89,7 @@ impl Entry {
         } else {
             let what = "the JSON Schema is beside `name`";
             repairs.made(&self.pointer, what, "it is in `schema`");
+            self.origins.moved("/schema", self.pointer.as_str());
             self.map.insert("schema".to_owned(), own.into());
         }
     }

@@ -11,42 +11,51 @@ impl Entry {
     pub(super) fn shape_server(&mut self, repairs: &mut Repairs) {
         self.rename(repairs, "tools", "provides");
         let at = self.at("provides");
-        if let Some(Value::Object(named)) = self.map.get_mut("provides") {
-            let provision = |(tool, said): (&String, &Value)| match said {
-                Value::Object(fields) => {
-                    let mut fields = fields.clone();
-                    fields.entry("tool").or_insert_with(|| tool.as_str().into());
-                    fields.into()
-                }
-                version => json!({ "tool": tool, "version": version }),
-            };
-            let list: Vec<_> = named.iter().map(provision).collect();
-            self.map.insert("provides".to_owned(), list.into());
-            repairs.made(&at, "tools by their names, not as a list", "they are a list");
-        }
-        let Some(Value::Array(provides)) = self.map.get_mut("provides") else {
-            if self.map.remove("provides").is_some() {
-                repairs.needed(at, "`provides` is no list", "it was left out");
+        let all: Vec<_> = match self.map.remove("provides") {
+            None => return,
+            Some(Value::Array(all)) => {
+                let all = all.into_iter().enumerate();
+                all.map(|(i, provision)| (format!("{at}/{i}"), provision)).collect()
             }
-            return;
+            Some(Value::Object(named)) => {
+                repairs.made(&at, "tools by their names, not as a list", "they are a list");
+                named.into_iter().map(|(tool, said)| named_provision(&at, tool, said)).collect()
+            }
+            Some(_) => return repairs.needed(at, "`provides` is no list", "it was left out"),
         };
-        for (i, provision) in provides.iter_mut().enumerate() {
-            shape_provision(provision, &format!("{at}/{i}"), repairs);
-        }
-        let mut place = 0..;
-        provides.retain(|provision| {
-            let (i, is_named) = (place.next().unwrap_or_default(), provision["tool"].is_string());
-            if !is_named && !provision.is_null() {
-                let what = "an entry that names no tool";
-                repairs.needed(format!("{at}/{i}"), what, "it was left out");
+        let mut provides = Vec::new();
+        for (at, mut provision) in all {
+            let is_renamed = shape_provision(&mut provision, &at, repairs);
+            if provision["tool"].is_string() {
+                let to = format!("/provides/{}", provides.len());
+                self.origins.moved(&*to, &*at);
+                if is_renamed {
+                    self.origins.moved(format!("{to}/tool"), format!("{at}/name"));
+                }
+                provides.push(provision);
+            } else if !provision.is_null() {
+                repairs.needed(at, "an entry that names no tool", "it was left out");
             }
-            is_named
-        });
+        }
+        self.map.insert("provides".to_owned(), provides.into());
     }
 }
 
-/// A tool that is provided, as `tool` and `version`.
-fn shape_provision(provision: &mut Value, at: &str, repairs: &mut Repairs) {
+/// A tool that is provided by its name, with its place.
+fn named_provision(at: &str, tool: String, said: Value) -> (String, Value) {
+    let at = pointer_join(at, &tool);
+    match said {
+        Value::Object(mut fields) => {
+            fields.entry("tool").or_insert_with(|| tool.into());
+            (at, fields.into())
+        }
+        version => (at, json!({ "tool": tool, "version": version })),
+    }
+}
+
+/// A tool that is provided, as `tool` and `version`; whether its `name` is the `tool` now.
+fn shape_provision(provision: &mut Value, at: &str, repairs: &mut Repairs) -> bool {
+    let mut is_renamed = false;
     match provision {
         Value::String(text) => {
             let (tool, version) = match text.split_once('@') {
@@ -66,6 +75,7 @@ fn shape_provision(provision: &mut Value, at: &str, repairs: &mut Repairs) {
                     "it was renamed",
                 );
                 map.insert("tool".to_owned(), name);
+                is_renamed = true;
             }
             map.retain(|name, value| {
                 let is_known = matches!(name.as_str(), "tool" | "version");
@@ -79,4 +89,5 @@ fn shape_provision(provision: &mut Value, at: &str, repairs: &mut Repairs) {
         }
         _ => {}
     }
+    is_renamed
 }

@@ -47,7 +47,7 @@ fn fields(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-impl Loose {
+impl Loose<'_> {
     /// Gives all entries of a kind the shape of that kind.
     pub(super) fn shape(&mut self, kind: Kind) {
         let mut shaped = Vec::new();
@@ -72,8 +72,9 @@ impl Loose {
 }
 
 impl Entry {
+    /// Where a field was in the file.
     pub(super) fn at(&self, field: &str) -> String {
-        pointer_join(&self.pointer, field)
+        self.origins.of(&pointer_join("", field))
     }
 
     /// Takes a field by another name, unless it is there by its own.
@@ -84,6 +85,7 @@ impl Entry {
         if let Some(value) = self.map.remove(from) {
             let what = format!("`{from}` is written `{to}`");
             repairs.made(self.at(from), what, "it was renamed");
+            self.origins.moved(pointer_join("", to), self.at(from));
             self.map.insert(to.to_owned(), value);
         }
     }
@@ -113,7 +115,8 @@ impl Entry {
     fn shape_metadata(&mut self, repairs: &mut Repairs) {
         let at = self.at("metadata");
         if let Some(other) = self.map.get_mut("metadata").filter(|value| !value.is_object()) {
-            repairs.made(at, "`metadata` is no object", "it is the `value` of one");
+            repairs.made(&at, "`metadata` is no object", "it is the `value` of one");
+            self.origins.moved("/metadata/value", at);
             *other = json!({ "value": other.take() });
         }
     }
@@ -131,10 +134,14 @@ impl Entry {
             _ => Map::new(),
         };
         for name in surplus {
+            let at = self.at(&name);
             let what = format!("a {kind} has no field {}", quoted(&name));
-            repairs.made(self.at(&name), what, "it is in `metadata`");
-            if let Some(value) = self.map.remove(&name) {
-                put(&mut metadata, repairs, &self.at(&name), (name, value));
+            let to = pointer_join("/metadata", &name);
+            if let Some(field) = self.map.remove_entry(&name)
+                && put(&mut metadata, repairs, &at, field)
+            {
+                repairs.made(&at, what, "it is in `metadata`");
+                self.origins.moved(to, at);
             }
         }
         if !metadata.is_empty() {

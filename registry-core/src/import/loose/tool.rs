@@ -8,7 +8,10 @@ use super::Entry;
 use crate::{
     decode::describe,
     document::pointer_join,
-    import::{Repairs, repair::put},
+    import::{
+        Repairs,
+        repair::{put, quoted},
+    },
 };
 
 /// The patterns of compositions, which older files put beside the name.
@@ -36,10 +39,13 @@ impl Entry {
         let at = self.at("implementation");
         match self.map.remove("implementation") {
             Some(Value::Object(implementation)) => {
-                let what = "`source` and `spec` stand in the tool itself";
-                repairs.made(&at, what, "they were moved there");
-                for (name, value) in implementation {
-                    put(&mut self.map, repairs, &pointer_join(&at, &name), (name, value));
+                for field in implementation {
+                    let (to, from) = (pointer_join("", &field.0), pointer_join(&at, &field.0));
+                    let what = format!("{} stands in the tool itself", quoted(&field.0));
+                    if put(&mut self.map, repairs, &from, field) {
+                        repairs.made(&from, what, "it was moved there");
+                        self.origins.moved(to, from);
+                    }
                 }
             }
             Some(other) => {
@@ -59,6 +65,7 @@ impl Entry {
         if let Some((name, pattern)) = found.and_then(|name| self.map.remove_entry(*name)) {
             let what = format!("the pattern `{name}` is beside `name`");
             repairs.made(self.at(&name), what, "it is in `spec`");
+            self.origins.moved(pointer_join("/spec", &name), self.at(&name));
             self.map.insert("spec".to_owned(), json!({ name: pattern }));
         }
     }
@@ -68,6 +75,7 @@ impl Entry {
             Some(Value::Object(source)) => source,
             Some(Value::String(server)) => {
                 repairs.made(self.at("source"), "a source as a text", "it is `source.server`");
+                self.origins.moved("/source/server", self.at("source"));
                 Map::from_iter([("server".to_owned(), Value::String(server))])
             }
             Some(other) => {
@@ -82,30 +90,24 @@ impl Entry {
                 break;
             }
             if let Some(value) = self.map.remove(field) {
-                let what = format!("`{field}` is beside `source`");
-                repairs.made(self.at(field), what, "it is in `source`");
-                put(&mut source, repairs, &self.at(field), (field.to_owned(), value));
+                let at = self.at(field);
+                if put(&mut source, repairs, &at, (field.to_owned(), value)) {
+                    let what = format!("`{field}` is beside `source`");
+                    repairs.made(&at, what, "it is in `source`");
+                    self.origins.moved(format!("/source/{field}"), at);
+                }
             }
         }
-        if let Some(target) = source.remove("target") {
-            if source.get("server").is_none_or(|server| *server == target) {
-                let at = format!("{}/target", self.at("source"));
-                repairs.made(at, "`target` is written `server`", "it was renamed");
-                source.insert("server".to_owned(), target);
+        for (from, to) in [("target", "server"), ("version", "serverVersion")] {
+            let Some(value) = source.remove(from) else { continue };
+            let at = self.origins.of(&format!("/source/{from}"));
+            if source.get(to).is_none_or(|said| *said == value) {
+                repairs.made(&at, format!("`{from}` is written `{to}`"), "it was renamed");
+                source.insert(to.to_owned(), value);
+                self.origins.moved(format!("/source/{to}"), at);
             } else {
-                let at = format!("{}/target", self.at("source"));
-                let what = format!("`target` says {target}, but `server` says otherwise");
-                repairs.needed(at, what, "`server` was kept");
-            }
-        }
-        if let Some(version) = source.remove("version") {
-            let at = format!("{}/version", self.at("source"));
-            if source.get("serverVersion").is_none_or(|said| *said == version) {
-                repairs.made(at, "`version` is written `serverVersion`", "it was renamed");
-                source.insert("serverVersion".to_owned(), version);
-            } else {
-                let what = format!("`version` says {version}, but `serverVersion` says otherwise");
-                repairs.needed(at, what, "`serverVersion` was kept");
+                let what = format!("`{from}` says {value}, but `{to}` says otherwise");
+                repairs.needed(at, what, format!("`{to}` was kept"));
             }
         }
         if source.is_empty() {

@@ -31,7 +31,7 @@ impl Known {
     }
 }
 
-impl Loose {
+impl Loose<'_> {
     pub(super) fn known(&self) -> Known {
         let mut known = Known::default();
         for kind in Kind::ALL {
