@@ -11,6 +11,8 @@ mod endpoint;
 mod part;
 mod skill;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 pub(super) use capabilities::listed;
@@ -19,7 +21,16 @@ use part::Part;
 use super::{
     Draft, Imported, Repairs, names, origins::Origins, repair::quoted, wording::worded_members,
 };
-use crate::{document::Document, name::Name, reference::Kind, version::Version};
+use crate::{
+    catalog::Catalog,
+    commit::RegistryId,
+    diagnostic::Code,
+    document::Document,
+    name::Name,
+    reference::Kind,
+    rules::{Proposed, plan},
+    version::Version,
+};
 
 /// The version of an agent that does not say its own.
 const FIRST_VERSION: &str = "0.1.0";
@@ -80,9 +91,9 @@ pub(super) fn entry(
 
 impl Card {
     fn live(&mut self, said: Map<String, Value>, wishes: &CardWishes) -> Option<Value> {
+        let name = wishes.name.clone().or_else(|| self.name(said.get("name")))?;
         let mut part = Part::new(said, String::new());
         let title = self.text(&mut part, "name").unwrap_or_default();
-        let name = wishes.name.clone().or_else(|| self.name(&title))?;
         let version = self.version(part.take("version"), wishes);
         if part.take("signatures").is_some() {
             let what = "signatures, which are over the card as it was";
@@ -140,17 +151,18 @@ impl Card {
         self.repairs.made(part.at(name), format!("the agent has no `{name}`"), instead);
     }
 
-    fn name(&mut self, said: &str) -> Option<Name> {
-        let name = names::name_of(Kind::Agent, said);
+    fn name(&mut self, said: Option<&Value>) -> Option<Name> {
+        let text = said.and_then(Value::as_str).unwrap_or_default();
+        let name = names::name_of(Kind::Agent, text);
         match &name {
-            Some(name) if name.as_str() == said => {}
+            Some(name) if name.as_str() == text => {}
             Some(name) => {
-                let what = format!("{} is a title, not a name", quoted(said));
+                let what = format!("{} is a title, not a name", quoted(text));
                 let how = format!("`{name}` is used, the title is kept; --name says another");
                 self.repairs.made("/name", what, how);
             }
             None => {
-                let what = format!("{} cannot be made an agent's name", quoted(said));
+                let what = names::no_name(said, "an agent's");
                 self.repairs.needed("/name", what, "say one with --name");
             }
         }
@@ -193,7 +205,7 @@ impl Card {
             |agent: &Value| Document::parse(Kind::Agent, agent).err().unwrap_or_default();
         let all = problems(agent);
         if all.is_empty() {
-            return;
+            return self.check_schemas(agent);
         }
         let metadata = agent.as_object_mut().and_then(|map| map.remove("metadata"));
         let left = problems(agent);
@@ -215,6 +227,20 @@ impl Card {
                 "`metadata` was left out"
             };
             self.repairs.needed(self.origins.of(&found.pointer), found.message, how);
+        }
+        self.check_schemas(agent);
+    }
+
+    /// Says which JSON Schemas the registry would refuse. What a card refers to may be registered.
+    fn check_schemas(&mut self, agent: &Value) {
+        let Ok(document) = Document::parse(Kind::Agent, agent) else { return };
+        let nothing = Catalog::empty(RegistryId::new("import"));
+        let proposed = Proposed::Register(Arc::new(document));
+        for found in plan(&nothing, &[proposed]).diagnostics {
+            if found.code == Code::SchemaInvalid {
+                let at = self.origins.of(&found.pointer);
+                self.repairs.needed(at, found.message, found.help.unwrap_or_default());
+            }
         }
     }
 }

@@ -113,7 +113,7 @@ fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {
             repairs.made(pointer, what, format!("`{name}` is used; --name says another"));
         }
         None => {
-            let what = format!("{} cannot be made a server's name", quoted(said));
+            let what = names::no_name(info.get("name"), "a server's");
             repairs.needed(pointer, what, "say one with --name");
         }
     }

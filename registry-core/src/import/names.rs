@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::{Repairs, repair::quoted};
-use crate::{name::Name, reference::Kind, version::Version};
+use crate::{decode::describe, name::Name, reference::Kind, version::Version};
 
 const LONGEST: usize = 128;
 
@@ -24,6 +24,16 @@ pub fn name_of(kind: Kind, text: &str) -> Option<Name> {
         _ => part(kind, text),
     };
     Name::parse(kind, name.get(..LONGEST).unwrap_or(&name)).ok()
+}
+
+/// What is wrong with a name of which nothing can be kept.
+pub(super) fn no_name(said: Option<&Value>, whose: &str) -> String {
+    match said {
+        None | Some(Value::Null) => "the name is missing".to_owned(),
+        Some(Value::String(text)) if text.is_empty() => "the name is empty".to_owned(),
+        Some(Value::String(text)) => format!("{} cannot be made {whose} name", quoted(text)),
+        Some(other) => format!("the name is {}, not a text", describe(other)),
+    }
 }
 
 /// One part of a name: each run of other characters is one separator.

@@ -94,7 +94,7 @@ impl Entry {
     pub(super) fn shape_key(&mut self, kind: Kind, repairs: &mut Repairs) -> bool {
         let said = self.name().to_owned();
         let Some(name) = names::name_of(kind, &said) else {
-            let what = format!("{} cannot be made a name", quoted(&said));
+            let what = names::no_name(self.map.get("name"), "a");
             repairs.needed(self.at("name"), what, "the entry was left out");
             return false;
         };

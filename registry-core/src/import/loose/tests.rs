@@ -153,6 +153,7 @@ fn what_only_a_person_can_decide_is_said() {
             { "name": "both", "version": "latest", "source": { "server": "s", "target": "t" }, "spec": {} },
             { "name": "ref", "source": { "server": "s" }, "inputSchema": { "$ref": "#A" } },
             { "name": "gone", "source": { "server": "s" }, "depends": [{ "type": "tool", "name": "nowhere" }] },
+            { "name": 7 }, { "source": "s" },
         ],
     }));
     let said = lines(&found).join("\n");
@@ -161,6 +162,8 @@ fn what_only_a_person_can_decide_is_said() {
         "Person /schemas/3: a schema without `schema`",
         "Person /schemas/2: schema/A@1.0.0 is there already; it says other things",
         "Person /tools/0/name: `検索` cannot be made a name",
+        "Person /tools/6/name: the name is the number 7, not a text; the entry was left out",
+        "Person /tools/7/name: the name is missing; the entry was left out",
         "Person /tools/3/version: `latest` is not an exact version; 1.0.0 is written",
         "Person /tools/3/source/target: `target` says \"t\"",
         "Person /tools/3: a tool needs exactly one of `source` and `spec`",

@@ -55,7 +55,7 @@ impl Common {
         if let Some(annotations) = tool["annotations"].as_object().filter(|map| !map.is_empty()) {
             put("annotations", annotations.clone().into());
         }
-        let metadata = kept(tool, &["icons", "_meta", "execution"]);
+        let metadata = kept(tool, &["icons", "_meta"]);
         if !metadata.is_empty() {
             put("metadata", metadata.into());
         }
