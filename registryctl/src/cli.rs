@@ -17,6 +17,7 @@ mod log;
 mod sbom;
 mod search;
 mod selector;
+mod unrepeated;
 mod verify;
 
 use std::path::PathBuf;
@@ -81,7 +82,8 @@ pub(crate) struct Globals {
         global = true,
         env = "REGISTRY_URL",
         value_name = "URL",
-        default_value = "http://127.0.0.1:7070"
+        default_value = "http://127.0.0.1:7070",
+        value_parser = unrepeated::unrepeated::<Address>()
     )]
     pub(crate) registry: Address,
     #[command(flatten)]

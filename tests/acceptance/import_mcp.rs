@@ -199,3 +199,35 @@ async fn schemas_that_multiply_are_imported_in_bounded_time() {
     let late = import(&[&server.url, "--timeout", "1"]);
     assert!(matches!(late.code, 0 | 3 | 4), "{}", late.stderr);
 }
+
+#[test]
+fn what_may_be_a_secret_is_not_repeated_where_it_is_wrong() {
+    let mcp = |flag: &str, value: &str| import(&["http://127.0.0.1:1/mcp", flag, value]);
+    let target = |value: &str| ctl(NOWHERE, &["verify", "--live", "--target", value]);
+    for (failed, expected) in [
+        (
+            mcp("--header", "s3cret"),
+            "'--header <NAME: VALUE>': it has no colon; write `Name: value`",
+        ),
+        (mcp("--header", "Bearer s3cret: x"), "--header: no name of a header is before the colon"),
+        (
+            mcp("--header", "X-Key: s3cret\u{7f}"),
+            "--header x-key: the value has forbidden characters",
+        ),
+        (mcp("--env", "s3cret"), "'--env <NAME=VALUE>': it has no `=`; write NAME=VALUE"),
+        (mcp("--env", "=s3cret"), "no name of a variable is before the `=`; write NAME=VALUE"),
+        (
+            target("docs=http://x?s3cret"),
+            "'--target <SERVER>': it is not of the form NAME@VERSION=URL",
+        ),
+        (target("docs@1.0.0=x?s3cret"), "the address is not a URL like https://HOST/mcp"),
+        (
+            ctl("http://u:s3cret@h:1", &["list", "tool"]),
+            "this is not of the form https://HOST:PORT",
+        ),
+    ] {
+        assert_eq!(failed.code, 2, "{expected}: {failed:?}");
+        assert!(failed.stderr.contains(expected), "{expected}: {failed:?}");
+        assert!(!failed.stderr.contains("s3cret"), "{failed:?}");
+    }
+}

@@ -6,11 +6,13 @@ use std::{path::PathBuf, str::FromStr};
 
 use clap::Args;
 
+use super::unrepeated::unrepeated;
+
 /// What is needed to reach a live server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LiveArgs {
     /// Send this header with every request; may be given several times
-    #[arg(long, value_name = "NAME: VALUE")]
+    #[arg(long, value_name = "NAME: VALUE", value_parser = unrepeated::<Header>())]
     pub(crate) header: Vec<Header>,
     /// Read a bearer token from this file; without it `MCP_BEARER_TOKEN` is sent, if it is set
     #[arg(long, value_name = "FILE")]
@@ -18,7 +20,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, env = "MCP_BEARER_TOKEN", hide = true, hide_env_values = true)]
     pub(crate) bearer_token: Option<String>,
     /// Set a variable for the program; it gets PATH and HOME, and nothing else
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = unrepeated::<Variable>())]
     pub(crate) env: Vec<Variable>,
     /// Start the program in this directory
     #[arg(long, value_name = "DIR")]
@@ -44,7 +46,6 @@ impl FromStr for Header {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // The value may be a secret, so it is not repeated.
         let (name, value) = text.split_once(':').ok_or("it has no colon; write `Name: value`")?;
         Ok(Self { name: name.trim().to_owned(), value: value.trim().to_owned() })
     }
@@ -63,7 +64,7 @@ impl FromStr for Variable {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once('=').ok_or("it has no `=`; write NAME=VALUE")?;
         if name.is_empty() || text.contains('\0') {
-            return Err("that is not a name of a variable".to_owned());
+            return Err("no name of a variable is before the `=`; write NAME=VALUE".to_owned());
         }
         Ok(Self { name: name.to_owned(), value: value.to_owned() })
     }

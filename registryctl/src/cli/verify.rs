@@ -7,7 +7,7 @@ use std::{path::PathBuf, str::FromStr};
 use clap::{Args, ValueEnum};
 use registry_core::{Key, Kind, live::Class};
 
-use super::live::LiveArgs;
+use super::{live::LiveArgs, unrepeated::unrepeated};
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
@@ -16,7 +16,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) live: bool,
     /// A registered server and where it is: NAME@VERSION=URL or NAME@VERSION=stdio:COMMAND; may be
     /// given several times
-    #[arg(long = "target", value_name = "SERVER", required_unless_present = "config")]
+    #[arg(long = "target", value_name = "SERVER", required_unless_present = "config",
+          value_parser = unrepeated::<LiveTarget>())]
     pub(crate) targets: Vec<LiveTarget>,
     /// Take the `targets` of this configuration of a gateway
     #[arg(long, value_name = "FILE")]

@@ -24,7 +24,8 @@ pub(super) fn check(text: &str) -> Result<Url, Failure> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url = url.filter(Url::has_host);
     let Some(url) = url else {
-        return Err(Failure::Usage(format!("`{text}` is not a URL like https://HOST/mcp")));
+        let help = "the address is not a URL like https://HOST/mcp";
+        return Err(Failure::Usage(help.to_owned()));
     };
     if !url.username().is_empty() || url.password().is_some() {
         let help = "the URL has a user or a password; use --header or --bearer-file";
@@ -48,10 +49,12 @@ pub(super) fn client(target: &Target) -> Result<Client, Failure> {
 /// The headers that the user wants to be sent.
 pub(super) fn headers(target: &Target) -> Result<HashMap<HeaderName, HeaderValue>, Failure> {
     let header = |Header { name, value }: &Header| {
-        let wrong = |what: &str| Failure::Usage(format!("--header {name}: {what}"));
-        let name = HeaderName::try_from(name).map_err(|_| wrong("not a name of a header"))?;
-        let mut value = HeaderValue::try_from(value)
-            .map_err(|_| wrong("the value has forbidden characters"))?;
+        // What has no good name may be a secret with a colon in it.
+        let no_name = "--header: no name of a header is before the colon; write `Name: value`";
+        let name = HeaderName::try_from(name).map_err(|_| Failure::Usage(no_name.to_owned()))?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| {
+            Failure::Usage(format!("--header {name}: the value has forbidden characters"))
+        })?;
         value.set_sensitive(true);
         Ok((name, value))
     };

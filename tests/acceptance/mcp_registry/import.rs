@@ -150,8 +150,7 @@ async fn a_url_is_read_with_limits_and_from_its_own_origin_only() {
     let document = server("com.example/docs", "1.0.0").to_string().into_bytes();
     let elsewhere =
         "HTTP/1.1 302 Found\r\nlocation: http://localhost:1/x\r\nconnection: close\r\n\r\n";
-    let other_port =
-        "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/x\r\nconnection: close\r\n\r\n";
+    let other_port = "HTTP/1.1 302 Found\r\nlocation: http://u:s3cret@127.0.0.1:1/x?token=s3cret\r\nconnection: close\r\n\r\n";
     let ok = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
     let cases = [
         (answering(ok, document).await, 0, ""),

@@ -11,6 +11,7 @@ use reqwest::{Client, Url, header::ACCEPT, redirect::Policy};
 use crate::{
     failure::{Failure, root_cause},
     input::Source,
+    live::without_query,
 };
 
 /// The largest document that is fetched.
@@ -26,10 +27,8 @@ pub(super) fn is_url(text: &str) -> bool {
 /// Fetches a document. Messages name it without its query, which may be secret.
 pub(super) async fn document(url: &str) -> Result<Source, Failure> {
     let parsed = checked(url)?;
-    let mut shown = parsed.clone();
-    shown.set_query(None);
-    shown.set_fragment(None);
-    Ok(Source::made(shown.as_str(), text(parsed, shown.as_str()).await?))
+    let shown = without_query(parsed.as_str()).to_owned();
+    Ok(Source::made(&shown, text(parsed, &shown).await?))
 }
 
 fn checked(url: &str) -> Result<Url, Failure> {
@@ -75,8 +74,10 @@ fn client(url: &Url) -> reqwest::Result<Client> {
         } else if attempt.url().origin() == from.origin() {
             attempt.follow()
         } else {
-            let elsewhere = format!("it leads elsewhere, to {}; name that URL", attempt.url());
-            attempt.error(elsewhere)
+            // A query, a user or a password may be secret.
+            let to = attempt.url();
+            let to = format!("{}{}", to.origin().ascii_serialization(), to.path());
+            attempt.error(format!("it leads elsewhere, to {to}; name that URL"))
         }
     });
     Client::builder()
