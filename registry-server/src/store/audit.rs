@@ -58,6 +58,10 @@ pub(super) async fn verify(
     told: mpsc::Sender<Progress>,
 ) -> Result<(Progress, Findings), Error> {
     let mut snapshot = backend.snapshot().await?;
+    let missing = surroundings::missing_tables(backend, &mut snapshot).await?;
+    if !missing.listed.is_empty() {
+        return Ok((Progress { revision: Revision(0), head: known.head.0 }, missing));
+    }
     let head: Option<HeadRow> =
         run!(Snapshot(&mut snapshot), HeadRow, sql::HEAD, [], fetch_optional)
             .map_err(|e| backend.explain(&e))?;

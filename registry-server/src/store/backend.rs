@@ -181,16 +181,21 @@ impl Backend {
         Error::Refused { database: self.name().to_owned(), detail }.into()
     }
 
+    /// What its migrations make.
+    pub(super) fn schema(&self) -> &'static Schema {
+        match self {
+            Self::Sqlite(_) => &schema::SQLITE,
+            Self::Postgres(_) => &schema::POSTGRES,
+        }
+    }
+
     /// What may change what is written: triggers, rules, a setting.
-    pub(super) async fn meddlers(
-        &self,
-        snapshot: &mut Snapshot,
-    ) -> Result<(&'static Schema, Vec<Meddler>), Error> {
-        let (schema, found) = match snapshot {
-            Snapshot::Sqlite(of) => (&schema::SQLITE, sqlite::meddlers(of.reader()).await),
-            Snapshot::Postgres(of) => (&schema::POSTGRES, postgres::meddlers(of.reader()).await),
+    pub(super) async fn meddlers(&self, snapshot: &mut Snapshot) -> Result<Vec<Meddler>, Error> {
+        let found = match snapshot {
+            Snapshot::Sqlite(of) => sqlite::meddlers(of.reader()).await,
+            Snapshot::Postgres(of) => postgres::meddlers(of.reader()).await,
         };
-        Ok((schema, found.map_err(|e| self.explain(&e))?))
+        found.map_err(|e| self.explain(&e))
     }
 
     pub(super) async fn close(&self) {

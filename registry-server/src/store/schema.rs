@@ -16,7 +16,8 @@ use super::{Error, sql};
 /// The migrations of one kind of database, and how to see which tables there are.
 pub(super) struct Schema {
     migrator: LazyLock<Migrator>,
-    tables: &'static str,
+    /// The query for the names of the tables that there are; views are none.
+    pub(super) tables: &'static str,
 }
 
 /// The newest migration that this program knows.

@@ -114,6 +114,21 @@ const MEDDLERS: &[(&str, &str, &str)] = &[
         "the trigger commits_only_grow",
     ),
     (
+        "ALTER TABLE commits RENAME TO kept; CREATE VIEW commits AS SELECT * FROM kept",
+        "DROP VIEW commits; ALTER TABLE kept RENAME TO commits",
+        "the table commits",
+    ),
+    (
+        "ALTER TABLE changes RENAME TO kept; CREATE VIEW changes AS SELECT revision, kind FROM kept",
+        "DROP VIEW changes; ALTER TABLE kept RENAME TO changes",
+        "the table changes",
+    ),
+    (
+        "ALTER TABLE entities RENAME TO kept",
+        "ALTER TABLE kept RENAME TO entities",
+        "the table entities",
+    ),
+    (
         "CREATE RULE quiet AS ON INSERT TO access_events DO INSTEAD NOTHING",
         "DROP RULE quiet ON access_events",
         "the rule quiet on access_events",

@@ -1,4 +1,4 @@
-//! What stands around the log: rows of no commit, the row that says which registry this is, and the
+//! What stands around the log: its tables themselves, rows of no commit, the row that says which registry this is, and the
 //! triggers that keep the log from being edited, with whatever else could meddle with a write.
 //!
 //! Deliberately absent: constraints, indexes and rights; they do not say what happened.
@@ -49,9 +49,29 @@ pub(super) async fn verify(
         run!(Snapshot(&mut *snapshot), RegistryRow, sql::REGISTRY, [], fetch_optional)
             .map_err(explain)?;
     identity(row, (registry, key), migrated.unwrap_or_default(), found);
-    let (schema, there) = backend.meddlers(snapshot).await?;
-    guards(&schema.triggers().collect::<Vec<_>>(), &there, found);
+    let there = backend.meddlers(snapshot).await?;
+    guards(&backend.schema().triggers().collect::<Vec<_>>(), &there, found);
     Ok(())
+}
+
+/// Finds the tables that are not there; without them, nothing else is read.
+pub(super) async fn missing_tables(
+    backend: &Backend,
+    snapshot: &mut Snapshot,
+) -> Result<Findings, Error> {
+    let schema = backend.schema();
+    let there: Vec<(String,)> = run!(Snapshot(snapshot), (String,), schema.tables, [], fetch_all)
+        .map_err(|e| backend.explain(&e))?;
+    let mut found = Findings::default();
+    for table in schema.created() {
+        if !there.iter().any(|(name,)| name == table) {
+            let problem = "there is no such table: it was dropped or renamed, or something else, as \
+                           a view, is in its place; nothing else was read; bring the table back, or \
+                           restore it from a backup";
+            found.report(format_args!("the table {table}"), problem);
+        }
+    }
+    Ok(found)
 }
 
 /// Holds the triggers that there are against those that the migrations make.
