@@ -6,19 +6,20 @@
 use std::{
     io::{self, Write as _},
     process::ExitCode,
+    sync::Arc,
 };
 
 use registry_core::{Timestamp, expiry::parse_expiry};
 use registry_server::{
     Config,
-    access::{NewToken, Principal, Scopes},
+    access::{Issued, NewToken, Principal, Scopes, Tokens},
     app::{
         page::Page,
         tokens::{self, Error},
     },
     clock::{Clock as _, SystemClock},
     config::TokenCommand,
-    store::{Store, StoredToken, Which},
+    store::{self, Store, StoredToken, Which},
 };
 
 use super::{DATABASE, FAILED, USAGE};
@@ -48,10 +49,15 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
                 scopes: Scopes::read(&scopes).map_err(|e| usage(&e))?,
                 expires_at: parse_expiry(&expires, now).map_err(|e| usage(&e))?,
             };
+            let is_first = is_first(&store).await.map_err(|e| failure(&e.into()))?;
             let (secret, token) =
                 tokens::create(&store, &by, wanted, now).await.map_err(|e| failure(&e))?;
             if is_new {
                 eprintln!("made the database {url}; a server must use the same to know the token");
+            } else if is_first {
+                eprintln!(
+                    "a server that runs without asking for tokens asks from its next start on: restart it"
+                );
             }
             let end = token.expires_at.map_or("never".to_owned(), |at| at.to_string());
             eprintln!("token {} for {}; it expires: {end}; keep it now:", token.id, token.name);
@@ -69,6 +75,12 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
     };
     store.close().await;
     done.map(|()| ExitCode::SUCCESS).map_err(|e| (FAILED, format!("cannot write the output: {e}")))
+}
+
+/// Whether a server that runs on this database may be an open one: there was no token yet.
+async fn is_first(store: &Store) -> Result<bool, store::Error> {
+    let tokens = Tokens::open(store.clone(), Arc::new(SystemClock)).await?;
+    Ok(tokens.issued().await? == Issued::Never)
 }
 
 async fn all_pages(store: &Store, which: Which) -> Result<Vec<StoredToken>, Error> {

@@ -67,6 +67,23 @@ fn a_token_in_the_database_closes_the_door_on_loopback_too() {
 }
 
 #[tokio::test]
+async fn beside_an_open_server_the_first_token_is_for_its_next_start() {
+    for database in Database::both().await {
+        let mut registry = Registry::start_on(&database.url());
+        for is_first in [true, false] {
+            let create = ["token", "create", "--name", "root", "--role", "admin"];
+            let told = String::from_utf8(server(&database.url(), &create).stderr).expect("UTF-8");
+            let is_told = told.contains("without asking for tokens asks from its next start on");
+            assert_eq!(is_told, is_first, "{told}");
+        }
+        assert!(registry.ctl(&["list"]).success());
+        registry.process.kill_9();
+        registry.restart();
+        assert!(registry.ctl(&["list"]).stderr.contains("who is calling?"));
+    }
+}
+
+#[tokio::test]
 async fn a_server_whose_last_token_has_ended_stays_closed_and_says_how_to_get_in() {
     for database in Database::both().await {
         let token = create_token(&database.url(), "root", "platform", "admin");
