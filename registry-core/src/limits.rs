@@ -15,6 +15,8 @@ pub const BATCH_BYTES: usize = 48 * 1024 * 1024;
 pub const LIST_ITEMS: usize = 1_000;
 /// Longest free text in a document's own fields (descriptions, titles), in bytes.
 pub const TEXT_BYTES: usize = 8 * 1024;
+/// Longest version, in bytes; as the API of MCP registries has it.
+pub const VERSION_BYTES: usize = 255;
 /// Longest commit message, in bytes.
 pub const MESSAGE_BYTES: usize = 4 * 1024;
 /// Longest author, in bytes.

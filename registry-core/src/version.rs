@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::limits;
+
 /// What a new release changes for those who use an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
@@ -39,9 +41,10 @@ impl InvalidVersion {
 impl Version {
     /// Parses an exact version such as `1.4.0` or `2.0.0-rc.1`.
     pub fn parse(text: &str) -> Result<Self, InvalidVersion> {
-        if text.len() > 128 {
+        if text.len() > limits::VERSION_BYTES {
             let start = text.chars().take(32).collect::<String>() + "…";
-            return Err(InvalidVersion { text: start, reason: "longer than 128 bytes".to_owned() });
+            let reason = format!("longer than {} bytes", limits::VERSION_BYTES);
+            return Err(InvalidVersion { text: start, reason });
         }
         semver::Version::parse(text)
             .map(Self)
@@ -138,7 +141,9 @@ mod tests {
             let error = Version::parse(bad).unwrap_err();
             assert!(error.to_string().starts_with(&format!("`{bad}` is not")), "{error}");
         }
-        assert!(Version::parse(&"9".repeat(200)).is_err());
+        let long = |bytes: usize| Version::parse(&format!("1.0.0-{}", "x".repeat(bytes - 6)));
+        assert!(long(255).is_ok());
+        assert!(long(256).unwrap_err().to_string().ends_with("longer than 255 bytes"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the rules of ownership beyond that they hold here too.
 
-use acceptance::{Database, access::Guarded};
+use acceptance::{Database, Registry, access::Guarded};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
@@ -73,6 +73,32 @@ async fn only_its_owner_publishes_under_a_name() {
         assert_eq!(authors, ["ci-docs", "ci-docs"]);
         let longest = server(&format!("com.example/{}", "n".repeat(188)), "1.0.0");
         assert_eq!(publish_as(&guarded, Some(&docs), &longest).await.0, 200);
+    }
+}
+
+#[tokio::test]
+async fn the_longest_name_and_version_are_kept_and_paged_through() {
+    for database in Database::both().await {
+        let mut api = Api::of(Registry::start_on(&database.url()));
+        let name = format!("com.example/{}", "n".repeat(188));
+        let version = |bytes: usize| format!("1.0.0-{}", "x".repeat(bytes - 6));
+        let longest = version(255);
+        for version in [&longest, "2.0.0"] {
+            api.publish(&name, version).await;
+        }
+        let longer = api.post("/v0.1/publish", &server(&name, &version(256))).await;
+        assert!(longer.status.is_client_error() && longer.text.contains("longer than 255 bytes"));
+        api.registry.process.kill_9();
+        api.registry.restart();
+        let api = Api::of(api.registry);
+        let first = api.get("/v0.1/servers?limit=1").await;
+        assert_eq!(first.listed(), [format!("{name}@{longest}")]);
+        let cursor = first.cursor().unwrap();
+        let second = api.get(&format!("/v0.1/servers?limit=1&cursor={cursor}")).await;
+        assert_eq!(second.listed(), [format!("{name}@2.0.0")]);
+        let key = format!("server/{name}@{longest}");
+        api.registry.run(&["deprecate", &key, "--message", "long"]);
+        assert!(api.registry.run(&["get", &key]).contains("deprecated"));
     }
 }
 
