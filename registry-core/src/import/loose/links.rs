@@ -51,7 +51,8 @@ impl Loose<'_> {
             if known.contains(&(name.clone(), version.clone())) {
                 continue;
             }
-            let pointer = self.of(Kind::Tool)[tools[0].1].at("source");
+            let named = self.of(Kind::Tool)[tools[0].1].origins.of("/source/server");
+            let pointer = existing(self.file, named);
             let what = format!("the server {name}@{version} is not in the file");
             self.repairs.made(&pointer, what, "it was added with the tools that point to it");
             self.add(Kind::Server, &json!({ "name": name, "version": version }), &pointer);

@@ -93,7 +93,7 @@ fn version_1_becomes_version_2() {
         "Import /tools/3/defaults: `defaults` is beside `source`; it is in `source`",
         "Import /tools/4/pipeline: the pattern `pipeline` is beside `name`; it is in `spec`",
         "Import /tools/2: the tool has no version; 1.0.0 is written",
-        "Import /tools/2/implementation/source: the server backend@1.0.0 is not in the file",
+        "Import /tools/2/implementation/source/target: the server backend@1.0.0 is not in the file",
         "Import /tools/4: the composition does not declare all that it uses",
     ] {
         assert!(said.contains(expected), "{expected}\nnot in\n{said}");
