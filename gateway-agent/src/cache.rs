@@ -48,6 +48,8 @@ struct Pending {
     commits: Vec<SealedCommit>,
     bytes: usize,
     is_whole: bool,
+    /// Whether the disk is getting what was taken before.
+    is_writing: bool,
 }
 
 impl Pending {
@@ -59,12 +61,17 @@ impl Pending {
         self.bytes += commit.bytes().len() + documents;
         self.commits.push(commit);
         if self.bytes > PENDING_BYTES {
-            *self = Self::whole();
+            self.want_whole();
         }
     }
 
-    fn whole() -> Self {
-        Self { is_whole: true, ..Self::default() }
+    fn want_whole(&mut self) {
+        *self = Self { is_whole: true, is_writing: self.is_writing, ..Self::default() };
+    }
+
+    /// Whether the disk has, or is getting, all that there is.
+    fn is_empty(&self) -> bool {
+        !self.is_whole && self.commits.is_empty()
     }
 }
 
@@ -125,8 +132,19 @@ impl Cache {
     /// Swaps in another catalog as a whole.
     pub fn replace(&self, catalog: Catalog) {
         let mut pending = lock(&self.shared.pending);
-        *pending = Pending::whole();
+        pending.want_whole();
         self.shared.catalog.send_replace(Arc::new(catalog));
+    }
+
+    /// Swaps in the same content at a later revision. The disk may keep the earlier one: whoever
+    /// comes back with that content is not sent it again.
+    pub fn move_to(&self, catalog: Catalog) {
+        let pending = lock(&self.shared.pending);
+        let revision = catalog.revision();
+        self.shared.catalog.send_replace(Arc::new(catalog));
+        if pending.is_empty() && !pending.is_writing {
+            self.shared.persisted.send_replace(revision);
+        }
     }
 
     /// Swaps in the catalog that follows from the current one by this commit.
@@ -157,21 +175,27 @@ impl Cache {
     /// Everything that the disk does not have yet; `None` if it has all.
     fn take_batch(&self) -> Option<Batch> {
         let mut pending = lock(&self.shared.pending);
-        let pending = std::mem::take(&mut *pending);
-        if !pending.is_whole && pending.commits.is_empty() {
+        if pending.is_empty() {
             return None;
         }
-        let commits = (!pending.is_whole).then_some(pending.commits);
+        let taken =
+            std::mem::replace(&mut *pending, Pending { is_writing: true, ..Pending::default() });
+        let commits = (!taken.is_whole).then_some(taken.commits);
         Some(Batch { catalog: self.current(), commits })
     }
 
     /// Has the whole catalog written next, after a write that failed.
     fn want_whole(&self) {
-        *lock(&self.shared.pending) = Pending::whole();
+        *lock(&self.shared.pending) = Pending { is_whole: true, ..Pending::default() };
     }
 
+    /// Notes that the disk has what was taken, of this revision.
     fn note_persisted(&self, revision: Revision) {
-        self.shared.persisted.send_replace(revision);
+        let mut pending = lock(&self.shared.pending);
+        pending.is_writing = false;
+        // If nothing else came, only the revision is another one.
+        let persisted = if pending.is_empty() { self.current().revision() } else { revision };
+        self.shared.persisted.send_replace(persisted);
     }
 }
 

@@ -9,6 +9,7 @@ mod load;
 mod problem;
 mod reach;
 mod read;
+mod scope;
 mod source;
 mod target;
 #[cfg(test)]
@@ -17,7 +18,7 @@ mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
-use registry_core::Key;
+use registry_core::{Key, Scope};
 
 pub use args::{Args, LogFormat};
 pub use credentials::Credentials;
@@ -55,6 +56,8 @@ pub struct Config {
 pub struct RegistryConfig {
     /// `grpc(s)://host:port` (live), `http(s)://…/registry.json` (polled), `file://…` (watched).
     pub source: Source,
+    /// Which part of it to follow.
+    pub scope: ScopeConfig,
     /// What the registry is shown.
     pub credentials: Credentials,
     /// The verified copy on disk.
@@ -65,6 +68,15 @@ pub struct RegistryConfig {
     pub runtime: RuntimeValidation,
     /// What is checked when a catalog is loaded.
     pub startup: StartupValidation,
+}
+
+/// `registry.scope` and `registry.scopeFile`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScopeConfig {
+    /// The part to begin with.
+    pub scope: Scope,
+    /// A file that says it anew when it changes.
+    pub file: Option<PathBuf>,
 }
 
 /// Where the catalog comes from; parsed from `grpc(s)://…`, `http(s)://…` or `file://…`.

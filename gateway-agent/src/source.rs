@@ -6,6 +6,7 @@ mod content;
 mod file;
 mod http;
 mod intake;
+mod scope;
 mod status;
 
 use tokio_util::sync::CancellationToken;
@@ -53,8 +54,14 @@ impl Feed {
 pub async fn follow(config: &Config, feed: Feed) -> Result<(), Rejected> {
     match &config.registry.source {
         Source::Grpc(address) => {
-            let follower = Follower::new(address.clone(), config.name.clone(), feed);
-            follower.with_credentials(config.registry.credentials.clone()).run().await;
+            let (scope, keep) = scope::follow(&config.registry.scope);
+            let follower = Follower::new(address.clone(), config.name.clone(), feed)
+                .with_scope(scope)
+                .with_credentials(config.registry.credentials.clone());
+            tokio::select! {
+                () = follower.run() => {}
+                () = keep => {}
+            }
             Ok(())
         }
         Source::Http(url) => http::poll(url, &config.registry, feed).await,

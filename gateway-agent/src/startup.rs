@@ -7,7 +7,7 @@
 use std::fmt;
 
 use registry_core::{
-    Catalog, Code, Diagnostic, Kind, LifecycleState,
+    Catalog, Code, Diagnostic, Kind, LifecycleState, Scope,
     rules::{Reference, Relation, references},
 };
 
@@ -107,6 +107,10 @@ fn needs_references(modes: StartupValidation) -> bool {
 fn examine(catalog: &Catalog, reference: &Reference) -> Option<Diagnostic> {
     let Reference { relation, key, pointer } = reference;
     let Some(record) = catalog.find(key) else {
+        // A part has a server without all that it provides.
+        if *relation == Relation::Provides && **catalog.scope() != Scope::Everything {
+            return None;
+        }
         let code = match relation {
             Relation::Provides => Code::ProvisionUnknown,
             Relation::Source => Code::SourceUnknown,

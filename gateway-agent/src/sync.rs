@@ -11,6 +11,8 @@ mod snapshot;
 use std::{io, time::Duration};
 
 use axum::BoxError;
+use registry_core::Scope;
+use tokio::sync::watch;
 use tonic::{
     metadata::MetadataValue,
     transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
@@ -66,6 +68,7 @@ pub struct Follower {
     gateway: String,
     credentials: Credentials,
     feed: Feed,
+    scope: watch::Receiver<Scope>,
     timing: Timing,
 }
 
@@ -73,7 +76,13 @@ impl Follower {
     /// A follower of the registry at `http(s)://host:port` under this gateway's name.
     pub fn new(address: String, gateway: String, feed: Feed) -> Self {
         let (credentials, timing) = (Credentials::default(), Timing::default());
-        Self { address, gateway, credentials, feed, timing }
+        let (_, scope) = watch::channel(Scope::Everything);
+        Self { address, gateway, credentials, feed, scope, timing }
+    }
+
+    /// Follows only this part, and another one as soon as that is wanted.
+    pub fn with_scope(self, scope: watch::Receiver<Scope>) -> Self {
+        Self { scope, ..self }
     }
 
     /// Shows these to the registry.
@@ -94,7 +103,7 @@ impl Follower {
         }
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
         loop {
-            let session = Session::new(&self.gateway, &self.feed, self.timing);
+            let session = Session::new(&self.gateway, &self.feed, self.scope.clone(), self.timing);
             let outcome = tokio::select! {
                 outcome = session.run(self.endpoint()) => outcome,
                 () = self.feed.stop.cancelled() => return,

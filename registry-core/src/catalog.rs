@@ -6,6 +6,7 @@
 
 mod compare;
 mod digest;
+mod part;
 mod past;
 
 use std::{ops::Bound, sync::Arc};
@@ -13,6 +14,7 @@ use std::{ops::Bound, sync::Arc};
 use imbl::{OrdMap, OrdSet};
 
 pub use compare::{EntityDifference, SettingDifference};
+pub use part::Step;
 
 use crate::{
     commit::{Action, ChainHash, Change, RegistryId, Revision, SealedCommit},
@@ -20,6 +22,7 @@ use crate::{
     lifecycle::{Lifecycle, LifecycleState},
     name::Name,
     reference::{Key, Kind},
+    scope::Scope,
     setting::Settings,
     timestamp::Timestamp,
     version::Version,
@@ -58,6 +61,7 @@ pub struct Catalog {
     /// more than the entities themselves.
     dependents: OrdSet<(Key, Key)>,
     settings: Settings,
+    scope: Arc<Scope>,
 }
 
 /// Why a commit does not follow on a catalog.
@@ -70,6 +74,12 @@ pub enum ApplyError {
         head: Revision,
         /// The commit's.
         got: Revision,
+    },
+    /// A part of a registry goes on in steps.
+    #[error("a commit does not apply to what is only the part {scope} of a registry")]
+    Part {
+        /// Of which scope it is.
+        scope: Arc<Scope>,
     },
     /// A registration of a key that exists.
     #[error("revision {revision} registers {key}, which exists already")]
@@ -94,8 +104,8 @@ impl Catalog {
     pub fn empty(registry: RegistryId) -> Self {
         let chain = ChainHash::genesis(&registry);
         let (records, dependents) = (OrdMap::new(), OrdSet::new());
-        let settings = Settings::default();
-        Self { registry, revision: Revision(0), chain, records, dependents, settings }
+        let (settings, scope) = (Settings::default(), Arc::default());
+        Self { registry, revision: Revision(0), chain, records, dependents, settings, scope }
     }
 
     /// A catalog from a snapshot: all records at a revision and its chain hash. Whoever calls it
@@ -108,7 +118,7 @@ impl Catalog {
     ) -> Self {
         let mut catalog = Self { revision, chain, ..Self::empty(registry) };
         for record in records {
-            catalog.insert(record);
+            catalog.put(Arc::new(record));
         }
         catalog
     }
@@ -124,6 +134,9 @@ impl Catalog {
         if revision != self.revision.next() {
             return Err(ApplyError::OutOfOrder { head: self.revision, got: revision });
         }
+        if *self.scope != Scope::Everything {
+            return Err(ApplyError::Part { scope: self.scope.clone() });
+        }
         let mut next = self.clone();
         let (author, at) = (Arc::from(commit.author.as_str()), commit.committed_at);
         let mut documents = sealed.documents().iter();
@@ -137,13 +150,13 @@ impl Catalog {
             }
             // `SealedCommit` proves that each registration comes with its document.
             let Some(document) = documents.next().cloned() else { continue };
-            next.insert(Record {
+            next.put(Arc::new(Record {
                 document,
                 owner: owner.as_deref().map_or_else(|| Arc::clone(&author), Arc::from),
                 registered: revision,
                 registered_at: at,
                 lifecycle: Lifecycle::active((revision, at)),
-            });
+            }));
         }
         for change in &commit.settings {
             next.settings.apply(change, revision);
@@ -160,14 +173,6 @@ impl Catalog {
         };
         Arc::make_mut(record).lifecycle = lifecycle;
         Ok(())
-    }
-
-    fn insert(&mut self, record: Record) {
-        let key = record.document.key().clone();
-        for edge in record.document.edges() {
-            self.dependents.insert((edge.clone(), key.clone()));
-        }
-        self.records.insert(key, Arc::new(record));
     }
 
     /// The same without these entities, for a look at what would be; no revision is ever so.
@@ -202,6 +207,17 @@ impl Catalog {
         let lifecycles = self.records.values().map(|record| &record.lifecycle);
         let mut last = lifecycles.filter(|lifecycle| lifecycle.revision == self.revision);
         last.next().map(|lifecycle| lifecycle.changed_at)
+    }
+
+    /// Which part of the registry this is.
+    pub fn scope(&self) -> &Arc<Scope> {
+        &self.scope
+    }
+
+    /// The same as the part of a registry that is in this scope. Whoever calls it has verified that.
+    #[must_use]
+    pub fn as_part(self, scope: Arc<Scope>) -> Self {
+        Self { scope, ..self }
     }
 
     /// What is set about names, namespaces and everything.

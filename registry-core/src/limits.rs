@@ -109,6 +109,8 @@ pub const COMPARISON_FINDINGS: usize = 100;
 pub const COMPARISON_INSTANCE_BYTES: usize = 16 * 1024;
 /// Deepest nesting of a comparison, references followed.
 pub const COMPARISON_DEPTH: usize = 128;
+/// Most roots of a scope.
+pub const SCOPE_ROOTS: usize = 1_000;
 /// Most words of a document that are searched; the most telling ones come first.
 pub const SEARCH_TERMS: usize = 2_000;
 /// Longest text of a search, in bytes.

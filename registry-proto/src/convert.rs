@@ -18,8 +18,10 @@ mod lifecycle;
 mod nack;
 mod record;
 mod sbom;
+mod scope;
 mod setting;
 mod snapshot;
+mod step;
 mod sync;
 mod time;
 
@@ -36,8 +38,10 @@ pub use lifecycle::{InvalidLifecycle, InvalidNotice, InvalidState, filter_states
 pub use nack::{InvalidNack, Nack};
 pub use record::{InvalidRecord, outline_of, record_of, record_with_document};
 pub use sbom::{InvalidSbomFormat, sbom_format};
+pub use scope::scope;
 pub use setting::{InvalidSetting, setting_state, settings};
 pub use snapshot::InvalidSnapshotEntity;
+pub use step::{InvalidStep, PartStep, part_step};
 pub use sync::{InvalidDelta, InvalidPosition, Position, chain_hash, sealed_commit};
 pub use time::{InvalidTime, read_timestamp, timestamp};
 

@@ -2,23 +2,28 @@
 //!
 //! A stream keeps only its position. What it lacks comes from the ring of recent commits, else
 //! from the log, else as a snapshot; one message at a time, as fast as the follower reads. One that
-//! does not read is cut off and resumes. Deliberately absent: scopes smaller than everything, and
-//! the wire form.
+//! does not read is cut off and resumes. A follower of a scope is brought from what it holds to what
+//! is in scope now, in one step. Deliberately absent: the wire form.
 
 mod error;
 mod follow;
+mod follow_scope;
 mod hub;
 mod message;
 mod outbox;
 mod recent;
 mod roster;
+mod scopes;
 mod snapshot;
 mod start;
+mod step;
+mod teller;
 
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt};
-use tokio::sync::Semaphore;
+use registry_core::Scope;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
@@ -26,10 +31,12 @@ pub use hub::Hub;
 pub use message::{Hello, Message, Signal};
 pub use outbox::Outgoing;
 pub use roster::{Follower, Roster};
+pub use step::Step;
 
 use crate::{clock::Clock, config::FeedConfig, registrar::Registrar, store::Store};
-use follow::Following;
 use roster::Seat;
+use scopes::Scopes;
+use teller::Teller;
 
 /// How many streams read the log at the same time; the others wait their turn.
 const LOG_READERS: usize = 4;
@@ -42,6 +49,7 @@ pub struct Feed {
     clock: Arc<dyn Clock>,
     config: FeedConfig,
     roster: Roster,
+    scopes: Scopes,
     log_readers: Semaphore,
     draining: CancellationToken,
 }
@@ -56,13 +64,19 @@ impl Feed {
         draining: CancellationToken,
     ) -> Self {
         let roster = Roster::new(config.max_streams);
+        let scopes = Scopes::new(config.max_scopes);
         let log_readers = Semaphore::new(LOG_READERS);
-        Self { hub, store, registrar, clock, config, roster, log_readers, draining }
+        Self { hub, store, registrar, clock, config, roster, scopes, log_readers, draining }
     }
 
     /// Who follows.
     pub fn roster(&self) -> &Roster {
         &self.roster
+    }
+
+    /// How many scopes are kept up to date for followers.
+    pub fn scopes(&self) -> usize {
+        self.scopes.len()
     }
 
     /// How long a new stream may take to say hello.
@@ -85,14 +99,15 @@ impl Feed {
             return Err(Error::Draining);
         }
         let seat = self.roster.seat(&hello, self.clock.now())?;
-        let start = start::decide(&self, hello.position).await?;
+        let start = start::decide(&self, &hello).await?;
         let (outbox, outgoing) = outbox::pair(seat.clone());
-        let following = Following::new(self, seat.clone(), start, outbox.clone());
+        let (wants, wanted) = watch::channel(hello.scope);
+        let teller = Teller { feed: self, seat: seat.clone(), outbox: outbox.clone() };
         tokio::spawn(async move {
             let signals = std::pin::pin!(signals);
             let end = tokio::select! {
-                end = following.run() => end,
-                end = note(&seat, signals) => end,
+                end = follow::run(teller, start, wanted) => end,
+                end = note(&seat, &wants, signals) => end,
                 () = ended => Error::CredentialsEnded,
             };
             crate::metrics::stream_ended(end.label());
@@ -103,12 +118,23 @@ impl Feed {
 }
 
 /// Notes what the follower says, for as long as it says something.
-async fn note<S>(seat: &Seat, mut signals: std::pin::Pin<&mut S>) -> Error
+async fn note<S>(
+    seat: &Seat,
+    wants: &watch::Sender<Scope>,
+    mut signals: std::pin::Pin<&mut S>,
+) -> Error
 where
     S: Stream<Item = Result<Signal, Error>>,
 {
     while let Some(signal) = signals.next().await {
-        if let Err(end) = signal.and_then(|signal| seat.note(signal)) {
+        let noted = match signal {
+            Ok(Signal::Scope(scope)) => {
+                wants.send_replace(scope);
+                Ok(())
+            }
+            signal => signal.and_then(|signal| seat.note(signal)),
+        };
+        if let Err(end) = noted {
             return end;
         }
     }

@@ -22,6 +22,7 @@ const REVISION: &str = "registry_revision";
 const ENTITIES: &str = "registry_entities";
 const WRITABLE: &str = "registry_database_writable";
 const STREAMS: &str = "registry_streams";
+const SCOPES: &str = "registry_scopes";
 const LAG: &str = "registry_stream_lag_revisions_max";
 const STREAM_ENDS: &str = "registry_stream_ends_total";
 const SNAPSHOTS: &str = "registry_snapshots_total";
@@ -84,6 +85,7 @@ fn describe() {
     describe_gauge!(WRITABLE, "1 while the database takes writes, else 0");
     describe_gauge!(STREAMS, "Followers connected to this server");
     describe_gauge!(LAG, "Revisions that the slowest follower has yet to apply");
+    describe_gauge!(SCOPES, "Different scopes that are kept up to date for followers");
     describe_counter!(STREAM_ENDS, "Ended streams, by reason");
     describe_counter!(SNAPSHOTS, "Snapshots sent");
     describe_counter!(NACKS, "Revisions that followers refused");
@@ -148,6 +150,11 @@ pub(crate) fn observe(catalog: &Catalog, streams: usize, lag: u64) {
         let count = catalog.of_kind(kind).count();
         gauge!(ENTITIES, "kind" => kind.as_str()).set(as_f64(count as u64));
     }
+}
+
+/// Scopes that are kept up to date.
+pub(crate) fn scopes(scopes: usize) {
+    gauge!(SCOPES).set(as_f64(scopes as u64));
 }
 
 /// A stream ended.

@@ -36,6 +36,7 @@ impl Follower {
             gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
             scope: None,
             position: from.map(v1::Position::from),
+            ..Default::default()
         };
         let follower = sync_request::Message::Hello(hello);
         // The channel is new, so there is room in it.
@@ -96,7 +97,7 @@ impl Follower {
         let sync_response::Message::SnapshotBegin(begin) = self.next_in_time().await? else {
             return Err(Failure::answer("the stream does not begin with a snapshot"));
         };
-        let v1::SnapshotBegin { position, entities, settings } = begin;
+        let v1::SnapshotBegin { position, entities, settings, scope: _ } = begin;
         let position = read_position(position)?;
         let progress = Progress::bar("receiving", entities);
         let (mut records, mut sets) = (Vec::new(), Vec::new());

@@ -25,6 +25,7 @@ mod mcp_registry;
 mod offline;
 mod registration;
 mod sbom;
+mod scopes;
 mod sdk;
 mod searching;
 mod several_servers;

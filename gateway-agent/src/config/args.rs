@@ -25,6 +25,10 @@ pub struct Args {
     /// `file://path`; overrides `registry.source`
     #[arg(long, value_name = "SOURCE", env = "GATEWAY_REGISTRY", hide_env_values = true)]
     pub registry: Option<String>,
+    /// Follow only this and what it needs: `agent/planner@1.2.0`, `agent/planner@*`, `team/*` or
+    /// `tag:finance`; may be repeated; overrides `registry.scope`
+    #[arg(long, value_name = "ROOT", env = "GATEWAY_SCOPE", value_delimiter = ',')]
+    pub scope: Vec<String>,
     /// The token that the registry is shown; `registry.tokenFile` names a file with one instead
     #[arg(
         long,

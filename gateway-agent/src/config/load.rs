@@ -16,7 +16,7 @@ use super::{
     problem::Problems,
     reach,
     read::{Section, parse_duration},
-    target,
+    scope, target,
     yaml::{self, Node},
 };
 
@@ -161,6 +161,7 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
         section.problem("`cache` must name a file, not a directory");
     }
     let credentials = credentials::read_section(problems, &section, args, source.as_ref());
+    let scope = scope::read(&section, args, source.as_ref());
     let poll = section.find("pollInterval").and_then(|field| field.parse(parse_duration));
     let poll_interval = poll.unwrap_or(DEFAULT_POLL);
     let validation = section.section("validation");
@@ -168,7 +169,7 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
     validation.finish();
     section.finish();
     let source = source?;
-    Some(RegistryConfig { source, credentials, cache, poll_interval, runtime, startup })
+    Some(RegistryConfig { source, scope, credentials, cache, poll_interval, runtime, startup })
 }
 
 fn startup(validation: &Section<'_>) -> StartupValidation {

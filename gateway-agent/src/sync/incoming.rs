@@ -2,10 +2,12 @@
 //!
 //! Deliberately absent: the stream.
 
-use registry_core::{Catalog, Revision, SealedCommit};
+use std::sync::Arc;
+
+use registry_core::{Catalog, Revision, Scope, SealedCommit};
 use registry_proto::{
-    convert::{Position, chain_hash, sealed_commit},
-    v1::{Delta, Progress, SnapshotBegin, SyncResponse, sync_response::Message},
+    convert::{self, PartStep, Position, chain_hash, sealed_commit},
+    v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
 };
 
 use super::snapshot::Snapshot;
@@ -45,11 +47,18 @@ impl Refusal {
 pub(super) struct Incoming<'a> {
     cache: &'a Cache,
     snapshot: Option<Snapshot>,
+    /// What was asked for on this stream; what is on its way may be of an earlier one.
+    scopes: Vec<Scope>,
 }
 
 impl<'a> Incoming<'a> {
     pub(super) fn new(cache: &'a Cache) -> Self {
-        Self { cache, snapshot: None }
+        Self { cache, snapshot: None, scopes: Vec::new() }
+    }
+
+    /// Notes which part was asked for.
+    pub(super) fn asked_for(&mut self, scope: Scope) {
+        self.scopes.push(scope);
     }
 
     /// Takes one message.
@@ -74,6 +83,7 @@ impl<'a> Incoming<'a> {
                 Ok(Taken::Applied)
             }
             (Message::Delta(delta), None) => self.delta(delta).await,
+            (Message::Step(step), None) => self.step(step).await,
             (Message::Progress(progress), None) => self.progress(&progress),
             (_, Some(_)) => Err(self.refuse_next(&"another message in the middle of a snapshot")),
             (_, None) => Err(self.refuse_next(&"a part of a snapshot that did not begin")),
@@ -87,14 +97,25 @@ impl<'a> Incoming<'a> {
 
     fn begin(
         &self,
-        SnapshotBegin { position, entities, settings }: SnapshotBegin,
+        SnapshotBegin { position, entities, settings, scope }: SnapshotBegin,
     ) -> Result<Snapshot, Refusal> {
         let missing = || self.refuse_next(&"a snapshot without its position");
         let position = position.ok_or_else(missing)?;
         let claimed = Revision(position.revision);
         let position = Position::try_from(position).map_err(|e| Refusal::new(claimed, &e))?;
         self.check_place(&position)?;
-        Ok(Snapshot::new(position, (entities, settings)))
+        let scope = scope.map_or(Ok(Scope::Everything), convert::scope);
+        let scope = scope.map_err(|e| Refusal::new(claimed, &e))?;
+        self.check_scope(&scope, claimed)?;
+        Ok(Snapshot::new(position, scope, (entities, settings)))
+    }
+
+    fn check_scope(&self, scope: &Scope, revision: Revision) -> Result<(), Refusal> {
+        if self.scopes.contains(scope) {
+            return Ok(());
+        }
+        let message = format!("it is of the scope {scope}, which was not asked for");
+        Err(Refusal::new(revision, &message))
     }
 
     /// Whether a snapshot may follow on what is served: the same registry, not older, and the same
@@ -137,10 +158,32 @@ impl<'a> Incoming<'a> {
         Ok(Taken::Applied)
     }
 
+    async fn step(&self, step: Step) -> Result<Taken, Refusal> {
+        let next = self.cache.current().revision().next();
+        let claimed = step.position.as_ref().map_or(next, |position| Revision(position.revision));
+        let is_big = step.entities.len() >= MANY;
+        let read = move || convert::part_step(step).map_err(|e| e.to_string());
+        let read = if is_big { offloaded(read).await? } else { read() };
+        let step = read.map_err(|message| Refusal::new(claimed, &message))?;
+        self.check_place(&step.position)?;
+        self.check_scope(&step.scope, claimed)?;
+        let held = self.cache.current();
+        let is_big = is_big || held.len() >= MANY;
+        let prove = move || stepped(&held, step);
+        let proved = if is_big { offloaded(prove).await? } else { prove() };
+        self.cache.replace(proved.map_err(|message| Refusal::new(claimed, &message))?);
+        Ok(Taken::Applied)
+    }
+
     fn progress(&self, Progress { revision, chain }: &Progress) -> Result<Taken, Refusal> {
         let revision = Revision(*revision);
         let chain = chain_hash(chain).map_err(|e| Refusal::new(revision, &e))?;
         let held = self.cache.current();
+        // Commits that concern other parts are not sent.
+        if **held.scope() != Scope::Everything && revision > held.revision() {
+            self.cache.move_to(held.at(revision, chain));
+            return Ok(Taken::Applied);
+        }
         if self.cache.has_catalog() && revision == held.revision() && chain == held.chain() {
             return Ok(Taken::Current);
         }
@@ -159,6 +202,22 @@ fn next(held: &Catalog, delta: Delta) -> Result<(Catalog, SealedCommit), String>
     let mut catalog = held.clone();
     catalog.apply(&sealed).map_err(|e| e.to_string())?;
     Ok((catalog, sealed))
+}
+
+/// Takes a step, and proves that it leads to the content that it claims.
+fn stepped(held: &Catalog, step: PartStep) -> Result<Catalog, String> {
+    let PartStep { position, scope, step, content } = step;
+    if **held.scope() == Scope::Everything {
+        return Err("a step of a scope, but everything is held".to_owned());
+    }
+    let place = (position.revision, position.chain);
+    let stepped = held.stepped(place, Arc::new(scope), step);
+    let stepped = stepped.ok_or("it removes what is not there")?;
+    let actual = stepped.content_digest();
+    if actual != content {
+        return Err(format!("after it the content has the digest {actual}, not {content}"));
+    }
+    Ok(stepped)
 }
 
 /// Runs long work where it does not hold up calls.

@@ -4,7 +4,7 @@
 //! next stream.
 
 use axum::BoxError;
-use registry_core::{Revision, limits};
+use registry_core::{Revision, Scope, limits};
 use registry_proto::{
     convert::{Nack, Position},
     v1::{
@@ -87,6 +87,7 @@ pub(super) struct Session<'a> {
     feed: &'a Feed,
     timing: Timing,
     incoming: Incoming<'a>,
+    scope: watch::Receiver<Scope>,
     persisted: watch::Receiver<Revision>,
     was_useful: bool,
     is_ack_due: bool,
@@ -95,9 +96,15 @@ pub(super) struct Session<'a> {
 type Answers = mpsc::Sender<SyncRequest>;
 
 impl<'a> Session<'a> {
-    pub(super) fn new(gateway: &'a str, feed: &'a Feed, timing: Timing) -> Self {
+    pub(super) fn new(
+        gateway: &'a str,
+        feed: &'a Feed,
+        scope: watch::Receiver<Scope>,
+        timing: Timing,
+    ) -> Self {
         let (incoming, persisted) = (Incoming::new(&feed.cache), feed.cache.persisted());
-        Self { gateway, feed, timing, incoming, persisted, was_useful: false, is_ack_due: false }
+        let (was_useful, is_ack_due) = (false, false);
+        Self { gateway, feed, timing, incoming, scope, persisted, was_useful, is_ack_due }
     }
 
     pub(super) async fn run(mut self, target: Result<Target, BoxError>) -> Outcome {
@@ -112,7 +119,7 @@ impl<'a> Session<'a> {
     }
 
     async fn open(
-        &self,
+        &mut self,
         target: Result<Target, BoxError>,
     ) -> Result<(Answers, Streaming<SyncResponse>), Ended> {
         let Target { endpoint, authorization } =
@@ -134,14 +141,32 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn hello(&self) -> Hello {
+    fn hello(&mut self) -> Hello {
+        let wanted = self.scope.borrow_and_update().clone();
+        self.incoming.asked_for(wanted.clone());
         let held = self.feed.cache.current();
+        let (wants_all, has_all) =
+            (wanted == Scope::Everything, **held.scope() == Scope::Everything);
+        // From a part there is no way on to everything, and content counts for its own scope.
+        let is_of_use = self.feed.cache.has_catalog() && (has_all || !wants_all);
+        let is_wanted = is_of_use && !has_all && **held.scope() == wanted;
+        let content = is_wanted.then(|| held.content_digest().as_bytes().to_vec());
         Hello {
             gateway: self.gateway.to_owned(),
             gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
-            scope: None,
-            position: self.feed.cache.has_catalog().then(|| (&Position::of(&held)).into()),
+            scope: (!wants_all).then(|| (&wanted).into()),
+            position: is_of_use.then(|| (&Position::of(&held)).into()),
+            content: content.unwrap_or_default().into(),
         }
+    }
+
+    /// Asks for another part on the same stream.
+    async fn ask_for_scope(&mut self, answers: &Answers) {
+        let wanted = self.scope.borrow_and_update().clone();
+        self.incoming.asked_for(wanted.clone());
+        let request = SyncRequest { message: Some(Message::Scope((&wanted).into())) };
+        // If the stream has broken, the next one begins with it.
+        let _ = timeout(self.timing.connect, answers.send(request)).await;
     }
 
     /// Takes what comes until the stream ends, or until something must be refused.
@@ -153,6 +178,10 @@ impl<'a> Session<'a> {
         loop {
             let next = tokio::select! {
                 next = timeout(self.timing.silence, stream.message()) => next,
+                Ok(()) = self.scope.changed() => {
+                    self.ask_for_scope(answers).await;
+                    continue;
+                }
                 Ok(()) = self.persisted.changed(), if self.was_useful => {
                     self.acknowledge(answers);
                     continue;

@@ -2,7 +2,9 @@
 //!
 //! Deliberately absent: whether it may replace what is served.
 
-use registry_core::{Catalog, Digest, Record, Selector, Settings, setting::Set};
+use std::sync::Arc;
+
+use registry_core::{Catalog, Digest, Record, Scope, Selector, Settings, setting::Set};
 use registry_proto::{
     convert::{self, Position},
     v1::{SnapshotChunk, SnapshotEnd},
@@ -14,6 +16,7 @@ use super::incoming::{Refusal, offloaded};
 #[derive(Debug)]
 pub(super) struct Snapshot {
     position: Position,
+    scope: Scope,
     /// How many entities and settings there are to be.
     announced: (u64, u64),
     records: Vec<Record>,
@@ -21,8 +24,8 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) fn new(position: Position, announced: (u64, u64)) -> Self {
-        Self { position, announced, records: Vec::new(), settings: Vec::new() }
+    pub(super) fn new(position: Position, scope: Scope, announced: (u64, u64)) -> Self {
+        Self { position, scope, announced, records: Vec::new(), settings: Vec::new() }
     }
 
     /// Adds a part.
@@ -62,7 +65,8 @@ impl Snapshot {
         let (expected, (announced, _)) = (Digest::from_bytes(digest), self.announced);
         let restoring = offloaded(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)
-                .with_settings(Settings::restore(self.settings));
+                .with_settings(Settings::restore(self.settings))
+                .as_part(Arc::new(self.scope));
             let actual = catalog.digest();
             (catalog, actual)
         });

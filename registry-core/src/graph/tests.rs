@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Direction, Reach, closure, dependents, paths};
 use crate::{
-    Catalog, Key, Scope,
+    Catalog, Key,
     rules::testing::{agent, catalog, renamed, schema, server, source_tool, tool, with},
 };
 
@@ -65,16 +65,6 @@ fn dependents_are_what_breaks() {
     );
     assert_eq!(of("tool/write@1.0.0"), Vec::<String>::new());
     assert_eq!(of("agent/boss@1.0.0"), Vec::<String>::new());
-}
-
-#[test]
-fn a_scope_is_everything_or_the_closure_of_agents() {
-    let registry = registry();
-    assert_eq!(Scope::Everything.keys(&registry).len(), registry.len());
-    let agents = BTreeSet::from(["agent/worker@1.0.0".parse().unwrap()]);
-    let scoped = Scope::Agents(agents.clone()).keys(&registry);
-    assert_eq!(scoped, closure(&registry, &agents));
-    assert_eq!(scoped.len(), 6);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! A verified copy of a registry at a revision: the disk cache and `/registry.json`.
 //!
 //! It is a version 2 file whose documents stand as their canonical bytes, one a line, with the
-//! members `registry`, `revision`, `chain`, `digest` and `records` beside them. `records` has one
-//! entry for each document, in the documents' order. Every document is proved by its digest, and
+//! members `registry`, `revision`, `chain`, `digest` and `records` beside them, and `scope` if it is
+//! only a part. `records` has one entry for each document, in the documents' order. Every document is proved by its digest, and
 //! everything else by the catalog's. Deliberately absent: IO, and appending to a copy.
 
 mod read;
@@ -19,6 +19,7 @@ use super::read::member_of;
 use crate::{
     catalog::Catalog,
     reference::Kind,
+    scope::Scope,
     setting::{Selector, Set},
 };
 
@@ -41,6 +42,9 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
         list(&mut out, member_of(kind), documents);
     }
     list(&mut out, "records", catalog.iter().map(|(_, record)| json(&WrittenRecord::of(record))));
+    if **catalog.scope() != Scope::Everything {
+        let _ = write!(out, ",\n\"scope\":{}", json(&**catalog.scope()));
+    }
     if !catalog.settings().is_empty() {
         let settings = catalog.settings().iter().map(|(on, set)| json(&WrittenSet { on, set }));
         list(&mut out, "settings", settings);

@@ -16,5 +16,6 @@ mod paths;
 mod resolve;
 mod sbom;
 mod schemas;
+mod scope;
 mod search;
 mod world;

@@ -86,6 +86,10 @@ pub struct FeedConfig {
     #[arg(long, env = "REGISTRY_MAX_STREAMS", default_value_t = 20_000, value_parser = at_least_one(1_000_000))]
     pub max_streams: usize,
 
+    /// Most different scopes that are followed at once, beside everything.
+    #[arg(long, env = "REGISTRY_MAX_SCOPES", default_value_t = 1_000, value_parser = at_least_one(100_000))]
+    pub max_scopes: usize,
+
     /// Most recent commits that are kept in memory for followers.
     #[arg(long, env = "REGISTRY_RECENT_COMMITS", default_value_t = 8_192, value_parser = at_most(1_000_000))]
     pub recent_commits: usize,

@@ -59,6 +59,15 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// Too many different scopes.
+    #[error(
+        "{limit} different scopes are followed already, which is the limit; follow one that others \
+         follow too, or everything, or try another server"
+    )]
+    TooManyScopes {
+        /// The limit.
+        limit: usize,
+    },
     /// The follower does not read.
     #[error("the follower took no message for {limit:?} and was cut off; it may resume")]
     SlowReader {
@@ -92,6 +101,7 @@ impl Error {
             Self::NotSent { .. } => "not_sent",
             Self::Unreadable(_) => "unreadable",
             Self::TooManyStreams { .. } => "too_many_streams",
+            Self::TooManyScopes { .. } => "too_many_scopes",
             Self::SlowReader { .. } => "slow_reader",
             Self::Deadline => "deadline",
             Self::CredentialsEnded => "credentials_ended",

@@ -5,64 +5,91 @@
 
 use std::{sync::Arc, time::Duration};
 
-use registry_core::{ChainHash, Revision, SealedCommit};
-use registry_proto::convert::Position;
+use registry_core::{ChainHash, Revision, Scope, SealedCommit};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
 };
 
-use super::{Error, Feed, Message, outbox::Outbox, recent::Next, roster::Seat, start::Start};
-use crate::{jitter, metrics};
+use super::{
+    Error, Message,
+    follow_scope::{FollowingScope, held},
+    recent::Next,
+    start::Start,
+    teller::Teller,
+};
+use crate::jitter;
 
 /// How many commits are read from the log at once.
 const PAGE: usize = 64;
 /// How long the log may take before a snapshot from memory is sent instead.
 const LOG_PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) struct Following {
-    feed: Arc<Feed>,
-    seat: Arc<Seat>,
-    head: watch::Receiver<Revision>,
-    outbox: Outbox,
-    /// What the follower has been told; `None` until it was told something.
-    place: Option<(Revision, ChainHash)>,
+/// Runs until the follower goes, or is cut off, or the server drains.
+pub(super) async fn run(teller: Teller, start: Start, wanted: watch::Receiver<Scope>) -> Error {
+    match tell_all(&teller, start, wanted).await {
+        Ok(never) => match never {},
+        Err(end) => end,
+    }
 }
 
-impl Following {
-    pub(super) fn new(feed: Arc<Feed>, seat: Arc<Seat>, start: Start, outbox: Outbox) -> Self {
-        let place = match start {
-            Start::Snapshot => None,
-            Start::After(revision, chain) => Some((revision, chain)),
-        };
-        if let Some((revision, _)) = place {
-            seat.resumed(revision);
-        }
-        let head = feed.hub.watch();
-        Self { feed, seat, head, outbox, place }
+async fn tell_all(
+    teller: &Teller,
+    start: Start,
+    mut wanted: watch::Receiver<Scope>,
+) -> Result<std::convert::Infallible, Error> {
+    let Start { mut place, mut content } = start;
+    let mut told = place.map_or(Revision(0), |(revision, _)| revision);
+    if place.is_some() {
+        teller.seat.resumed(told);
     }
-
-    /// Runs until the follower goes, or is cut off, or the server drains.
-    pub(super) async fn run(mut self) -> Error {
-        match self.tell_all().await {
-            Ok(never) => match never {},
-            Err(end) => end,
+    let mut state = None;
+    loop {
+        let scope = wanted.borrow_and_update().clone();
+        if scope == Scope::Everything {
+            let following = Following { teller, head: teller.feed.hub.watch(), place, told };
+            told = following.run(&mut wanted).await?;
+            state = None;
+        } else {
+            let channel = teller.feed.scopes.channel(scope, &teller.feed.hub).await?;
+            let from = state.take().or_else(|| held(&channel, content));
+            let following = FollowingScope::new(teller, channel, told, from).await?;
+            let (now, holds) = following.run(&mut wanted).await?;
+            (told, state) = (now, Some(holds));
         }
+        // What it holds now is no place to go on from in another scope, but by a step.
+        (place, content) = (None, None);
     }
+}
 
-    async fn tell_all(&mut self) -> Result<std::convert::Infallible, Error> {
+/// The stream of a follower of everything.
+struct Following<'a> {
+    teller: &'a Teller,
+    head: watch::Receiver<Revision>,
+    /// Where the follower is with everything; `None` until it was told something.
+    place: Option<(Revision, ChainHash)>,
+    /// Up to where it was told something of any scope.
+    told: Revision,
+}
+
+impl Following<'_> {
+    /// Runs until the follower wants another scope; gives where it is then.
+    async fn run(mut self, wanted: &mut watch::Receiver<Scope>) -> Result<Revision, Error> {
         self.catch_up().await?;
         self.tell_progress().await?;
         loop {
-            let interval = jitter::around(self.feed.config.progress_interval);
+            let interval = jitter::around(self.teller.feed.config.progress_interval);
             tokio::select! {
                 changed = self.head.changed() => {
                     changed.map_err(|_| Error::Draining)?;
                     self.catch_up().await?;
                 }
                 () = sleep(interval) => self.tell_progress().await?,
-                () = self.feed.draining.cancelled() => return Err(Error::Draining),
-                () = self.outbox.closed() => return Err(Error::Gone),
+                changed = wanted.changed() => {
+                    changed.map_err(|_| Error::Gone)?;
+                    return Ok(self.told);
+                }
+                end = self.teller.end() => return Err(end),
             }
         }
     }
@@ -72,10 +99,11 @@ impl Following {
         loop {
             self.head.borrow_and_update();
             let Some((revision, chain)) = self.place else {
-                self.tell_snapshot().await?;
+                let snapshot = self.teller.feed.hub.snapshot(self.told).await;
+                self.note(self.teller.tell_snapshot(&snapshot).await?);
                 continue;
             };
-            match self.feed.hub.after(revision) {
+            match self.teller.feed.hub.after(revision) {
                 Next::Commit(commit) => self.tell_commit(commit).await?,
                 Next::Nothing => return Ok(()),
                 Next::Older => self.tell_from_log((revision, chain)).await?,
@@ -83,16 +111,21 @@ impl Following {
         }
     }
 
+    fn note(&mut self, place: (Revision, ChainHash)) {
+        (self.place, self.told) = (Some(place), place.0);
+    }
+
     /// Says a page of commits that are no longer in memory, or a snapshot where the log cannot be
     /// read or has run too far ahead.
     async fn tell_from_log(&mut self, place: (Revision, ChainHash)) -> Result<(), Error> {
+        let feed = &self.teller.feed;
         let gap = self.head.borrow().0.saturating_sub(place.0.0);
-        let page = if gap > self.feed.config.snapshot_gap {
+        let page = if gap > feed.config.snapshot_gap {
             Vec::new()
         } else {
             let reading = async {
-                let _turn = self.feed.log_readers.acquire().await;
-                self.feed.store.commits_after(place, PAGE).await
+                let _turn = feed.log_readers.acquire().await;
+                feed.store.commits_after(place, PAGE).await
             };
             match timeout(LOG_PATIENCE, reading).await {
                 Ok(Ok(page)) => page,
@@ -111,54 +144,15 @@ impl Following {
 
     async fn tell_commit(&mut self, commit: Arc<SealedCommit>) -> Result<(), Error> {
         let place = (commit.revision(), commit.chain());
-        self.seat.sent(place.0);
-        self.tell(Message::Delta(commit)).await?;
-        self.place = Some(place);
-        Ok(())
-    }
-
-    async fn tell_snapshot(&mut self) -> Result<(), Error> {
-        metrics::snapshot();
-        let snapshot = self.feed.hub.snapshot().await;
-        let (position, entities) = (snapshot.position(), snapshot.catalog().len());
-        let place = (position.revision, position.chain);
-        let settings = snapshot.catalog().settings().len();
-        self.tell(Message::SnapshotBegin { position, entities, settings }).await?;
-        let mut last = None;
-        loop {
-            let chunk = snapshot.chunk(last.as_ref());
-            let Some(end) = chunk.last() else { break };
-            last = Some(end.document.key().clone());
-            self.tell(Message::SnapshotChunk(chunk)).await?;
-        }
-        let mut last = None;
-        loop {
-            let settings = snapshot.settings(last.as_ref());
-            let Some((end, _)) = settings.last() else { break };
-            last = Some(end.clone());
-            self.tell(Message::SnapshotSettings(settings)).await?;
-        }
-        self.seat.sent(place.0);
-        self.tell(Message::SnapshotEnd(snapshot.digest())).await?;
-        self.place = Some(place);
+        self.teller.seat.sent(place.0);
+        self.teller.tell(Message::Delta(commit)).await?;
+        self.note(place);
         Ok(())
     }
 
     async fn tell_progress(&mut self) -> Result<(), Error> {
-        let Some((revision, chain)) = self.place else { return Ok(()) };
-        let registry = self.feed.store.registry().clone();
-        self.tell(Message::Progress(Position { registry, revision, chain })).await
-    }
-
-    /// Waits until the follower takes the message, but not for ever.
-    async fn tell(&self, message: Message) -> Result<(), Error> {
-        let limit = self.feed.config.slow_reader_timeout;
-        tokio::select! {
-            told = timeout(limit, self.outbox.send(message)) => {
-                told.unwrap_or(Err(Error::SlowReader { limit }))
-            }
-            () = self.feed.draining.cancelled() => Err(Error::Draining),
-        }
+        let Some(place) = self.place else { return Ok(()) };
+        self.teller.tell_progress(place).await
     }
 }
 

@@ -74,11 +74,13 @@ impl Hub {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).chain_at(revision)
     }
 
-    /// A snapshot that the recent commits continue. Followers that come at the same time share it.
-    pub(super) async fn snapshot(&self) -> Arc<Snapshot> {
+    /// A snapshot that the recent commits continue, of this revision or a later one. Followers that
+    /// come at the same time share it.
+    pub(super) async fn snapshot(&self, earliest: Revision) -> Arc<Snapshot> {
         let mut cached = self.snapshot.lock().await;
         let head = self.catalog().revision();
         if let Some(snapshot) = &*cached
+            && snapshot.revision() >= earliest
             && head.0.saturating_sub(snapshot.revision().0) <= self.snapshot_gap.min(FRESH)
             && !matches!(self.after(snapshot.revision()), Next::Older)
         {

@@ -4,8 +4,10 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use registry_core::{Digest, Record, Revision, SealedCommit, Selector, setting::Set};
+use registry_core::{Digest, Record, Revision, Scope, SealedCommit, Selector, setting::Set};
 use registry_proto::convert::{Nack, Position};
+
+use super::Step;
 
 /// Who wants to follow, and from where.
 #[derive(Debug, Clone)]
@@ -18,8 +20,12 @@ pub struct Hello {
     pub principal: Arc<str>,
     /// From which address it comes.
     pub address: Option<SocketAddr>,
+    /// Which part it wants.
+    pub scope: Scope,
     /// What it has already.
     pub position: Option<Position>,
+    /// Of a scope: the content digest of what it has.
+    pub content: Option<Digest>,
 }
 
 /// What a follower says after its hello.
@@ -34,6 +40,8 @@ pub enum Signal {
     },
     /// It refused a revision.
     Nack(Nack),
+    /// From now on it wants another part.
+    Scope(Scope),
 }
 
 /// What a follower is told.
@@ -43,6 +51,8 @@ pub enum Message {
     SnapshotBegin {
         /// The state that it holds.
         position: Position,
+        /// Of which part.
+        scope: Arc<Scope>,
         /// How many entities it has.
         entities: usize,
         /// How many settings.
@@ -56,6 +66,8 @@ pub enum Message {
     SnapshotEnd(Digest),
     /// A commit.
     Delta(Arc<SealedCommit>),
+    /// What changed in a scope.
+    Step(Arc<Step>),
     /// Nothing new up to here.
     Progress(Position),
 }

@@ -138,6 +138,8 @@ impl Seat {
                 self.state.persisted.store(persisted.0, Ordering::Relaxed);
                 *lock(&self.state.nack) = None;
             }
+            // The stream itself is asked.
+            Signal::Scope(_) => {}
             Signal::Nack(nack) => {
                 crate::metrics::nack();
                 let before = lock(&self.state.nack).replace(nack.clone());

@@ -5,38 +5,42 @@
 
 use std::time::Duration;
 
-use registry_core::{ChainHash, Revision};
+use registry_core::{ChainHash, Digest, Revision, Scope};
 use registry_proto::convert::Position;
 use tokio::time::timeout;
 
-use super::{Error, Feed};
+use super::{Error, Feed, Hello};
 
 /// How long to wait for commits that another server has told the follower about already.
 const CATCH_UP: Duration = Duration::from_secs(3);
 
+/// What a follower holds that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
-    /// With everything.
-    Snapshot,
-    /// With the commits after this place.
-    After(Revision, ChainHash),
+pub(super) struct Start {
+    /// After which commit it goes on; `None`: it begins with a snapshot.
+    pub(super) place: Option<(Revision, ChainHash)>,
+    /// Of a scope: what it holds.
+    pub(super) content: Option<Digest>,
 }
 
-pub(super) async fn decide(feed: &Feed, position: Option<Position>) -> Result<Start, Error> {
-    let Some(Position { registry, revision, chain }) = position else { return Ok(Start::Snapshot) };
+pub(super) async fn decide(feed: &Feed, hello: &Hello) -> Result<Start, Error> {
+    let Some(Position { registry, revision, chain }) = &hello.position else {
+        return Ok(Start { place: None, content: None });
+    };
+    let (revision, chain, content) = (*revision, *chain, hello.content);
     let catalog = feed.hub.catalog();
-    if registry != *catalog.registry() {
-        return Err(Error::OtherRegistry { ours: catalog.registry().clone(), theirs: registry });
+    if registry != catalog.registry() {
+        let (ours, theirs) = (catalog.registry().clone(), registry.clone());
+        return Err(Error::OtherRegistry { ours, theirs });
     }
     let head = reach(feed, revision).await?;
     if chain_at(feed, revision).await? != Some(chain) {
         return Err(Error::OtherHistory { revision });
     }
+    // Of a scope, it does not matter how many commits there were since.
     let gap = head.0.saturating_sub(revision.0);
-    if gap > feed.config.snapshot_gap {
-        return Ok(Start::Snapshot);
-    }
-    Ok(Start::After(revision, chain))
+    let is_near = gap <= feed.config.snapshot_gap || hello.scope != Scope::Everything;
+    Ok(Start { place: is_near.then_some((revision, chain)), content })
 }
 
 /// Waits a little until this server is at the follower's revision: with several servers, the

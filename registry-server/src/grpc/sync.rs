@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use futures_util::{Stream, StreamExt, stream};
 use prost::Message as _;
-use registry_core::{Revision, limits};
+use registry_core::{Digest, Revision, Scope, limits};
 use registry_proto::{
     convert::{self, Nack, Position},
     v1::{self, sync_request, sync_response, sync_service_server::SyncService},
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     access::Principal,
     app::gateways,
-    feed::{Error, Hello, Message, Signal},
+    feed::{Error, Hello, Message, Signal, Step},
 };
 
 type Responses = Pin<Box<dyn Stream<Item = Result<v1::SyncResponse, Status>> + Send>>;
@@ -74,18 +74,28 @@ fn read_hello(
     let Some(sync_request::Message::Hello(hello)) = message else {
         return Err(InvalidRequest::Missing("hello, which must be the first message,"));
     };
-    let v1::Hello { gateway, gateway_version, scope, position } = hello;
-    if let Some(v1::Scope { scope: None }) = scope {
-        let problem = "the scope names nothing; leave it out for everything".to_owned();
-        return Err(InvalidRequest::Field { field: "scope", problem });
-    }
+    let v1::Hello { gateway, gateway_version, scope, position, content } = hello;
     Ok(Hello {
         gateway: invalid::line("gateway", gateway, GATEWAY_BYTES)?,
         gateway_version: invalid::line("gateway_version", gateway_version, GATEWAY_BYTES)?,
         principal: principal.name.clone(),
         address: principal.address,
+        scope: scope.map_or(Ok(Scope::Everything), read_scope)?,
         position: position.map(Position::try_from).transpose()?,
+        content: (!content.is_empty()).then(|| read_content(&content)).transpose()?,
     })
+}
+
+fn read_scope(scope: v1::Scope) -> Result<Scope, InvalidRequest> {
+    convert::scope(scope)
+        .map_err(|e| InvalidRequest::Field { field: "scope", problem: e.to_string() })
+}
+
+fn read_content(bytes: &[u8]) -> Result<Digest, InvalidRequest> {
+    let problem = || format!("a digest has 32 bytes, this one has {}", bytes.len());
+    <[u8; 32]>::try_from(bytes)
+        .map(Digest::from_bytes)
+        .map_err(|_| InvalidRequest::Field { field: "content", problem: problem() })
 }
 
 fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
@@ -95,6 +105,10 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
         sync_request::Message::Ack(v1::Ack { applied_revision, persisted_revision }) => {
             let (applied, persisted) = (Revision(applied_revision), Revision(persisted_revision));
             Ok(Signal::Ack { applied, persisted })
+        }
+        sync_request::Message::Scope(scope) => {
+            let scope = read_scope(scope).map_err(|e| Error::Unreadable(e.to_string()))?;
+            Ok(Signal::Scope(scope))
         }
         sync_request::Message::Nack(nack) => {
             let v1::Nack { revision, message, diagnostics } = nack;
@@ -115,9 +129,10 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
 fn encode(message: Message) -> v1::SyncResponse {
     use sync_response::Message as Wire;
     let message = match message {
-        Message::SnapshotBegin { position, entities, settings } => {
+        Message::SnapshotBegin { position, scope, entities, settings } => {
             Wire::SnapshotBegin(v1::SnapshotBegin {
                 position: Some((&position).into()),
+                scope: (*scope != Scope::Everything).then(|| (&*scope).into()),
                 entities: entities as u64,
                 settings: settings as u64,
             })
@@ -135,9 +150,20 @@ fn encode(message: Message) -> v1::SyncResponse {
             Wire::SnapshotEnd(v1::SnapshotEnd { digest })
         }
         Message::Delta(commit) => Wire::Delta((&*commit).into()),
+        Message::Step(step) => Wire::Step(encode_step(&step)),
         Message::Progress(position) => Wire::Progress((&position).into()),
     };
     v1::SyncResponse { message: Some(message) }
+}
+
+fn encode_step(step: &Step) -> v1::Step {
+    v1::Step {
+        position: Some((&step.position()).into()),
+        entities: step.put.iter().map(|record| (&**record).into()).collect(),
+        removed: step.removed.iter().map(ToString::to_string).collect(),
+        content: bytes::Bytes::copy_from_slice(step.content().as_bytes()),
+        scope: Some(step.scope().into()),
+    }
 }
 
 fn encode_gateway(gateways::Gateway { follower, lag }: gateways::Gateway) -> v1::GatewayStatus {

@@ -2,13 +2,13 @@
 //!
 //! Deliberately absent: reconnecting; tests decide when.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use registry_core::{
-    Catalog, Digest, Record, RegistryId, Revision, Selector, Settings, setting::Set,
+    Catalog, Digest, Record, RegistryId, Revision, Scope, Selector, Settings, setting::Set,
 };
 use registry_proto::{
-    convert::{self, Position},
+    convert::{self, PartStep, Position},
     v1::{self, sync_request, sync_response::Message},
 };
 use tokio::{sync::mpsc, time::timeout};
@@ -30,6 +30,7 @@ pub(crate) struct Follower {
 /// What a snapshot has brought so far.
 struct Parts {
     position: Position,
+    scope: Scope,
     records: Vec<Record>,
     settings: Vec<(Selector, Set)>,
 }
@@ -38,8 +39,8 @@ pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
     let hello = v1::Hello {
         gateway: "edge-1".to_owned(),
         gateway_version: "1.0.0".to_owned(),
-        scope: None,
         position,
+        ..Default::default()
     };
     v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) }
 }
@@ -64,11 +65,47 @@ impl Follower {
         position: Option<v1::Position>,
         catalog: Option<Catalog>,
     ) -> Result<Self, Status> {
+        let hello = v1::Hello {
+            gateway: "edge-1".to_owned(),
+            gateway_version: "1.0.0".to_owned(),
+            position,
+            ..Default::default()
+        };
+        Self::say_hello(server, hello, catalog).await
+    }
+
+    async fn say_hello(
+        server: &TestServer,
+        hello: v1::Hello,
+        catalog: Option<Catalog>,
+    ) -> Result<Self, Status> {
         let (says, said) = mpsc::channel(16);
-        says.send(hello(position)).await.unwrap();
+        let message = Some(sync_request::Message::Hello(hello));
+        says.send(v1::SyncRequest { message }).await.unwrap();
         let mut client = server.sync().await.max_decoding_message_size(16 << 20);
         let hears = client.sync(ReceiverStream::new(said)).await?.into_inner();
         Ok(Self { catalog, heard: Vec::new(), says, hears, snapshot: None })
+    }
+
+    /// Follows a scope, from nothing or from what a follower of it held.
+    pub(crate) async fn of_scope(
+        server: &TestServer,
+        scope: &Scope,
+        held: Option<Catalog>,
+    ) -> Result<Self, Status> {
+        let hello = v1::Hello {
+            gateway: "edge-1".to_owned(),
+            scope: Some(scope.into()),
+            position: held.as_ref().map(|held| (&Position::of(held)).into()),
+            content: held.as_ref().map_or_else(Vec::new, content_of).into(),
+            ..Default::default()
+        };
+        Self::say_hello(server, hello, held).await
+    }
+
+    /// Asks for another scope on the same stream.
+    pub(crate) async fn change_scope(&self, scope: &Scope) {
+        self.say(sync_request::Message::Scope(scope.into())).await;
     }
 
     /// Takes the next message, and proves it.
@@ -102,10 +139,12 @@ impl Follower {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::SnapshotBegin(v1::SnapshotBegin { position, .. }) => {
+            Message::SnapshotBegin(v1::SnapshotBegin { position, scope, .. }) => {
                 self.heard.push("snapshot".to_owned());
                 let position = position.unwrap().try_into().unwrap();
-                self.snapshot = Some(Parts { position, records: Vec::new(), settings: Vec::new() });
+                let scope = scope.map_or(Scope::Everything, |s| convert::scope(s).unwrap());
+                let (records, settings) = (Vec::new(), Vec::new());
+                self.snapshot = Some(Parts { position, scope, records, settings });
             }
             Message::SnapshotChunk(v1::SnapshotChunk { entities, settings }) => {
                 assert!((1..=512).contains(&(entities.len() + settings.len())));
@@ -115,10 +154,11 @@ impl Follower {
                 parts.settings.extend(convert::settings(settings).unwrap());
             }
             Message::SnapshotEnd(v1::SnapshotEnd { digest }) => {
-                let Parts { position, records, settings } = self.snapshot.take().unwrap();
+                let Parts { position, scope, records, settings } = self.snapshot.take().unwrap();
                 let Position { registry, revision, chain } = position;
                 let catalog = Catalog::restore(registry, revision, chain, records)
-                    .with_settings(Settings::restore(settings));
+                    .with_settings(Settings::restore(settings))
+                    .as_part(Arc::new(scope));
                 assert_eq!(catalog.digest().as_bytes()[..], digest[..]);
                 self.catalog = Some(catalog);
             }
@@ -128,9 +168,27 @@ impl Follower {
                 let commit = convert::sealed_commit(&catalog.chain(), delta).unwrap();
                 catalog.apply(&commit).unwrap();
             }
+            Message::Step(step) => {
+                let PartStep { position, scope, step, content } = convert::part_step(step).unwrap();
+                let (put, removed) = (step.put.len(), step.removed.len());
+                self.heard.push(format!("step {} +{put} -{removed}", position.revision));
+                let place = (position.revision, position.chain);
+                let held = self.catalog.take().expect("a snapshot comes first");
+                assert!(held.revision() <= position.revision);
+                let catalog = held.stepped(place, Arc::new(scope), step).unwrap();
+                assert_eq!(catalog.content_digest(), content);
+                self.catalog = Some(catalog);
+            }
             Message::Progress(v1::Progress { revision, chain }) => {
                 self.heard.push(format!("progress {revision}"));
-                let catalog = self.catalog.as_ref().unwrap();
+                let held = self.catalog.take().unwrap();
+                let catalog = if **held.scope() == Scope::Everything {
+                    held
+                } else {
+                    assert!(held.revision() <= Revision(revision));
+                    held.at(Revision(revision), convert::chain_hash(&chain).unwrap())
+                };
+                let catalog = self.catalog.insert(catalog);
                 assert_eq!(catalog.revision(), Revision(revision));
                 assert_eq!(catalog.chain().as_bytes()[..], chain[..]);
             }
@@ -149,4 +207,8 @@ pub(crate) async fn digest(server: &TestServer) -> Digest {
 /// A catalog of nothing.
 pub(crate) fn empty(registry: &str) -> Catalog {
     Catalog::empty(RegistryId::new(registry))
+}
+
+fn content_of(catalog: &Catalog) -> Vec<u8> {
+    catalog.content_digest().as_bytes().to_vec()
 }

@@ -13,5 +13,6 @@ mod postgres;
 mod property;
 mod read;
 mod retry;
+mod scopes;
 mod surface;
 mod sync;

@@ -86,6 +86,9 @@ impl Watch<'_> {
                 }
                 Message::Delta(delta) => self.delta(delta)?,
                 Message::Progress(v1::Progress { .. }) => continue,
+                Message::Step(_) => {
+                    return Err(Failure::answer("a step of a scope, and everything was asked for"));
+                }
             }
             if let Some(position) = &self.position {
                 follower.acknowledge(position).await;

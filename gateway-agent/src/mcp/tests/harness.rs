@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 use crate::{
     config::{
         Access, Config, Credentials, IdentityConfig, LimitsConfig, Mode, RegistryConfig,
-        RuntimeValidation, Source, StartupValidation, TargetConfig, TransportConfig,
+        RuntimeValidation, ScopeConfig, Source, StartupValidation, TargetConfig, TransportConfig,
     },
     pipeline::Gateway,
     upstream::Upstreams,
@@ -116,6 +116,7 @@ impl Bench {
             allowed_hosts: Vec::new(),
             listen: "127.0.0.1:7080".parse().unwrap(),
             registry: RegistryConfig {
+                scope: ScopeConfig::default(),
                 credentials: Credentials::default(),
                 source: Source::File("unused".into()),
                 cache: "unused".into(),

@@ -16,6 +16,7 @@ use crate::{
     lifecycle::InvalidLifecycleState,
     parallel,
     reference::{InvalidKey, Key, Kind},
+    scope::Scope,
     setting::{Selector, Set, Settings},
 };
 
@@ -101,6 +102,9 @@ struct File<'a> {
     agents: Vec<&'a RawValue>,
     #[serde(borrow)]
     records: Vec<WrittenRecord<'a>>,
+    /// Absent: everything.
+    #[serde(default)]
+    scope: Arc<Scope>,
     /// Absent: nothing was ever set.
     #[serde(default)]
     settings: Vec<WrittenSet>,
@@ -134,6 +138,7 @@ pub fn read_export(bytes: &[u8]) -> Result<Catalog, InvalidExport> {
     let settings = Settings::restore(file.settings.into_iter().map(|s| (s.on, s.set)));
     let catalog =
         Catalog::restore(file.registry, file.revision, file.chain, records).with_settings(settings);
+    let catalog = catalog.as_part(file.scope);
     proved(catalog, file.digest, file.records.len())
 }
 

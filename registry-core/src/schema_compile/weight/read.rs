@@ -168,7 +168,7 @@ impl<'a> Reader<'a, '_> {
                 }
                 "contains" => self.add((value, place), at, node, |node| &mut node.beside),
                 "items" | "prefixItems" | "additionalItems" => {
-                    self.items((value, place), &at, node)
+                    self.items((value, place), &at, node);
                 }
                 "unevaluatedProperties" | "unevaluatedItems" => {
                     self.nodes[node].is_double = true;

@@ -34,7 +34,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl<'a> Base<'a> {
+impl Base<'_> {
     fn within(&self, schema: &Value) -> Self {
         let draft = self.draft.detect(schema);
         let resolver = self.resolver.in_subresource(draft.create_resource_ref(schema));
@@ -149,7 +149,9 @@ fn collect_dynamic<'a>(place: &Place<'a>, found: &mut HashMap<&'a str, Vec<Place
             }
         }
         Value::Array(items) => {
-            items.iter().for_each(|item| collect_dynamic(&place.child(item), found));
+            for item in items {
+                collect_dynamic(&place.child(item), found);
+            }
         }
         _ => {}
     }

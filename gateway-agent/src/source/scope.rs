@@ -1,0 +1,48 @@
+//! Which part of the registry is followed: as configured, or as a file says at the moment.
+//!
+//! A file that cannot be read or used any more leaves things as they are. Deliberately absent:
+//! following.
+
+use std::time::Duration;
+
+use registry_core::Scope;
+use tokio::{sync::watch, time::sleep};
+
+use crate::config::ScopeConfig;
+
+/// How often the file is looked at.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The scope, and what keeps it up to date for as long as it runs.
+pub(super) fn follow(
+    ScopeConfig { scope, file }: &ScopeConfig,
+) -> (watch::Receiver<Scope>, impl Future<Output = ()> + use<>) {
+    let (told, held) = watch::channel(scope.clone());
+    let file = file.clone();
+    let keep = async move {
+        let Some(file) = file else { return std::future::pending().await };
+        let mut said = None;
+        loop {
+            sleep(INTERVAL).await;
+            let read = ScopeConfig::read(&file);
+            match &read {
+                Ok(scope) => _ = told.send_if_modified(|held| replaced(held, scope)),
+                Err(e) if said.as_ref() != Some(e) => {
+                    tracing::warn!("the scope stays as it is: {e}");
+                }
+                Err(_) => {}
+            }
+            said = read.err();
+        }
+    };
+    (held, keep)
+}
+
+fn replaced(held: &mut Scope, scope: &Scope) -> bool {
+    let is_other = held != scope;
+    if is_other {
+        tracing::info!(%scope, "following another part of the registry");
+        *held = scope.clone();
+    }
+    is_other
+}

@@ -1,0 +1,101 @@
+//! A part of a catalog: some of its entities, at its revision, without settings.
+//!
+//! Deliberately absent: which entities; see [`crate::scope`].
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use imbl::ordmap::DiffItem;
+
+use super::{Catalog, Record};
+use crate::{
+    commit::{ChainHash, Revision},
+    reference::Key,
+    scope::Scope,
+};
+
+/// What has to change in one part to make it another.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Step {
+    /// Entities that are new or changed.
+    pub put: Vec<Arc<Record>>,
+    /// Entities that are gone.
+    pub removed: Vec<Key>,
+}
+
+impl Catalog {
+    /// Only these entities of it, which are those of a scope.
+    pub(crate) fn with_only(&self, scope: Arc<Scope>, keys: &BTreeSet<Key>) -> Self {
+        let (revision, chain, registry) = (self.revision, self.chain, self.registry.clone());
+        let mut part = Self { revision, chain, scope, ..Self::empty(registry) };
+        for record in keys.iter().filter_map(|key| self.records.get(key)) {
+            part.put(record.clone());
+        }
+        part
+    }
+
+    /// Makes a part of an earlier state that of a later one, where it has these entities.
+    pub(crate) fn follow_with_only(&mut self, source: &Self, keys: &BTreeSet<Key>) {
+        let gone: Vec<_> = self.records.iter().filter(|(key, _)| !keys.contains(*key)).collect();
+        let gone: Vec<_> =
+            gone.into_iter().map(|(key, record)| (key.clone(), record.clone())).collect();
+        for (key, record) in gone {
+            self.remove(&key, &record);
+        }
+        for (key, record) in keys.iter().filter_map(|key| Some((key, source.records.get(key)?))) {
+            if !self.records.get(key).is_some_and(|held| Arc::ptr_eq(held, record)) {
+                self.put(record.clone());
+            }
+        }
+        (self.revision, self.chain) = (source.revision, source.chain);
+    }
+
+    pub(super) fn put(&mut self, record: Arc<Record>) {
+        let key = record.document.key().clone();
+        for edge in record.document.edges() {
+            self.dependents.insert((edge.clone(), key.clone()));
+        }
+        self.records.insert(key, record);
+    }
+
+    /// The same entities at another revision.
+    pub fn at(&self, revision: Revision, chain: ChainHash) -> Self {
+        Self { revision, chain, ..self.clone() }
+    }
+
+    /// Whether two catalogs have the same entities, with the same lifecycles.
+    pub fn has_same_records(&self, other: &Self) -> bool {
+        self.records == other.records
+    }
+
+    /// What has to change in another part to make it this one.
+    pub fn step_from(&self, other: &Self) -> Step {
+        let mut step = Step::default();
+        for difference in other.records.diff(&self.records) {
+            match difference {
+                DiffItem::Add(_, record) | DiffItem::Update { new: (_, record), .. } => {
+                    step.put.push(record.clone());
+                }
+                DiffItem::Remove(key, _) => step.removed.push(key.clone()),
+            }
+        }
+        step
+    }
+
+    /// Takes a step to what is in a scope at a revision. `None`: what is to be removed is not here.
+    pub fn stepped(
+        &self,
+        (revision, chain): (Revision, ChainHash),
+        scope: Arc<Scope>,
+        step: Step,
+    ) -> Option<Self> {
+        let mut part = self.at(revision, chain).as_part(scope);
+        for key in &step.removed {
+            let record = part.records.get(key)?.clone();
+            part.remove(key, &record);
+        }
+        for record in step.put {
+            part.put(record);
+        }
+        Some(part)
+    }
+}

@@ -1,0 +1,132 @@
+//! A scope's part of a catalog is, at every revision, what its definition says, however many
+//! revisions a follower passes over at once, and steps lead from each part to each other.
+//!
+//! Deliberately absent: the stream that brings parts to followers.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use proptest::{collection::vec, prelude::*, sample::select};
+use registry_core::{Catalog, Key, Kind, LifecycleState, Scope, scope::Part};
+
+use serde_json::json;
+
+use crate::world::{Wish, commit, empty, wish};
+
+const ROOTS: [&str; 12] = [
+    "agent/a@1.0.0",
+    "agent/a@*",
+    "agent/b@*",
+    "tool/b@*",
+    "tool/c@1.1.0",
+    "server/a@*",
+    "server/d@1.0.0",
+    "schema/c@*",
+    "team/*",
+    "tag:x",
+    "tag:t",
+    "agent/d@2.0.0-rc.1",
+];
+
+/// A wish of something with tags, or in a namespace, by its name.
+fn named() -> impl Strategy<Value = Wish> {
+    wish().prop_map(|mut wish| {
+        if let Wish::Register(kind, value) = &mut wish {
+            match (*kind, value["name"].as_str()) {
+                (Kind::Agent, Some("a" | "c")) => value["skills"][0]["tags"] = json!(["x"]),
+                (Kind::Tool, Some("b")) => value["metadata"] = json!({ "tags": ["t", "x"] }),
+                (Kind::Agent, Some("d")) => value["name"] = json!("team/d"),
+                _ => {}
+            }
+        }
+        wish
+    })
+}
+
+/// The definition once more, with nothing but documents and names.
+fn expected(catalog: &Catalog, roots: &[&str]) -> BTreeSet<Key> {
+    let mut found: BTreeSet<Key> = BTreeSet::new();
+    let mut waiting: Vec<Key> = Vec::new();
+    for (key, record) in catalog.iter() {
+        let is_active = record.lifecycle.state == LifecycleState::Active;
+        let value = record.document.entity().to_value();
+        let tags = value["metadata"]["tags"].as_array().cloned().unwrap_or_default();
+        let skills = value["skills"].as_array().cloned().unwrap_or_default();
+        let of_skills =
+            skills.iter().flat_map(|s| s["tags"].as_array().cloned().unwrap_or_default());
+        let tags: HashSet<String> = tags
+            .into_iter()
+            .chain(of_skills)
+            .filter_map(|t| Some(t.as_str()?.to_owned()))
+            .collect();
+        let names = |root: &&str| match root.strip_prefix("tag:") {
+            Some(tag) => is_active && tags.contains(tag),
+            None if *root == "team/*" => is_active && key.name.as_str().starts_with("team/"),
+            None => match root.strip_suffix("@*") {
+                Some(name) => is_active && format!("{}/{}", key.kind, key.name) == name,
+                None => key.to_string() == **root,
+            },
+        };
+        if roots.iter().any(names) {
+            waiting.push(key.clone());
+            if key.kind == Kind::Server {
+                waiting.extend(record.document.edges().iter().cloned());
+            }
+        }
+    }
+    while let Some(key) = waiting.pop() {
+        let Some(record) = catalog.find(&key) else { continue };
+        if found.insert(key.clone()) && key.kind != Kind::Server {
+            waiting.extend(record.document.edges().iter().cloned());
+        }
+    }
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn a_part_is_the_closure_of_its_roots_at_every_revision(
+        batches in vec(vec(named(), 1..6), 1..12),
+        roots in vec(select(&ROOTS[..]), 1..4),
+        stride in 1..4_usize,
+    ) {
+        let scope = Arc::new(Scope::of_roots(&roots).unwrap());
+        let mut catalog = empty();
+        let mut part = Part::of(scope.clone(), &catalog);
+        let mut told = part.catalog().clone();
+        for (i, batch) in batches.iter().enumerate() {
+            if let Some(sealed) = commit(&catalog, batch) {
+                catalog.apply(&sealed).unwrap();
+            }
+            prop_assert_eq!(scope.keys(&catalog), expected(&catalog, &roots));
+            if i % stride != 0 {
+                continue;
+            }
+            let has_changed = part.advance(&catalog);
+            let held: BTreeSet<Key> = part.catalog().iter().map(|(key, _)| key.clone()).collect();
+            prop_assert_eq!(held, expected(&catalog, &roots));
+            let afresh = Part::of(scope.clone(), &catalog);
+            prop_assert_eq!(part.catalog(), afresh.catalog());
+            prop_assert!(part.catalog().iter().all(|(key, r)| catalog.find(key) == Some(r)));
+            let is_same = told.content_digest() == part.catalog().content_digest();
+            prop_assert!(has_changed || is_same);
+            let step = part.catalog().step_from(&told);
+            let at = (part.catalog().revision(), part.catalog().chain());
+            let stepped = told.stepped(at, scope.clone(), step).unwrap();
+            prop_assert_eq!(&stepped, part.catalog());
+            prop_assert_eq!(stepped.digest(), part.catalog().digest());
+            told = stepped;
+            // To another scope, and back.
+            let other = Part::of(Arc::new(Scope::of_roots(&ROOTS[3..9]).unwrap()), &catalog);
+            let away = other.catalog().step_from(&told);
+            let there = told.stepped(at, other.catalog().scope().clone(), away).unwrap();
+            prop_assert_eq!(&there, other.catalog());
+            let back = there.stepped(at, scope.clone(), told.step_from(&there)).unwrap();
+            prop_assert_eq!(&back, &told);
+        }
+    }
+}

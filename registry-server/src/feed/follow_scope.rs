@@ -1,0 +1,106 @@
+//! The stream of a follower of a scope: from the state that it holds to the present one, in one
+//! step however many commits are between them.
+//!
+//! Deliberately absent: the states themselves, which all followers of the scope share.
+
+use std::sync::Arc;
+
+use registry_core::{ChainHash, Digest, Revision};
+use tokio::{sync::watch, time::sleep};
+
+use super::{
+    Error, Message,
+    scopes::{Channel, State},
+    teller::Teller,
+};
+use crate::jitter;
+
+pub(super) struct FollowingScope<'a> {
+    teller: &'a Teller,
+    channel: Arc<Channel>,
+    now: watch::Receiver<Arc<State>>,
+    /// What the follower holds; `None`: nothing that is known here.
+    held: Option<Arc<State>>,
+    /// Up to where the follower was told something.
+    told: Revision,
+}
+
+impl<'a> FollowingScope<'a> {
+    /// Goes on from what was told before, in another scope or on another stream.
+    pub(super) async fn new(
+        teller: &'a Teller,
+        channel: Arc<Channel>,
+        told: Revision,
+        held: Option<Arc<State>>,
+    ) -> Result<Self, Error> {
+        let mut now = channel.watch();
+        // The scope's keeper may not have got there yet.
+        let reached = now.wait_for(|state| state.revision() >= told).await;
+        reached.map_err(|_| Error::Draining)?;
+        Ok(Self { teller, channel, now, held, told })
+    }
+
+    /// Runs until the follower wants another scope; gives what it holds then.
+    pub(super) async fn run<T>(
+        mut self,
+        wanted: &mut watch::Receiver<T>,
+    ) -> Result<(Revision, Arc<State>), Error> {
+        let mut held = self.tell_present(true).await?;
+        loop {
+            let interval = jitter::around(self.teller.feed.config.progress_interval);
+            let is_due = tokio::select! {
+                changed = self.now.changed() => {
+                    changed.map_err(|_| Error::Draining)?;
+                    false
+                }
+                () = sleep(interval) => true,
+                changed = wanted.changed() => {
+                    changed.map_err(|_| Error::Gone)?;
+                    return Ok((self.told, held));
+                }
+                end = self.teller.end() => return Err(end),
+            };
+            held = self.tell_present(is_due).await?;
+        }
+    }
+
+    /// Tells whatever leads to the present state, which the follower holds then.
+    async fn tell_present(&mut self, even_if_nothing: bool) -> Result<Arc<State>, Error> {
+        let to = self.now.borrow_and_update().clone();
+        let place = place_of(&to);
+        match self.held.replace(to.clone()) {
+            Some(from) if is_same(&from, &to) => {
+                if even_if_nothing || place.0 > self.told {
+                    self.teller.tell_progress(place).await?;
+                }
+            }
+            Some(from) => self.tell_step(&from, &to).await?,
+            None => _ = self.teller.tell_snapshot(&*to.snapshot().await).await?,
+        }
+        self.told = place.0;
+        Ok(to)
+    }
+
+    async fn tell_step(&self, from: &Arc<State>, to: &Arc<State>) -> Result<(), Error> {
+        let step = self.channel.step(from, to);
+        if step.is_too_big() {
+            return self.teller.tell_snapshot(&*to.snapshot().await).await.map(|_| ());
+        }
+        self.teller.seat.sent(to.revision());
+        self.teller.tell(Message::Step(step)).await
+    }
+}
+
+/// The state that a follower holds who comes back with this content.
+pub(super) fn held(channel: &Channel, content: Option<Digest>) -> Option<Arc<State>> {
+    channel.find(content?)
+}
+
+/// Whether there is nothing to say but how far it holds. Of another scope it is said anew.
+fn is_same(from: &State, to: &State) -> bool {
+    from.content == to.content && from.catalog.scope() == to.catalog.scope()
+}
+
+fn place_of(state: &State) -> (Revision, ChainHash) {
+    (state.revision(), state.catalog.chain())
+}

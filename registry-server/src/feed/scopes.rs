@@ -1,0 +1,264 @@
+//! The scopes that somebody follows: what is in each is worked out once, whatever the number of
+//! followers.
+//!
+//! Each has a task that keeps its part of the catalog up to date. A change in it is told at once, a
+//! new revision without one at most once a second. Deliberately absent: followers, which look at a
+//! scope's state at their own speed.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use registry_core::{Catalog, Digest, Revision, Scope, scope::Part};
+use tokio::{
+    sync::{OnceCell, watch},
+    time::{Instant, sleep, sleep_until},
+};
+
+use super::{Error, Hub, snapshot::Snapshot, step::Step};
+
+/// How often followers are told of revisions that do not concern them.
+const PROGRESS: Duration = Duration::from_secs(1);
+/// How long a scope that nobody follows is kept, for those who come back.
+const LINGER: Duration = Duration::from_mins(5);
+/// How many earlier states of a scope are known to those who come back.
+const RECENT_STATES: usize = 64;
+/// How many steps between states are shared.
+const SHARED_STEPS: usize = 4;
+/// From so many entities on, a part is worked out beside the runtime.
+const MANY: usize = 500;
+
+/// All scopes that are followed.
+pub(super) struct Scopes {
+    channels: Channels,
+    limit: usize,
+}
+
+type Cell = Arc<OnceCell<Arc<Channel>>>;
+type Channels = Arc<Mutex<HashMap<Scope, Cell>>>;
+
+/// One scope.
+pub(super) struct Channel {
+    now: watch::Sender<Arc<State>>,
+    /// The latest states with different contents, oldest first; the last is of the present one.
+    recent: Mutex<VecDeque<Arc<State>>>,
+    steps: Mutex<VecDeque<Arc<Step>>>,
+}
+
+/// What is in a scope after a revision.
+pub(super) struct State {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) content: Digest,
+    snapshot: OnceCell<Arc<Snapshot>>,
+}
+
+impl State {
+    fn new(catalog: Catalog, content: Digest) -> Arc<Self> {
+        Arc::new(Self { catalog: Arc::new(catalog), content, snapshot: OnceCell::new() })
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        self.catalog.revision()
+    }
+
+    /// All of it; followers share it.
+    pub(super) async fn snapshot(&self) -> Arc<Snapshot> {
+        let taken = || async { Arc::new(Snapshot::of(self.catalog.clone()).await) };
+        self.snapshot.get_or_init(taken).await.clone()
+    }
+}
+
+impl Scopes {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { channels: Arc::default(), limit }
+    }
+
+    /// The scope's state, kept up to date from now on.
+    pub(super) async fn channel(
+        &self,
+        scope: Scope,
+        hub: &Arc<Hub>,
+    ) -> Result<Arc<Channel>, Error> {
+        let shared = Arc::new(scope.clone());
+        let cell = {
+            let mut channels = lock(&self.channels);
+            if channels.len() >= self.limit && !channels.contains_key(&scope) {
+                channels.retain(|_, cell| is_followed(cell));
+            }
+            if channels.len() >= self.limit && !channels.contains_key(&scope) {
+                return Err(Error::TooManyScopes { limit: self.limit });
+            }
+            channels.entry(scope.clone()).or_default().clone()
+        };
+        let opened = cell.get_or_init(|| async {
+            let (head, catalog) = (hub.watch(), hub.catalog());
+            let part = beside(move || Part::of(shared, &catalog)).await;
+            let channel = Arc::new(Channel::new(&part));
+            let hub = Arc::downgrade(hub);
+            let keeper = Keeper { channel: channel.clone(), part, head, hub };
+            tokio::spawn(keeper.run(self.channels.clone(), scope));
+            channel
+        });
+        Ok(opened.await.clone())
+    }
+
+    /// How many scopes are known at the moment.
+    pub(super) fn len(&self) -> usize {
+        lock(&self.channels).len()
+    }
+}
+
+impl Channel {
+    fn new(part: &Part) -> Self {
+        let content = part.catalog().content_digest();
+        let state = State::new(part.catalog().clone(), content);
+        let (now, _) = watch::channel(state.clone());
+        Self { now, recent: Mutex::new(VecDeque::from([state])), steps: Mutex::default() }
+    }
+
+    /// Follows the state.
+    pub(super) fn watch(&self) -> watch::Receiver<Arc<State>> {
+        self.now.subscribe()
+    }
+
+    /// A state with this content, if there was one lately.
+    pub(super) fn find(&self, content: Digest) -> Option<Arc<State>> {
+        let recent = lock(&self.recent);
+        recent.iter().rev().find(|state| state.content == content).cloned()
+    }
+
+    /// What leads from one state to another; made once for all that need it now.
+    pub(super) fn step(&self, from: &Arc<State>, to: &Arc<State>) -> Arc<Step> {
+        let mut steps = lock(&self.steps);
+        if let Some(step) = steps.iter().find(|step| step.is_between(from, to)) {
+            return step.clone();
+        }
+        let step = Arc::new(Step::new(from.clone(), to.clone()));
+        steps.push_back(step.clone());
+        if steps.len() > SHARED_STEPS {
+            steps.pop_front();
+        }
+        step
+    }
+
+    fn publish(&self, state: Arc<State>) {
+        let mut recent = lock(&self.recent);
+        match recent.back_mut() {
+            Some(last) if last.content == state.content => *last = state.clone(),
+            _ => recent.push_back(state.clone()),
+        }
+        if recent.len() > RECENT_STATES {
+            recent.pop_front();
+        }
+        drop(recent);
+        self.now.send_replace(state);
+    }
+}
+
+/// Keeps one scope up to date.
+struct Keeper {
+    channel: Arc<Channel>,
+    part: Part,
+    head: watch::Receiver<Revision>,
+    hub: Weak<Hub>,
+}
+
+impl Keeper {
+    /// Runs until nobody has followed for a while, or the server ends.
+    async fn run(mut self, channels: Channels, scope: Scope) {
+        let mut progress_at: Option<Instant> = None;
+        let mut deserted_since: Option<Instant> = None;
+        loop {
+            tokio::select! {
+                changed = self.head.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    if self.advance().await {
+                        progress_at = None;
+                    } else {
+                        progress_at = progress_at.or_else(|| Some(Instant::now() + PROGRESS));
+                    }
+                }
+                () = at(progress_at) => {
+                    progress_at = None;
+                    let content = self.channel.now.borrow().content;
+                    self.channel.publish(State::new(self.part.catalog().clone(), content));
+                }
+                () = sleep(LINGER / 10) => {}
+            }
+            if self.is_over(&channels, &scope, &mut deserted_since) {
+                return;
+            }
+        }
+    }
+
+    /// Whether nobody needs this any more; then it is forgotten.
+    fn is_over(&self, channels: &Channels, scope: &Scope, since: &mut Option<Instant>) -> bool {
+        let mut channels = lock(channels);
+        let own = channels
+            .get(scope)
+            .filter(|cell| cell.get().is_some_and(|channel| Arc::ptr_eq(channel, &self.channel)));
+        let Some(cell) = own else { return true };
+        if is_followed(cell) {
+            *since = None;
+        } else if since.get_or_insert_with(Instant::now).elapsed() > LINGER {
+            channels.remove(scope);
+            return true;
+        }
+        false
+    }
+
+    /// Goes on to the head. Says whether anything in scope changed.
+    async fn advance(&mut self) -> bool {
+        self.head.borrow_and_update();
+        let Some(source) = self.hub.upgrade().map(|hub| hub.catalog()) else { return false };
+        let mut part = self.part.clone();
+        let advance = move || {
+            let is_touched = part.advance(&source);
+            let content = is_touched.then(|| part.catalog().content_digest());
+            (part, content)
+        };
+        let is_big = self.part.catalog().len() >= MANY;
+        let (part, content) = if is_big { beside(advance).await } else { advance() };
+        self.part = part;
+        let before = self.channel.now.borrow().content;
+        match content {
+            Some(content) if content != before => {
+                self.channel.publish(State::new(self.part.catalog().clone(), content));
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether somebody has the channel beside the map and its keeper, or is about to get it.
+fn is_followed(cell: &Cell) -> bool {
+    Arc::strong_count(cell) > 1 || cell.get().is_some_and(|channel| Arc::strong_count(channel) > 2)
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Runs long work beside the runtime.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(e) => match e.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is going down, and with it whoever waits for this.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

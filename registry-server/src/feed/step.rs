@@ -1,0 +1,61 @@
+//! What leads from one state of a scope to another.
+//!
+//! Deliberately absent: the wire form.
+
+use std::sync::Arc;
+
+use registry_core::{Digest, Key, Record, Scope};
+use registry_proto::convert::Position;
+
+use super::scopes::State;
+
+/// From this size on a snapshot is sent instead, in bytes: it comes in pieces.
+const BYTES: usize = 4 * 1024 * 1024;
+
+/// What has to change in one state of a scope to make it another.
+pub struct Step {
+    from: Arc<State>,
+    to: Arc<State>,
+    /// Entities that are new or changed.
+    pub put: Vec<Arc<Record>>,
+    /// Entities that are no longer in scope.
+    pub removed: Vec<Key>,
+}
+
+impl Step {
+    pub(super) fn new(from: Arc<State>, to: Arc<State>) -> Self {
+        let registry_core::catalog::Step { put, removed } = to.catalog.step_from(&from.catalog);
+        Self { from, to, put, removed }
+    }
+
+    pub(super) fn is_between(&self, from: &Arc<State>, to: &Arc<State>) -> bool {
+        Arc::ptr_eq(&self.from, from) && Arc::ptr_eq(&self.to, to)
+    }
+
+    /// Whether a snapshot is the better way.
+    pub(super) fn is_too_big(&self) -> bool {
+        self.put.iter().map(|record| record.document.bytes().len()).sum::<usize>() > BYTES
+    }
+
+    /// Where it leads to.
+    pub fn position(&self) -> Position {
+        Position::of(&self.to.catalog)
+    }
+
+    /// In which scope that is.
+    pub fn scope(&self) -> &Scope {
+        self.to.catalog.scope()
+    }
+
+    /// The content digest of what is in scope after it.
+    pub fn content(&self) -> Digest {
+        self.to.content
+    }
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (put, removed) = (self.put.len(), self.removed.len());
+        write!(f, "Step to {}: {put} put, {removed} removed", self.to.revision())
+    }
+}

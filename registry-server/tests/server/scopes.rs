@@ -1,0 +1,256 @@
+//! Following a scope: what is in it and nothing else, at every revision, through resuming and
+//! changes of the scope itself.
+//!
+//! Deliberately absent: what a scope is; its definition is tested where it is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proptest::{collection::vec, prelude::*, sample::select, test_runner::Config};
+use registry_core::{Catalog, Key, Revision, Scope};
+use registry_proto::v1::{Entity, Kind, LifecycleState, sync_response::Message};
+use tonic::Code;
+
+use crate::{
+    follower::Follower,
+    harness::{TestServer, batch, key, reason, register, schema_of, set_lifecycle},
+};
+
+fn scope(roots: &[&str]) -> Scope {
+    Scope::of_roots(roots).unwrap()
+}
+
+/// A schema that refers to another one.
+fn linked(name: &str, version: &str, to: &str) -> Entity {
+    let target = if to.is_empty() { "true".to_owned() } else { format!(r##"{{"$ref":"#{to}"}}"##) };
+    schema_of(name, version, &format!(r#"{{"items":{target}}}"#))
+}
+
+async fn add(registry: &TestServer, name: &str, version: &str, to: &str) {
+    let change = batch([register(linked(name, version, to))]);
+    registry.registry().await.apply(change).await.unwrap();
+}
+
+async fn deprecate(registry: &TestServer, name: &str, version: &str) {
+    let change = set_lifecycle(key(Kind::Schema, name, version), LifecycleState::Deprecated, "old");
+    registry.registry().await.apply(batch([change])).await.unwrap();
+}
+
+fn names(catalog: &Catalog) -> String {
+    let keys: Vec<_> = catalog.iter().map(|(k, _)| format!("{}:{}", k.name, k.version)).collect();
+    keys.join(" ")
+}
+
+fn held(follower: &Follower) -> &Catalog {
+    follower.catalog.as_ref().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scope_grows_and_shrinks_and_other_commits_are_only_progress() {
+    let registry = TestServer::start().await;
+    add(&registry, "B", "1.0.0", "").await;
+    add(&registry, "A", "1.0.0", "B:1.0.0").await;
+    add(&registry, "X", "1.0.0", "").await;
+    let mut follower = Follower::of_scope(&registry, &scope(&["schema/A@*"]), None).await.unwrap();
+    follower.reach(3).await;
+    assert_eq!(names(held(&follower)), "A:1.0.0 B:1.0.0");
+    add(&registry, "X", "2.0.0", "").await;
+    follower.reach(4).await;
+    add(&registry, "A", "2.0.0", "X:2.0.0").await;
+    follower.reach(5).await;
+    assert_eq!(names(held(&follower)), "A:1.0.0 A:2.0.0 B:1.0.0 X:2.0.0");
+    deprecate(&registry, "A", "1.0.0").await;
+    follower.reach(6).await;
+    assert_eq!(names(held(&follower)), "A:2.0.0 X:2.0.0");
+    assert_eq!(follower.heard, ["snapshot", "progress 4", "step 5 +2 -0", "step 6 +0 -2"]);
+    assert!(held(&follower).settings().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_back_gets_only_what_changed() {
+    let registry = TestServer::start().await;
+    add(&registry, "A", "1.0.0", "").await;
+    let of = scope(&["schema/A@*"]);
+    let mut follower = Follower::of_scope(&registry, &of, None).await.unwrap();
+    follower.reach(1).await;
+    let catalog = follower.catalog.take();
+    drop(follower);
+    for i in 0..20 {
+        add(&registry, "X", &format!("1.{i}.0"), "").await;
+    }
+    let mut follower = Follower::of_scope(&registry, &of, catalog.clone()).await.unwrap();
+    follower.reach(21).await;
+    assert!(follower.heard.iter().all(|heard| heard.starts_with("progress")));
+    add(&registry, "A", "2.0.0", "").await;
+    let mut again = Follower::of_scope(&registry, &of, catalog).await.unwrap();
+    again.reach(22).await;
+    assert_eq!(again.heard, ["step 22 +1 -0"]);
+
+    // A server that knows no earlier states compares the content.
+    let (now, before) = (again.catalog.take(), follower.catalog.take());
+    drop((again, follower));
+    let registry = TestServer::on(registry.stop().await, &[]).await;
+    let mut follower = Follower::of_scope(&registry, &of, now).await.unwrap();
+    follower.hear().await.unwrap();
+    assert_eq!(follower.heard, ["progress 22"]);
+    let mut follower = Follower::of_scope(&registry, &of, before).await.unwrap();
+    follower.reach(22).await;
+    assert_eq!(follower.heard, ["snapshot"]);
+    assert_eq!(names(held(&follower)), "A:1.0.0 A:2.0.0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_scope_may_change_on_the_stream() {
+    let registry = TestServer::start().await;
+    for name in ["A", "B", "C"] {
+        add(&registry, name, "1.0.0", "").await;
+    }
+    let mut follower =
+        Follower::of_scope(&registry, &scope(&["schema/A@*", "schema/B@*"]), None).await.unwrap();
+    follower.reach(3).await;
+    follower.change_scope(&scope(&["schema/B@*", "schema/C@*"])).await;
+    while !matches!(follower.hear().await.unwrap(), Message::Step(_)) {}
+    assert_eq!(names(held(&follower)), "B:1.0.0 C:1.0.0");
+    follower.change_scope(&Scope::Everything).await;
+    while **held(&follower).scope() != Scope::Everything {
+        follower.hear().await.unwrap();
+    }
+    assert_eq!(names(held(&follower)), "A:1.0.0 B:1.0.0 C:1.0.0");
+    add(&registry, "D", "1.0.0", "").await;
+    follower.reach(4).await;
+    follower.change_scope(&scope(&["schema/D@*"])).await;
+    while **held(&follower).scope() == Scope::Everything {
+        follower.hear().await.unwrap();
+    }
+    assert_eq!(names(held(&follower)), "D:1.0.0");
+    let heard: Vec<_> = follower.heard.iter().filter(|h| !h.starts_with("progress")).collect();
+    assert_eq!(heard, ["snapshot", "step 3 +1 -1", "snapshot", "delta 4", "snapshot"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn equal_scopes_are_one_and_too_many_are_refused() {
+    let registry = TestServer::with(&["--max-scopes", "1"]).await;
+    add(&registry, "A", "1.0.0", "").await;
+    let of = scope(&["schema/A@*", "tag:x"]);
+    let mut first = Follower::of_scope(&registry, &of, None).await.unwrap();
+    first.reach(1).await;
+    let mut second = Follower::of_scope(&registry, &of, None).await.unwrap();
+    second.reach(1).await;
+    let mut other = Follower::of_scope(&registry, &scope(&["tag:y"]), None).await.unwrap();
+    let refused = other.hear().await.unwrap_err();
+    assert_eq!((refused.code(), &*reason(&refused)), (Code::ResourceExhausted, "TOO_MANY_SCOPES"));
+    drop((first, second));
+    // What nobody follows any more makes room.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut other = Follower::of_scope(&registry, &scope(&["tag:y"]), None).await.unwrap();
+    other.reach(1).await;
+    assert!(held(&other).is_empty());
+}
+
+const ROOTS: [&str; 6] =
+    ["schema/A@*", "schema/B@1.0.0", "schema/C@*", "schema/D@2.0.0", "tag:none", "schema/E@*"];
+
+#[derive(Debug, Clone)]
+enum Act {
+    Register(&'static str, &'static str, Option<(&'static str, &'static str)>),
+    Set(&'static str, LifecycleState),
+    Hear(u8),
+    Break,
+    Change(Vec<&'static str>),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let name = || select(&["A", "B", "C", "D", "E"][..]);
+    let version = || select(&["1.0.0", "2.0.0"][..]);
+    let state = select(&[LifecycleState::Active, LifecycleState::Deprecated][..]);
+    let refers = proptest::option::of((name(), version()));
+    prop_oneof![
+        5 => (name(), version(), refers).prop_map(|(n, v, to)| Act::Register(n, v, to)),
+        3 => (name(), state).prop_map(|(name, state)| Act::Set(name, state)),
+        4 => (1..4_u8).prop_map(Act::Hear),
+        1 => Just(Act::Break),
+        1 => vec(select(&ROOTS[..]), 1..3).prop_map(Act::Change),
+    ]
+}
+
+/// The registry after each revision, as a follower of everything has it.
+struct Oracle {
+    follower: Follower,
+    past: BTreeMap<Revision, Catalog>,
+}
+
+impl Oracle {
+    async fn check(&mut self, part: &Catalog) {
+        while !self.past.contains_key(&part.revision()) {
+            self.follower.hear().await.unwrap();
+            let now = self.follower.catalog.clone();
+            self.past.extend(now.map(|now| (now.revision(), now)));
+        }
+        let whole = &self.past[&part.revision()];
+        let keys: BTreeSet<Key> = part.iter().map(|(key, _)| key.clone()).collect();
+        assert_eq!(keys, part.scope().keys(whole), "{} at {}", part.scope(), part.revision());
+        assert!(part.iter().all(|(key, record)| whole.find(key) == Some(record)));
+        assert_eq!(part.chain(), whole.chain());
+    }
+}
+
+async fn run(acts: Vec<Act>, roots: Vec<&str>) {
+    let registry = TestServer::start().await;
+    let mut client = registry.registry().await;
+    let mut oracle = Oracle { follower: Follower::new(&registry).await, past: BTreeMap::new() };
+    let mut of = scope(&roots);
+    let mut follower = Follower::of_scope(&registry, &of, None).await.unwrap();
+    for act in acts {
+        match act {
+            Act::Register(name, version, to) => {
+                let to = to.map_or(String::new(), |(name, version)| format!("{name}:{version}"));
+                drop(client.apply(batch([register(linked(name, version, &to))])).await);
+            }
+            Act::Set(name, state) => {
+                let change = set_lifecycle(key(Kind::Schema, name, "1.0.0"), state, "");
+                drop(client.apply(batch([change])).await);
+            }
+            Act::Hear(messages) => {
+                for _ in 0..messages {
+                    let hearing = tokio::time::timeout(Duration::from_millis(50), follower.hear());
+                    if let Ok(heard) = hearing.await {
+                        heard.unwrap();
+                    }
+                    if let Some(part) = &follower.catalog {
+                        oracle.check(part).await;
+                    }
+                }
+            }
+            Act::Break => {
+                let held = follower.catalog.take().filter(|held| **held.scope() == of);
+                follower = Follower::of_scope(&registry, &of, held).await.unwrap();
+            }
+            Act::Change(roots) => {
+                of = scope(&roots);
+                follower.change_scope(&of).await;
+            }
+        }
+    }
+    // Whatever was refused, there is one commit more.
+    let last = client.apply(batch([register(linked("Last", "1.0.0", ""))])).await.unwrap();
+    let head = last.into_inner().revision;
+    while follower.catalog.as_ref().is_none_or(|part| **part.scope() != of)
+        || follower.revision() < head
+    {
+        follower.hear().await.unwrap();
+        if let Some(part) = &follower.catalog {
+            oracle.check(part).await;
+        }
+    }
+}
+
+#[test]
+fn at_every_revision_a_follower_holds_the_closure_of_its_scope() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let config = Config { cases: 12, ..Config::default() };
+    proptest!(config, |(acts in vec(act(), 1..40), roots in vec(select(&ROOTS[..]), 1..3))| {
+        runtime.block_on(run(acts, roots));
+    });
+}
