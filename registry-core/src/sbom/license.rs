@@ -2,7 +2,10 @@
 //!
 //! Deliberately absent: guessing which licence a name means (`Apache 2`), and licence texts.
 
-use spdx::{AdditionItem, Expression, LicenseItem, ParseMode};
+use spdx::{
+    AdditionItem, Expression, LicenseItem, ParseMode,
+    identifiers::{EXCEPTIONS, LICENSES},
+};
 
 use super::id;
 
@@ -25,12 +28,10 @@ const NOTHING_SAID: &str = "NOASSERTION";
 impl License {
     /// Reads what the metadata says; nothing where it says that it does not say.
     pub(super) fn read(text: &str) -> Option<Self> {
-        if text.trim() == NOTHING_SAID {
+        let written = rewritten(text);
+        if written == NOTHING_SAID {
             return None;
         }
-        let operator = |word: &str| matches!(word, "and" | "or" | "with");
-        let upper = |word| if operator(word) { word.to_ascii_uppercase() } else { word.to_owned() };
-        let written = text.split_whitespace().map(upper).collect::<Vec<_>>().join(" ");
         let is_sound = !written.split([' ', '(', ')']).any(is_contradiction);
         Some(match Expression::parse_mode(&written, MODE) {
             Ok(expression) if is_sound && is_self_contained(&expression) => {
@@ -63,6 +64,25 @@ impl License {
             }
         }
     }
+}
+
+/// The text with identifiers as the list spells them, whatever their case here (SPDX 2.3, annex D),
+/// operators in capitals, and space as SPDX writes it.
+fn rewritten(text: &str) -> String {
+    let spaced = text.replace('(', " ( ").replace(')', " ) ");
+    let words: Vec<_> = spaced.split_whitespace().map(respelled).collect();
+    words.join(" ").replace("( ", "(").replace(" )", ")")
+}
+
+fn respelled(word: &str) -> String {
+    let (id, plus) = word.split_at(word.trim_end_matches('+').len());
+    if matches!(id, "and" | "or" | "with") {
+        return word.to_ascii_uppercase();
+    }
+    let licenses = LICENSES.iter().map(|license| license.name);
+    let listed = licenses.chain(EXCEPTIONS.iter().map(|exception| exception.name));
+    let spelling = listed.into_iter().find(|name| name.eq_ignore_ascii_case(id)).unwrap_or(id);
+    format!("{spelling}{plus}")
 }
 
 /// What stands for the text of a licence that the registry has only the name of.
@@ -112,8 +132,17 @@ mod tests {
         ] {
             assert_eq!(expression(good).as_deref(), Some(good));
         }
-        assert_eq!(expression("mit-0  or   MIT"), None, "identifiers are case-sensitive");
-        assert_eq!(expression(" MIT  or ISC ").as_deref(), Some("MIT OR ISC"));
+        for (given, written) in [
+            (" MIT  or ISC ", "MIT OR ISC"),
+            ("apache-2.0", "Apache-2.0"),
+            ("mit-0  or   mIT", "MIT-0 OR MIT"),
+            ("APACHE-2.0+ with llvm-EXCEPTION", "Apache-2.0+ WITH LLVM-exception"),
+            ("gpl-2.0+", "GPL-2.0+"),
+            ("MIT and(ISC)", "MIT AND (ISC)"),
+            ("(MIT)and( (ISC ) )", "(MIT) AND ((ISC))"),
+        ] {
+            assert_eq!(expression(given).as_deref(), Some(written));
+        }
         for name in [
             "proprietary",
             "Apache 2",
@@ -126,8 +155,12 @@ mod tests {
             "LicenseRef-",
             "MIT OR LicenseRef-",
             "GPL-2.0-only+",
+            "gpl-2.0-ONLY+",
+            "MIT +",
+            "and+",
             "GPL-2.0-or-later+",
             "MIT OR NOASSERTION",
+            "MIT OR noassertion",
         ] {
             assert_eq!(expression(name), None, "{name}");
         }
@@ -146,6 +179,6 @@ mod tests {
     #[test]
     fn what_asserts_nothing_is_no_licence() {
         assert_eq!(License::read("NOASSERTION"), None);
-        assert_eq!(License::read(" NOASSERTION "), None);
+        assert_eq!(License::read(" noAssertion "), None);
     }
 }
