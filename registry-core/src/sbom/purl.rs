@@ -26,21 +26,40 @@ pub(super) fn of(
 
 /// A given package URL in canonical form, if it is one.
 fn read(text: &str) -> Option<String> {
-    let read = |text: &str| PackageUrl::from_str(text).ok().map(|purl| canonical(&purl));
-    let canonical = read(text)?;
+    let read = |text: &str| PackageUrl::from_str(text).ok().map(canonical);
+    let canonical = read(&lowered(read(text)?))?;
     // What does not read back is not worth handing on.
     (read(&canonical)? == canonical).then_some(canonical)
 }
 
-/// The canonical form leaves only letters, digits and `.-_~:` as they are, beside what separates;
-/// the library leaves a few more.
-fn canonical(purl: &PackageUrl<'_>) -> String {
-    let (mut text, mut in_qualifiers) = (String::new(), false);
+/// Types whose names and namespaces have no case, beside those that the library knows.
+const CASELESS: [&str; 5] =
+    ["pkg:alpm/", "pkg:bitnami/", "pkg:gitlab/", "pkg:luarocks/", "pkg:pub/"];
+
+fn lowered(mut purl: String) -> String {
+    if CASELESS.iter().any(|ty| purl.starts_with(ty)) {
+        let path = purl.find(['@', '?', '#']).unwrap_or(purl.len());
+        purl[..path].make_ascii_lowercase();
+    }
+    purl
+}
+
+/// The canonical form has no empty version, and leaves only letters, digits and `.-_~:` as they are,
+/// beside what separates; the library leaves a few more.
+fn canonical(mut purl: PackageUrl<'_>) -> String {
+    if purl.version() == Some("") {
+        purl.without_version();
+    }
+    let (mut text, mut part) = (String::new(), ' ');
     for c in purl.to_string().chars() {
-        in_qualifiers = c == '?' || in_qualifiers && c != '#';
         match c {
-            '&' if in_qualifiers => text.push(c),
-            '!' | '$' | '&' | '\'' | '(' | ')' | '*' | ',' => {
+            '@' | '?' | '#' => {
+                part = c;
+                text.push(c);
+            }
+            '&' if part == '?' => text.push(c),
+            '/' if part != '@' => text.push(c),
+            '!' | '$' | '&' | '\'' | '(' | ')' | '*' | ',' | '/' => {
                 // Writing into a string cannot fail.
                 let _ = write!(text, "%{:02X}", u32::from(c));
             }
@@ -65,7 +84,7 @@ fn of_package(package: Package<'_>) -> Option<String> {
         return None;
     }
     if ty == "oci" {
-        return of_image(package.identifier);
+        return of_image(package.identifier, package.version);
     }
     let (namespace, name) = match package.identifier.rsplit_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
@@ -82,18 +101,26 @@ fn of_package(package: Package<'_>) -> Option<String> {
 }
 
 /// `ghcr.io/acme/docs:1.0`, perhaps with a digest: the name is the last part, the digest the version.
-fn of_image(image: &str) -> Option<String> {
+/// Without a tag the package's own version is one. An image that names no host is Docker Hub's.
+fn of_image(image: &str, version: Option<&str>) -> Option<String> {
     let (image, digest) = match image.split_once('@') {
         Some((image, digest)) => (image, Some(digest)),
         None => (image, None),
     };
     let (path, last) = image.rsplit_once('/')?;
+    let host = path.split('/').next().unwrap_or(path);
+    let home = if host.contains(['.', ':']) || host == "localhost" { "" } else { "docker.io/" };
     let (name, tag) = match last.split_once(':') {
         Some((name, tag)) => (name, Some(tag)),
-        None => (last, None),
+        None => (last, version),
     };
     let mut purl = PackageUrl::new("oci", name.to_ascii_lowercase()).ok()?;
-    purl.add_qualifier("repository_url", format!("{path}/{name}")).ok()?;
+    purl.add_qualifier("repository_url", format!("{home}{path}/{name}")).ok()?;
+    // A digest in the place of the version is no tag.
+    let (digest, tag) = match tag {
+        Some(version) if version.contains(':') => (digest.or(Some(version)), None),
+        tag => (digest, tag),
+    };
     if let Some(tag) = tag {
         purl.add_qualifier("tag", tag).ok()?;
     }
@@ -115,7 +142,7 @@ fn generic(registry: &RegistryId, key: &Key, digest: Digest) -> String {
         purl.with_version(key.version.to_string())?;
         purl.add_qualifier("checksum", digest.to_string())?;
         purl.add_qualifier("registry.id", registry.as_str())?;
-        Ok::<_, packageurl::Error>(canonical(&purl))
+        Ok::<_, packageurl::Error>(canonical(purl))
     };
     // A key has a name, and the rest is allowed for generic packages.
     build().expect("a generic package URL can name any entity")
@@ -163,6 +190,11 @@ mod tests {
                     "pkg:generic/a%24b/c%27%28d%29%2A@1%212%2C0%263~4?x=%28y%29&z=%21#s%2Ct/u%26v",
                 ),
             ),
+            ("pkg:github/a/b@feature%2Ffoo", None),
+            ("pkg:npm/a@", Some("pkg:npm/a")),
+            ("pkg:npm/a@?x=y", Some("pkg:npm/a?x=y")),
+            ("pkg:pub/Http@1.0.0-A", Some("pkg:pub/http@1.0.0-A")),
+            ("pkg:gitlab/A%2BB/C@V1?x=Y#Z", Some("pkg:gitlab/a%2Bb/c@V1?x=Y#Z")),
         ] {
             assert_eq!(given(text), canonical.unwrap_or(text));
         }
@@ -190,6 +222,18 @@ mod tests {
         assert_eq!(of(epoch), "pkg:pypi/a@1%212.0");
         let oci = json!({ "registryType": "oci", "identifier": "ghcr.io/acme/docs:1.0" });
         assert_eq!(of(oci), "pkg:oci/docs?repository_url=ghcr.io%2Facme%2Fdocs&tag=1.0");
+        let image = |identifier: &str, version: &str| {
+            of(json!({ "registryType": "oci", "registryBaseUrl": "https://docker.io",
+                "identifier": identifier, "version": version }))
+        };
+        let hub = "pkg:oci/filesystem?repository_url=docker.io%2Fmcp%2Ffilesystem&tag=1.0.2";
+        assert_eq!(image("mcp/filesystem", "1.0.2"), hub);
+        let elsewhere = "repository_url=ghcr.io%2Fa%2Fb";
+        assert_eq!(image("ghcr.io/a/b", "1.2"), format!("pkg:oci/b?{elsewhere}&tag=1.2"));
+        assert_eq!(image("ghcr.io/a/b:1", "1.2"), format!("pkg:oci/b?{elsewhere}&tag=1"));
+        let digest = format!("pkg:oci/b@sha256:ab?{elsewhere}");
+        assert_eq!(image("ghcr.io/a/b", "sha256:ab"), digest);
+        assert_eq!(image("ghcr.io/a/b@sha256:ab", "1"), format!("{digest}&tag=1"));
         let elsewhere = json!({ "registryType": "npm", "identifier": "x", "registryBaseUrl": "https://npm.example" });
         for other in [elsewhere, json!({ "registryType": "mcpb", "identifier": "x" }), json!(7)] {
             assert!(of(other.clone()).starts_with("pkg:generic/"), "{other}");
