@@ -21,7 +21,7 @@ impl DatabaseUrl {
     /// Claims the log for one server. Fails where another one has the file.
     pub fn claim(&self) -> Result<Claim, Error> {
         let Target::Sqlite(path) = &self.0 else { return Ok(Claim { _lock: None }) };
-        // By whatever links it is reached, it is one file.
+        // By whatever symbolic links it is reached, it is one file; one with hard links is not opened.
         let path = path.canonicalize().unwrap_or_else(|_| path.clone());
         let lock = beside(&path);
         let refused = |detail: String, help| {

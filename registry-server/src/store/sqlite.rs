@@ -8,6 +8,7 @@ mod refusal;
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt as _,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -45,6 +46,7 @@ pub(super) struct SqliteStore {
 impl SqliteStore {
     pub(super) async fn open(path: &Path, name: String) -> Result<(Self, RegistryId), Error> {
         create_directory(path, &name)?;
+        one_name(path, &name)?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -152,4 +154,17 @@ fn create_directory(path: &Path, name: &str) -> Result<(), Error> {
         let detail = format!("the directory {} cannot be created: {e}", parent.display());
         config(detail, "create it, or name a path that this program may write")
     })
+}
+
+/// Refuses a file that has hard links: each name of it would have a journal and a lock of its own
+/// beside it, and commits would be lost. Symbolic links are followed instead.
+fn one_name(path: &Path, name: &str) -> Result<(), Error> {
+    match fs::metadata(path) {
+        Ok(file) if file.nlink() > 1 => Err(Error::Config {
+            database: name.to_owned(),
+            detail: format!("{} has other names too (hard links)", path.display()),
+            help: "stop what uses it by them, and remove them, or name a copy",
+        }),
+        _ => Ok(()),
+    }
 }

@@ -34,6 +34,22 @@ async fn a_directory_is_no_database() {
     assert!(error.to_string().contains("is a directory; name a file inside it"), "{error}");
 }
 
+/// Each name would have its own journal.
+#[tokio::test]
+async fn a_file_with_hard_links_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, link) = (dir.path().join("registry.db"), dir.path().join("link.db"));
+    open(&path).await.unwrap().close().await;
+    fs::hard_link(&path, &link).unwrap();
+    for name in [&path, &link] {
+        let error = open(name).await.unwrap_err();
+        assert!(matches!(error, Error::Config { .. }), "{error}");
+        assert!(error.to_string().contains("has other names too (hard links)"), "{error}");
+    }
+    fs::remove_file(link).unwrap();
+    open(&path).await.unwrap().load().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_path_through_a_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
