@@ -24,7 +24,7 @@ use super::{
 use crate::{
     catalog::Catalog,
     commit::RegistryId,
-    diagnostic::Code,
+    diagnostic::{Code, Diagnostic},
     document::Document,
     name::Name,
     reference::Kind,
@@ -201,32 +201,30 @@ impl Card {
 
     /// Says what the registry would refuse; `metadata` is not worth a refusal.
     fn check(&mut self, agent: &mut Value) {
-        let problems =
-            |agent: &Value| Document::parse(Kind::Agent, agent).err().unwrap_or_default();
-        let all = problems(agent);
+        let mut all = problems(agent);
         if all.is_empty() {
             return self.check_schemas(agent);
         }
         let metadata = agent.as_object_mut().and_then(|map| map.remove("metadata"));
         let left = problems(agent);
-        if left.len() == all.len()
-            && let Some(metadata) = metadata
-        {
+        // Depth and size are looked at only where nothing else is wrong, so alone too.
+        all.extend(metadata.iter().flat_map(|metadata| problems(&sound(metadata))));
+        all.extend(left.iter().cloned());
+        let all: Vec<_> =
+            all.iter().enumerate().filter(|(i, one)| !all[..*i].contains(one)).collect();
+        if all.len() > left.len() {
+            let what = "the registry refuses its `metadata`";
+            self.repairs.needed("", what, "all of it was left out");
+        } else if let Some(metadata) = metadata {
             agent["metadata"] = metadata;
-        } else {
-            self.repairs.needed(
-                "",
-                "the registry refuses its `metadata`",
-                "all of it was left out",
-            );
         }
-        for found in all {
-            let how = if left.contains(&found) {
+        for (_, found) in all {
+            let how = if left.contains(found) {
                 found.help.as_deref().unwrap_or_default()
             } else {
                 "`metadata` was left out"
             };
-            self.repairs.needed(self.origins.of(&found.pointer), found.message, how);
+            self.repairs.needed(self.origins.of(&found.pointer), found.message.clone(), how);
         }
         self.check_schemas(agent);
     }
@@ -243,6 +241,20 @@ impl Card {
             }
         }
     }
+}
+
+/// What the registry refuses.
+fn problems(agent: &Value) -> Vec<Diagnostic> {
+    Document::parse(Kind::Agent, agent).err().unwrap_or_default()
+}
+
+/// An agent with nothing wrong, but perhaps its `metadata`.
+fn sound(metadata: &Value) -> Value {
+    json!({
+        "name": "a", "version": FIRST_VERSION, "description": "", "url": "https://a.example",
+        "protocolVersion": "1.0", "defaultInputModes": [], "defaultOutputModes": [],
+        "skills": [], "capabilities": {}, "metadata": metadata,
+    })
 }
 
 #[cfg(test)]
