@@ -50,6 +50,14 @@ async fn a_card_is_found_and_registered_with_what_it_depends_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_address_of_a_card_is_asked_with_its_query() {
+    let server = Liar::start(at("/mcp/card.json?key=S")).await;
+    let url = format!("{}/card.json?key=S", server.url);
+    let done = ctl("http://127.0.0.1:1", &["import", "a2a", &url]);
+    assert!(done.success() && done.stdout.contains("Research-Agent"), "{done:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_card_is_an_error() {
     for (script, expected) in [
         (at("/elsewhere"), "there is no card"),

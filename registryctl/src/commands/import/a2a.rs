@@ -37,7 +37,7 @@ pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
 
 /// The first card that is there: below the address, or at the root of its host.
 async fn card(target: &Target, url: &str) -> Result<Value, Failure> {
-    if url.to_ascii_lowercase().ends_with(".json") {
+    if without_query(url).to_ascii_lowercase().ends_with(".json") {
         let found = get_json(target, url).await?;
         return found.ok_or_else(|| target.lies("there is no card at that address"));
     }
