@@ -18,7 +18,7 @@ pub type Pair = (Option<usize>, Option<usize>);
 pub struct Aligner {
     /// How many pairs of items may still be looked at.
     left: usize,
-    is_spent: bool,
+    is_by_place: bool,
 }
 
 impl Default for Aligner {
@@ -30,12 +30,13 @@ impl Default for Aligner {
 impl Aligner {
     /// One that looks at so many pairs of items in all.
     pub fn of(pairs: usize) -> Self {
-        Self { left: pairs, is_spent: false }
+        Self { left: pairs, is_by_place: false }
     }
 
-    /// Whether something was paired by its place, because it would have taken too many looks.
-    pub fn is_spent(&self) -> bool {
-        self.is_spent
+    /// Whether items of the last two arrays were paired by their place, because it would have taken
+    /// too many looks.
+    pub fn is_by_place(&self) -> bool {
+        self.is_by_place
     }
 
     /// Pairs the items of two arrays, in the order of both. What would take more looks than are left
@@ -47,11 +48,11 @@ impl Aligner {
         let (olds, news) = (front..old.len() - back, front..new.len() - back);
         let anchors = (0..front).map(|at| (at, at));
         let left = self.left.checked_sub(olds.len().saturating_mul(news.len()));
+        self.is_by_place = left.is_none();
         let middle = if let Some(left) = left {
             self.left = left;
             common(&old[olds.clone()], &new[news.clone()])
         } else {
-            self.is_spent = true;
             Vec::new()
         };
         let anchors = anchors.chain(middle.into_iter().map(|(i, j)| (front + i, front + j)));

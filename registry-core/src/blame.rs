@@ -30,8 +30,8 @@ pub struct Line {
     /// The version that introduced it, by its place in what [`versions`] gave.
     pub origin: usize,
     /// Perhaps it was introduced earlier still: older versions were not read, because there is more
-    /// of them than [`limits::BLAME_BYTES`], or aligning their arrays takes more than
-    /// [`limits::BLAMED_PAIRS`].
+    /// of them than [`limits::BLAME_BYTES`], or it is in an array that was not aligned with the
+    /// older one, which takes more than what is left of [`limits::BLAMED_PAIRS`].
     pub or_earlier: bool,
 }
 
@@ -70,7 +70,7 @@ fn blame_within((most_bytes, pairs): (usize, usize), versions: &[&Arc<Record>]) 
         let (older, mut same) = (read(&record.document), HashMap::new());
         unchanged((String::new(), String::new()), (&newer, &older), &mut aligner, &mut same);
         bytes += record.document.bytes().len();
-        if bytes > most_bytes || aligner.is_spent() {
+        if bytes > most_bytes {
             for (line, _) in open {
                 lines[line].or_earlier = true;
             }
@@ -78,8 +78,14 @@ fn blame_within((most_bytes, pairs): (usize, usize), versions: &[&Arc<Record>]) 
         }
         open = open
             .into_iter()
-            .filter_map(|(line, pointer)| Some((line, same.remove(&pointer)?)))
-            .inspect(|(line, _)| lines[*line].origin = origin)
+            .filter_map(|(line, pointer)| {
+                let before = same.remove(&pointer)?;
+                match before {
+                    Some(_) => lines[line].origin = origin,
+                    None => lines[line].or_earlier = true,
+                }
+                Some((line, before?))
+            })
             .collect();
         if open.is_empty() {
             break;
@@ -110,12 +116,13 @@ fn collect(pointer: String, value: &Value, lines: &mut Vec<Line>) {
     }
 }
 
-/// Where the values of a version were in the older one, for those that are the same.
+/// Where the values of a version were in the older one, for those that are the same; `None` where
+/// that would take too many looks to say.
 fn unchanged(
     (pointer, before): (String, String),
     (newer, older): (&Value, &Value),
     aligner: &mut Aligner,
-    same: &mut HashMap<String, String>,
+    same: &mut HashMap<String, Option<String>>,
 ) {
     match (newer, older) {
         (Value::Object(newer), Value::Object(older)) if !newer.is_empty() => {
@@ -126,14 +133,24 @@ fn unchanged(
             }
         }
         (Value::Array(newer), Value::Array(older)) if !newer.is_empty() => {
-            for pair in aligner.align(older, newer) {
+            let pairs = aligner.align(older, newer);
+            if aligner.is_by_place() {
+                let mut lines = Vec::new();
+                newer
+                    .iter()
+                    .enumerate()
+                    .for_each(|(i, v)| collect(format!("{pointer}/{i}"), v, &mut lines));
+                same.extend(lines.into_iter().map(|line| (line.pointer, None)));
+                return;
+            }
+            for pair in pairs {
                 let (Some(old), Some(new)) = pair else { continue };
                 let pointers = (format!("{pointer}/{new}"), format!("{before}/{old}"));
                 unchanged(pointers, (&newer[new], &older[old]), aligner, same);
             }
         }
         (newer, older) if newer == older => {
-            same.insert(pointer, before);
+            same.insert(pointer, Some(before));
         }
         _ => {}
     }
