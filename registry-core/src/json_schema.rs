@@ -110,12 +110,20 @@ pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'
     });
 }
 
-/// The schema with its references to registered schemas as the URIs that the compiler knows.
+/// The `$ref` of a schema object. An empty one leads to the whole resource, as `#` does, and is `#`.
+pub(crate) fn reference_of(map: &Map<String, Value>) -> Option<&str> {
+    let text = map.get("$ref")?.as_str()?;
+    Some(if text.is_empty() { "#" } else { text })
+}
+
+/// The schema with its references to registered schemas as the URIs that the compiler knows, and
+/// empty ones, which it does not follow, as `#`.
 pub(crate) fn with_uris(schema: &Value, uri_of: &dyn Fn(&Key) -> String) -> Value {
     map_objects(schema, &mut |map| {
-        if let Some(Value::String(text)) = map.get_mut("$ref")
-            && let Some(Ok(reference)) = SchemaRef::parse(text)
-        {
+        let Some(Value::String(text)) = map.get_mut("$ref") else { return };
+        if text.is_empty() {
+            "#".clone_into(text);
+        } else if let Some(Ok(reference)) = SchemaRef::parse(text) {
             *text = uri_of(reference.key());
         }
     })

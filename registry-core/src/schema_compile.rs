@@ -192,14 +192,14 @@ fn build(
         .with_draft(draft)
         .with_pattern_options(patterns)
         .offline();
-    if needed.is_empty() {
-        return options.with_registry(&SPECIFICATIONS).build(schema);
-    }
     let uris: BTreeMap<&str, String> =
         needed.iter().map(|(base, needed)| (&**base, uri_at(needed, base))).collect();
     let with_uris = |schema| {
         with_uris(schema, &|key| uris.get(&*SchemaRef::uri_of(key)).cloned().unwrap_or_default())
     };
+    if needed.is_empty() {
+        return options.with_registry(&SPECIFICATIONS).build(&with_uris(schema));
+    }
     // Each by its own dialect; the registry builder would read all of them by one.
     let resources = needed.iter().map(|(base, needed)| {
         let uri = &uris[&**base];

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     document::pointer_join,
-    json_schema::{Holds, each_object, holds},
+    json_schema::{Holds, each_object, holds, reference_of},
     reference::{Key, SchemaRef},
 };
 
@@ -90,7 +90,7 @@ impl Inliner<'_> {
 
     fn object(&mut self, map: &Map<String, Value>, root: &Value) -> Option<Value> {
         let mut form = Map::new();
-        if let Some(Value::String(reference)) = map.get("$ref")
+        if let Some(reference) = reference_of(map)
             && let Reference::Is(target) = self.target(reference, root)?
         {
             if map.len() == 1 {
@@ -184,8 +184,8 @@ fn remove_unused(schema: &mut Map<String, Value>) {
 
 fn local_references(schema: &Value, found: &mut Vec<String>) {
     each_object(schema, &mut |map| {
-        let reference = map.get("$ref").and_then(Value::as_str);
-        let pointer = reference.and_then(|text| text.strip_prefix('#')).and_then(pointer_of);
+        let fragment = reference_of(map).and_then(|text| text.strip_prefix('#'));
+        let pointer = fragment.and_then(pointer_of);
         found.extend(pointer.map(|pointer| format!("#{pointer}")));
     });
 }

@@ -11,6 +11,7 @@ use super::{
     arena::{Arena, Dialect, Id, Target},
     rules::{Bound, Conditional, Contains, Needs, Opaque, Range, Rules, Types},
 };
+use crate::json_schema::reference_of;
 
 /// The keywords of draft 7 whose members and items count as evaluated.
 const EVALUATING: [&str; 10] = [
@@ -54,8 +55,8 @@ pub(super) fn rules<'a>(value: &'a Value, source: &mut Source<'_, 'a>) -> Rules 
         return opaque("$schema");
     }
     let mut rules = Rules::default();
-    if let Some(reference) = map.get("$ref") {
-        refer("$ref", reference, source, &mut rules);
+    if map.contains_key("$ref") {
+        refer(map, source, &mut rules);
         // Up to draft 7, `$ref` hides what stands beside it.
         if dialect == Dialect::Draft7 {
             rules.hides = EVALUATING.iter().chain(&LATER).any(|name| map.contains_key(*name));
@@ -98,14 +99,14 @@ fn opaque(keyword: &'static str) -> Rules {
     rules
 }
 
-fn refer(keyword: &'static str, reference: &Value, source: &mut Source<'_, '_>, rules: &mut Rules) {
-    let target = reference.as_str().map(|text| source.arena.follow(source.node, text));
+fn refer(map: &Map<String, Value>, source: &mut Source<'_, '_>, rules: &mut Rules) {
+    let target = reference_of(map).map(|text| source.arena.follow(source.node, text));
     let text = match target {
-        Some(Target::Node(id)) => return rules.all.push((keyword, id)),
+        Some(Target::Node(id)) => return rules.all.push(("$ref", id)),
         Some(Target::Meta) => Some(String::new()),
         Some(Target::Unknown) | None => None,
     };
-    rules.opaque.push(Opaque { keyword, text });
+    rules.opaque.push(Opaque { keyword: "$ref", text });
 }
 
 fn scalars(map: &Map<String, Value>, rules: &mut Rules) {

@@ -321,6 +321,13 @@ fn a_uri_in_other_words_is_not_taken_for_an_unknown_place() {
 }
 
 #[test]
+fn an_empty_reference_leads_to_the_root() {
+    let tree = |reference: &str, kind: &str| json!({ "type": ["object", kind], "properties": { "c": { "$ref": reference } } });
+    assert_eq!(verdict(&tree("", "null"), &tree("#", "null")), "yes");
+    assert!(verdict(&tree("", "null"), &tree("", "string")).starts_with("no "));
+}
+
+#[test]
 fn a_meta_schema_is_the_same_everywhere_unless_something_poses_as_one() {
     let schema =
         |reference: &str, title: &str| json!({ "items": { "$ref": reference }, "title": title });

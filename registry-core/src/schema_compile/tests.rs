@@ -125,6 +125,18 @@ fn references_are_resolved_from_the_catalog_and_through_each_other() {
     assert_eq!(missing[0].to_string(), "the schema `#Item:2.0.0` is not registered");
 }
 
+/// JSON Schema 2020-12, core, section 8.2.3.1, with RFC 3986, section 4.4.
+#[test]
+fn an_empty_reference_is_the_whole_resource() {
+    let own = json!({ "type": "object", "properties": { "c": { "$ref": "" } } });
+    let (good, bad) = (json!({ "c": { "c": {} } }), json!({ "c": { "c": 1 } }));
+    let catalog = catalog(&[schema("Own", &own)]);
+    let other = compile_in(&catalog, &json!({ "items": { "$ref": "#Own:1.0.0" } })).unwrap();
+    assert!(other.is_valid(&json!([good])) && !other.is_valid(&json!([bad])));
+    let own = compiled(&own);
+    assert!(own.is_valid(&good) && !own.is_valid(&bad));
+}
+
 #[test]
 fn ordinary_references_stay_the_schema_s_own() {
     let tree = json!({

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    json_schema::{each_object, map_objects},
+    json_schema::{each_object, map_objects, reference_of},
     reference::{Key, SchemaRef},
     schema_compile::{GATEWAY_HOST, uri_at},
 };
@@ -51,7 +51,7 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 pub(crate) fn is_plain(schema: &Value) -> bool {
     let mut is_plain = !has_identity(schema, DIALECT);
     each_object(schema, &mut |map| {
-        let Some(text) = map.get("$ref").and_then(Value::as_str) else { return };
+        let Some(text) = reference_of(map) else { return };
         let to_definition = ["#/$defs/", "#/definitions/"].iter().any(|at| text.starts_with(at));
         is_plain &= text == "#" || to_definition || SchemaRef::parse(text).is_some();
     });
@@ -164,6 +164,7 @@ impl Names<'_> {
         match SchemaRef::parse(text) {
             Some(Ok(reference)) if self.form == Form::Resources => self.uri(reference.key()),
             Some(Ok(reference)) => self.pointer(reference.key()),
+            _ if text.is_empty() => self.reference("#"),
             _ => match (&self.prefix, text.strip_prefix('#')) {
                 (Some(prefix), Some(rest)) if rest.is_empty() || rest.starts_with('/') => {
                     format!("{prefix}{rest}")
@@ -235,8 +236,7 @@ fn can_merge(siblings: &Map<String, Value>, target: &Map<String, Value>) -> bool
     }
     let mut refers_to_itself = false;
     each_object(&Value::Object(target.clone()), &mut |map| {
-        let starts = |name| map.get(name).and_then(Value::as_str).is_some_and(|text| text == "#");
-        refers_to_itself |= starts("$ref") || map.contains_key("$recursiveRef");
+        refers_to_itself |= reference_of(map) == Some("#") || map.contains_key("$recursiveRef");
     });
     let collides = |name: &String| !is_kept(name) && target.contains_key(name);
     is_same_dialect

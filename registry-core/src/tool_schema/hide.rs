@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     document::pointer_join,
-    json_schema::{Holds, each_object, holds},
+    json_schema::{Holds, each_object, holds, reference_of},
 };
 
 /// References that are followed for one field: copies could double with each level.
@@ -160,8 +160,8 @@ fn forget(map: &mut Map<String, Value>, name: &str) {
 
 /// Replaces a local reference by a changed copy of its target, if there is anything to change.
 fn follow(map: &mut Map<String, Value>, path: &[Box<str>], whole: Whole<'_>) {
-    let reference = map.get("$ref").and_then(Value::as_str);
-    let Some(pointer) = reference.and_then(|text| text.strip_prefix('#')) else { return };
+    let pointer = reference_of(map).and_then(|text| text.strip_prefix('#')).map(str::to_owned);
+    let Some(pointer) = pointer.as_deref() else { return };
     let target = whole.root.pointer(pointer);
     let Some(target) = target.filter(|_| !whole.has_followed(pointer, path.len())) else { return };
     let Some(left) = whole.budget.get().checked_sub(1) else { return };
@@ -236,7 +236,7 @@ fn local_references(member: &str, value: &Value) -> Option<Vec<(String, String)>
     let mut is_plain = true;
     let mut visit = |map: &Map<String, Value>| {
         is_plain &= !["$dynamicRef", "$recursiveRef", "$id"].iter().any(|k| map.contains_key(*k));
-        let Some(text) = map.get("$ref").and_then(Value::as_str) else { return };
+        let Some(text) = reference_of(map) else { return };
         match text.strip_prefix("#/").map(|rest| rest.splitn(3, '/').collect::<Vec<_>>()) {
             Some(parts) if parts.len() > 1 => {
                 let name = parts[1].replace("~1", "/").replace("~0", "~");

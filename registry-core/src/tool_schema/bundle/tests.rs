@@ -29,7 +29,7 @@ fn a_reference_at_the_top_is_replaced_and_nested_ones_move_into_defs() {
         { "filters": { "$ref": "#Filters:1.0.0" }, "own": { "$ref": "#/$defs/own" } },
         "$defs": { "own": { "type": "string" } } });
     let filters = json!({ "type": "object", "properties": { "tag": { "$ref": "#/$defs/tag" },
-        "all": { "$ref": "#" } }, "$defs": { "tag": { "type": "string" } } });
+        "all": { "$ref": "#" }, "any": { "$ref": "" } }, "$defs": { "tag": { "type": "string" } } });
     let schema = json!({ "$ref": "#Query:1.0.0", "description": "mine", "$comment": "c" });
     let result = bundled(&[("Query", query), ("Filters", filters)], &schema).unwrap();
     let expected = json!({
@@ -45,6 +45,7 @@ fn a_reference_at_the_top_is_replaced_and_nested_ones_move_into_defs() {
                 "properties": {
                     "tag": { "$ref": "#/$defs/Filters:1.0.0/$defs/tag" },
                     "all": { "$ref": "#/$defs/Filters:1.0.0" },
+                    "any": { "$ref": "#/$defs/Filters:1.0.0" },
                 },
                 "$defs": { "tag": { "type": "string" } },
             },

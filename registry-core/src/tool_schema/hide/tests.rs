@@ -88,6 +88,13 @@ fn definitions_that_nothing_needs_any_more_go_too() {
 }
 
 #[test]
+fn an_empty_reference_is_the_whole_schema() {
+    let schema = json!({ "properties": { "next": { "$ref": "" }, "x": {} } });
+    let next = json!({ "properties": { "next": { "$ref": "" } } });
+    assert_eq!(hidden(schema, &["next.x"])["properties"]["next"], next);
+}
+
+#[test]
 fn circles_end() {
     let schema = json!({ "$ref": "#/$defs/A", "$defs": {
         "A": { "allOf": [{ "$ref": "#/$defs/A" }], "properties": { "x": {} } } } });
