@@ -110,18 +110,18 @@ fn metadata_is_left_out_only_where_it_is_what_is_refused() {
     assert_eq!(metadata["card"]["documentationUrl"], "https://d.example");
     assert_eq!(metadata["title"], "My Bot");
     let says = |found: &Imported, text: &str| lines(found).iter().any(|line| line.contains(text));
-    let (refuses, too_long) = ("the registry refuses its `metadata`", "/url: ");
-    assert!(says(&long, too_long) && !says(&long, refuses), "{:?}", lines(&long));
+    let (said, too_long) = ("the registry refuses its `metadata`", "/url: ");
+    assert!(says(&long, too_long) && !says(&long, said), "{:?}", lines(&long));
     let deep = || (0..100).fold(json!(1), |inner, _| json!([inner]));
     let refused = card("https://x.example".to_owned(), deep());
     assert!(refused.draft.agents[0].get("metadata").is_none());
-    assert!(says(&refused, refuses) && !says(&refused, too_long), "{:?}", lines(&refused));
+    assert!(says(&refused, said) && !says(&refused, too_long), "{:?}", lines(&refused));
     let both = card(format!("https://x.example/{}", "x".repeat(9_000)), deep());
     assert!(both.draft.agents[0].get("metadata").is_none());
-    assert!(says(&both, refuses) && says(&both, too_long), "{:?}", lines(&both));
+    assert!(says(&both, said) && says(&both, too_long), "{:?}", lines(&both));
     let url = format!("https://x.example/{}", "x".repeat(9_000));
     let bare = imported(&json!({ "name": "bot", "url": url }));
-    assert!(says(&bare, too_long) && !says(&bare, refuses), "{:?}", lines(&bare));
+    assert!(says(&bare, too_long) && !says(&bare, said), "{:?}", lines(&bare));
 }
 
 #[test]
