@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{
     Bill, Format, id,
     item::Item,
-    license::License,
+    license::{self, License},
     stream::{self, Each},
 };
 use crate::reference::Kind;
@@ -110,7 +110,14 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
         let entities = bill.records.iter().map(|record| {
             let item = Item::of(&bill.catalog, record);
             let references = item.license.iter().flat_map(License::references);
-            found.borrow_mut().extend(references.map(|(id, text)| (id, text.to_owned())));
+            for (id, text) in references {
+                let mut found = found.borrow_mut();
+                let known: &mut String = found.entry(id).or_default();
+                // An expression may have the id that a name was given.
+                if known.is_empty() || text != license::UNKNOWN_TEXT {
+                    text.clone_into(known);
+                }
+            }
             package(item)
         });
         bill.root.is_none().then(|| registry(bill)).into_iter().chain(entities)
@@ -200,7 +207,7 @@ fn external_refs(item: &Item) -> Vec<ExternalRef> {
 }
 
 fn extracted((license_id, text): (String, String)) -> ExtractedLicense {
-    let name = if text == super::license::UNKNOWN_TEXT { license_id.clone() } else { text.clone() };
+    let name = if text == license::UNKNOWN_TEXT { license_id.clone() } else { text.clone() };
     ExtractedLicense { license_id, name, extracted_text: text }
 }
 

@@ -149,6 +149,25 @@ fn all_formats_read_back_as_the_same() {
 }
 
 #[test]
+fn the_name_of_a_licence_stays_where_another_has_its_id() {
+    let named = |name: &str, license: &str| {
+        with(&schema(name, &json!(true)), json!({ "metadata": { "license": license } }))
+    };
+    let id = "LicenseRef-9049697da52b7e0e";
+    let catalog = catalog(&[named("A", "proprietary"), named("B", id)]);
+    let bill = Bill::of(&catalog, Timestamp::from_millis(0), None).unwrap();
+    let mut written = Vec::new();
+    bill.write(Format::Spdx23, &mut written).unwrap();
+    let written: Value = serde_json::from_slice(&written).unwrap();
+    let licenses = &written["hasExtractedLicensingInfos"];
+    assert_eq!(licenses.as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&licenses[0]["licenseId"], &licenses[0]["extractedText"]),
+        (&json!(id), &json!("proprietary"))
+    );
+}
+
+#[test]
 fn bills_differ_by_name_version_and_what_is_said() {
     let foreign = |components: Value| {
         let bill = json!({ "bomFormat": "CycloneDX", "components": components });
