@@ -43,7 +43,11 @@ pub(super) fn promises(
         let Some(after) = world.after(document.key()) else { continue };
         let resolve = |key: &Key| world.find(key);
         let (before, after) = (document.entity(), after.entity());
-        let found = compare(before, after, Direction::Backward, &resolve, &mut budget);
+        let mut found = compare(before, after, Direction::Backward, &resolve, &mut budget);
+        let places = found.differences.iter_mut().filter_map(|found| found.elsewhere.as_mut());
+        for text in places.chain(found.doubts.iter_mut().map(|doubt| &mut doubt.reason)) {
+            *text = world.told(text);
+        }
         compared.insert(document.key(), found);
     }
     let about = |document: &Arc<Document>| {
@@ -54,7 +58,8 @@ pub(super) fn promises(
                 && let Some(comparison) = compared.get(&reference.key)
                 && let Some(target) = world.after(&reference.key)
             {
-                found.extend(call(document, &reference, (target, comparison)));
+                let name = world.told(&target.key().to_string());
+                found.extend(call(document, &reference, (target, &name, comparison)));
             }
         }
         (document.key().clone(), found)
@@ -68,19 +73,23 @@ pub(super) fn promises(
 struct World<'a> {
     catalog: &'a Catalog,
     renamed: BTreeMap<Key, Key>,
+    /// What has moved under a key that is only ours, as its text, by what it was.
+    was: HashMap<String, &'a Key>,
     moved: HashMap<Key, Arc<Document>>,
 }
 
 impl<'a> World<'a> {
     fn of(
         catalog: &'a Catalog,
-        (old, new): (&Key, &Arc<Document>),
-        dependents: &[Arc<Document>],
+        (old, new): (&'a Key, &Arc<Document>),
+        dependents: &'a [Arc<Document>],
     ) -> Self {
+        let keys = dependents.iter().map(|document| document.key());
+        let keys = keys.chain((old == new.key()).then_some(old));
+        let was: HashMap<_, _> = keys.map(|key| (moved(key).to_string(), key)).collect();
         let to = if old == new.key() { moved(old) } else { new.key().clone() };
         let mut renamed = BTreeMap::from([(old.clone(), to.clone())]);
-        let keys = dependents.iter().map(|document| document.key());
-        renamed.extend(keys.map(|key| (key.clone(), moved(key))));
+        renamed.extend(was.values().map(|key| ((*key).clone(), moved(key))));
         let mut documents = HashMap::from([(to, Arc::clone(new))]);
         for document in dependents {
             // What cannot be read with its new references is refused, which `scratch` says.
@@ -89,7 +98,16 @@ impl<'a> World<'a> {
                 documents.insert(parsed.key().clone(), Arc::new(parsed));
             }
         }
-        Self { catalog, renamed, moved: documents }
+        Self { catalog, renamed, was, moved: documents }
+    }
+
+    /// A text for people: a key that is only ours means nothing to them.
+    fn told(&self, text: &str) -> String {
+        let told = |word: &str| match self.was.get(word) {
+            Some(was) => format!("the moved {was}"),
+            None => word.to_owned(),
+        };
+        text.split(' ').map(told).collect::<Vec<_>>().join(" ")
     }
 
     /// What stands in the place of this entity once all have moved.
@@ -131,26 +149,23 @@ fn own(document: &Document, found: &Comparison) -> Vec<Diagnostic> {
 fn call(
     document: &Document,
     reference: &Reference,
-    (target, found): (&Document, &Comparison),
+    (target, name, found): (&Document, &str, &Comparison),
 ) -> Option<Diagnostic> {
     let found = of_skill(found, target.entity(), skill(document, reference).as_deref());
-    let (name, version) = (&reference.key, &target.key().version);
+    let before = &reference.key.version;
     let problem = match found.outcome() {
         Outcome::Identical | Outcome::Compatible => return None,
         Outcome::Breaking => {
             let difference = found.differences.first()?;
-            let why = difference.explain(&name.version, version);
-            let message = format!("{} at {}: {why}", target.key(), difference.pointer);
+            let why = difference.explain(before, &"the new one");
+            let message = format!("{name} at {}: {why}", difference.pointer);
             Diagnostic::error(Code::BreakingChange, reference.pointer.clone(), message)
         }
         Outcome::Undecided => {
             let doubt = found.doubts.first()?;
             let message = format!(
-                "cannot tell whether {} breaks what {} promises, at {}: {}",
-                target.key(),
-                name.version,
-                doubt.pointer,
-                doubt.reason
+                "cannot tell whether {name} breaks what {before} promises, at {}: {}",
+                doubt.pointer, doubt.reason
             );
             Diagnostic::warning(Code::CompatibilityUndecided, reference.pointer.clone(), message)
         }

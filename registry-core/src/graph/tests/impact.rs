@@ -244,6 +244,10 @@ fn only_what_a_schema_really_breaks_is_broken() {
     let message = &found.affected[0].findings[0].message;
     assert!(message.starts_with("`type` (in schema/In@2.0.0 at /schema/properties/a/type)"));
     assert!(message.ends_with("refuses what 1.0.0 allows: {\"a\":null}"), "{message}");
+    let messages = found.affected.iter().flat_map(|affected| &affected.findings);
+    let messages: Vec<_> = messages.map(|finding| &*finding.message).collect();
+    assert!(messages.iter().all(|message| !message.contains("+moved")), "{messages:?}");
+    assert!(messages[1].starts_with("the moved tool/taker@1.0.0 at /inputSchema"), "{messages:?}");
     // Wider: the other way round.
     let (outcome, told, _) = change(&narrow, &wide);
     assert_eq!(outcome, "compatible");
