@@ -106,8 +106,18 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Above this Mermaid shows an error instead, unless the site that shows it says other (`maxEdges`).
+const MERMAID_ARROWS: usize = 500;
+
 /// Writes a picture in the form that the user asked for.
 fn draw(session: &Session, picture: &Picture) -> Result<(), Failure> {
+    let arrows = picture.arrows();
+    if matches!(session.globals.output, Output::Mermaid) && arrows > MERMAID_ARROWS {
+        eprintln!(
+            "note: Mermaid refuses more than {MERMAID_ARROWS} arrows unless its site allows more \
+             (maxEdges), and these are {arrows}; --output svg or dot draws them"
+        );
+    }
     session.screen.bytes(picture.write(session.globals.output).as_bytes())
 }
 

@@ -109,8 +109,14 @@ impl Picture {
         self.lines.insert((from, to));
     }
 
-    /// Adds which entities of the picture need each other.
-    pub(crate) fn add_edges_within(&mut self, graph: &Graph) {
+    /// Adds what a graph says of the entities of the picture: their lifecycles, and which of them
+    /// need each other.
+    pub(crate) fn add_within(&mut self, graph: &Graph) {
+        for node in &graph.nodes {
+            if let Some(position) = self.positions.get(&node.key.to_string()) {
+                node.lifecycle.clone_into(&mut self.shapes[*position].lifecycle);
+            }
+        }
         let position = |at: usize| self.positions.get(&graph.nodes[at].key.to_string()).copied();
         let lines = graph.edges.iter().filter_map(|e| Some((position(e.from)?, position(e.to)?)));
         let lines: Vec<_> = lines.collect();
@@ -130,6 +136,11 @@ impl Picture {
         });
         self.positions.insert(name.to_owned(), position);
         position
+    }
+
+    /// How many arrows it has.
+    pub(crate) fn arrows(&self) -> usize {
+        self.lines.len()
     }
 
     /// The picture as text; what is no form of a picture is drawn as SVG.

@@ -245,6 +245,39 @@ fn graphs_are_drawn_in_three_forms() {
 }
 
 #[test]
+fn a_picture_of_an_impact_shows_lifecycles_and_says_what_it_lacks() {
+    let registry = Registry::start();
+    registry.apply_example();
+    assert!(registry.ctl(&["deprecate", QUERY, "--message", "r"]).success());
+    let drawn = shown(&registry, &["impact", QUERY, "--output", "dot"], 1);
+    assert!(drawn.contains(&format!("\"{QUERY} (deprecated)\"")), "{drawn}");
+    for output in ["dot", "mermaid", "svg"] {
+        let cut = registry.ctl(&["impact", QUERY, "--limit", "1", "--output", output]);
+        assert!(cut.stderr.contains("note: 1 of 7 dependents are shown"), "{cut:?}");
+    }
+}
+
+#[test]
+fn more_arrows_than_mermaid_draws_are_said() {
+    let registry = Registry::start();
+    let schema = |name: String, schema: serde_json::Value| serde_json::json!({ "name": name, "version": "1.0.0", "schema": schema });
+    let user = |i: usize| schema(format!("U{i}"), serde_json::json!({ "$ref": "#Q:1.0.0" }));
+    let mut schemas: Vec<_> = (0..501).map(user).collect();
+    schemas.push(schema("Q".to_owned(), serde_json::json!(true)));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("many.json");
+    let text = serde_json::json!({ "schemaVersion": "2.0", "schemas": schemas }).to_string();
+    std::fs::write(&file, text).unwrap();
+    registry.apply_file(&file);
+    let tree = ["tree", "schema/Q@1.0.0", "--dependents", "--limit", "1000", "--output"];
+    for (output, is_said) in [("mermaid", true), ("svg", false)] {
+        let drawn = registry.ctl(&[&tree[..], &[output]].concat());
+        assert!(drawn.success(), "{drawn:?}");
+        assert_eq!(drawn.stderr.contains("and these are 501"), is_said, "{}", drawn.stderr);
+    }
+}
+
+#[test]
 fn a_new_version_is_tried_on_its_dependents() {
     let registry = Registry::start();
     registry.apply_example();

@@ -73,6 +73,7 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
         };
         let answer = client.answer(client.graph().get_dependents(request(wanted))).await?;
         draw(session, &view.picture(&key, &answer.graph.unwrap_or_default().into()))?;
+        view.note();
     } else if screen.format == Format::Json {
         screen.json(&view)?;
     } else {
@@ -185,11 +186,16 @@ impl ImpactView {
             }
             screen.table(&table)?;
         }
+        self.note();
+        screen.line(&self.summary())
+    }
+
+    /// Says that it is not everything.
+    fn note(&self) {
         if self.truncated {
             let shown = self.affected.len();
             eprintln!("note: {shown} of {} dependents are shown, or not all findings", self.total);
         }
-        screen.line(&self.summary())
     }
 
     fn summary(&self) -> String {
@@ -214,7 +220,7 @@ impl ImpactView {
             }
         }
         picture.add_node(&key.to_string(), "active", Mark::Root);
-        picture.add_edges_within(graph);
+        picture.add_within(graph);
         picture
     }
 
