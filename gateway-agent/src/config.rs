@@ -82,8 +82,8 @@ pub struct ScopeConfig {
 /// Where the catalog comes from; parsed from `grpc(s)://…`, `http(s)://…` or `file://…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A registry server, followed live; `http(s)://host:port`.
-    Grpc(String),
+    /// Registry servers, one of which is followed live; `http(s)://host:port`.
+    Grpc(Vec<String>),
     /// A registry file over HTTP, polled with its `ETag`.
     Http(String),
     /// A registry file, watched.

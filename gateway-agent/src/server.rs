@@ -139,7 +139,7 @@ fn announce(line: &str) {
 
 fn name_of(source: &Source) -> String {
     match source {
-        Source::Grpc(address) => address.replacen("http", "grpc", 1),
+        Source::Grpc(addresses) => addresses.join(",").replace("http", "grpc"),
         Source::Http(url) => without_credentials(url),
         Source::File(path) => format!("file://{}", path.display()),
     }

@@ -53,9 +53,9 @@ impl Feed {
 /// serve and the source's first one is refused: an operator should see that at once.
 pub async fn follow(config: &Config, feed: Feed) -> Result<(), Rejected> {
     match &config.registry.source {
-        Source::Grpc(address) => {
+        Source::Grpc(addresses) => {
             let (scope, keep) = scope::follow(&config.registry.scope);
-            let follower = Follower::new(address.clone(), config.name.clone(), feed)
+            let follower = Follower::new(addresses.clone(), config.name.clone(), feed)
                 .with_scope(scope)
                 .with_credentials(config.registry.credentials.clone());
             tokio::select! {

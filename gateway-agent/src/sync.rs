@@ -2,7 +2,8 @@
 //! file, with its folder, that names the API's generated types.
 //!
 //! Nothing is taken that does not decode and verify: it is answered with a NACK, the last good
-//! catalog stays, and the stream is opened anew. Deliberately absent: where credentials come from.
+//! catalog stays, and the stream is opened anew. Where there are several servers, the next one is
+//! tried at once; only when all have failed is the wait longer each time. Deliberately absent: where credentials come from.
 
 mod incoming;
 mod session;
@@ -64,7 +65,7 @@ impl Default for Timing {
 /// Keeps one stream to the registry.
 #[derive(Debug)]
 pub struct Follower {
-    address: String,
+    addresses: Vec<String>,
     gateway: String,
     credentials: Credentials,
     feed: Feed,
@@ -73,11 +74,12 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// A follower of the registry at `http(s)://host:port` under this gateway's name.
-    pub fn new(address: String, gateway: String, feed: Feed) -> Self {
+    /// A follower of the registry whose servers are at these `http(s)://host:port`, under this
+    /// gateway's name.
+    pub fn new(addresses: Vec<String>, gateway: String, feed: Feed) -> Self {
         let (credentials, timing) = (Credentials::default(), Timing::default());
         let (_, scope) = watch::channel(Scope::Everything);
-        Self { address, gateway, credentials, feed, scope, timing }
+        Self { addresses, gateway, credentials, feed, scope, timing }
     }
 
     /// Follows only this part, and another one as soon as that is wanted.
@@ -97,21 +99,31 @@ impl Follower {
 
     /// Follows until it is stopped.
     pub async fn run(self) {
-        if let Err(e) = Endpoint::from_shared(self.address.clone()) {
-            self.feed.status.refused(&format!("`{}` is no address: {e}", self.address));
+        let unusable = |address: &&String| Endpoint::from_shared((*address).clone()).is_err();
+        if let Some(address) = self.addresses.iter().find(unusable) {
+            self.feed.status.refused(&format!("`{address}` is no address"));
             return self.feed.stop.cancelled().await;
         }
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
-        loop {
+        let mut failed = 0;
+        for address in self.addresses.iter().cycle() {
             let session = Session::new(&self.gateway, &self.feed, self.scope.clone(), self.timing);
             let outcome = tokio::select! {
-                outcome = session.run(self.endpoint()) => outcome,
+                outcome = session.run(self.endpoint(address)) => outcome,
                 () = self.feed.stop.cancelled() => return,
             };
             if outcome.was_useful {
                 backoff.reset();
+                failed = 0;
             }
-            let wait = self.note(&outcome.ended).unwrap_or_else(|| backoff.next());
+            failed += 1;
+            let longer = self.note(address, &outcome.ended);
+            let wait = if failed < self.addresses.len() {
+                jittered(self.timing.retry_first)
+            } else {
+                failed = 0;
+                longer.unwrap_or_else(|| backoff.next())
+            };
             let parked = async {
                 match outcome.parked {
                     Some(parked) => parked.ignore().await,
@@ -130,28 +142,32 @@ impl Follower {
     }
 
     /// Tells why a stream ended; the wait, where it does not depend on how often that happened.
-    fn note(&self, ended: &Ended) -> Option<Duration> {
+    fn note(&self, address: &str, ended: &Ended) -> Option<Duration> {
+        let told = |reason: &str| match self.addresses.len() {
+            1 => reason.to_owned(),
+            _ => format!("{address}: {reason}"),
+        };
         match ended {
             Ended::Lost(reason) => {
-                self.feed.status.down(reason);
+                self.feed.status.down(&told(reason));
                 None
             }
             Ended::Refused(reason) => {
-                self.feed.status.refused(reason);
+                self.feed.status.refused(&told(reason));
                 None
             }
             Ended::Final(reason) => {
-                self.feed.status.refused(reason);
+                self.feed.status.refused(&told(reason));
                 Some(jittered(self.timing.retry_final))
             }
         }
     }
 
     /// How to connect, with the credentials as they are now.
-    fn endpoint(&self) -> Result<Target, BoxError> {
+    fn endpoint(&self, address: &str) -> Result<Target, BoxError> {
         let agent = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
-        let mut endpoint = Endpoint::from_shared(self.address.clone())?;
-        if self.address.starts_with("https://") {
+        let mut endpoint = Endpoint::from_shared(address.to_owned())?;
+        if address.starts_with("https://") {
             endpoint = endpoint.tls_config(self.tls()?)?;
         }
         let endpoint = endpoint

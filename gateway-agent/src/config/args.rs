@@ -21,8 +21,8 @@ pub struct Args {
     /// Where to listen; overrides `listen` [default: 127.0.0.1:7080]
     #[arg(long, value_name = "ADDRESS:PORT", env = "GATEWAY_LISTEN")]
     pub listen: Option<SocketAddr>,
-    /// Where the registry is: `grpc(s)://host:port`, `http(s)://host/registry.json` or
-    /// `file://path`; overrides `registry.source`
+    /// Where the registry is: `grpc(s)://host:port` (several servers: `grpc://a:7070,b:7070`),
+    /// `http(s)://host/registry.json` or `file://path`; overrides `registry.source`
     #[arg(long, value_name = "SOURCE", env = "GATEWAY_REGISTRY", hide_env_values = true)]
     pub registry: Option<String>,
     /// Follow only this and what it needs: `agent/planner@1.2.0`, `agent/planner@*`, `team/*` or

@@ -99,7 +99,14 @@ pub(super) fn read_section(
 
 /// Whether nobody on the way can listen.
 fn is_private(source: &Source) -> bool {
-    let (Source::Grpc(url) | Source::Http(url)) = source else { return true };
+    match source {
+        Source::Grpc(addresses) => addresses.iter().all(|address| is_private_url(address)),
+        Source::Http(url) => is_private_url(url),
+        Source::File(_) => true,
+    }
+}
+
+fn is_private_url(url: &str) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };
     let host = uri.host().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');

@@ -8,6 +8,9 @@ use http::{Uri, uri::Authority};
 
 use super::Source;
 
+/// Most servers of one registry.
+const ADDRESSES: usize = 16;
+
 /// A text that is not a source; it is kept without credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSource {
@@ -17,8 +20,14 @@ pub enum InvalidSource {
     )]
     Form(String),
     /// A `grpc(s)://` address without a port, or with more than that.
-    #[error("`{0}` must be grpc(s)://host:port and nothing more, like grpc://127.0.0.1:7070")]
+    #[error(
+        "`{0}` must be grpc(s)://host:port, or several host:port with commas between, and nothing \
+         more, like grpc://127.0.0.1:7070"
+    )]
     Address(String),
+    /// Too many addresses.
+    #[error("{0} addresses of registry servers, {ADDRESSES} are allowed")]
+    Addresses(usize),
     /// An `http(s)://` URL that does not parse.
     #[error("`{0}` is not a URL such as https://registry.example.com/registry.json")]
     Url(String),
@@ -57,13 +66,21 @@ impl FromStr for Source {
     }
 }
 
+/// One address, or several of servers of one registry: `grpc://a:7070,b:7070`.
 fn grpc(scheme: &str, text: &str, rest: &str) -> Result<Source, InvalidSource> {
     let invalid = || InvalidSource::Address(without_credentials(text));
-    let authority: Authority = rest.trim_end_matches('/').parse().map_err(|_| invalid())?;
-    if authority.port_u16().is_none() || authority.as_str().contains('@') {
-        return Err(invalid());
+    let addresses: Vec<&str> = rest.trim_end_matches('/').split(',').map(str::trim).collect();
+    if addresses.len() > ADDRESSES {
+        return Err(InvalidSource::Addresses(addresses.len()));
     }
-    Ok(Source::Grpc(format!("{scheme}://{authority}")))
+    let read = |address: &str| {
+        let authority: Authority = address.parse().map_err(|_| invalid())?;
+        if authority.port_u16().is_none() || authority.as_str().contains('@') {
+            return Err(invalid());
+        }
+        Ok(format!("{scheme}://{authority}"))
+    };
+    Ok(Source::Grpc(addresses.into_iter().map(read).collect::<Result<_, _>>()?))
 }
 
 fn http(text: &str) -> Result<Source, InvalidSource> {

@@ -21,13 +21,20 @@ fn parse_with(text: &str, args: &Args) -> Result<Config, Vec<String>> {
 fn a_source_is_enough() {
     let config = parse(DEFAULTS).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:7080");
-    assert_eq!(config.registry.source, Source::Grpc("http://127.0.0.1:7070".to_owned()));
+    assert_eq!(config.registry.source, Source::Grpc(vec!["http://127.0.0.1:7070".to_owned()]));
     assert_eq!(config.registry.cache, Path::new("./cache/registry-v2.json"));
     assert_eq!(config.registry.poll_interval, Duration::from_secs(10));
     assert_eq!(config.registry.startup.missing_entity, Mode::Error);
     assert_eq!(config.registry.runtime.undeclared_dependency, Access::Warn);
     assert!(!config.identity.trust_headers);
     assert!(config.targets.is_empty() && !config.name.is_empty());
+}
+
+#[test]
+fn a_registry_may_have_several_servers() {
+    let config = parse("registry: { source: 'grpcs://a:1, b:2' }").unwrap();
+    let addresses = ["https://a:1", "https://b:2"].map(str::to_owned);
+    assert_eq!(config.registry.source, Source::Grpc(addresses.to_vec()));
 }
 
 #[test]
@@ -145,6 +152,7 @@ fn each_of_these_is_refused() {
         ),
         ("registry: { source: grpcs://h:1, certFile: x }", "`certFile` and `keyFile` go together"),
         ("registry: { source: grpc://h }", "must be grpc(s)://host:port"),
+        ("registry: { source: 'grpc://h:1,' }", "must be grpc(s)://host:port"),
         ("registry: { source: grpc://h:1/path }", "must be grpc(s)://host:port"),
         ("registry: { source: 'http://' }", "is not a URL"),
         ("registry: { source: 'file://' }", "names no file"),

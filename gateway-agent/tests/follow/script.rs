@@ -176,7 +176,8 @@ impl Following {
             startup: StartupValidation::default(),
             stop: stop.clone(),
         };
-        let follower = Follower::new(format!("http://{address}"), "gateway-1".to_owned(), feed);
+        let follower =
+            Follower::new(vec![format!("http://{address}")], "gateway-1".to_owned(), feed);
         let task = tokio::spawn(follower.with_timing(timing).run());
         Self { cache, status, stop, _task: Aborted(task) }
     }

@@ -337,6 +337,9 @@ fn a_meta_schema_is_the_same_everywhere_unless_something_poses_as_one() {
         verdict(&schema(latest, "a"), &schema(latest, "b")).starts_with("undecided /items/$ref")
     );
     let same = "http://JSON-SCHEMA.org/draft%2D07/./schema";
+    let itself = json!({ "$id": DRAFT7, "$ref": DRAFT7, "type": "object" });
+    let official = json!({ "$ref": DRAFT7, "type": "object" });
+    assert_ne!(verdict(&itself, &official), "yes");
     for uri in [DRAFT7, same] {
         let mut posing = schema(DRAFT7, "b");
         posing["$defs"] = json!({ "m": { "$id": uri, "type": "string" } });

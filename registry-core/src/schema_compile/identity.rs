@@ -113,9 +113,9 @@ pub(crate) fn resources(schema: &Value, base: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(base) = uri::from_str(base) {
         read_resources(schema, (Draft::Draft202012, &base), &mut found);
-        // A registered meta-schema has another URI.
+        // A registered meta-schema is known by another URI, but not where it is compiled itself.
         let own = draft(schema).create_resource_ref(schema).id().is_some();
-        if own && found.first().is_some_and(|uri| is_of_meta_schema(uri)) {
+        if own && base.as_str() != ROOT && found.first().is_some_and(|uri| is_of_meta_schema(uri)) {
             found.remove(0);
         }
     }
