@@ -5,9 +5,11 @@
 //! does not read is cut off and resumes. Deliberately absent: scopes smaller than everything, and
 //! the wire form.
 
+mod changes;
 mod error;
 mod follow;
 mod hub;
+mod memory;
 mod message;
 mod outbox;
 mod recent;
@@ -18,16 +20,23 @@ mod start;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt};
+use registry_core::Timestamp;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
-pub use hub::Hub;
+pub use hub::{Hub, Passed};
+pub use memory::{Memory, alive_since};
 pub use message::{Hello, Message, Signal};
 pub use outbox::Outgoing;
-pub use roster::{Follower, Roster};
+pub use roster::Roster;
 
-use crate::{clock::Clock, config::FeedConfig, registrar::Registrar, store::Store};
+use crate::{
+    clock::Clock,
+    config::{FeedConfig, process_name},
+    registrar::Registrar,
+    store::Store,
+};
 use follow::Following;
 use roster::Seat;
 
@@ -42,6 +51,7 @@ pub struct Feed {
     clock: Arc<dyn Clock>,
     config: FeedConfig,
     roster: Roster,
+    started_at: Timestamp,
     log_readers: Semaphore,
     draining: CancellationToken,
 }
@@ -55,9 +65,10 @@ impl Feed {
         config: FeedConfig,
         draining: CancellationToken,
     ) -> Self {
-        let roster = Roster::new(config.max_streams);
+        let roster = Roster::new(config.max_streams, process_name().into(), clock.clone());
+        let started_at = clock.now();
         let log_readers = Semaphore::new(LOG_READERS);
-        Self { hub, store, registrar, clock, config, roster, log_readers, draining }
+        Self { hub, store, registrar, clock, config, roster, started_at, log_readers, draining }
     }
 
     /// Who follows.
@@ -84,7 +95,7 @@ impl Feed {
         if self.draining.is_cancelled() {
             return Err(Error::Draining);
         }
-        let seat = self.roster.seat(&hello, self.clock.now())?;
+        let seat = self.roster.seat(&hello)?;
         let start = start::decide(&self, hello.position).await?;
         let (outbox, outgoing) = outbox::pair(seat.clone());
         let following = Following::new(self, seat.clone(), start, outbox.clone());

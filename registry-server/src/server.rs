@@ -26,7 +26,7 @@ use crate::{
     checkpoint_key,
     clock::Clock,
     config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
-    feed::{Feed, Hub},
+    feed::{Feed, Hub, Memory},
     grpc, http, metrics, registrar,
     store::{self, Claim, Store},
 };
@@ -77,6 +77,7 @@ pub(crate) struct Peer {
 pub struct Server {
     app: Arc<App>,
     writer: JoinHandle<()>,
+    memory: Memory,
     config: ServeConfig,
     tls: Option<Tls>,
     _claim: Claim,
@@ -130,7 +131,8 @@ impl Server {
             namespace: config.mcp_namespace,
             draining,
         });
-        Ok(Self { app, writer, config: config.serve, tls, _claim: claim })
+        let memory = Memory::start(app.feed.clone());
+        Ok(Self { app, writer, memory, config: config.serve, tls, _claim: claim })
     }
 
     /// The line that says that the server is there.
@@ -182,6 +184,7 @@ impl Server {
         if timeout_at(limit.max(Instant::now() + LAST_WRITES), self.writer).await.is_err() {
             tracing::error!("the last writes did not end in time; their callers were not answered");
         }
+        self.memory.finish(LAST_WRITES).await;
         self.app.store.close().await;
         Ok(())
     }

@@ -9,6 +9,7 @@ mod at;
 mod audit;
 mod commit;
 mod diff;
+mod fleet;
 mod governance;
 mod graph;
 mod import;
@@ -31,6 +32,7 @@ pub(crate) use at::AtArgs;
 pub(crate) use audit::{AccessTrailArgs, AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
 pub(crate) use commit::CommitArgs;
 pub(crate) use diff::{Compared, DiffArgs};
+pub(crate) use fleet::GatewaysArgs;
 pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
@@ -178,8 +180,8 @@ pub(crate) enum Command {
     Audit(AuditCommand),
     /// Follow the registry and print each commit as it is made
     Watch(WatchArgs),
-    /// List the gateways that follow the registry, and how far each of them is
-    Gateways,
+    /// List the gateways that follow the registry or have followed it, and how far each of them is
+    Gateways(GatewaysArgs),
     /// Mark an entity as deprecated: usable, but nobody should begin to depend on it
     Deprecate(NoticeArgs),
     /// Mark an entity as retired: new dependencies on it are refused

@@ -91,7 +91,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Sbom(command) => sbom::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
         Command::Watch(args) => watch::run(session, &args).await,
-        Command::Gateways => gateways::run(session).await,
+        Command::Gateways(args) => gateways::run(session, args).await,
         Command::Deprecate(args) => lifecycle::deprecate(session, args).await,
         Command::Retire(args) => lifecycle::retire(session, args).await,
         Command::Restore(args) => lifecycle::restore(session, args).await,

@@ -18,7 +18,7 @@ use crate::{
 
 fn ack(message: &Message) -> Option<Ack> {
     match message {
-        Message::Ack(ack) => Some(*ack),
+        Message::Ack(ack) => Some(ack.clone()),
         _ => None,
     }
 }

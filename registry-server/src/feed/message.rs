@@ -5,7 +5,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use registry_core::{Digest, Record, Revision, SealedCommit, Selector, setting::Set};
-use registry_proto::convert::{Nack, Position};
+use registry_proto::convert::{CacheState, Nack, Position};
 
 /// Who wants to follow, and from where.
 #[derive(Debug, Clone)]
@@ -18,6 +18,10 @@ pub struct Hello {
     pub principal: Arc<str>,
     /// From which address it comes.
     pub address: Option<SocketAddr>,
+    /// What it follows, for people; `*`: everything.
+    pub scope: String,
+    /// Whether it only looks on, and is no gateway.
+    pub is_observer: bool,
     /// What it has already.
     pub position: Option<Position>,
 }
@@ -31,6 +35,8 @@ pub enum Signal {
         applied: Revision,
         /// On its disk.
         persisted: Revision,
+        /// How its disk is.
+        cache: CacheState,
     },
     /// It refused a revision.
     Nack(Nack),

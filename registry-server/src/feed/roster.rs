@@ -1,91 +1,133 @@
 //! Who follows this server, and how far each has come.
 //!
-//! Deliberately absent: followers of other servers, and those that have left.
+//! Deliberately absent: followers of other servers, and those that left longer ago than it takes to
+//! note that (`memory.rs`).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use registry_core::{Revision, Timestamp};
-use registry_proto::convert::Nack;
+use registry_proto::convert::{CacheState, Nack};
 
-use super::{Error, Hello, Signal};
+use super::{
+    Error, Hello, Signal,
+    changes::{Changes, Mark},
+};
+use crate::{
+    clock::Clock,
+    store::{GatewayQuery, KnownGateway, Presence},
+};
+
+/// Most gateways whose refusals are remembered when they come again.
+const REFUSALS: usize = 10_000;
 
 /// Everybody who follows.
 #[derive(Debug)]
 pub struct Roster {
-    seats: Seats,
+    shared: Arc<Shared>,
     limit: usize,
     next: AtomicU64,
 }
 
-type Seats = Arc<Mutex<BTreeMap<u64, Arc<State>>>>;
+struct Shared {
+    server: Arc<str>,
+    clock: Arc<dyn Clock>,
+    seats: Mutex<BTreeMap<u64, Arc<State>>>,
+    changes: Changes,
+    /// The last refusals of those that have applied nothing since, by name and principal.
+    refused: Mutex<HashMap<(String, Arc<str>), Nack>>,
+}
 
 /// A follower's place on the roster; when the last clone goes, so does the follower.
 #[derive(Debug)]
 pub(super) struct Seat {
     number: u64,
-    seats: Seats,
+    shared: Arc<Shared>,
     state: Arc<State>,
 }
 
+/// One follower.
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     gateway: String,
     gateway_version: String,
+    scope: String,
     principal: Arc<str>,
     address: Option<SocketAddr>,
+    is_observer: bool,
     connected_at: Timestamp,
     sent: AtomicU64,
     applied: AtomicU64,
     persisted: AtomicU64,
-    nack: Mutex<Option<Nack>>,
+    said: Mutex<Said>,
+    left_at: OnceLock<Timestamp>,
+    pub(super) mark: Mark,
 }
 
-/// A follower as it is at the moment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Follower {
-    /// Its name.
-    pub gateway: String,
-    /// Its software version.
-    pub gateway_version: String,
-    /// As whom it is authenticated.
-    pub principal: Arc<str>,
-    /// From where it comes.
-    pub address: Option<SocketAddr>,
-    /// Since when.
-    pub connected_at: Timestamp,
-    /// The last revision that was sent to it.
-    pub sent: Revision,
-    /// The last that it applied.
-    pub applied: Revision,
-    /// The last on its disk.
-    pub persisted: Revision,
-    /// Its last refusal, if it applied nothing since.
-    pub nack: Option<Nack>,
+/// What else it says of itself.
+#[derive(Debug, Default)]
+struct Said {
+    cache: CacheState,
+    nack: Option<Nack>,
 }
 
 impl Roster {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { seats: Arc::default(), limit, next: AtomicU64::new(0) }
+    pub(super) fn new(limit: usize, server: Arc<str>, clock: Arc<dyn Clock>) -> Self {
+        let shared = Shared {
+            server,
+            clock,
+            seats: Mutex::default(),
+            changes: Changes::default(),
+            refused: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared), limit, next: AtomicU64::new(0) }
     }
 
-    /// Everybody, by name.
-    pub fn followers(&self) -> Vec<Follower> {
-        let states: Vec<_> = lock(&self.seats).values().cloned().collect();
-        let mut followers: Vec<_> = states.iter().map(|state| state.now()).collect();
-        followers.sort_by(|a, b| (&a.gateway, a.connected_at).cmp(&(&b.gateway, b.connected_at)));
-        followers
+    /// What this server calls itself.
+    pub fn server(&self) -> &str {
+        &self.shared.server
+    }
+
+    /// Those that follow and fit a query, by name and principal: at most its limit, each with what
+    /// tells several of one name apart, which must be past this where they are of the query's place.
+    pub fn page(&self, query: &GatewayQuery, past: u64) -> Vec<(u64, KnownGateway)> {
+        let (gateway, principal) = &query.after;
+        let after = (gateway.as_str(), principal.as_str(), past);
+        let seats: Vec<_> = lock(&self.shared.seats).iter().map(|(n, s)| (*n, s.clone())).collect();
+        let mut fitting: Vec<_> = seats.iter().filter(|(_, state)| state.fits(query)).collect();
+        fitting.retain(|(number, state)| state.place(*number) > after);
+        fitting.sort_by(|(a, left), (b, right)| left.place(*a).cmp(&right.place(*b)));
+        let now = self.shared.clock.now();
+        let page = fitting.into_iter().take(query.limit);
+        page.map(|(number, state)| (number + 1, self.known(state, now))).collect()
+    }
+
+    /// Those that left and fit a query, of whom that is not noted yet.
+    pub fn leavers(&self, query: &GatewayQuery) -> Vec<KnownGateway> {
+        let now = self.shared.clock.now();
+        let left = self.shared.changes.waiting(|state| {
+            let place = (state.gateway.as_str(), &*state.principal);
+            let after = (query.after.0.as_str(), query.after.1.as_str());
+            state.left_at.get().is_some() && state.fits(query) && place > after
+        });
+        left.iter().map(|state| self.known(state, now)).collect()
+    }
+
+    /// The names and principals of all gateways that follow.
+    pub fn names(&self) -> HashSet<(String, String)> {
+        self.followers().into_keys().collect()
     }
 
     /// How many follow.
     pub fn len(&self) -> usize {
-        lock(&self.seats).len()
+        lock(&self.shared.seats).len()
     }
 
     /// Whether nobody follows.
@@ -93,25 +135,74 @@ impl Roster {
         self.len() == 0
     }
 
-    pub(super) fn seat(&self, hello: &Hello, now: Timestamp) -> Result<Arc<Seat>, Error> {
+    /// The last revision that all have applied, if there are any, and how many refuse the next one.
+    pub fn slowest(&self) -> (Option<Revision>, usize) {
+        let seats = lock(&self.shared.seats);
+        let applied = seats.values().map(|state| load(&state.applied)).min();
+        let refusing = seats.values().filter(|state| lock(&state.said).nack.is_some()).count();
+        (applied, refusing)
+    }
+
+    pub(super) fn seat(&self, hello: &Hello) -> Result<Arc<Seat>, Error> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let key = (hello.gateway.clone(), hello.principal.clone());
+        let nack = lock(&self.shared.refused).get(&key).cloned();
         let state = Arc::new(State {
             gateway: hello.gateway.clone(),
             gateway_version: hello.gateway_version.clone(),
+            scope: hello.scope.clone(),
             principal: hello.principal.clone(),
             address: hello.address,
-            connected_at: now,
+            is_observer: hello.is_observer,
+            connected_at: self.shared.clock.now(),
             sent: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             persisted: AtomicU64::new(0),
-            nack: Mutex::new(None),
+            said: Mutex::new(Said { nack, ..Said::default() }),
+            left_at: OnceLock::new(),
+            mark: Mark::default(),
         });
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut seats = lock(&self.seats);
+        let mut seats = lock(&self.shared.seats);
         if seats.len() >= self.limit {
             return Err(Error::TooManyStreams { limit: self.limit });
         }
         seats.insert(number, state.clone());
-        Ok(Arc::new(Seat { number, seats: self.seats.clone(), state }))
+        drop(seats);
+        self.shared.moved(&state);
+        Ok(Arc::new(Seat { number, shared: self.shared.clone(), state }))
+    }
+
+    pub(super) fn changes(&self) -> &Changes {
+        &self.shared.changes
+    }
+
+    /// All gateways that follow, by name and principal; of several of one name the last that came.
+    pub(super) fn followers(&self) -> BTreeMap<(String, String), Arc<State>> {
+        let seats = lock(&self.shared.seats);
+        let gateways = seats.values().filter(|state| !state.is_observer);
+        gateways.map(|state| (state.key(), state.clone())).collect()
+    }
+
+    /// What is known of one.
+    pub(super) fn known(&self, state: &State, now: Timestamp) -> KnownGateway {
+        let Said { cache, nack } = &*lock(&state.said);
+        let left_at = state.left_at.get().copied();
+        KnownGateway {
+            gateway: state.gateway.clone(),
+            principal: state.principal.to_string(),
+            version: state.gateway_version.clone(),
+            address: state.address.map(|address| address.to_string()).unwrap_or_default(),
+            scope: state.scope.clone(),
+            server: self.shared.server.to_string(),
+            connected_at: state.connected_at,
+            seen_at: left_at.unwrap_or(now),
+            presence: if left_at.is_some() { Presence::Gone } else { Presence::Connected },
+            sent: load(&state.sent),
+            applied: load(&state.applied),
+            persisted: load(&state.persisted),
+            cache: cache.clone(),
+            nack: nack.clone(),
+        }
     }
 }
 
@@ -120,6 +211,11 @@ impl Seat {
     pub(super) fn resumed(&self, revision: Revision) {
         self.sent(revision);
         self.state.applied.store(revision.0, Ordering::Relaxed);
+        let mut said = lock(&self.state.said);
+        if said.nack.as_ref().is_some_and(|nack| nack.revision <= revision) {
+            said.nack = None;
+            lock(&self.shared.refused).remove(&self.state.refusal_key());
+        }
     }
 
     pub(super) fn sent(&self, revision: Revision) {
@@ -128,57 +224,111 @@ impl Seat {
 
     pub(super) fn note(&self, signal: Signal) -> Result<(), Error> {
         match signal {
-            Signal::Ack { applied, persisted } => {
-                let sent = Revision(self.state.sent.load(Ordering::Relaxed));
-                let acknowledged = applied.max(persisted);
-                if acknowledged > sent {
-                    return Err(Error::NotSent { acknowledged, sent });
-                }
-                self.state.applied.store(applied.0, Ordering::Relaxed);
-                self.state.persisted.store(persisted.0, Ordering::Relaxed);
-                *lock(&self.state.nack) = None;
+            Signal::Ack { applied, persisted, cache } => {
+                self.acknowledged(applied, persisted, cache)?;
             }
-            Signal::Nack(nack) => {
-                crate::metrics::nack();
-                let before = lock(&self.state.nack).replace(nack.clone());
-                // A gateway asks again and again; one line says so.
-                if before.is_none_or(|before| before.revision != nack.revision) {
-                    tracing::warn!(
-                        gateway = self.state.gateway,
-                        revision = nack.revision.0,
-                        reason = nack.message,
-                        "a gateway refused a revision and keeps what it has"
-                    );
-                }
-            }
+            Signal::Nack(nack) => self.refused(&nack),
+        }
+        if !self.state.is_observer {
+            self.shared.changes.said(&self.state);
         }
         Ok(())
+    }
+
+    fn acknowledged(
+        &self,
+        applied: Revision,
+        persisted: Revision,
+        cache: CacheState,
+    ) -> Result<(), Error> {
+        let sent = load(&self.state.sent);
+        let acknowledged = applied.max(persisted);
+        if acknowledged > sent {
+            return Err(Error::NotSent { acknowledged, sent });
+        }
+        let before = self.state.applied.swap(applied.0, Ordering::Relaxed);
+        self.state.persisted.store(persisted.0, Ordering::Relaxed);
+        let mut said = lock(&self.state.said);
+        said.cache = cache;
+        // What is only on its disk by now changes nothing about a refusal.
+        if applied.0 > before && said.nack.take().is_some() {
+            lock(&self.shared.refused).remove(&self.state.refusal_key());
+        }
+        Ok(())
+    }
+
+    fn refused(&self, nack: &Nack) {
+        crate::metrics::nack();
+        let mut refused = lock(&self.shared.refused);
+        let key = self.state.refusal_key();
+        if refused.len() < REFUSALS || refused.contains_key(&key) {
+            refused.insert(key, nack.clone());
+        }
+        drop(refused);
+        let before = lock(&self.state.said).nack.replace(nack.clone());
+        // A gateway asks again and again; one line says so.
+        if before.is_none_or(|before| before.revision != nack.revision) {
+            tracing::warn!(
+                gateway = self.state.gateway,
+                revision = nack.revision.0,
+                reason = nack.message,
+                "a gateway refused a revision and keeps what it has"
+            );
+        }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        lock(&self.seats).remove(&self.number);
+        let _ = self.state.left_at.set(self.shared.clock.now());
+        lock(&self.shared.seats).remove(&self.number);
+        self.shared.moved(&self.state);
     }
 }
 
-impl State {
-    fn now(&self) -> Follower {
-        let load = |revision: &AtomicU64| Revision(revision.load(Ordering::Relaxed));
-        Follower {
-            gateway: self.gateway.clone(),
-            gateway_version: self.gateway_version.clone(),
-            principal: self.principal.clone(),
-            address: self.address,
-            connected_at: self.connected_at,
-            sent: load(&self.sent),
-            applied: load(&self.applied),
-            persisted: load(&self.persisted),
-            nack: lock(&self.nack).clone(),
+impl Shared {
+    /// Somebody came or left.
+    fn moved(&self, state: &Arc<State>) {
+        if !state.is_observer {
+            self.changes.came_or_left(state);
         }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+impl State {
+    /// Its name and principal.
+    pub(super) fn key(&self) -> (String, String) {
+        (self.gateway.clone(), self.principal.to_string())
+    }
+
+    fn refusal_key(&self) -> (String, Arc<str>) {
+        (self.gateway.clone(), self.principal.clone())
+    }
+
+    /// Where it is in a list, after what else is known of its name and principal.
+    fn place(&self, number: u64) -> (&str, &str, u64) {
+        (&self.gateway, &self.principal, number + 1)
+    }
+
+    fn fits(&self, GatewayQuery { prefix, behind, presence, .. }: &GatewayQuery) -> bool {
+        let is = if self.left_at.get().is_some() { Presence::Gone } else { Presence::Connected };
+        !self.is_observer
+            && self.gateway.starts_with(prefix)
+            && behind.is_none_or(|behind| load(&self.applied) < behind)
+            && presence.is_none_or(|presence| presence == is)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+fn load(revision: &AtomicU64) -> Revision {
+    Revision(revision.load(Ordering::Relaxed))
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

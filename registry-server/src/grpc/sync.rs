@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt, stream};
 use prost::Message as _;
 use registry_core::{Revision, limits};
 use registry_proto::{
-    convert::{self, Nack, Position},
+    convert::{self, CacheState, Nack, Position},
     v1::{self, sync_request, sync_response, sync_service_server::SyncService},
 };
 use tokio::time::{sleep_until, timeout};
@@ -17,13 +17,18 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     Service, access,
     deadline::Deadline,
-    invalid::{self, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS},
+    gateways,
+    invalid::{
+        self, CACHE_PROBLEM_BYTES, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS,
+    },
 };
 use crate::{
     access::Principal,
-    app::gateways,
     feed::{Error, Hello, Message, Signal},
 };
+
+/// How a scope of everything is written.
+const EVERYTHING: &str = "*";
 
 type Responses = Pin<Box<dyn Stream<Item = Result<v1::SyncResponse, Status>> + Send>>;
 
@@ -59,10 +64,7 @@ impl SyncService for Service {
         &self,
         request: Request<v1::ListGatewaysRequest>,
     ) -> Result<Response<v1::ListGatewaysResponse>, Status> {
-        let v1::ListGatewaysRequest {} = request.into_inner();
-        let (gateways, head) = gateways::list(&self.app);
-        let gateways = gateways.into_iter().map(encode_gateway).collect();
-        Ok(Response::new(v1::ListGatewaysResponse { gateways, revision: head.0 }))
+        gateways::list(&self.app, request.into_inner()).await
     }
 }
 
@@ -74,7 +76,7 @@ fn read_hello(
     let Some(sync_request::Message::Hello(hello)) = message else {
         return Err(InvalidRequest::Missing("hello, which must be the first message,"));
     };
-    let v1::Hello { gateway, gateway_version, scope, position } = hello;
+    let v1::Hello { gateway, gateway_version, scope, position, observer } = hello;
     if let Some(v1::Scope { scope: None }) = scope {
         let problem = "the scope names nothing; leave it out for everything".to_owned();
         return Err(InvalidRequest::Field { field: "scope", problem });
@@ -84,6 +86,8 @@ fn read_hello(
         gateway_version: invalid::line("gateway_version", gateway_version, GATEWAY_BYTES)?,
         principal: principal.name.clone(),
         address: principal.address,
+        scope: EVERYTHING.to_owned(),
+        is_observer: observer,
         position: position.map(Position::try_from).transpose()?,
     })
 }
@@ -92,10 +96,7 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
     let unreadable = |what: &str| Error::Unreadable(what.to_owned());
     match request.message.ok_or_else(|| unreadable("it is empty"))? {
         sync_request::Message::Hello(_) => Err(unreadable("hello comes first and only once")),
-        sync_request::Message::Ack(v1::Ack { applied_revision, persisted_revision }) => {
-            let (applied, persisted) = (Revision(applied_revision), Revision(persisted_revision));
-            Ok(Signal::Ack { applied, persisted })
-        }
+        sync_request::Message::Ack(ack) => read_ack(ack),
         sync_request::Message::Nack(nack) => {
             let v1::Nack { revision, message, diagnostics } = nack;
             let message = invalid::text("message", message, limits::MESSAGE_BYTES)
@@ -110,6 +111,17 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
             Ok(Signal::Nack(Nack { revision: Revision(revision), message, diagnostics }))
         }
     }
+}
+
+fn read_ack(ack: v1::Ack) -> Result<Signal, Error> {
+    let v1::Ack { applied_revision, persisted_revision, cache_state, cache_problem } = ack;
+    let problem = invalid::text("cache_problem", cache_problem, CACHE_PROBLEM_BYTES)
+        .map_err(|e| Error::Unreadable(e.to_string()))?;
+    Ok(Signal::Ack {
+        applied: Revision(applied_revision),
+        persisted: Revision(persisted_revision),
+        cache: CacheState::read(cache_state, problem),
+    })
 }
 
 fn encode(message: Message) -> v1::SyncResponse {
@@ -138,19 +150,4 @@ fn encode(message: Message) -> v1::SyncResponse {
         Message::Progress(position) => Wire::Progress((&position).into()),
     };
     v1::SyncResponse { message: Some(message) }
-}
-
-fn encode_gateway(gateways::Gateway { follower, lag }: gateways::Gateway) -> v1::GatewayStatus {
-    v1::GatewayStatus {
-        gateway: follower.gateway,
-        gateway_version: follower.gateway_version,
-        address: follower.address.map(|address| address.to_string()).unwrap_or_default(),
-        connected_at: Some(convert::timestamp(follower.connected_at)),
-        sent_revision: follower.sent.0,
-        applied_revision: follower.applied.0,
-        persisted_revision: follower.persisted.0,
-        lag,
-        principal: follower.principal.to_string(),
-        last_nack: follower.nack.as_ref().map(v1::Nack::from),
-    }
 }

@@ -39,6 +39,7 @@ pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
         gateway: "edge-1".to_owned(),
         gateway_version: "1.0.0".to_owned(),
         scope: None,
+        observer: false,
         position,
     };
     v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) }
@@ -92,7 +93,7 @@ impl Follower {
     }
 
     pub(crate) async fn ack(&self, applied_revision: u64, persisted_revision: u64) {
-        let ack = v1::Ack { applied_revision, persisted_revision };
+        let ack = v1::Ack { applied_revision, persisted_revision, ..Default::default() };
         self.say(sync_request::Message::Ack(ack)).await;
     }
 
