@@ -99,9 +99,9 @@ async fn find(
         (known.gateway.clone(), known.principal.clone(), number)
     };
     let here = roster.names();
-    let is_here =
-        |known: &KnownGateway| here.contains(&(known.gateway.clone(), known.principal.clone()));
-    let left = roster.leavers(&query).into_iter().filter(|known| !is_here(known));
+    let since =
+        |known: &KnownGateway| here.get(&(known.gateway.clone(), known.principal.clone())).copied();
+    let left = roster.leavers(&query).into_iter().filter(|known| since(known).is_none());
     let mut found: BTreeMap<_, _> = left.map(|known| (place(&known, 0), known)).collect();
     found.extend(roster.page(&query, past).into_iter().map(|(n, known)| (place(&known, n), known)));
     let is_live_only = loop {
@@ -109,11 +109,12 @@ async fn find(
         let Some(last) = rows.last() else { break false };
         let (is_last, end) = (rows.len() < limit, place(last, u64::MAX));
         query.after = (end.0.clone(), end.1.clone());
-        // Whom this server has is told from here, unless another has it too.
-        let is_elsewhere = |known: &KnownGateway| {
-            known.presence == Presence::Connected && known.server != roster.server()
-        };
-        let told = rows.into_iter().filter(|known| is_elsewhere(known) || !is_here(known));
+        // Whom this server has is told from here, unless another got it later.
+        let told = rows.into_iter().filter(|known| {
+            since(known).is_none_or(|since| {
+                known.presence == Presence::Connected && known.connected_at > since
+            })
+        });
         found.extend(told.map(|known| (place(&known, 0), known)));
         if is_last || found.range(..=end).count() >= limit {
             break false;

@@ -4,7 +4,7 @@
 //! note that (`memory.rs`).
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fmt,
     net::SocketAddr,
     sync::{
@@ -120,9 +120,10 @@ impl Roster {
         left.iter().map(|state| self.known(state, now)).collect()
     }
 
-    /// The names and principals of all gateways that follow.
-    pub fn names(&self) -> HashSet<(String, String)> {
-        self.followers().into_keys().collect()
+    /// All gateways that follow, by name and principal; since when the last of one name does.
+    pub fn names(&self) -> HashMap<(String, String), Timestamp> {
+        let followers = self.followers().into_iter();
+        followers.map(|(key, state)| (key, state.connected_at)).collect()
     }
 
     /// How many follow.
