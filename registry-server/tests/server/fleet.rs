@@ -5,7 +5,7 @@ use tonic::Code;
 
 use crate::{
     follower::Follower,
-    harness::{TestServer, eventually, get, lock, new_schema, reason},
+    harness::{TestServer, connect, eventually, get, lock, new_schema, reason},
 };
 
 async fn list(server: &TestServer, wanted: v1::ListGatewaysRequest) -> v1::ListGatewaysResponse {
@@ -163,13 +163,82 @@ async fn a_stream_waits_for_no_database() {
     assert_eq!(gateways(&server).await.len(), 1, "it was noted in the end");
 }
 
+/// What the database has of gateways: their names, whether they are there, what they have applied.
+async fn noted(server: &TestServer) -> Vec<(String, bool, i64)> {
+    let mut connection = connect(server).await;
+    let rows = "SELECT gateway, gone_at IS NULL, applied FROM gateways ORDER BY gateway";
+    sqlx::query_as(rows).fetch_all(&mut connection).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_streams_of_a_name_the_one_that_is_there_is_noted() {
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let mut stays = Follower::new(&server).await;
+    stays.reach(1).await;
+    stays.ack(1, 1).await;
+    let leaves = Follower::new(&server).await;
+    let is = |there, applied| vec![("edge-1".to_owned(), there, applied)];
+    eventually("the last that came is noted", || async { noted(&server).await == is(true, 0) })
+        .await;
+    drop(leaves);
+    eventually("the other is", || async { noted(&server).await == is(true, 1) }).await;
+    drop(stays);
+    eventually("none is there", || async { noted(&server).await == is(false, 1) }).await;
+}
+
+/// However many gateways come, answer and leave at once: few writes, and no stream waits for one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_is_noted_together() {
+    const CROWD: usize = 300;
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let mut client = server.sync().await;
+    let mut crowd = Vec::new();
+    for i in 0..CROWD {
+        let (says, said) = tokio::sync::mpsc::channel(4);
+        let hello = v1::Hello { gateway: format!("gw-{i:03}"), ..Default::default() };
+        let hello = sync_request::Message::Hello(hello);
+        says.send(v1::SyncRequest { message: Some(hello) }).await.unwrap();
+        let said = tokio_stream::wrappers::ReceiverStream::new(said);
+        crowd.push((says, client.sync(said).await.unwrap().into_inner()));
+    }
+    eventually("all are noted", || async { noted(&server).await.len() == CROWD }).await;
+    let mut connection = connect(&server).await;
+    let writes = "SELECT count(DISTINCT noted_at) FROM gateways";
+    let writes: i64 = sqlx::query_scalar(writes).fetch_one(&mut connection).await.unwrap();
+    assert!(writes < 15, "{writes} writes for {CROWD} gateways");
+    drop(crowd);
+    drop(client);
+    eventually("all have left", || async {
+        noted(&server).await.iter().all(|(_, is_there, _)| !is_there)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_watched_for_a_while_is_no_gateway() {
+    let server = TestServer::start().await;
+    let hello = v1::Hello { gateway: "ctl".to_owned(), observer: true, ..Default::default() };
+    let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
+    let requests = tokio_stream::iter([hello]);
+    let mut watcher = server.sync().await.sync(requests).await.unwrap().into_inner();
+    watcher.message().await.unwrap().unwrap();
+    let _gateway = Follower::new(&server).await;
+    eventually("the gateway is noted", || async { !noted(&server).await.is_empty() }).await;
+    assert_eq!((noted(&server).await.len(), gateways(&server).await.len()), (1, 1));
+    let (_, _, metrics) = get(&server, "/metrics", "").await;
+    assert!(metrics.contains("\nregistry_streams 2\n"), "{metrics}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_what_was_noted_those_that_follow_are_listed() {
     let server = TestServer::start().await;
     let _follower = Follower::new(&server).await;
     let answer = list(&server, v1::ListGatewaysRequest::default()).await;
     assert_eq!((answer.gateways.len(), answer.live_only), (1, false));
-    sqlx::raw_sql("COMMIT; DROP TABLE gateways").execute(&mut lock(&server).await).await.unwrap();
+    let drop = sqlx::raw_sql("DROP TABLE gateways");
+    drop.execute(&mut connect(&server).await).await.unwrap();
     let answer = list(&server, v1::ListGatewaysRequest::default()).await;
     assert_eq!((answer.gateways.len(), answer.live_only), (1, true));
 }
