@@ -29,7 +29,7 @@ pub use hub::{Hub, Passed};
 pub use memory::{Memory, alive_since};
 pub use message::{Hello, Message, Signal};
 pub use outbox::Outgoing;
-pub use roster::Roster;
+pub use roster::{Roster, Slowest};
 
 use crate::{
     clock::Clock,

@@ -36,6 +36,8 @@ const VALIDATIONS: usize = 2;
 
 /// Largest headers of a request.
 const MAX_HEADER_BYTES: u32 = 32 * 1024;
+/// How long it may take to note who has left.
+const LAST_NOTES: Duration = Duration::from_secs(3);
 /// What the last writes get even where connections took all the time.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
@@ -184,7 +186,7 @@ impl Server {
         if timeout_at(limit.max(Instant::now() + LAST_WRITES), self.writer).await.is_err() {
             tracing::error!("the last writes did not end in time; their callers were not answered");
         }
-        self.memory.finish(LAST_WRITES).await;
+        self.memory.finish(LAST_NOTES).await;
         self.app.store.close().await;
         Ok(())
     }

@@ -16,7 +16,7 @@ use super::{
     page::{self, InvalidPage, Page},
 };
 use crate::{
-    feed::{Passed, alive_since},
+    feed::{Passed, Slowest, alive_since},
     store::{GatewayQuery, KnownGateway, Presence},
 };
 
@@ -71,11 +71,22 @@ pub async fn list(
     let after = page::cursor(&mark, token, read)?;
     let (found, is_live_only) = find(app, wanted, after.unwrap_or_default(), size + 1).await;
     let place = |last: &(Place, KnownGateway)| serde_json::to_string(&last.0).unwrap_or_default();
-    let Page { items, next_page_token } = Page::of(found, size, &mark, place);
+    let (items, more) = page::fill(found.into_iter(), size, |(_, known)| bytes(known));
+    let next_page_token = page::next(&mark, &items, more, place);
     let head = app.catalog().revision();
     let known: Vec<_> = items.into_iter().map(|(_, known)| known).collect();
     let items = with_lags(app, head, known).await;
     Ok(Listing { page: Page { items, next_page_token }, head, is_live_only })
+}
+
+/// About what a gateway takes on a page.
+fn bytes(KnownGateway { nack, .. }: &KnownGateway) -> usize {
+    let nack = nack.as_ref().map_or(0, |nack| {
+        let found = nack.diagnostics.iter();
+        let found = found.map(|f| f.message.len() + f.pointer.len() + page::OUTLINE_BYTES);
+        nack.message.len() + found.sum::<usize>()
+    });
+    nack + 2 * page::OUTLINE_BYTES
 }
 
 /// The first so many after a place, and whether the database could not be read.
@@ -115,7 +126,10 @@ async fn find(
                 known.presence == Presence::Connected && known.connected_at > since
             })
         });
-        found.extend(told.map(|known| (place(&known, 0), known)));
+        for known in told {
+            // Who has just left is known better than what was noted before.
+            found.entry(place(&known, 0)).or_insert(known);
+        }
         if is_last || found.range(..=end).count() >= limit {
             break false;
         }
@@ -131,7 +145,10 @@ async fn with_lags(app: &App, head: Revision, known: Vec<KnownGateway>) -> Vec<G
     let passed = passed_at(app, behind).await;
     let gateway = |known: KnownGateway| {
         let lag = head.0.saturating_sub(known.applied.0);
-        let since = passed.get(&known.applied);
+        let since = match known.applied {
+            Revision(0) => Some(&known.connected_at),
+            applied => passed.get(&applied),
+        };
         let lag_millis = if lag == 0 { Some(0) } else { since.map(|at| millis(*at, now)) };
         Gateway { known, lag, lag_millis }
     };
@@ -175,17 +192,20 @@ pub struct Overview {
 /// Looks at the followers of this server.
 pub fn overview(app: &App) -> Overview {
     let roster = app.feed.roster();
-    let (slowest, refusing) = roster.slowest();
-    let applied = slowest.unwrap_or_else(|| app.catalog().revision());
-    let since = match app.hub.passed(applied) {
-        Passed::At(at) => Some(at),
-        Passed::Earlier => app.hub.oldest(),
-        Passed::Not => None,
+    let (head, now) = (app.catalog().revision(), app.clock.now());
+    let Slowest { applied, begun_at, refusing } = roster.slowest();
+    let passed = match applied.map(|applied| app.hub.passed(applied)) {
+        Some(Passed::At(at)) => Some(at),
+        Some(Passed::Earlier) => app.hub.oldest(),
+        Some(Passed::Not) | None => None,
     };
+    let begun_at = begun_at.filter(|_| head > Revision(0));
+    let applied = if begun_at.is_some() { Revision(0) } else { applied.unwrap_or(head) };
+    let since = passed.into_iter().chain(begun_at).min();
     Overview {
         followers: roster.len(),
         refusing,
-        lag: app.catalog().revision().0.saturating_sub(applied.0),
-        lag_millis: since.map(|at| millis(at, app.clock.now())).unwrap_or_default(),
+        lag: head.0.saturating_sub(applied.0),
+        lag_millis: since.map(|at| millis(at, now)).unwrap_or_default(),
     }
 }

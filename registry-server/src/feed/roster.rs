@@ -3,10 +3,11 @@
 //! Deliberately absent: followers of other servers, and those that left longer ago than it takes to
 //! note that (`memory.rs`).
 
+mod seat;
+
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -14,19 +15,18 @@ use std::{
 };
 
 use registry_core::{Revision, Timestamp};
-use registry_proto::convert::{CacheState, Nack};
+use registry_proto::convert::Nack;
 
+use self::seat::Said;
+pub(super) use self::seat::{Seat, State};
 use super::{
-    Error, Hello, Signal,
+    Error, Hello,
     changes::{Changes, Mark},
 };
 use crate::{
     clock::Clock,
     store::{GatewayQuery, KnownGateway, Presence},
 };
-
-/// Most gateways whose refusals are remembered when they come again.
-const REFUSALS: usize = 10_000;
 
 /// Everybody who follows.
 #[derive(Debug)]
@@ -45,37 +45,15 @@ struct Shared {
     refused: Mutex<HashMap<(String, Arc<str>), Nack>>,
 }
 
-/// A follower's place on the roster; when the last clone goes, so does the follower.
-#[derive(Debug)]
-pub(super) struct Seat {
-    number: u64,
-    shared: Arc<Shared>,
-    state: Arc<State>,
-}
-
-/// One follower.
-#[derive(Debug)]
-pub(super) struct State {
-    gateway: String,
-    gateway_version: String,
-    scope: String,
-    principal: Arc<str>,
-    address: Option<SocketAddr>,
-    is_observer: bool,
-    connected_at: Timestamp,
-    sent: AtomicU64,
-    applied: AtomicU64,
-    persisted: AtomicU64,
-    said: Mutex<Said>,
-    left_at: OnceLock<Timestamp>,
-    pub(super) mark: Mark,
-}
-
-/// What else it says of itself.
-#[derive(Debug, Default)]
-struct Said {
-    cache: CacheState,
-    nack: Option<Nack>,
+/// Those gateways that are behind the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slowest {
+    /// The last revision that all have applied who have applied anything, if there are any.
+    pub applied: Option<Revision>,
+    /// Since when the first of those is there who have not, if there are any.
+    pub begun_at: Option<Timestamp>,
+    /// How many refuse what comes next.
+    pub refusing: usize,
 }
 
 impl Roster {
@@ -136,12 +114,18 @@ impl Roster {
         self.len() == 0
     }
 
-    /// The last revision that all have applied, if there are any, and how many refuse the next one.
-    pub fn slowest(&self) -> (Option<Revision>, usize) {
+    /// Looks for those that are behind the most.
+    pub fn slowest(&self) -> Slowest {
         let seats = lock(&self.shared.seats);
-        let applied = seats.values().map(|state| load(&state.applied)).min();
-        let refusing = seats.values().filter(|state| lock(&state.said).nack.is_some()).count();
-        (applied, refusing)
+        let mut slowest = Slowest::default();
+        for state in seats.values().filter(|state| !state.is_observer) {
+            match load(&state.applied) {
+                Revision(0) => slowest.begun_at = least(slowest.begun_at, state.connected_at),
+                applied => slowest.applied = least(slowest.applied, applied),
+            }
+            slowest.refusing += usize::from(lock(&state.said).nack.is_some());
+        }
+        slowest
     }
 
     pub(super) fn seat(&self, hello: &Hello) -> Result<Arc<Seat>, Error> {
@@ -207,86 +191,6 @@ impl Roster {
     }
 }
 
-impl Seat {
-    /// The follower has come back with what it had.
-    pub(super) fn resumed(&self, revision: Revision) {
-        self.sent(revision);
-        self.state.applied.store(revision.0, Ordering::Relaxed);
-        let mut said = lock(&self.state.said);
-        if said.nack.as_ref().is_some_and(|nack| nack.revision <= revision) {
-            said.nack = None;
-            lock(&self.shared.refused).remove(&self.state.refusal_key());
-        }
-    }
-
-    pub(super) fn sent(&self, revision: Revision) {
-        self.state.sent.store(revision.0, Ordering::Relaxed);
-    }
-
-    pub(super) fn note(&self, signal: Signal) -> Result<(), Error> {
-        match signal {
-            Signal::Ack { applied, persisted, cache } => {
-                self.acknowledged(applied, persisted, cache)?;
-            }
-            Signal::Nack(nack) => self.refused(&nack),
-        }
-        if !self.state.is_observer {
-            self.shared.changes.said(&self.state);
-        }
-        Ok(())
-    }
-
-    fn acknowledged(
-        &self,
-        applied: Revision,
-        persisted: Revision,
-        cache: CacheState,
-    ) -> Result<(), Error> {
-        let sent = load(&self.state.sent);
-        let acknowledged = applied.max(persisted);
-        if acknowledged > sent {
-            return Err(Error::NotSent { acknowledged, sent });
-        }
-        let before = self.state.applied.swap(applied.0, Ordering::Relaxed);
-        self.state.persisted.store(persisted.0, Ordering::Relaxed);
-        let mut said = lock(&self.state.said);
-        said.cache = cache;
-        // What is only on its disk by now changes nothing about a refusal.
-        if applied.0 > before && said.nack.take().is_some() {
-            lock(&self.shared.refused).remove(&self.state.refusal_key());
-        }
-        Ok(())
-    }
-
-    fn refused(&self, nack: &Nack) {
-        crate::metrics::nack();
-        let mut refused = lock(&self.shared.refused);
-        let key = self.state.refusal_key();
-        if refused.len() < REFUSALS || refused.contains_key(&key) {
-            refused.insert(key, nack.clone());
-        }
-        drop(refused);
-        let before = lock(&self.state.said).nack.replace(nack.clone());
-        // A gateway asks again and again; one line says so.
-        if before.is_none_or(|before| before.revision != nack.revision) {
-            tracing::warn!(
-                gateway = self.state.gateway,
-                revision = nack.revision.0,
-                reason = nack.message,
-                "a gateway refused a revision and keeps what it has"
-            );
-        }
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let _ = self.state.left_at.set(self.shared.clock.now());
-        lock(&self.shared.seats).remove(&self.number);
-        self.shared.moved(&self.state);
-    }
-}
-
 impl Shared {
     /// Somebody came or left.
     fn moved(&self, state: &Arc<State>) {
@@ -296,34 +200,14 @@ impl Shared {
     }
 }
 
-impl State {
-    /// Its name and principal.
-    pub(super) fn key(&self) -> (String, String) {
-        (self.gateway.clone(), self.principal.to_string())
-    }
-
-    fn refusal_key(&self) -> (String, Arc<str>) {
-        (self.gateway.clone(), self.principal.clone())
-    }
-
-    /// Where it is in a list, after what else is known of its name and principal.
-    fn place(&self, number: u64) -> (&str, &str, u64) {
-        (&self.gateway, &self.principal, number + 1)
-    }
-
-    fn fits(&self, GatewayQuery { prefix, behind, presence, .. }: &GatewayQuery) -> bool {
-        let is = if self.left_at.get().is_some() { Presence::Gone } else { Presence::Connected };
-        !self.is_observer
-            && self.gateway.starts_with(prefix)
-            && behind.is_none_or(|behind| load(&self.applied) < behind)
-            && presence.is_none_or(|presence| presence == is)
-    }
-}
-
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("server", &self.server).finish_non_exhaustive()
     }
+}
+
+fn least<T: Ord>(so_far: Option<T>, next: T) -> Option<T> {
+    so_far.into_iter().chain([next]).min()
 }
 
 fn load(revision: &AtomicU64) -> Revision {
