@@ -184,7 +184,12 @@ async fn of_several_streams_of_a_name_the_one_that_is_there_is_noted() {
     eventually("the last that came is noted", || async { noted(&server).await == is(true, 0) })
         .await;
     drop(leaves);
-    eventually("the other is", || async { noted(&server).await == is(true, 1) }).await;
+    eventually("the other is", || async {
+        let now = noted(&server).await;
+        assert!(now[0].1, "one of them was there all the time");
+        now == is(true, 1)
+    })
+    .await;
     drop(stays);
     eventually("none is there", || async { noted(&server).await == is(false, 1) }).await;
 }
