@@ -12,6 +12,7 @@ mod hub;
 mod memory;
 mod message;
 mod outbox;
+mod pulse;
 mod recent;
 mod roster;
 mod snapshot;
@@ -26,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
 pub use hub::{Hub, Passed};
-pub use memory::{Memory, alive_since};
+pub use memory::Memory;
 pub use message::{Hello, Message, Signal};
 pub use outbox::Outgoing;
 pub use roster::{Roster, Slowest};
@@ -38,6 +39,7 @@ use crate::{
     store::Store,
 };
 use follow::Following;
+use pulse::Pulse;
 use roster::Seat;
 
 /// How many streams read the log at the same time; the others wait their turn.
@@ -51,7 +53,7 @@ pub struct Feed {
     clock: Arc<dyn Clock>,
     config: FeedConfig,
     roster: Roster,
-    started_at: Timestamp,
+    pulse: Pulse,
     log_readers: Semaphore,
     draining: CancellationToken,
 }
@@ -66,14 +68,20 @@ impl Feed {
         draining: CancellationToken,
     ) -> Self {
         let roster = Roster::new(config.max_streams, process_name().into(), clock.clone());
-        let started_at = clock.now();
+        let now = clock.now();
+        let pulse = if store.is_shared() { Pulse::shared(now) } else { Pulse::alone(now) };
         let log_readers = Semaphore::new(LOG_READERS);
-        Self { hub, store, registrar, clock, config, roster, started_at, log_readers, draining }
+        Self { hub, store, registrar, clock, config, roster, pulse, log_readers, draining }
     }
 
     /// Who follows.
     pub fn roster(&self) -> &Roster {
         &self.roster
+    }
+
+    /// Since when a server must have been heard of to count as alive.
+    pub fn alive_since(&self) -> Timestamp {
+        self.pulse.alive_since()
     }
 
     /// How long a new stream may take to say hello.

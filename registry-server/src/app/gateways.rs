@@ -16,7 +16,7 @@ use super::{
     page::{self, InvalidPage, Page},
 };
 use crate::{
-    feed::{Passed, Slowest, alive_since},
+    feed::{Passed, Slowest},
     store::{GatewayQuery, KnownGateway, Presence},
 };
 
@@ -103,7 +103,7 @@ async fn find(
         behind,
         presence,
         except: roster.server().to_owned(),
-        alive_since: alive_since(&app.feed),
+        alive_since: app.feed.alive_since(),
         limit,
     };
     let place = |known: &KnownGateway, number| -> Place {

@@ -2,9 +2,9 @@
 //! time, beside the streams.
 //!
 //! While the database is away it only comes later. A sign of life every [`BEAT`] says that the
-//! followers noted for this server still are; without one for [`EXPIRY`] they count as gone. It also
-//! compares what is noted with who is here, so that whatever was missed is made up for. Deliberately
-//! absent: reading it for people (`app/gateways.rs`).
+//! followers noted for this server still are (`pulse.rs`). With it, what is noted is compared with who
+//! is here, so that whatever was missed is made up for. Deliberately absent: reading it for people
+//! (`app/gateways.rs`).
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -12,37 +12,23 @@ use std::{
     time::Duration,
 };
 
-use registry_core::Timestamp;
 use tokio::{
     task::JoinHandle,
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Feed, roster::State};
+use super::{Feed, pulse::before, roster::State};
 use crate::store::{self, Beat, KnownGateway};
 
 /// How often a server says that it lives.
 const BEAT: Duration = Duration::from_secs(15);
-/// For how long a server that says nothing is believed to live.
-const EXPIRY: Duration = Duration::from_secs(45);
 /// Rows a statement.
 const ROWS: usize = 500;
 /// How long to wait after a write that failed.
 const RETRY: Duration = Duration::from_secs(2);
 /// Most followers that are remembered after they are gone.
 const REMEMBERED: usize = 50_000;
-
-/// Since when a server must have been heard of to count as alive. A database that is not shared has
-/// one server, and all others are former ones.
-pub fn alive_since(feed: &Feed) -> Timestamp {
-    if feed.store.is_shared() { before(feed.clock.now(), EXPIRY) } else { feed.started_at }
-}
-
-fn before(now: Timestamp, time: Duration) -> Timestamp {
-    let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-    Timestamp::from_millis(now.as_millis().saturating_sub(millis))
-}
 
 /// The task that keeps the database up to date.
 pub struct Memory {
@@ -74,7 +60,13 @@ async fn keep(feed: Arc<Feed>, stop: CancellationToken) {
     loop {
         let done = tokio::select! {
             () = stop.cancelled() => break,
-            _ = beats.tick() => beat(&feed).await,
+            _ = beats.tick() => {
+                let done = beat(&feed).await;
+                if done.is_err() {
+                    beats.reset_after(RETRY);
+                }
+                done
+            }
             () = feed.roster.changes().gathered() => write(&feed).await,
         };
         if let Err(error) = done {
@@ -126,11 +118,12 @@ async fn beat(feed: &Feed) -> Result<(), store::Error> {
     let beat = Beat {
         server: feed.roster.server().to_owned(),
         now,
-        alive_since: alive_since(feed),
+        alive_since: feed.pulse.alive_since(),
         remember_since: before(now, feed.config.gateway_retention),
         most: REMEMBERED,
     };
     feed.store.beat(&beat).await?;
+    feed.pulse.beat(now);
     let noted: HashSet<_> = feed.store.followers_of(&beat.server).await?.into_iter().collect();
     let followers = feed.roster.followers();
     for (key, state) in &followers {
