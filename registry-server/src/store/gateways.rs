@@ -260,11 +260,13 @@ async fn read(backend: &Backend, query: &GatewayQuery) -> Result<Vec<KnownGatewa
 /// What a row says, where servers that were not heard of since have lost their followers.
 fn known(row: GatewayRow, alive_since: Timestamp) -> Result<KnownGateway, Error> {
     let what = || format!("the gateway {}", row.gateway);
-    let heard = row.server_seen_at.map(|At(at)| at);
-    let (presence, seen_at) = match (row.gone_at, heard) {
-        (Some(At(at)), _) => (Presence::Gone, at),
-        (None, Some(at)) if at >= alive_since => (Presence::Connected, at.max(row.noted_at.0)),
-        (None, heard) => (Presence::Gone, heard.unwrap_or(row.noted_at.0)),
+    let (noted, heard) = (row.noted_at.0, row.server_seen_at.map(|At(at)| at));
+    let seen = noted.max(heard.unwrap_or(noted));
+    let lives = heard.is_some_and(|at| at >= alive_since);
+    let (presence, seen_at) = match row.gone_at {
+        Some(At(at)) => (Presence::Gone, at),
+        None if lives => (Presence::Connected, seen),
+        None => (Presence::Gone, seen),
     };
     let cache = match row.cache.as_str() {
         "ok" => CacheState::Ok,

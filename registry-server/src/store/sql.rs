@@ -301,7 +301,8 @@ pub(super) const SERVER_LIVES: &str = "
 /// The followers of dead servers are gone: $1 since when servers that live were heard of.
 pub(super) const LOSE_GATEWAYS: &str = "
     UPDATE gateways SET gone_at = coalesce(
-        (SELECT seen_at FROM gateway_servers AS s WHERE s.server = gateways.server), noted_at)
+        (SELECT seen_at FROM gateway_servers AS s
+         WHERE s.server = gateways.server AND s.seen_at > gateways.noted_at), noted_at)
     WHERE gone_at IS NULL
       AND server NOT IN (SELECT server FROM gateway_servers WHERE seen_at >= $1)";
 

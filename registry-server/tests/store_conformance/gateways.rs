@@ -124,24 +124,27 @@ pub(crate) async fn followers_of_a_dead_server_are_gone(fixture: &Fixture) {
     let store = fixture.open().await;
     store.beat(&beat("dead", 100)).await.unwrap();
     store.beat(&beat("alive", 120)).await.unwrap();
-    let known = [gateway("a", "dead", 90), gateway("b", "alive", 90), gateway("c", "never", 90)];
+    let late = gateway("d", "dead", 103);
+    let known =
+        [gateway("a", "dead", 90), gateway("b", "alive", 90), gateway("c", "never", 90), late];
     store.note_gateways(&known).await.unwrap();
     let presences = async |alive_since| {
         let all = store.gateways(&all(alive_since)).await.unwrap();
         all.into_iter().map(|g| (g.presence, g.seen_at.as_millis())).collect::<Vec<_>>()
     };
     let (both, one) = (
-        [(Connected, 100), (Connected, 120), (Gone, 90)],
-        [(Gone, 100), (Connected, 120), (Gone, 90)],
+        [(Connected, 100), (Connected, 120), (Gone, 90), (Connected, 103)],
+        [(Gone, 100), (Connected, 120), (Gone, 90), (Gone, 103)],
     );
     assert_eq!(presences(100).await, both, "heard of just in time");
     assert_eq!(presences(101).await, one);
     let followers = async |server| store.followers_of(server).await.unwrap().len();
-    assert_eq!((followers("dead").await, followers("alive").await), (1, 1));
+    assert_eq!((followers("dead").await, followers("alive").await), (2, 1));
     store.beat(&beat("alive", 146)).await.unwrap();
     assert_eq!((followers("dead").await, followers("alive").await), (0, 1));
     // For ever, also for who would believe it a little longer.
-    assert_eq!(presences(100).await, [(Gone, 100), (Connected, 146), (Gone, 90)]);
+    let all = [(Gone, 100), (Connected, 146), (Gone, 90), (Gone, 103)];
+    assert_eq!(presences(100).await, all);
     assert_eq!(fixture.number("SELECT count(*) FROM gateway_servers").await, 1);
 }
 
