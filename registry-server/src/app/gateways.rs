@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    sync::LazyLock,
     time::Duration,
 };
 
@@ -109,7 +110,8 @@ async fn find(
     let place = |known: &KnownGateway, number| -> Place {
         (known.gateway.clone(), known.principal.clone(), number)
     };
-    let here = roster.names();
+    // Most lists of who is connected to the only server do not need it.
+    let here = LazyLock::new(|| roster.names());
     let since =
         |known: &KnownGateway| here.get(&(known.gateway.clone(), known.principal.clone())).copied();
     let left = roster.leavers(&query).into_iter().filter(|known| since(known).is_none());

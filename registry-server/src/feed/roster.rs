@@ -81,10 +81,16 @@ impl Roster {
         let seats: Vec<_> = lock(&self.shared.seats).iter().map(|(n, s)| (*n, s.clone())).collect();
         let mut fitting: Vec<_> = seats.iter().filter(|(_, state)| state.fits(query)).collect();
         fitting.retain(|(number, state)| state.place(*number) > after);
-        fitting.sort_by(|(a, left), (b, right)| left.place(*a).cmp(&right.place(*b)));
+        let by_place = |(a, left): &&(u64, Arc<State>), (b, right): &&(u64, Arc<State>)| {
+            left.place(*a).cmp(&right.place(*b))
+        };
+        if query.limit < fitting.len() {
+            fitting.select_nth_unstable_by(query.limit, by_place);
+            fitting.truncate(query.limit);
+        }
+        fitting.sort_unstable_by(by_place);
         let now = self.shared.clock.now();
-        let page = fitting.into_iter().take(query.limit);
-        page.map(|(number, state)| (number + 1, self.known(state, now))).collect()
+        fitting.into_iter().map(|(number, state)| (number + 1, self.known(state, now))).collect()
     }
 
     /// Those that left and fit a query, of whom that is not noted yet.

@@ -7,12 +7,15 @@ use registry_proto::v1;
 use super::Session;
 use crate::{
     cli::{Format, GatewaysArgs},
-    client::{Client, PAGE_SIZE, request},
+    client::{Client, request},
     failure::Failure,
     screen::TextTable,
     style::Paint,
     view::{GatewayView, span},
 };
+
+/// Most gateways a page.
+const PAGE_SIZE: u32 = 1_000;
 
 /// What the registry knows of its gateways.
 pub(super) struct Fleet {
