@@ -114,9 +114,15 @@ async fn find(
     let here = LazyLock::new(|| roster.names());
     let since =
         |known: &KnownGateway| here.get(&(known.gateway.clone(), known.principal.clone())).copied();
-    let left = roster.leavers(&query).into_iter().filter(|known| since(known).is_none());
-    let mut found: BTreeMap<_, _> = left.map(|known| (place(&known, 0), known)).collect();
-    found.extend(roster.page(&query, past).into_iter().map(|(n, known)| (place(&known, n), known)));
+    // In this order, nobody who leaves meanwhile is missed.
+    let page = roster.page(&query, past).into_iter();
+    let mut found: BTreeMap<_, _> = page.map(|(n, known)| (place(&known, n), known)).collect();
+    for known in roster.leavers(&query) {
+        let mut same = found.range(place(&known, 0)..=place(&known, u64::MAX));
+        if same.next().is_none() && since(&known).is_none() {
+            found.insert(place(&known, 0), known);
+        }
+    }
     let is_live_only = loop {
         let Ok(Ok(rows)) = timeout(PATIENCE, app.store.gateways(&query)).await else { break true };
         let Some(last) = rows.last() else { break false };

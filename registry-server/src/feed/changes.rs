@@ -25,9 +25,16 @@ const REST: Duration = Duration::from_secs(2);
 /// The list.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    waiting: Mutex<Vec<Arc<State>>>,
+    lists: Mutex<Lists>,
     moved: Notify,
     spoke: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    waiting: Vec<Arc<State>>,
+    /// Those of whom the database is being told.
+    told: Vec<Arc<State>>,
 }
 
 /// Whether a follower is on the list.
@@ -51,7 +58,7 @@ impl Changes {
         if state.mark.0.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut waiting = lock(&self.waiting);
+        let Lists { waiting, .. } = &mut *lock(&self.lists);
         if waiting.len() < WAITING {
             waiting.push(state.clone());
         } else {
@@ -71,17 +78,27 @@ impl Changes {
         sleep(GATHER).await;
     }
 
-    /// Takes everybody off the list. Whoever says something from now on is on it again.
+    /// Takes everybody off the list, to tell the database. Whoever says something from now on is on
+    /// it again.
     pub(super) fn take(&self) -> Vec<Arc<State>> {
-        let taken = std::mem::take(&mut *lock(&self.waiting));
+        let mut lists = lock(&self.lists);
+        let taken = std::mem::take(&mut lists.waiting);
+        lists.told.clone_from(&taken);
+        drop(lists);
         for state in &taken {
             state.mark.0.store(false, Ordering::Release);
         }
         taken
     }
 
-    /// Those on the list that are such.
-    pub(super) fn waiting(&self, is_such: impl Fn(&State) -> bool) -> Vec<Arc<State>> {
-        lock(&self.waiting).iter().filter(|state| is_such(state)).cloned().collect()
+    /// The database was told, or those who were taken are on the list again.
+    pub(super) fn told(&self) {
+        lock(&self.lists).told.clear();
+    }
+
+    /// Those of whom the database may not know yet that are such.
+    pub(super) fn untold(&self, is_such: impl Fn(&State) -> bool) -> Vec<Arc<State>> {
+        let Lists { waiting, told } = &*lock(&self.lists);
+        waiting.iter().chain(told).filter(|state| is_such(state)).cloned().collect()
     }
 }

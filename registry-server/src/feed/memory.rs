@@ -85,14 +85,19 @@ async fn keep(feed: Arc<Feed>, stop: CancellationToken) {
 /// Notes everybody of whom there is something new.
 async fn write(feed: &Feed) -> Result<(), store::Error> {
     let taken = feed.roster.changes().take();
-    let rows = rows(feed, &taken);
-    for chunk in rows.chunks(ROWS) {
-        if let Err(error) = feed.store.note_gateways(chunk).await {
-            for state in &taken {
-                feed.roster.changes().came_or_left(state);
-            }
-            return Err(error);
+    let written = write_rows(feed, &rows(feed, &taken)).await;
+    if written.is_err() {
+        for state in &taken {
+            feed.roster.changes().came_or_left(state);
         }
+    }
+    feed.roster.changes().told();
+    written
+}
+
+async fn write_rows(feed: &Feed, rows: &[KnownGateway]) -> Result<(), store::Error> {
+    for chunk in rows.chunks(ROWS) {
+        feed.store.note_gateways(chunk).await?;
     }
     Ok(())
 }

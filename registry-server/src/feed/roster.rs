@@ -96,7 +96,7 @@ impl Roster {
     /// Those that left and fit a query, of whom that is not noted yet.
     pub fn leavers(&self, query: &GatewayQuery) -> Vec<KnownGateway> {
         let now = self.shared.clock.now();
-        let left = self.shared.changes.waiting(|state| {
+        let left = self.shared.changes.untold(|state| {
             let place = (state.gateway.as_str(), &*state.principal);
             let after = (query.after.0.as_str(), query.after.1.as_str());
             state.left_at.get().is_some() && state.fits(query) && place > after

@@ -160,6 +160,9 @@ async fn a_stream_waits_for_no_database() {
     drop(follower);
     eventually("it leaves", || async { gateways(&server).await[0].state() == GatewayState::Gone })
         .await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let listed = gateways(&server).await;
+    assert_eq!(listed.len(), 1, "also while that is being written: {listed:?}");
     drop(locked);
     let server = TestServer::on(server.stop().await, &[]).await;
     assert_eq!(gateways(&server).await.len(), 1, "it was noted in the end");

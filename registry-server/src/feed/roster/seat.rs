@@ -130,8 +130,9 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let _ = self.state.left_at.set(self.shared.clock.now());
-        lock(&self.shared.seats).remove(&self.number);
+        // At every moment it is somewhere.
         self.shared.moved(&self.state);
+        lock(&self.shared.seats).remove(&self.number);
     }
 }
 
