@@ -3,7 +3,11 @@
 //!
 //! Deliberately absent: what is written for it, and when; the server's own tests have that.
 
-use acceptance::{Database, Gateway, GatewayOptions, Registry, access::Guarded, postgres, root};
+use std::time::Duration;
+
+use acceptance::{
+    Database, Gateway, GatewayOptions, Registry, access::Guarded, ctl, postgres, root,
+};
 use registry_proto::v1::{self, sync_request, sync_response};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -194,7 +198,7 @@ async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
 #[tokio::test]
 async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not() {
     for database in Database::both().await {
-        let registry = Registry::start_on(&database.url());
+        let mut registry = Registry::start_on(&database.url());
         let alone = ["apply", "-f", EXAMPLE, "--yes", "--wait", "--timeout", "1s"];
         let waited = registry.ctl(&alone);
         assert_eq!(waited.code, 6, "{waited:?}");
@@ -219,8 +223,18 @@ async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not(
                    have not within 2 s";
         assert!(stopped.stderr.contains(why), "{stopped:?}");
         registry.run(&["rollout", "status", "3", "--wait", "50%"]);
+        let url = registry.url();
+        let waiting =
+            tokio::task::spawn_blocking(move || ctl(&url, &["rollout", "status", "3", "--wait"]));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        registry.process.kill_9();
+        registry.restart();
+        is_listed(&registry, "second", "connected", 3).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(!waiting.is_finished(), "who was cut off by the restart is waited for");
         first.process.signal("CONT");
-        registry.run(&["rollout", "status", "3", "--wait"]);
+        let waited = waiting.await.expect("it ends");
+        assert!(waited.stdout.contains("2 of 2 connected gateways have applied it"), "{waited:?}");
         let early = registry.ctl(&["rollout", "status", "9", "--wait", "--timeout", "1s"]);
         assert!(early.stderr.contains("the registry is at revision 3"), "{early:?}");
     }

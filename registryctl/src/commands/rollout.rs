@@ -2,10 +2,13 @@
 //! revision.
 //!
 //! A gateway is one name and principal; of several streams the last one counts. Deliberately absent:
-//! gateways that are gone.
+//! gateways that were gone before.
+
+mod leavers;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use leavers::Leavers;
 use registry_proto::v1;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
@@ -48,7 +51,7 @@ pub(super) async fn run(session: &Session, args: RolloutStatusArgs) -> Result<()
     let RolloutStatusArgs { revision, wait } = args;
     let client = session.connect().await?;
     let (rollout, ended) = match wait.wait {
-        None => (ask(&client, revision).await?, Ok(())),
+        None => (Rollout::of(revision, ask(&client).await?), Ok(())),
         Some(percent) => wait_for(&client, revision, percent, wait.timeout).await?,
     };
     match session.screen.format {
@@ -70,11 +73,11 @@ pub(super) async fn check(client: &Client, wait: &WaitArgs) -> Result<(), Failur
     Ok(())
 }
 
-/// Asks how far a revision has come.
-async fn ask(client: &Client, revision: u64) -> Result<Rollout, Failure> {
+/// Asks who is connected.
+async fn ask(client: &Client) -> Result<Fleet, Failure> {
     let connected = v1::GatewayState::Connected.into();
     let wanted = v1::ListGatewaysRequest { state: connected, ..Default::default() };
-    Ok(Rollout::of(revision, gateways::fetch(client, wanted).await?))
+    gateways::fetch(client, wanted).await
 }
 
 /// Waits until so many have applied a revision: how it is in the end, and why that is not enough.
@@ -86,9 +89,12 @@ pub(super) async fn wait_for(
 ) -> Result<Waited, Failure> {
     let end = Instant::now() + time;
     let progress = Progress::bar("gateways", 0);
-    let mut was_hopeless = false;
+    let (mut leavers, mut was_hopeless) = (Leavers::default(), false);
     loop {
-        let asked = ask(client, revision).await;
+        let asked = ask(client).await.map(|mut fleet| {
+            leavers.complete(&mut fleet.gateways);
+            Rollout::of(revision, fleet)
+        });
         let is_over = Instant::now() + POLL > end;
         match asked {
             Ok(rollout) => {
@@ -218,4 +224,55 @@ pub(super) fn show(screen: Screen, rollout: &Rollout) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gateways by name, what each has applied, and whether it refuses what comes next.
+    fn rollout(gateways: &[(&str, u64, bool)]) -> Rollout {
+        let view = |(seconds, (name, applied, refuses)): (i64, &(&str, u64, bool))| {
+            let nack = v1::Nack { revision: applied + 1, ..Default::default() };
+            GatewayView::from(v1::GatewayStatus {
+                gateway: (*name).to_owned(),
+                applied_revision: *applied,
+                last_nack: refuses.then_some(nack),
+                connected_at: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+                ..Default::default()
+            })
+        };
+        let gateways = (0..).zip(gateways).map(view).collect();
+        Rollout::of(5, Fleet { gateways, revision: 5, is_live_only: false })
+    }
+
+    #[test]
+    fn so_many_percent_have_it_or_cannot() {
+        let half: Percent = "50%".parse().unwrap();
+        let verdict = |gateways: &[(&str, u64, bool)]| {
+            let rollout = rollout(gateways);
+            (rollout.is_reached(half), rollout.is_hopeless(half))
+        };
+        assert_eq!(verdict(&[]), (false, false), "nobody is not enough, and may come");
+        assert_eq!(verdict(&[("a", 5, false), ("b", 4, true)]), (true, false));
+        assert_eq!(verdict(&[("a", 4, false), ("b", 4, true)]), (false, false));
+        assert_eq!(verdict(&[("a", 4, false), ("b", 4, true), ("c", 3, true)]), (false, true));
+        assert_eq!(verdict(&[("a", 6, true), ("b", 7, true)]), (true, false), "only later ones");
+    }
+
+    #[test]
+    fn of_several_streams_the_last_counts() {
+        let last = rollout(&[("a", 4, true), ("b", 5, false), ("a", 5, false)]);
+        assert_eq!((last.connected, last.applied, last.refusing()), (2, 2, 0));
+        assert_eq!(last.summary(), "revision 5: 2 of 2 connected gateways have applied it");
+    }
+
+    #[test]
+    fn without_the_database_nothing_is_decided() {
+        let all: Percent = "100%".parse().unwrap();
+        let alone = Rollout { live_only: true, ..rollout(&[("a", 5, false), ("b", 4, true)]) };
+        assert_eq!((alone.is_reached(all), alone.is_hopeless(all)), (false, false));
+        let why = alone.why_not(all, POLL, false);
+        assert!(why.contains("the registry cannot read its database"), "{why}");
+    }
 }
