@@ -65,7 +65,8 @@ async fn keep(feed: Arc<Feed>, stop: CancellationToken) {
                 if done.is_err() {
                     beats.reset_after(RETRY);
                 }
-                done
+                // It may have cut a gathering short.
+                done.and(write(&feed).await)
             }
             () = feed.roster.changes().gathered() => write(&feed).await,
         };
@@ -85,6 +86,9 @@ async fn keep(feed: Arc<Feed>, stop: CancellationToken) {
 /// Notes everybody of whom there is something new.
 async fn write(feed: &Feed) -> Result<(), store::Error> {
     let taken = feed.roster.changes().take();
+    if taken.is_empty() {
+        return Ok(());
+    }
     let written = write_rows(feed, &rows(feed, &taken)).await;
     if written.is_err() {
         for state in &taken {
