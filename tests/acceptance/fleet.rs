@@ -111,6 +111,35 @@ async fn servers_of_one_database_list_each_others_gateways() {
     is_listed(&left, "at-right", "gone", 2).await;
 }
 
+#[tokio::test]
+async fn without_the_database_followers_are_listed_and_what_happens_is_noted_later() {
+    let mut cluster = postgres::PrivateCluster::durable().await;
+    let url = cluster.create_database("fleet").await;
+    let registry = Registry::start_on(&url);
+    registry.apply_example();
+    let mut leaves = gateway("leaves", &registry);
+    is_listed(&registry, "leaves", "connected", 1).await;
+    cluster.kill_9().await;
+    let _comes = gateway("comes", &registry);
+    is_listed(&registry, "comes", "connected", 1).await;
+    leaves.process.kill_9();
+    is_listed(&registry, "leaves", "gone", 1).await;
+    let listed = registry.ctl(&["gateways"]);
+    assert!(listed.stderr.contains("the registry cannot read its database"), "{listed:?}");
+    let waited = registry.ctl(&["rollout", "status", "1", "--wait", "--timeout", "1s"]);
+    assert_eq!(waited.code, 6, "others may be missing: {waited:?}");
+    assert!(waited.stderr.contains("the registry cannot read its database"), "{waited:?}");
+    cluster.restart().await;
+    acceptance::eventually("the database is read again", || async {
+        registry.ctl(&["gateways"]).stderr.is_empty()
+    })
+    .await;
+    registry.run(&["rollout", "status", "1", "--wait", "--timeout", "1m"]);
+    let other = Registry::start_on(&url);
+    is_listed(&other, "comes", "connected", 1).await;
+    is_listed(&other, "leaves", "gone", 1).await;
+}
+
 /// A follower that takes the first revision and refuses the next one, for ever.
 async fn refuse(registry: &Registry) -> mpsc::Sender<v1::SyncRequest> {
     let (says, said) = mpsc::channel(16);
