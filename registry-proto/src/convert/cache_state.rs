@@ -40,3 +40,18 @@ impl CacheState {
         (state.into(), problem)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_comes_back_and_a_newer_one_is_not_known() {
+        let failing = CacheState::Failing("the disk is full".to_owned());
+        for state in [CacheState::Unknown, CacheState::Ok, failing, CacheState::None] {
+            let (number, problem) = state.clone().into_fields();
+            assert_eq!(CacheState::read(number, problem), state);
+        }
+        assert_eq!(CacheState::read(99, "new".to_owned()), CacheState::Unknown);
+    }
+}
