@@ -100,7 +100,11 @@ impl Follower {
     }
 
     async fn acknowledge(&self, revision: u64) {
-        let ack = v1::Ack { applied_revision: revision, persisted_revision: revision };
+        let ack = v1::Ack {
+            applied_revision: revision,
+            persisted_revision: revision,
+            ..Default::default()
+        };
         let message = Some(v1::sync_request::Message::Ack(ack));
         let _ = self.requests.send(v1::SyncRequest { message }).await;
     }

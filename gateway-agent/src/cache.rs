@@ -38,8 +38,20 @@ pub struct Cache {
 struct Shared {
     catalog: watch::Sender<Arc<Catalog>>,
     persisted: watch::Sender<Revision>,
+    disk: watch::Sender<DiskState>,
     pending: Mutex<Pending>,
     confirmed: Mutex<Option<Confirmed>>,
+}
+
+/// How the copy on disk is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DiskState {
+    /// It is written.
+    Ok,
+    /// It cannot be written, and why.
+    Failing(String),
+    /// There is none.
+    None,
 }
 
 /// What the disk does not have yet.
@@ -95,8 +107,9 @@ impl Cache {
         let catalog = catalog.unwrap_or_else(|| Catalog::empty(RegistryId::new("")));
         let (catalog, _) = watch::channel(Arc::new(catalog));
         let (persisted, _) = watch::channel(Revision(0));
+        let (disk, _) = watch::channel(DiskState::None);
         let (pending, confirmed) = (Mutex::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { catalog, persisted, pending, confirmed }) }
+        Self { shared: Arc::new(Shared { catalog, persisted, disk, pending, confirmed }) }
     }
 
     /// Takes the copy at this path, if one verifies and passes the startup checks. The writer must
@@ -105,6 +118,7 @@ impl Cache {
         let (disk, loaded) = Disk::open(path, |catalog| startup::admit(catalog, modes))?;
         let age = disk.age();
         let cache = Self::in_memory(loaded);
+        cache.note_disk(DiskState::Ok);
         if cache.has_catalog() {
             cache.shared.persisted.send_replace(cache.current().revision());
             *lock(&cache.shared.confirmed) =
@@ -172,6 +186,11 @@ impl Cache {
         self.shared.persisted.subscribe()
     }
 
+    /// How the copy on disk is, now and whenever that changes.
+    pub fn disk(&self) -> watch::Receiver<DiskState> {
+        self.shared.disk.subscribe()
+    }
+
     /// Everything that the disk does not have yet; `None` if it has all.
     fn take_batch(&self) -> Option<Batch> {
         let mut pending = lock(&self.shared.pending);
@@ -196,6 +215,14 @@ impl Cache {
         // If nothing else came, only the revision is another one.
         let persisted = if pending.is_empty() { self.current().revision() } else { revision };
         self.shared.persisted.send_replace(persisted);
+    }
+
+    fn note_disk(&self, state: DiskState) {
+        self.shared.disk.send_if_modified(|now| {
+            let is_new = *now != state;
+            *now = state;
+            is_new
+        });
     }
 }
 

@@ -7,6 +7,7 @@
 //! the typed form. Deliberately absent: the rules, and the limits of a transport.
 
 mod at;
+mod cache_state;
 mod change;
 mod diagnostic;
 mod entity;
@@ -26,6 +27,7 @@ mod sync;
 mod time;
 
 pub use at::{InvalidAt, at};
+pub use cache_state::CacheState;
 pub use change::{InvalidChange, batch, plan};
 pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, validation_failure};
 pub use entity::document;

@@ -14,6 +14,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
 use registry_core::mcp_registry::Namespace;
+use uuid::Uuid;
 
 pub use access::{AccessConfig, Door};
 pub use command::{CheckpointKeyCommand, Command, TokenCommand};
@@ -136,6 +137,17 @@ fn at_least_one(most: u64) -> RangedU64ValueParser<usize> {
 /// Takes a number up to `most`.
 fn at_most(most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(..=most)
+}
+
+/// What this process calls itself: its machine and a mark of its own.
+pub(crate) fn process_name() -> String {
+    // The kernel's name of the machine; containers get one each.
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "registry-server" } else { host.trim() };
+    let mark = Uuid::now_v7().simple().to_string();
+    // The last digits are the random ones.
+    let (_, mark) = mark.split_at(mark.len() - 8);
+    format!("{host}/{mark}")
 }
 
 /// How log lines are written.

@@ -5,12 +5,15 @@
 //! does not read is cut off and resumes. A follower of a scope is brought from what it holds to what
 //! is in scope now, in one step. Deliberately absent: the wire form.
 
+mod changes;
 mod error;
 mod follow;
 mod follow_scope;
 mod hub;
+mod memory;
 mod message;
 mod outbox;
+mod pulse;
 mod recent;
 mod roster;
 mod scopes;
@@ -22,18 +25,25 @@ mod teller;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt};
-use registry_core::Scope;
+use registry_core::{Scope, Timestamp};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
-pub use hub::Hub;
+pub use hub::{Hub, Passed};
+pub use memory::Memory;
 pub use message::{Hello, Message, Signal};
 pub use outbox::Outgoing;
-pub use roster::{Follower, Roster};
+pub use roster::{Roster, Slowest};
 pub use step::Step;
 
-use crate::{clock::Clock, config::FeedConfig, registrar::Registrar, store::Store};
+use crate::{
+    clock::Clock,
+    config::{FeedConfig, process_name},
+    registrar::Registrar,
+    store::Store,
+};
+use pulse::Pulse;
 use roster::Seat;
 use scopes::Scopes;
 use teller::Teller;
@@ -50,6 +60,7 @@ pub struct Feed {
     config: FeedConfig,
     roster: Roster,
     scopes: Scopes,
+    pulse: Pulse,
     log_readers: Semaphore,
     draining: CancellationToken,
 }
@@ -63,10 +74,12 @@ impl Feed {
         config: FeedConfig,
         draining: CancellationToken,
     ) -> Self {
-        let roster = Roster::new(config.max_streams);
+        let roster = Roster::new(config.max_streams, process_name().into(), clock.clone());
         let scopes = Scopes::new(config.max_scopes);
+        let now = clock.now();
+        let pulse = if store.is_shared() { Pulse::shared(now) } else { Pulse::alone(now) };
         let log_readers = Semaphore::new(LOG_READERS);
-        Self { hub, store, registrar, clock, config, roster, scopes, log_readers, draining }
+        Self { hub, store, registrar, clock, config, roster, scopes, pulse, log_readers, draining }
     }
 
     /// Who follows.
@@ -77,6 +90,11 @@ impl Feed {
     /// How many scopes are kept up to date for followers.
     pub fn scopes(&self) -> usize {
         self.scopes.len()
+    }
+
+    /// Since when a server must have been heard of to count as alive.
+    pub fn alive_since(&self) -> Timestamp {
+        self.pulse.alive_since()
     }
 
     /// How long a new stream may take to say hello.
@@ -98,7 +116,7 @@ impl Feed {
         if self.draining.is_cancelled() {
             return Err(Error::Draining);
         }
-        let seat = self.roster.seat(&hello, self.clock.now())?;
+        let seat = self.roster.seat(&hello)?;
         let start = start::decide(&self, &hello).await?;
         let (outbox, outgoing) = outbox::pair(seat.clone());
         let (wants, wanted) = watch::channel(hello.scope);
@@ -127,14 +145,10 @@ where
     S: Stream<Item = Result<Signal, Error>>,
 {
     while let Some(signal) = signals.next().await {
-        let noted = match signal {
-            Ok(Signal::Scope(scope)) => {
-                wants.send_replace(scope);
-                Ok(())
-            }
-            signal => signal.and_then(|signal| seat.note(signal)),
-        };
-        if let Err(end) = noted {
+        if let Ok(Signal::Scope(scope)) = &signal {
+            wants.send_replace(scope.clone());
+        }
+        if let Err(end) = signal.and_then(|signal| seat.note(signal)) {
             return end;
         }
     }

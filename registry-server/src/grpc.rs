@@ -8,6 +8,7 @@ mod audit;
 mod deadline;
 mod discovery;
 mod findings;
+mod gateways;
 mod graph;
 mod guard;
 mod history;

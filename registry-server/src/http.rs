@@ -38,9 +38,7 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    let (gateways, _) = gateways::list(&app);
-    let lag = gateways.iter().map(|gateway| gateway.lag).max().unwrap_or_default();
-    metrics::observe(&app.catalog(), gateways.len(), lag);
+    metrics::observe(&app.catalog(), gateways::overview(&app));
     metrics::scopes(app.feed.scopes());
     metrics::database(&app.registrar.database());
     let text = metrics::recorder().render();

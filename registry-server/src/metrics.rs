@@ -9,7 +9,7 @@ use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gau
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use registry_core::{Catalog, Diagnostic, Kind, SealedCommit};
 
-use crate::registrar::Database;
+use crate::{app::gateways::Overview, registrar::Database};
 
 const APPLIES: &str = "registry_applies_total";
 const REFUSALS: &str = "registry_refusals_total";
@@ -24,6 +24,8 @@ const WRITABLE: &str = "registry_database_writable";
 const STREAMS: &str = "registry_streams";
 const SCOPES: &str = "registry_scopes";
 const LAG: &str = "registry_stream_lag_revisions_max";
+const LAG_SECONDS: &str = "registry_stream_lag_seconds_max";
+const REFUSING: &str = "registry_streams_refusing";
 const STREAM_ENDS: &str = "registry_stream_ends_total";
 const SNAPSHOTS: &str = "registry_snapshots_total";
 const NACKS: &str = "registry_nacks_total";
@@ -86,6 +88,8 @@ fn describe() {
     describe_gauge!(STREAMS, "Followers connected to this server");
     describe_gauge!(LAG, "Revisions that the slowest follower has yet to apply");
     describe_gauge!(SCOPES, "Different scopes that are kept up to date for followers");
+    describe_gauge!(LAG_SECONDS, "For how long the slowest follower has been behind");
+    describe_gauge!(REFUSING, "Followers that refuse the next revision");
     describe_counter!(STREAM_ENDS, "Ended streams, by reason");
     describe_counter!(SNAPSHOTS, "Snapshots sent");
     describe_counter!(NACKS, "Revisions that followers refused");
@@ -142,10 +146,13 @@ pub(crate) fn database(now: &Database) {
 }
 
 /// What is only looked at when somebody asks.
-pub(crate) fn observe(catalog: &Catalog, streams: usize, lag: u64) {
+pub(crate) fn observe(catalog: &Catalog, gateways: Overview) {
     gauge!(REVISION).set(as_f64(catalog.revision().0));
-    gauge!(STREAMS).set(as_f64(streams as u64));
+    let Overview { followers, refusing, lag, lag_millis } = gateways;
+    gauge!(STREAMS).set(as_f64(followers as u64));
+    gauge!(REFUSING).set(as_f64(refusing as u64));
     gauge!(LAG).set(as_f64(lag));
+    gauge!(LAG_SECONDS).set(Duration::from_millis(lag_millis).as_secs_f64());
     for kind in Kind::ALL {
         let count = catalog.of_kind(kind).count();
         gauge!(ENTITIES, "kind" => kind.as_str()).set(as_f64(count as u64));

@@ -26,7 +26,7 @@ use crate::{
     checkpoint_key,
     clock::Clock,
     config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
-    feed::{Feed, Hub},
+    feed::{Feed, Hub, Memory},
     grpc, http, metrics, registrar,
     store::{self, Claim, Store},
 };
@@ -36,6 +36,8 @@ const VALIDATIONS: usize = 2;
 
 /// Largest headers of a request.
 const MAX_HEADER_BYTES: u32 = 32 * 1024;
+/// How long it may take to note who has left.
+const LAST_NOTES: Duration = Duration::from_secs(3);
 /// What the last writes get even where connections took all the time.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
@@ -77,6 +79,7 @@ pub(crate) struct Peer {
 pub struct Server {
     app: Arc<App>,
     writer: JoinHandle<()>,
+    memory: Memory,
     config: ServeConfig,
     tls: Option<Tls>,
     _claim: Claim,
@@ -130,7 +133,8 @@ impl Server {
             namespace: config.mcp_namespace,
             draining,
         });
-        Ok(Self { app, writer, config: config.serve, tls, _claim: claim })
+        let memory = Memory::start(app.feed.clone());
+        Ok(Self { app, writer, memory, config: config.serve, tls, _claim: claim })
     }
 
     /// The line that says that the server is there.
@@ -182,6 +186,7 @@ impl Server {
         if timeout_at(limit.max(Instant::now() + LAST_WRITES), self.writer).await.is_err() {
             tracing::error!("the last writes did not end in time; their callers were not answered");
         }
+        self.memory.finish(LAST_NOTES).await;
         self.app.store.close().await;
         Ok(())
     }

@@ -12,9 +12,11 @@ mod backend;
 mod batch;
 mod claim;
 mod error;
+mod gateways;
 mod key;
 mod listener;
 mod model;
+mod nack;
 mod past;
 mod postgres;
 mod read;
@@ -34,6 +36,7 @@ use backend::Backend;
 pub use backend::Hold;
 pub use claim::Claim;
 pub use error::{AppendError, Error};
+pub use gateways::{Beat, GatewayQuery, KnownGateway, Presence};
 pub use listener::Listener;
 pub use model::{
     About, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit,

@@ -9,6 +9,7 @@ mod at;
 mod audit;
 mod commit;
 mod diff;
+mod fleet;
 mod governance;
 mod graph;
 mod import;
@@ -32,6 +33,7 @@ pub(crate) use at::AtArgs;
 pub(crate) use audit::{AccessTrailArgs, AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
 pub(crate) use commit::CommitArgs;
 pub(crate) use diff::{Compared, DiffArgs};
+pub(crate) use fleet::{GatewaysArgs, Percent, RolloutCommand, RolloutStatusArgs, WaitArgs};
 pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
@@ -58,6 +60,7 @@ Exit codes:
   3  the registry, or the server that is asked, cannot be reached
   4  it failed, or answered what cannot be understood
   5  something would change (--dry-run --exit-code), or is outdated (outdated --exit-code)
+  6  too few gateways have applied the revision (--wait)
 
 Files are registry-v2 documents in JSON or YAML. Validation messages point into them by line and
 column. A directory stands for all .json, .yaml and .yml files directly in it, in the order of
@@ -180,8 +183,11 @@ pub(crate) enum Command {
     Audit(AuditCommand),
     /// Follow the registry and print each commit as it is made
     Watch(WatchArgs),
-    /// List the gateways that follow the registry, and how far each of them is
-    Gateways,
+    /// List the gateways that follow the registry or have followed it, and how far each of them is
+    Gateways(GatewaysArgs),
+    /// How far a revision has come among the gateways
+    #[command(subcommand)]
+    Rollout(RolloutCommand),
     /// Mark an entity as deprecated: usable, but nobody should begin to depend on it
     Deprecate(NoticeArgs),
     /// Mark an entity as retired: new dependencies on it are refused

@@ -22,6 +22,7 @@ mod locked;
 mod log;
 mod outdated;
 mod resolve;
+mod rollout;
 mod sbom;
 mod search;
 mod settings;
@@ -37,7 +38,7 @@ use std::io::{self, Write as _};
 use serde_json::json;
 
 use crate::{
-    cli::{Arguments, Command, Format, Globals, Output},
+    cli::{Arguments, Command, Format, Globals, Output, RolloutCommand},
     client::Client,
     failure::Failure,
     picture::Picture,
@@ -91,7 +92,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Sbom(command) => sbom::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
         Command::Watch(args) => watch::run(session, &args).await,
-        Command::Gateways => gateways::run(session).await,
+        Command::Gateways(args) => gateways::run(session, args).await,
+        Command::Rollout(RolloutCommand::Status(args)) => rollout::run(session, args).await,
         Command::Deprecate(args) => lifecycle::deprecate(session, args).await,
         Command::Retire(args) => lifecycle::retire(session, args).await,
         Command::Restore(args) => lifecycle::restore(session, args).await,

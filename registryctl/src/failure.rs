@@ -77,6 +77,9 @@ pub(crate) enum Failure {
     /// Something would change or could, and the caller asked for an exit code that says so.
     #[error("{0}")]
     WouldChange(String),
+    /// Too few gateways have applied what was waited for.
+    #[error("{0}")]
+    NotRolledOut(String),
     /// The answer is no.
     #[error("{message}")]
     Refused {
@@ -131,6 +134,7 @@ impl Failure {
             Self::Usage(_) | Self::File { .. } | Self::Output(_) | Self::Runtime(_) => 2,
             Self::Unreachable { .. } | Self::LiveUnreachable { .. } => 3,
             Self::WouldChange(_) => 5,
+            Self::NotRolledOut(_) => 6,
             Self::Server { .. } | Self::Answer(_) | Self::LiveAnswer { .. } => 4,
         }
     }

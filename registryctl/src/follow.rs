@@ -35,6 +35,7 @@ impl Follower {
             gateway: "registryctl".to_owned(),
             gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
             scope: None,
+            observer: true,
             position: from.map(v1::Position::from),
             ..Default::default()
         };
@@ -65,7 +66,11 @@ impl Follower {
     /// Tells the server how far this follower is.
     pub(crate) async fn acknowledge(&self, position: &Position) {
         let revision = position.revision.0;
-        let ack = v1::Ack { applied_revision: revision, persisted_revision: revision };
+        let ack = v1::Ack {
+            applied_revision: revision,
+            persisted_revision: revision,
+            ..Default::default()
+        };
         let message = Some(sync_request::Message::Ack(ack));
         // If the stream has broken, the next read says so.
         let _ = self.requests.send(v1::SyncRequest { message }).await;

@@ -32,6 +32,12 @@ impl Progress {
         Self(bar)
     }
 
+    /// So much is done, of so much by now.
+    pub(crate) fn set(&self, done: u64, total: u64) {
+        self.0.set_length(total);
+        self.0.set_position(done);
+    }
+
     /// So much more is done.
     pub(crate) fn advance(&self, by: u64) {
         self.0.inc(by);

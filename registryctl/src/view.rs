@@ -4,6 +4,7 @@
 //! Deliberately absent: proof; what must be proven (`export`, `watch`) goes through `follow`.
 
 mod commit;
+mod gateway;
 mod token;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 pub(crate) use commit::{ChangeView, CommitView, EventView, OriginView};
+pub(crate) use gateway::{GatewayView, span};
 pub(crate) use token::{AccessEventView, TokenView, roles};
 
 /// What names an entity.
@@ -115,62 +117,6 @@ impl From<v1::EntityRecord> for RecordView {
             registered_at: time_text(registered_at),
             lifecycle: lifecycle.unwrap_or_default().into(),
             document,
-        }
-    }
-}
-
-/// One follower of the registry.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct GatewayView {
-    pub(crate) gateway: String,
-    pub(crate) gateway_version: String,
-    pub(crate) principal: String,
-    pub(crate) address: String,
-    pub(crate) connected_at: Option<String>,
-    pub(crate) sent_revision: u64,
-    pub(crate) applied_revision: u64,
-    pub(crate) persisted_revision: u64,
-    pub(crate) lag: u64,
-    pub(crate) refusal: Option<RefusalView>,
-}
-
-/// The last refusal of a follower.
-#[derive(Debug, Serialize)]
-pub(crate) struct RefusalView {
-    pub(crate) revision: u64,
-    pub(crate) message: String,
-}
-
-impl From<v1::GatewayStatus> for GatewayView {
-    fn from(status: v1::GatewayStatus) -> Self {
-        let v1::GatewayStatus {
-            gateway,
-            gateway_version,
-            address,
-            connected_at,
-            sent_revision,
-            applied_revision,
-            persisted_revision,
-            lag,
-            last_nack,
-            principal,
-        } = status;
-        let refusal = last_nack.map(|v1::Nack { revision, message, diagnostics: _ }| RefusalView {
-            revision,
-            message,
-        });
-        Self {
-            gateway,
-            gateway_version,
-            principal,
-            address,
-            connected_at: time_text(connected_at),
-            sent_revision,
-            applied_revision,
-            persisted_revision,
-            lag,
-            refusal,
         }
     }
 }

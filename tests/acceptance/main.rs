@@ -10,6 +10,7 @@ mod demo;
 mod enforcement;
 mod export;
 mod faults;
+mod fleet;
 mod following;
 mod gitops;
 mod governance;

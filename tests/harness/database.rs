@@ -49,6 +49,24 @@ impl Database {
         }
     }
 
+    /// One number that a query gives.
+    pub async fn number(&self, sql: &str) -> i64 {
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        let number = match self {
+            Self::Sqlite(_) => {
+                let connection = SqliteConnection::connect(&self.url()).await;
+                let mut connection = connection.expect("the file is there");
+                sqlx::query_scalar(sql).fetch_one(&mut connection).await
+            }
+            Self::Postgres(_) => {
+                let connection = PgConnection::connect(&self.url()).await;
+                let mut connection = connection.expect("the database is there");
+                sqlx::query_scalar(sql).fetch_one(&mut connection).await
+            }
+        };
+        number.expect("it is a number")
+    }
+
     /// Takes away what keeps the log from being edited.
     pub async fn disarm(&self) {
         let (disarm, _) = self.triggers().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{Cache, disk::Disk};
+use super::{Cache, DiskState, disk::Disk};
 
 /// How long a swap waits for others, so that a burst is one write.
 const GATHER: Duration = Duration::from_millis(200);
@@ -64,6 +64,7 @@ impl Writer {
                 if std::mem::take(&mut self.is_failing) {
                     tracing::info!(%revision, "the cache is written to disk again");
                 }
+                self.cache.note_disk(DiskState::Ok);
                 self.cache.note_persisted(revision);
                 true
             }
@@ -76,6 +77,7 @@ impl Writer {
 
     fn failed(&mut self, reason: &str) {
         self.cache.want_whole();
+        self.cache.note_disk(DiskState::Failing(reason.to_owned()));
         metrics::counter!("gateway_cache_write_failures_total").increment(1);
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!(

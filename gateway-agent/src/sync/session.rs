@@ -6,7 +6,7 @@
 use axum::BoxError;
 use registry_core::{Revision, Scope, limits};
 use registry_proto::{
-    convert::{Nack, Position},
+    convert::{CacheState, Nack, Position},
     v1::{
         Ack, Hello, SyncRequest, SyncResponse, sync_request::Message,
         sync_service_client::SyncServiceClient,
@@ -28,13 +28,15 @@ use super::{
     Timing,
     incoming::{Incoming, Refusal, Taken},
 };
-use crate::source::Feed;
+use crate::{cache::DiskState, source::Feed};
 
 /// Largest message from the server, in bytes: the largest batch that the rules accept, with room for
 /// its commit.
 const MESSAGE_BYTES: usize = limits::BATCH_BYTES + (16 << 20);
 /// Longest text of a NACK, in bytes; the API's limit.
 const NACK_BYTES: usize = 4 * 1024;
+/// Longest text of what is wrong with the disk, in bytes; the API's limit.
+const DISK_BYTES: usize = 1024;
 /// Answers that wait for the network; acknowledgements past that are merged.
 const ANSWERS: usize = 16;
 /// The reasons with which a server says that the follower's past is not its own.
@@ -89,6 +91,7 @@ pub(super) struct Session<'a> {
     incoming: Incoming<'a>,
     scope: watch::Receiver<Scope>,
     persisted: watch::Receiver<Revision>,
+    disk: watch::Receiver<DiskState>,
     was_useful: bool,
     is_ack_due: bool,
 }
@@ -102,9 +105,17 @@ impl<'a> Session<'a> {
         scope: watch::Receiver<Scope>,
         timing: Timing,
     ) -> Self {
-        let (incoming, persisted) = (Incoming::new(&feed.cache), feed.cache.persisted());
-        let (was_useful, is_ack_due) = (false, false);
-        Self { gateway, feed, timing, incoming, scope, persisted, was_useful, is_ack_due }
+        Self {
+            gateway,
+            feed,
+            timing,
+            incoming: Incoming::new(&feed.cache),
+            scope,
+            persisted: feed.cache.persisted(),
+            disk: feed.cache.disk(),
+            was_useful: false,
+            is_ack_due: false,
+        }
     }
 
     pub(super) async fn run(mut self, target: Result<Target, BoxError>) -> Outcome {
@@ -157,6 +168,7 @@ impl<'a> Session<'a> {
             scope: (!wants_all).then(|| (&wanted).into()),
             position: is_of_use.then(|| (&Position::of(&held)).into()),
             content: content.unwrap_or_default().into(),
+            observer: false,
         }
     }
 
@@ -183,6 +195,10 @@ impl<'a> Session<'a> {
                     continue;
                 }
                 Ok(()) = self.persisted.changed(), if self.was_useful => {
+                    self.acknowledge(answers);
+                    continue;
+                }
+                Ok(()) = self.disk.changed(), if self.was_useful => {
                     self.acknowledge(answers);
                     continue;
                 }
@@ -222,11 +238,14 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Says what is applied and what is on disk. Where the network is slow, later ones do.
+    /// Says what is applied, what is on disk and how that is. Where the network is slow, later ones do.
     fn acknowledge(&mut self, answers: &Answers) {
+        let (cache_state, cache_problem) = disk_state(&self.disk.borrow_and_update()).into_fields();
         let ack = Ack {
             applied_revision: self.feed.cache.current().revision().0,
             persisted_revision: self.persisted.borrow_and_update().0,
+            cache_state,
+            cache_problem,
         };
         let request = SyncRequest { message: Some(Message::Ack(ack)) };
         self.is_ack_due = answers.try_send(request).is_err();
@@ -242,7 +261,7 @@ impl<'a> Session<'a> {
         metrics::counter!("gateway_sync_nacks_total").increment(1);
         let nack = Nack {
             revision: refusal.revision,
-            message: shortened(&refusal.message).to_owned(),
+            message: shortened(&refusal.message, NACK_BYTES).to_owned(),
             diagnostics: Vec::new(),
         };
         let request = SyncRequest { message: Some(Message::Nack((&nack).into())) };
@@ -301,8 +320,19 @@ fn reason_of(error: &tonic::transport::Error) -> String {
     text
 }
 
-fn shortened(text: &str) -> &str {
-    let mut end = text.len().min(NACK_BYTES);
+fn disk_state(disk: &DiskState) -> CacheState {
+    match disk {
+        DiskState::Ok => CacheState::Ok,
+        DiskState::Failing(reason) => {
+            let line = reason.replace(char::is_control, " ");
+            CacheState::Failing(shortened(&line, DISK_BYTES).to_owned())
+        }
+        DiskState::None => CacheState::None,
+    }
+}
+
+fn shortened(text: &str, bytes: usize) -> &str {
+    let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

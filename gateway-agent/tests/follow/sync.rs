@@ -5,20 +5,21 @@
 use std::time::Duration;
 
 use gateway_agent::{cache::Cache, config::StartupValidation, source::SourceState, sync::Timing};
-use registry_proto::v1::{Ack, sync_request::Message};
+use registry_proto::v1::{Ack, CacheState, sync_request::Message};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::{
+    disk::{beside, place},
     history::{History, progress, snapshot},
-    script::{Following, Server, error, hurried, revision_of, then_end, then_silence},
+    script::{Aborted, Following, Server, error, hurried, revision_of, then_end, then_silence},
 };
 
 fn ack(message: &Message) -> Option<Ack> {
     match message {
-        Message::Ack(ack) => Some(*ack),
+        Message::Ack(ack) => Some(ack.clone()),
         _ => None,
     }
 }
@@ -122,6 +123,30 @@ async fn says_what_is_on_disk_and_begins_there() {
         .await;
     assert_eq!(revision_of(&hello).map(|revision| revision.0), Some(3));
     assert_eq!(server.hear_until(ack).await.persisted_revision, 3);
+}
+
+#[tokio::test]
+async fn says_how_its_disk_is() {
+    let history = History::new("r", 1);
+    let told = history.clone();
+    let mut server = Server::start(move |_, _| then_silence(snapshot(told.at(1), 1))).await;
+    let in_memory = Following::start(server.address, Cache::in_memory(None), hurried());
+    assert_eq!(server.hear_until(ack).await.cache_state(), CacheState::None);
+    drop(in_memory);
+
+    let (_dir, path) = place();
+    let blocked = beside(&path, ".tmp");
+    std::fs::create_dir(&blocked).expect("something is in the way");
+    let (cache, writer) = Cache::open(&path, StartupValidation::default()).expect("a cache");
+    let _writing = Aborted(tokio::spawn(writer.run(CancellationToken::new())));
+    let _following = Following::start(server.address, cache, hurried());
+    let is = |state| move |m: &Message| ack(m).filter(|ack| ack.cache_state() == state);
+    assert_eq!(server.hear_until(is(CacheState::Ok)).await.persisted_revision, 0);
+    let failing = server.hear_until(is(CacheState::Failing)).await;
+    assert!(!failing.cache_problem.is_empty() && failing.persisted_revision == 0, "{failing:?}");
+    std::fs::remove_dir(&blocked).expect("out of the way");
+    let mended = server.hear_until(is(CacheState::Ok)).await;
+    assert_eq!(mended.cache_problem, "");
 }
 
 #[tokio::test]

@@ -113,4 +113,8 @@ pub struct FeedConfig {
     /// How often a follower with nothing to learn is told so (a tenth more or less).
     #[arg(long, env = "REGISTRY_PROGRESS_INTERVAL", default_value = "10s", value_parser = parse_wait)]
     pub progress_interval: Duration,
+
+    /// How long gateways that are gone are remembered.
+    #[arg(long, env = "REGISTRY_GATEWAY_RETENTION", default_value = "720h", value_parser = parse_wait)]
+    pub gateway_retention: Duration,
 }

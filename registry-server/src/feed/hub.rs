@@ -5,7 +5,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
-use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
+use registry_core::{Catalog, ChainHash, Revision, SealedCommit, Timestamp};
 use tokio::sync::{Mutex, watch};
 
 use super::{
@@ -24,6 +24,17 @@ pub struct Hub {
     head: watch::Sender<Revision>,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     snapshot_gap: u64,
+}
+
+/// When a revision was no longer the head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passed {
+    /// When the next one was made.
+    At(Timestamp),
+    /// The next one is no longer in memory.
+    Earlier,
+    /// It still is the head, or yet to come.
+    Not,
 }
 
 impl Hub {
@@ -67,6 +78,20 @@ impl Hub {
     /// The commit after a revision, as far as it is in memory.
     pub(super) fn after(&self, revision: Revision) -> Next {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).after(revision)
+    }
+
+    /// When the commit after a revision was made.
+    pub fn passed(&self, revision: Revision) -> Passed {
+        match self.after(revision) {
+            Next::Commit(commit) => Passed::At(commit.commit().committed_at),
+            Next::Older => Passed::Earlier,
+            Next::Nothing => Passed::Not,
+        }
+    }
+
+    /// When the oldest commit in memory was made.
+    pub fn oldest(&self) -> Option<Timestamp> {
+        self.recent.read().unwrap_or_else(PoisonError::into_inner).oldest()
     }
 
     /// The chain hash after a revision, as far as it is in memory.

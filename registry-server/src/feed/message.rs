@@ -5,7 +5,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use registry_core::{Digest, Record, Revision, Scope, SealedCommit, Selector, setting::Set};
-use registry_proto::convert::{Nack, Position};
+use registry_proto::convert::{CacheState, Nack, Position};
 
 use super::Step;
 
@@ -22,6 +22,8 @@ pub struct Hello {
     pub address: Option<SocketAddr>,
     /// Which part it wants.
     pub scope: Scope,
+    /// Whether it only looks on, and is no gateway.
+    pub is_observer: bool,
     /// What it has already.
     pub position: Option<Position>,
     /// Of a scope: the content digest of what it has.
@@ -37,6 +39,8 @@ pub enum Signal {
         applied: Revision,
         /// On its disk.
         persisted: Revision,
+        /// How its disk is.
+        cache: CacheState,
     },
     /// It refused a revision.
     Nack(Nack),

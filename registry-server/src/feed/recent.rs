@@ -4,7 +4,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use registry_core::{ChainHash, Revision, SealedCommit};
+use registry_core::{ChainHash, Revision, SealedCommit, Timestamp};
 
 #[derive(Debug)]
 pub(super) struct Recent {
@@ -54,6 +54,11 @@ impl Recent {
         commit.map_or(Next::Nothing, |commit| Next::Commit(commit.clone()))
     }
 
+    /// When the oldest commit of the ring was made.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        self.commits.front().map(|commit| commit.commit().committed_at)
+    }
+
     /// The chain hash after a revision, if the ring reaches back to it.
     pub(super) fn chain_at(&self, revision: Revision) -> Option<ChainHash> {
         if revision == self.before.0 {
@@ -70,7 +75,7 @@ fn size(commit: &SealedCommit) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use registry_core::{Commit, RegistryId, Timestamp};
+    use registry_core::{Commit, RegistryId};
 
     use super::*;
 

@@ -43,6 +43,8 @@ pub(super) const GATEWAY_BYTES: usize = 128;
 pub(super) const NACK_DIAGNOSTICS: usize = 100;
 /// Most bytes of those findings; `ListGateways` tells them all.
 pub(super) const NACK_BYTES: usize = 8 * 1024;
+/// Longest text of what is wrong with a gateway's disk, in bytes.
+pub(super) const CACHE_PROBLEM_BYTES: usize = 1024;
 /// Longest name or version in a filter, in bytes.
 pub(super) const FILTER_BYTES: usize = 256;
 

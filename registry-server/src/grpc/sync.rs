@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt, stream};
 use prost::Message as _;
 use registry_core::{Digest, Revision, Scope, limits};
 use registry_proto::{
-    convert::{self, Nack, Position},
+    convert::{self, CacheState, Nack, Position},
     v1::{self, sync_request, sync_response, sync_service_server::SyncService},
 };
 use tokio::time::{sleep_until, timeout};
@@ -17,11 +17,13 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     Service, access,
     deadline::Deadline,
-    invalid::{self, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS},
+    gateways,
+    invalid::{
+        self, CACHE_PROBLEM_BYTES, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS,
+    },
 };
 use crate::{
     access::Principal,
-    app::gateways,
     feed::{Error, Hello, Message, Signal, Step},
 };
 
@@ -59,10 +61,7 @@ impl SyncService for Service {
         &self,
         request: Request<v1::ListGatewaysRequest>,
     ) -> Result<Response<v1::ListGatewaysResponse>, Status> {
-        let v1::ListGatewaysRequest {} = request.into_inner();
-        let (gateways, head) = gateways::list(&self.app);
-        let gateways = gateways.into_iter().map(encode_gateway).collect();
-        Ok(Response::new(v1::ListGatewaysResponse { gateways, revision: head.0 }))
+        gateways::list(&self.app, request.into_inner()).await
     }
 }
 
@@ -74,13 +73,14 @@ fn read_hello(
     let Some(sync_request::Message::Hello(hello)) = message else {
         return Err(InvalidRequest::Missing("hello, which must be the first message,"));
     };
-    let v1::Hello { gateway, gateway_version, scope, position, content } = hello;
+    let v1::Hello { gateway, gateway_version, scope, position, content, observer } = hello;
     Ok(Hello {
         gateway: invalid::line("gateway", gateway, GATEWAY_BYTES)?,
         gateway_version: invalid::line("gateway_version", gateway_version, GATEWAY_BYTES)?,
         principal: principal.name.clone(),
         address: principal.address,
         scope: scope.map_or(Ok(Scope::Everything), read_scope)?,
+        is_observer: observer,
         position: position.map(Position::try_from).transpose()?,
         content: (!content.is_empty()).then(|| read_content(&content)).transpose()?,
     })
@@ -102,10 +102,7 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
     let unreadable = |what: &str| Error::Unreadable(what.to_owned());
     match request.message.ok_or_else(|| unreadable("it is empty"))? {
         sync_request::Message::Hello(_) => Err(unreadable("hello comes first and only once")),
-        sync_request::Message::Ack(v1::Ack { applied_revision, persisted_revision }) => {
-            let (applied, persisted) = (Revision(applied_revision), Revision(persisted_revision));
-            Ok(Signal::Ack { applied, persisted })
-        }
+        sync_request::Message::Ack(ack) => read_ack(ack),
         sync_request::Message::Scope(scope) => {
             let scope = read_scope(scope).map_err(|e| Error::Unreadable(e.to_string()))?;
             Ok(Signal::Scope(scope))
@@ -124,6 +121,17 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
             Ok(Signal::Nack(Nack { revision: Revision(revision), message, diagnostics }))
         }
     }
+}
+
+fn read_ack(ack: v1::Ack) -> Result<Signal, Error> {
+    let v1::Ack { applied_revision, persisted_revision, cache_state, cache_problem } = ack;
+    let problem = invalid::text("cache_problem", cache_problem, CACHE_PROBLEM_BYTES)
+        .map_err(|e| Error::Unreadable(e.to_string()))?;
+    Ok(Signal::Ack {
+        applied: Revision(applied_revision),
+        persisted: Revision(persisted_revision),
+        cache: CacheState::read(cache_state, problem),
+    })
 }
 
 fn encode(message: Message) -> v1::SyncResponse {
@@ -163,20 +171,5 @@ fn encode_step(step: &Step) -> v1::Step {
         removed: step.removed.iter().map(ToString::to_string).collect(),
         content: bytes::Bytes::copy_from_slice(step.content().as_bytes()),
         scope: Some(step.scope().into()),
-    }
-}
-
-fn encode_gateway(gateways::Gateway { follower, lag }: gateways::Gateway) -> v1::GatewayStatus {
-    v1::GatewayStatus {
-        gateway: follower.gateway,
-        gateway_version: follower.gateway_version,
-        address: follower.address.map(|address| address.to_string()).unwrap_or_default(),
-        connected_at: Some(convert::timestamp(follower.connected_at)),
-        sent_revision: follower.sent.0,
-        applied_revision: follower.applied.0,
-        persisted_revision: follower.persisted.0,
-        lag,
-        principal: follower.principal.to_string(),
-        last_nack: follower.nack.as_ref().map(v1::Nack::from),
     }
 }

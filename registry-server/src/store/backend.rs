@@ -30,6 +30,22 @@ macro_rules! run {
 }
 pub(super) use run;
 
+/// Runs one statement on either database, as a transaction of its own.
+macro_rules! execute {
+    ($backend:expr, $sql:expr, [$($bind:expr),* $(,)?]) => {
+        match $backend {
+            Backend::Sqlite(on) => {
+                sqlx::query($sql)$(.bind($bind))*.execute(on.writer()).await.map(drop)
+            }
+            Backend::Postgres(on) => {
+                sqlx::query($sql)$(.bind($bind))*.execute(on.writer()).await.map(drop)
+            }
+        }
+        .map_err(|e| $backend.explain(&e))
+    };
+}
+pub(super) use execute;
+
 /// An open database of either sort.
 #[derive(Debug, Clone)]
 pub(super) enum Backend {

@@ -80,6 +80,11 @@ impl PostgresStore {
         &self.pool
     }
 
+    /// For a statement that is a transaction of its own.
+    pub(super) fn writer(&self) -> &PgPool {
+        &self.pool
+    }
+
     pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
         let mut transaction = self.pool.begin().await?;
         sqlx::query(ONE_WRITER).bind(WRITER).execute(&mut *transaction).await?;

@@ -263,3 +263,76 @@ pub(super) const NEW_ACCESS_EVENT: &str = "
 pub(super) const ACCESS_EVENTS: &str = "
     SELECT number, at, principal, method, address, event, subject, detail
     FROM access_events WHERE number > $1 ORDER BY number LIMIT $2";
+
+/// Notes followers: before their rows.
+pub(super) const NOTE_GATEWAYS: &str = "
+    INSERT INTO gateways
+        (gateway, principal, version, address, scope, server, connected_at, noted_at, gone_at,
+         sent, applied, persisted, cache, cache_problem, nack_revision, nack_message,
+         nack_diagnostics) ";
+
+/// And after them. A gateway that has gone to another server is that server's.
+pub(super) const NOTE_GATEWAYS_AGAIN: &str = "
+    ON CONFLICT (gateway, principal) DO UPDATE SET
+        version = excluded.version, address = excluded.address, scope = excluded.scope,
+        server = excluded.server, connected_at = excluded.connected_at,
+        noted_at = excluded.noted_at, gone_at = excluded.gone_at, sent = excluded.sent,
+        applied = excluded.applied, persisted = excluded.persisted, cache = excluded.cache,
+        cache_problem = excluded.cache_problem, nack_revision = excluded.nack_revision,
+        nack_message = excluded.nack_message, nack_diagnostics = excluded.nack_diagnostics
+    WHERE gateways.server = excluded.server
+       OR (excluded.gone_at IS NULL AND
+           (gateways.gone_at IS NOT NULL OR gateways.connected_at <= excluded.connected_at))";
+
+/// Those that follow a server: $1 server.
+pub(super) const FOLLOWERS_OF: &str =
+    "SELECT gateway, principal FROM gateways WHERE server = $1 AND gone_at IS NULL";
+
+/// One follower left: $1 gateway, $2 principal, $3 server, $4 when.
+pub(super) const GATEWAY_GONE: &str = "
+    UPDATE gateways SET gone_at = $4
+    WHERE gateway = $1 AND principal = $2 AND server = $3 AND gone_at IS NULL";
+
+/// A server lives: $1 server, $2 now.
+pub(super) const SERVER_LIVES: &str = "
+    INSERT INTO gateway_servers (server, seen_at) VALUES ($1, $2)
+    ON CONFLICT (server) DO UPDATE SET seen_at = excluded.seen_at";
+
+/// The followers of dead servers are gone: $1 since when servers that live were heard of.
+pub(super) const LOSE_GATEWAYS: &str = "
+    UPDATE gateways SET gone_at = coalesce(
+        (SELECT seen_at FROM gateway_servers AS s
+         WHERE s.server = gateways.server AND s.seen_at > gateways.noted_at), noted_at)
+    WHERE gone_at IS NULL
+      AND server NOT IN (SELECT server FROM gateway_servers WHERE seen_at >= $1)";
+
+/// Dead servers are forgotten: $1 since when servers that live were heard of.
+pub(super) const FORGET_SERVERS: &str = "DELETE FROM gateway_servers WHERE seen_at < $1";
+
+/// Those that are gone for long are forgotten, and the oldest of too many: $1 since when those that
+/// are kept are gone, $2 how many are kept.
+pub(super) const FORGET_GATEWAYS: &str = "
+    DELETE FROM gateways WHERE gone_at IS NOT NULL AND (gone_at < $1
+        OR (gone_at, gateway, principal) <= (
+            SELECT gone_at, gateway, principal FROM gateways WHERE gone_at IS NOT NULL
+            ORDER BY gone_at DESC, gateway DESC, principal DESC LIMIT 1 OFFSET $2))";
+
+/// A page of followers: $1 gateway and $2 principal of the one before, $3 how names begin, $4 the
+/// revision that they have not applied, $5 those that follow (1), those that do not (2) or both (0),
+/// $6 the server whose followers are left out, $7 since when servers that live were heard of,
+/// $8 limit.
+pub(super) const GATEWAYS: &str = "
+    SELECT gateway, principal, version, address, scope, g.server, connected_at, noted_at, gone_at,
+           sent, applied, persisted, cache, cache_problem, nack_revision, nack_message,
+           nack_diagnostics, s.seen_at AS server_seen_at
+    FROM gateways AS g LEFT JOIN gateway_servers AS s ON s.server = g.server
+    WHERE (gateway, principal) > ($1, $2)
+      AND substr(gateway, 1, length($3)) = $3
+      AND applied < $4
+      AND ($5 = 0 OR ($5 = 1) = (gone_at IS NULL AND s.seen_at IS NOT NULL AND s.seen_at >= $7))
+      AND NOT (gone_at IS NULL AND g.server = $6)
+    ORDER BY gateway, principal LIMIT $8";
+
+/// When commits were made: before their revisions.
+pub(super) const COMMIT_TIMES: &str =
+    "SELECT revision, committed_at FROM commits WHERE revision IN (";

@@ -80,6 +80,11 @@ impl SqliteStore {
         &self.readers
     }
 
+    /// For a statement that is a transaction of its own.
+    pub(super) fn writer(&self) -> &SqlitePool {
+        &self.writer
+    }
+
     /// Begins to write; nobody else writes until it is committed or dropped.
     pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
         self.writer.begin_with("BEGIN IMMEDIATE").await

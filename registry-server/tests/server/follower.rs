@@ -129,7 +129,7 @@ impl Follower {
     }
 
     pub(crate) async fn ack(&self, applied_revision: u64, persisted_revision: u64) {
-        let ack = v1::Ack { applied_revision, persisted_revision };
+        let ack = v1::Ack { applied_revision, persisted_revision, ..Default::default() };
         self.say(sync_request::Message::Ack(ack)).await;
     }
 

@@ -232,12 +232,17 @@ pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::Commit> {
     log
 }
 
-/// Locks the database from outside, so that a write must wait.
-pub(crate) async fn lock(registry: &TestServer) -> sqlx::SqliteConnection {
+/// Opens the database from outside.
+pub(crate) async fn connect(registry: &TestServer) -> sqlx::SqliteConnection {
     use sqlx::{ConnectOptions as _, sqlite::SqliteConnectOptions};
     let options =
         SqliteConnectOptions::new().filename(registry.directory.path().join("registry.db"));
-    let mut connection = options.connect().await.unwrap();
+    options.connect().await.unwrap()
+}
+
+/// Locks the database from outside, so that a write must wait.
+pub(crate) async fn lock(registry: &TestServer) -> sqlx::SqliteConnection {
+    let mut connection = connect(registry).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
     connection
 }

@@ -6,6 +6,7 @@
 
 mod apply;
 mod crowd;
+mod fleet;
 mod follower;
 mod harness;
 mod lost_answer;

@@ -13,6 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status};
 
 use crate::{
+    fleet::gateways,
     follower::{Follower, empty, hello},
     harness::{TestServer, batch, eventually, new_schema, reason, register, schema_of},
 };
@@ -210,11 +211,6 @@ async fn a_reader_that_does_not_read_is_cut_off_and_may_resume() {
     resumed.reach(40).await;
 }
 
-async fn gateways(registry: &TestServer) -> Vec<v1::GatewayStatus> {
-    let answer = registry.sync().await.list_gateways(v1::ListGatewaysRequest {}).await.unwrap();
-    answer.into_inner().gateways
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_roster_shows_who_follows_how_far_and_what_was_refused() {
     let registry = TestServer::start().await;
@@ -242,7 +238,8 @@ async fn the_roster_shows_who_follows_how_far_and_what_was_refused() {
     eventually("the ack clears it", || async { gateways(&registry).await[0].last_nack.is_none() })
         .await;
     drop(follower);
-    eventually("it leaves", || async { gateways(&registry).await.is_empty() }).await;
+    let left = v1::GatewayState::Gone;
+    eventually("it leaves", || async { gateways(&registry).await[0].state() == left }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,7 +260,7 @@ async fn what_was_not_sent_cannot_be_acknowledged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_begins_with_a_hello() {
     let registry = TestServer::with(&["--hello-timeout", "200ms"]).await;
-    let ack = sync_request::Message::Ack(v1::Ack { applied_revision: 0, persisted_revision: 0 });
+    let ack = sync_request::Message::Ack(v1::Ack::default());
     for first in [Some(v1::SyncRequest { message: Some(ack) }), None] {
         let (says, said) = mpsc::channel(1);
         if let Some(first) = first {

@@ -8,6 +8,7 @@
 mod append;
 mod bulk;
 mod fixture;
+mod gateways;
 mod log;
 mod open;
 mod postgres_faults;
@@ -71,6 +72,13 @@ conformance! {
     tokens::the_trail_is_seen_without_gaps_to_be_filled,
     tokens::the_last_use_is_kept,
     tokens::the_trail_only_grows,
+    gateways::gateways_come_back_as_they_were,
+    gateways::a_gateway_is_of_the_server_that_it_came_to_last,
+    gateways::followers_of_a_dead_server_are_gone,
+    gateways::those_that_are_gone_are_forgotten_in_the_end,
+    gateways::gateways_are_filtered_and_paged,
+    gateways::commits_say_when_they_were_made,
+    gateways::many_are_noted_at_once,
     open::the_registry_keeps_its_identity,
     open::several_may_create_it_at_once,
     open::an_interrupted_creation_is_finished,
@@ -79,6 +87,7 @@ conformance! {
     open::a_database_without_settings_gets_a_place_for_them,
     open::a_database_without_tokens_gets_a_place_for_them,
     open::a_database_without_a_key_remembers_the_first,
+    open::a_database_without_gateways_gets_a_place_for_them,
     open::an_edited_migration_is_found,
     open::a_database_of_something_else_is_left_alone,
 }

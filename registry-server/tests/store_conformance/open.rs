@@ -51,7 +51,7 @@ pub(crate) async fn a_database_that_needs_a_newer_program_is_refused(fixture: &F
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 4, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 5, .. }), "{error}");
     assert!(error.to_string().contains("run a newer registry-server"), "{error}");
 }
 
@@ -102,7 +102,8 @@ async fn goes_on((store, mut log): (Store, Log)) {
 pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &Fixture) {
     let drafts =
         [Draft::new().register("A", "1.0.0"), Draft::new().deprecate("A", "1.0.0", "use B")];
-    let undo = "DROP TABLE tokens; DROP TABLE access_events; DROP TABLE setting_changes;
+    let undo = "DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
+             DROP TABLE access_events; DROP TABLE setting_changes;
              DROP INDEX commits_time; DROP INDEX changes_of_lifecycle;
              ALTER TABLE entities DROP COLUMN lifecycle_notice;
              ALTER TABLE changes DROP COLUMN detail;
@@ -114,7 +115,8 @@ pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &
 
 /// A database of the version before migration 3, with a log in it.
 pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fixture) {
-    let undo = "DROP TABLE tokens; DROP TABLE access_events;
+    let undo = "DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
+             DROP TABLE access_events;
              ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
              DELETE FROM _sqlx_migrations WHERE version >= 3";
     let again = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
@@ -124,8 +126,8 @@ pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fi
 
 /// A database of the version before migration 4, with a log in it.
 pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixture) {
-    let undo =
-        "ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
+    let undo = "DROP TABLE gateways; DROP TABLE gateway_servers;
+             ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
              UPDATE registry SET needs_version = 1;
              DELETE FROM _sqlx_migrations WHERE version >= 4";
     let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
@@ -134,6 +136,15 @@ pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixtu
     again.replace_checkpoint_key("second").await.unwrap();
     assert_eq!(again.checkpoint_key("third").await.unwrap(), "second");
     goes_on((again, log)).await;
+}
+
+/// A database of the version before migration 5, with a log in it.
+pub(crate) async fn a_database_without_gateways_gets_a_place_for_them(fixture: &Fixture) {
+    let undo = "DROP TABLE gateways; DROP TABLE gateway_servers;
+             DELETE FROM _sqlx_migrations WHERE version >= 5";
+    let again = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
+    assert_eq!(fixture.number("SELECT count(*) FROM gateways").await, 0);
+    goes_on(again).await;
 }
 
 pub(crate) async fn an_edited_migration_is_found(fixture: &Fixture) {

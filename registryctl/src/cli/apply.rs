@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use registry_core::conflict;
 
-use super::{CommitArgs, graph::LOCK_FILE};
+use super::{CommitArgs, WaitArgs, graph::LOCK_FILE};
 
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
@@ -33,6 +33,8 @@ pub(crate) struct ApplyGuards {
     /// The lock file for --locked
     #[arg(long, value_name = "FILE", default_value = LOCK_FILE)]
     pub(crate) lock_file: PathBuf,
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
 }
 
 /// What is retired because the files no longer have it.

@@ -2,15 +2,16 @@
 //!
 //! Deliberately absent: offline checks beyond the reading of the files; `validate` has those.
 
+mod ending;
 mod prepare;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use ending::{Ended, Ending};
 use prepare::{Held, Prepared, Settled};
 use registry_proto::v1;
-use serde::Serialize;
 
-use super::{Session, commit, locked, refuse_errors, refused};
+use super::{Session, commit, locked, refuse_errors, refused, rollout};
 use crate::{
     batch::Batch,
     cli::{ApplyArgs, ApplyGuards, ApplyHow, CommitArgs, Format},
@@ -29,31 +30,11 @@ struct Planned {
     report: Report,
 }
 
-/// How it ended, if it was not refused.
-enum Ending {
-    DryRun,
-    Unchanged,
-    Applied(v1::ApplyResponse),
-}
-
-/// The result for scripts.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Outcome<'a> {
-    accepted: bool,
-    revision: u64,
-    committed: bool,
-    dry_run: bool,
-    plan: &'a Plan,
-    diagnostics: &'a [Finding],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    conflicts: &'a [Settled],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    held: &'a [Held],
-}
-
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
     let ApplyArgs { files, guards, how, commit } = args;
+    if how.dry_run && guards.wait.wait.is_some() {
+        return Err(Failure::usage("--dry-run changes nothing that could be waited for"));
+    }
     apply_batch(session, Batch::read(&files)?, how, &guards, commit).await
 }
 
@@ -68,6 +49,7 @@ pub(super) async fn apply_batch(
     let screen = session.screen;
     refuse_errors(screen, &read.report(Vec::new()))?;
     let client = session.connect().await?;
+    rollout::check(&client, &guards.wait).await?;
     let on_conflict = how.on_conflict.into();
     let prepared = prepare::prepare(&client, read, on_conflict, &guards.prune, &author).await?;
     let batch = &prepared.batch;
@@ -95,7 +77,8 @@ pub(super) async fn apply_batch(
             Ending::Applied(commit_batch(&client, &wanted, batch, screen).await?)
         }
     };
-    show_ending(screen, &planned, &ending, &prepared)?;
+    let ended = Ended { planned, ending, prepared };
+    ending::finish(&client, screen, &ended, &guards.wait).await?;
     if how.exit_code && would_change {
         return Err(Failure::WouldChange("something would change".to_owned()));
     }
@@ -154,39 +137,6 @@ fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {
         screen.table(&planned.plan.table())?;
     }
     screen.line(&format!("plan: {}", planned.plan.counts()))
-}
-
-fn show_ending(
-    screen: Screen,
-    planned: &Planned,
-    ending: &Ending,
-    prepared: &Prepared,
-) -> Result<(), Failure> {
-    let (revision, committed) = match ending {
-        Ending::Applied(response) => (response.revision, response.committed),
-        Ending::DryRun | Ending::Unchanged => (planned.revision, false),
-    };
-    if screen.format == Format::Json {
-        return screen.json(&Outcome {
-            accepted: true,
-            revision,
-            committed,
-            dry_run: matches!(ending, Ending::DryRun),
-            plan: &planned.plan,
-            diagnostics: planned.report.findings(),
-            conflicts: &prepared.settled,
-            held: &prepared.held,
-        });
-    }
-    screen.line(&match ending {
-        Ending::DryRun => format!("dry run: the registry stays at revision {revision}"),
-        Ending::Applied(_) if committed => {
-            format!("applied: the registry is at revision {revision}")
-        }
-        Ending::Applied(_) | Ending::Unchanged => {
-            format!("nothing to change: the registry stays at revision {revision}")
-        }
-    })
 }
 
 /// Asks on the terminal; anything but yes is a no.

@@ -1,60 +1,114 @@
-//! `gateways`: who follows the registry, and how far each of them is.
+//! `gateways`: who follows the registry, who has followed it, and how far each of them is.
 //!
-//! Deliberately absent: the followers of other servers of the same registry.
+//! Deliberately absent: a revision and who has it; `rollout` tells that.
 
 use registry_proto::v1;
 
 use super::Session;
 use crate::{
-    cli::Format,
-    client::request,
+    cli::{Format, GatewaysArgs},
+    client::{Client, request},
     failure::Failure,
     screen::TextTable,
     style::Paint,
-    view::{GatewayView, RefusalView},
+    view::{GatewayView, span},
 };
 
-pub(super) async fn run(session: &Session) -> Result<(), Failure> {
+/// Most gateways a page.
+const PAGE_SIZE: u32 = 1_000;
+
+/// What the registry knows of its gateways.
+pub(super) struct Fleet {
+    pub(super) gateways: Vec<GatewayView>,
+    /// The head of the log.
+    pub(super) revision: u64,
+    /// Whether others may be missing.
+    pub(super) is_live_only: bool,
+}
+
+pub(super) async fn run(session: &Session, args: GatewaysArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let call = request(v1::ListGatewaysRequest {});
-    let response = client.answer(client.sync().list_gateways(call)).await?;
-    let gateways: Vec<_> = response.gateways.into_iter().map(GatewayView::from).collect();
+    let wanted = v1::ListGatewaysRequest {
+        state: args.state().into(),
+        behind_revision: args.behind,
+        name_prefix: args.prefix,
+        ..Default::default()
+    };
+    let Fleet { gateways, revision, is_live_only } = fetch(&client, wanted).await?;
+    if is_live_only {
+        eprintln!(
+            "warning: the registry cannot read its database; these are the followers of one server"
+        );
+    }
     if session.screen.format == Format::Json {
         return session.screen.json(&gateways);
     }
+    session.screen.table(&table(&gateways))?;
+    let head = format!("the registry is at revision {revision}");
+    session.screen.line(&session.screen.style.paint(Paint::Dim, head))
+}
+
+/// Reads pages of gateways until there are no more.
+pub(super) async fn fetch(
+    client: &Client,
+    mut wanted: v1::ListGatewaysRequest,
+) -> Result<Fleet, Failure> {
+    wanted.page_size = PAGE_SIZE;
+    let mut fleet = Fleet { gateways: Vec::new(), revision: 0, is_live_only: false };
+    loop {
+        let page = client.answer(client.sync().list_gateways(request(wanted.clone()))).await?;
+        fleet.gateways.extend(page.gateways.into_iter().map(GatewayView::from));
+        fleet.is_live_only |= page.live_only;
+        if page.next_page_token.is_empty() {
+            return Ok(Fleet { revision: page.revision, ..fleet });
+        }
+        wanted.page_token = page.next_page_token;
+    }
+}
+
+fn table(gateways: &[GatewayView]) -> TextTable {
     let mut table = TextTable::new(&[
         "GATEWAY",
+        "STATE",
+        "SEEN",
         "VERSION",
         "PRINCIPAL",
         "ADDRESS",
-        "CONNECTED",
+        "SERVER",
+        "SCOPE",
         "APPLIED",
         "ON DISK",
         "LAG",
+        "BEHIND",
+        "CACHE",
         "REFUSED",
     ]);
-    for gateway in &gateways {
-        let refused = gateway
-            .refusal
-            .as_ref()
-            .map(|RefusalView { revision, message }| format!("revision {revision}: {message}"));
+    for gateway in gateways {
+        let cache = [gateway.cache_state, &gateway.cache_problem].join(" ");
+        let refused = gateway.refusal.as_ref();
         let cells = [
             gateway.gateway.clone(),
+            gateway.state.to_owned(),
+            gateway.last_seen_at.clone().unwrap_or_default(),
             gateway.gateway_version.clone(),
             gateway.principal.clone(),
             gateway.address.clone(),
-            gateway.connected_at.clone().unwrap_or_default(),
+            gateway.server.clone(),
+            gateway.scope.clone(),
             gateway.applied_revision.to_string(),
             gateway.persisted_revision.to_string(),
             gateway.lag.to_string(),
-            refused.clone().unwrap_or_default(),
+            gateway.lag_seconds.map_or_else(|| "?".to_owned(), span),
+            cache.trim_end().to_owned(),
+            refused.map(ToString::to_string).unwrap_or_default(),
         ];
-        match refused {
-            Some(_) => table.painted(Paint::Bad, cells),
-            None => table.row(cells),
+        match gateway {
+            GatewayView { state: "gone", .. } => table.painted(Paint::Dim, cells),
+            GatewayView { refusal: Some(_), .. } | GatewayView { cache_state: "failing", .. } => {
+                table.painted(Paint::Bad, cells);
+            }
+            _ => table.row(cells),
         }
     }
-    session.screen.table(&table)?;
-    let head = format!("the registry is at revision {}", response.revision);
-    session.screen.line(&session.screen.style.paint(Paint::Dim, head))
+    table
 }

@@ -1,0 +1,77 @@
+//! `ListGateways` of the `SyncService`.
+//!
+//! Deliberately absent: the stream (`sync.rs`).
+
+use std::time::Duration;
+
+use registry_core::Revision;
+use registry_proto::{convert, v1};
+use tonic::{Response, Status};
+
+use super::invalid::{self, GATEWAY_BYTES, InvalidRequest, field};
+use crate::{
+    app::{
+        App,
+        gateways::{self, Gateway, Listing, Wanted},
+        page,
+    },
+    store::{KnownGateway, Presence},
+};
+
+pub(super) async fn list(
+    app: &App,
+    request: v1::ListGatewaysRequest,
+) -> Result<Response<v1::ListGatewaysResponse>, Status> {
+    let v1::ListGatewaysRequest { page_size, page_token, state, name_prefix, behind_revision } =
+        request;
+    let wanted = Wanted {
+        presence: read_state(state)?,
+        prefix: invalid::line("name_prefix", name_prefix, GATEWAY_BYTES)?,
+        behind: (behind_revision > 0).then_some(Revision(behind_revision)),
+    };
+    let listing = gateways::list(app, wanted, page::size(page_size)?, &page_token).await?;
+    let Listing { page, head, is_live_only } = listing;
+    Ok(Response::new(v1::ListGatewaysResponse {
+        gateways: page.items.into_iter().map(encode).collect(),
+        revision: head.0,
+        next_page_token: page.next_page_token,
+        live_only: is_live_only,
+    }))
+}
+
+fn read_state(number: i32) -> Result<Option<Presence>, InvalidRequest> {
+    match v1::GatewayState::try_from(number) {
+        Ok(v1::GatewayState::Unspecified) => Ok(None),
+        Ok(v1::GatewayState::Connected) => Ok(Some(Presence::Connected)),
+        Ok(v1::GatewayState::Gone) => Ok(Some(Presence::Gone)),
+        Err(_) => Err(field("state", &format!("{number} is no state of a gateway"))),
+    }
+}
+
+fn encode(Gateway { known, lag, lag_millis }: Gateway) -> v1::GatewayStatus {
+    let KnownGateway { gateway, principal, version, address, scope, server, .. } = known;
+    let state = match known.presence {
+        Presence::Connected => v1::GatewayState::Connected,
+        Presence::Gone => v1::GatewayState::Gone,
+    };
+    let (cache_state, cache_problem) = known.cache.into_fields();
+    v1::GatewayStatus {
+        gateway,
+        gateway_version: version,
+        address,
+        connected_at: Some(convert::timestamp(known.connected_at)),
+        sent_revision: known.sent.0,
+        applied_revision: known.applied.0,
+        persisted_revision: known.persisted.0,
+        lag,
+        last_nack: known.nack.as_ref().map(v1::Nack::from),
+        principal,
+        state: state.into(),
+        last_seen_at: Some(convert::timestamp(known.seen_at)),
+        server,
+        scope,
+        lag_seconds: lag_millis.map(|millis| Duration::from_millis(millis).as_secs_f64()),
+        cache_state,
+        cache_problem,
+    }
+}

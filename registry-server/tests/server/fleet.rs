@@ -1,0 +1,286 @@
+//! The fleet: who follows, and who has followed.
+
+use std::time::Duration;
+
+use registry_proto::v1::{self, GatewayState, sync_request};
+use tonic::Code;
+
+use crate::{
+    follower::Follower,
+    harness::{TestServer, connect, eventually, get, lock, new_schema, reason},
+};
+
+async fn list(server: &TestServer, wanted: v1::ListGatewaysRequest) -> v1::ListGatewaysResponse {
+    server.sync().await.list_gateways(wanted).await.unwrap().into_inner()
+}
+
+pub(crate) async fn gateways(server: &TestServer) -> Vec<v1::GatewayStatus> {
+    list(server, v1::ListGatewaysRequest::default()).await.gateways
+}
+
+async fn apply(server: &TestServer, names: &[&str]) {
+    for name in names {
+        server.registry().await.apply(new_schema(name)).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_left_is_remembered_also_by_the_next_server() {
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let mut follower = Follower::new(&server).await;
+    follower.reach(1).await;
+    follower.ack(1, 1).await;
+    eventually("the ack is seen", || async { gateways(&server).await[0].applied_revision == 1 })
+        .await;
+    let here = gateways(&server).await.remove(0);
+    assert_eq!((here.state(), here.scope.as_str()), (GatewayState::Connected, "*"));
+    assert_eq!((here.lag_seconds, here.lag), (Some(0.0), 0));
+    drop(follower);
+    eventually("it leaves", || async { gateways(&server).await[0].state() == GatewayState::Gone })
+        .await;
+    apply(&server, &["B"]).await;
+    let left = gateways(&server).await.remove(0);
+    assert!(left.last_seen_at != here.last_seen_at && left.lag_seconds > Some(0.0), "{left:?}");
+    let expected = v1::GatewayStatus {
+        state: GatewayState::Gone.into(),
+        lag: 1,
+        lag_seconds: left.lag_seconds,
+        last_seen_at: left.last_seen_at,
+        ..here
+    };
+    assert_eq!(left, expected);
+    let server = TestServer::on(server.stop().await, &[]).await;
+    let remembered = gateways(&server).await.remove(0);
+    let lag_seconds = remembered.lag_seconds;
+    assert!(lag_seconds > Some(0.0), "from the log: {remembered:?}");
+    assert_eq!(gateways(&server).await.len(), 1);
+    assert_eq!(remembered, v1::GatewayStatus { lag_seconds, ..expected });
+    let mut again = Follower::new(&server).await;
+    again.reach(2).await;
+    let back = gateways(&server).await;
+    assert_eq!((back.len(), back[0].state()), (1, GatewayState::Connected), "{back:?}");
+    assert_ne!(back[0].server, remembered.server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_known_until_something_is_applied_whoever_reconnects() {
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let mut follower = Follower::new(&server).await;
+    follower.reach(1).await;
+    follower.ack(1, 1).await;
+    let catalog = follower.catalog.clone();
+    apply(&server, &["B"]).await;
+    follower.reach(2).await;
+    let found = v1::Diagnostic {
+        code: "source-unknown".to_owned(),
+        severity: v1::Severity::Error.into(),
+        message: "not here".to_owned(),
+        ..Default::default()
+    };
+    let nack = v1::Nack { revision: 2, message: "no".to_owned(), diagnostics: vec![found] };
+    follower.say(sync_request::Message::Nack(nack.clone())).await;
+    let nacked = || async { gateways(&server).await[0].last_nack.as_ref() == Some(&nack) };
+    eventually("the refusal is seen", nacked).await;
+    let (_, _, metrics) = get(&server, "/metrics", "").await;
+    assert!(metrics.contains("\nregistry_streams_refusing 1\n"), "{metrics}");
+    drop(follower);
+    let mut again = Follower::resume(&server, catalog).await.unwrap();
+    eventually("the old stream ends", || async {
+        let listed = gateways(&server).await;
+        listed.len() == 1 && listed[0].state() == GatewayState::Connected
+    })
+    .await;
+    assert!(nacked().await, "{:?}", gateways(&server).await);
+    again.reach(2).await;
+    // It was on its disk before: that is no news about the refusal.
+    again.ack(1, 1).await;
+    again.ack(2, 2).await;
+    eventually("something was applied", || async {
+        gateways(&server).await[0].last_nack.is_none()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_stream_of_a_name_is_listed_and_pages_go_through_all() {
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let mut follower = Follower::new(&server).await;
+        follower.reach(1).await;
+        streams.push(follower);
+    }
+    let (mut paged, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let wanted = v1::ListGatewaysRequest { page_size: 1, page_token, ..Default::default() };
+        let page = list(&server, wanted).await;
+        paged.extend(page.gateways);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    let mut addresses: Vec<_> = paged.iter().map(|gateway| gateway.address.clone()).collect();
+    addresses.sort();
+    addresses.dedup();
+    assert_eq!((paged.len(), addresses.len()), (3, 3), "{paged:?}");
+    let filtered =
+        async |wanted: v1::ListGatewaysRequest| list(&server, wanted).await.gateways.len();
+    let any = v1::ListGatewaysRequest::default;
+    let gone = GatewayState::Gone.into();
+    assert_eq!(filtered(v1::ListGatewaysRequest { state: gone, ..any() }).await, 0);
+    let connected = GatewayState::Connected.into();
+    assert_eq!(filtered(v1::ListGatewaysRequest { state: connected, ..any() }).await, 3);
+    assert_eq!(filtered(v1::ListGatewaysRequest { behind_revision: 1, ..any() }).await, 3);
+    streams[0].ack(1, 1).await;
+    eventually("it has applied it", || async {
+        filtered(v1::ListGatewaysRequest { behind_revision: 1, ..any() }).await == 2
+    })
+    .await;
+    let prefix = |prefix: &str| v1::ListGatewaysRequest { name_prefix: prefix.to_owned(), ..any() };
+    assert_eq!((filtered(prefix("edge")).await, filtered(prefix("x")).await), (3, 0));
+    let wanted = v1::ListGatewaysRequest { state: 9, ..any() };
+    let refused = server.sync().await.list_gateways(wanted).await.unwrap_err();
+    assert_eq!((refused.code(), &*reason(&refused)), (Code::InvalidArgument, "INVALID_REQUEST"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_waits_for_no_database() {
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let locked = lock(&server).await;
+    let mut follower = Follower::new(&server).await;
+    follower.reach(1).await;
+    follower.ack(1, 1).await;
+    eventually("the ack is seen", || async { gateways(&server).await[0].applied_revision == 1 })
+        .await;
+    drop(follower);
+    eventually("it leaves", || async { gateways(&server).await[0].state() == GatewayState::Gone })
+        .await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let listed = gateways(&server).await;
+    assert_eq!(listed.len(), 1, "also while that is being written: {listed:?}");
+    drop(locked);
+    let server = TestServer::on(server.stop().await, &[]).await;
+    assert_eq!(gateways(&server).await.len(), 1, "it was noted in the end");
+}
+
+/// What the database has of gateways: their names, whether they are there, what they have applied.
+async fn noted(server: &TestServer) -> Vec<(String, bool, i64)> {
+    let mut connection = connect(server).await;
+    let rows = "SELECT gateway, gone_at IS NULL, applied FROM gateways ORDER BY gateway";
+    sqlx::query_as(rows).fetch_all(&mut connection).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_streams_of_a_name_the_one_that_is_there_is_noted() {
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let mut stays = Follower::new(&server).await;
+    stays.reach(1).await;
+    stays.ack(1, 1).await;
+    let leaves = Follower::new(&server).await;
+    let is = |there, applied| vec![("edge-1".to_owned(), there, applied)];
+    eventually("the last that came is noted", || async { noted(&server).await == is(true, 0) })
+        .await;
+    drop(leaves);
+    eventually("the other is", || async {
+        let now = noted(&server).await;
+        assert!(now[0].1, "one of them was there all the time");
+        now == is(true, 1)
+    })
+    .await;
+    drop(stays);
+    eventually("none is there", || async { noted(&server).await == is(false, 1) }).await;
+}
+
+/// However many gateways come, answer and leave at once: few writes, and no stream waits for one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_is_noted_together() {
+    const CROWD: usize = 300;
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let mut client = server.sync().await;
+    let mut crowd = Vec::new();
+    for i in 0..CROWD {
+        let (says, said) = tokio::sync::mpsc::channel(4);
+        let hello = v1::Hello { gateway: format!("gw-{i:03}"), ..Default::default() };
+        let hello = sync_request::Message::Hello(hello);
+        says.send(v1::SyncRequest { message: Some(hello) }).await.unwrap();
+        let said = tokio_stream::wrappers::ReceiverStream::new(said);
+        crowd.push((says, client.sync(said).await.unwrap().into_inner()));
+    }
+    eventually("all are noted", || async { noted(&server).await.len() == CROWD }).await;
+    let mut connection = connect(&server).await;
+    let writes = "SELECT count(DISTINCT noted_at) FROM gateways";
+    let writes: i64 = sqlx::query_scalar(writes).fetch_one(&mut connection).await.unwrap();
+    assert!(writes < 15, "{writes} writes for {CROWD} gateways");
+    drop(crowd);
+    drop(client);
+    eventually("all have left", || async {
+        noted(&server).await.iter().all(|(_, is_there, _)| !is_there)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_watched_for_a_while_is_no_gateway() {
+    let server = TestServer::start().await;
+    let hello = v1::Hello { gateway: "ctl".to_owned(), observer: true, ..Default::default() };
+    let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
+    let requests = tokio_stream::iter([hello]);
+    let mut watcher = server.sync().await.sync(requests).await.unwrap().into_inner();
+    watcher.message().await.unwrap().unwrap();
+    let _gateway = Follower::new(&server).await;
+    eventually("the gateway is noted", || async { !noted(&server).await.is_empty() }).await;
+    assert_eq!((noted(&server).await.len(), gateways(&server).await.len()), (1, 1));
+    let (_, _, metrics) = get(&server, "/metrics", "").await;
+    assert!(metrics.contains("\nregistry_streams 2\n"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_what_was_noted_those_that_follow_are_listed() {
+    let server = TestServer::start().await;
+    let _follower = Follower::new(&server).await;
+    let answer = list(&server, v1::ListGatewaysRequest::default()).await;
+    assert_eq!((answer.gateways.len(), answer.live_only), (1, false));
+    let drop = sqlx::raw_sql("DROP TABLE gateways");
+    drop.execute(&mut connect(&server).await).await.unwrap();
+    let answer = list(&server, v1::ListGatewaysRequest::default()).await;
+    assert_eq!((answer.gateways.len(), answer.live_only), (1, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_far_the_slowest_is_behind_is_measured() {
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let mut follower = Follower::new(&server).await;
+    follower.reach(1).await;
+    follower.ack(1, 1).await;
+    let lag = || async {
+        let (_, _, metrics) = get(&server, "/metrics", "").await;
+        let of = |name: &str| {
+            let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().parse::<f64>().unwrap()
+        };
+        (of("registry_stream_lag_revisions_max "), of("registry_stream_lag_seconds_max "))
+    };
+    eventually("it is not behind", || async { lag().await == (0.0, 0.0) }).await;
+    apply(&server, &["B", "C"]).await;
+    eventually("it is behind", || async {
+        let (revisions, seconds) = lag().await;
+        revisions > 1.5 && seconds > 0.0
+    })
+    .await;
+    drop(follower);
+    eventually("nobody is", || async { lag().await == (0.0, 0.0) }).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let _new = Follower::new(&server).await;
+    let (revisions, seconds) = lag().await;
+    assert!(revisions > 2.5 && seconds < 1.0, "since it connected: {revisions}, {seconds} s");
+    let listed = gateways(&server).await;
+    assert!(listed[0].lag_seconds.unwrap() < 1.0, "{listed:?}");
+}

@@ -1,0 +1,139 @@
+//! Gateways: the fields of `--output json`, and how long they are behind in words.
+//!
+//! Deliberately absent: colours and columns.
+
+use std::{fmt, time::Duration};
+
+use registry_proto::v1;
+use serde::Serialize;
+
+use super::time_text;
+use crate::report::Finding;
+
+/// A follower of the registry, present or past.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GatewayView {
+    pub(crate) gateway: String,
+    pub(crate) gateway_version: String,
+    pub(crate) principal: String,
+    pub(crate) address: String,
+    pub(crate) scope: String,
+    pub(crate) server: String,
+    /// `connected` or `gone`.
+    pub(crate) state: &'static str,
+    pub(crate) connected_at: Option<String>,
+    pub(crate) last_seen_at: Option<String>,
+    pub(crate) sent_revision: u64,
+    pub(crate) applied_revision: u64,
+    pub(crate) persisted_revision: u64,
+    pub(crate) lag: u64,
+    pub(crate) lag_seconds: Option<f64>,
+    /// `ok`, `failing`, `none` or `unknown`.
+    pub(crate) cache_state: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) cache_problem: String,
+    pub(crate) refusal: Option<RefusalView>,
+}
+
+/// The last refusal of a follower.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RefusalView {
+    pub(crate) revision: u64,
+    pub(crate) message: String,
+    pub(crate) diagnostics: Vec<Finding>,
+}
+
+impl fmt::Display for RefusalView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "revision {}: {}", self.revision, self.message)
+    }
+}
+
+impl From<v1::Nack> for RefusalView {
+    fn from(v1::Nack { revision, message, diagnostics }: v1::Nack) -> Self {
+        let diagnostics = diagnostics.iter().map(Finding::from).collect();
+        Self { revision, message, diagnostics }
+    }
+}
+
+impl From<v1::GatewayStatus> for GatewayView {
+    fn from(status: v1::GatewayStatus) -> Self {
+        let (state, cache_state) = (state(&status), cache_state(&status));
+        let v1::GatewayStatus {
+            gateway,
+            gateway_version,
+            address,
+            connected_at,
+            sent_revision,
+            applied_revision,
+            persisted_revision,
+            lag,
+            last_nack,
+            principal,
+            state: _,
+            last_seen_at,
+            server,
+            scope,
+            lag_seconds,
+            cache_state: _,
+            cache_problem,
+        } = status;
+        Self {
+            gateway,
+            gateway_version,
+            principal,
+            address,
+            scope,
+            server,
+            state,
+            connected_at: time_text(connected_at),
+            last_seen_at: time_text(last_seen_at),
+            sent_revision,
+            applied_revision,
+            persisted_revision,
+            lag,
+            lag_seconds,
+            cache_state,
+            cache_problem,
+            refusal: last_nack.map(RefusalView::from),
+        }
+    }
+}
+
+/// An older registry lists only those that are connected, and does not say so.
+fn state(status: &v1::GatewayStatus) -> &'static str {
+    if status.state() == v1::GatewayState::Gone { "gone" } else { "connected" }
+}
+
+fn cache_state(status: &v1::GatewayStatus) -> &'static str {
+    match status.cache_state() {
+        v1::CacheState::Ok => "ok",
+        v1::CacheState::Failing => "failing",
+        v1::CacheState::None => "none",
+        v1::CacheState::Unspecified => "unknown",
+    }
+}
+
+/// A span in the largest unit that is not too coarse: `4.2s`, `90s`, `15m`, `30h`, `12d`.
+pub(crate) fn span(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
+    match whole {
+        0..10 => format!("{seconds:.1}s"),
+        10..120 => format!("{whole}s"),
+        120..7_200 => format!("{}m", whole / 60),
+        7_200..172_800 => format!("{}h", whole / 3_600),
+        _ => format!("{}d", whole / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_told_in_its_unit() {
+        let told = [0.0, 4.24, 90.0, 900.0, 108_000.0, 1_100_000.0].map(span);
+        assert_eq!(told, ["0.0s", "4.2s", "90s", "15m", "30h", "12d"]);
+    }
+}

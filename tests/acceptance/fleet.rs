@@ -1,0 +1,289 @@
+//! The fleet: who follows and who has followed, on whichever server, and how far a revision has come
+//! among them.
+//!
+//! Deliberately absent: what is written for it, and when; the server's own tests have that.
+
+use std::time::Duration;
+
+use acceptance::{
+    Database, Gateway, GatewayOptions, Registry, access::Guarded, ctl, postgres, root,
+};
+use registry_proto::v1::{self, sync_request, sync_response};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+const EXAMPLE: &str = "examples/registry-v2.json";
+const NEWER: &str = "examples/new-version.json";
+
+fn gateway(name: &str, registry: &Registry) -> Gateway {
+    Gateway::start(&GatewayOptions {
+        source: format!("grpc://{}", registry.address),
+        targets: String::new(),
+        runtime: None,
+        more: format!("name: {name}\n"),
+    })
+}
+
+/// What a server lists of the gateway of this name; null: nothing.
+fn listed(registry: &Registry, name: &str) -> Value {
+    let Value::Array(all) = registry.json(&["gateways", "--prefix", name]) else {
+        panic!("no list")
+    };
+    assert!(all.len() < 2, "{all:?}");
+    all.into_iter().next().unwrap_or_default()
+}
+
+async fn is_listed(registry: &Registry, name: &str, state: &str, applied: u64) {
+    let what = format!("{name} is {state} with revision {applied}");
+    acceptance::eventually(&what, || async {
+        let gateway = listed(registry, name);
+        gateway["state"] == state && gateway["appliedRevision"] == applied
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_gateway_is_listed_while_it_follows_and_remembered_whoever_is_killed() {
+    for database in Database::both().await {
+        let mut registry = Registry::start_on(&database.url());
+        registry.apply_example();
+        let (mut killed, _lives) = (gateway("killed", &registry), gateway("lives", &registry));
+        for name in ["killed", "lives"] {
+            is_listed(&registry, name, "connected", 1).await;
+            acceptance::eventually("it says how its disk is", || async {
+                let listed = listed(&registry, name);
+                listed["cacheState"] == "ok" && listed["persistedRevision"] == 1
+            })
+            .await;
+        }
+        let connected = listed(&registry, "killed");
+        assert_eq!((&connected["scope"], &connected["lagSeconds"]), (&"*".into(), &0.0.into()));
+        killed.process.kill_9();
+        is_listed(&registry, "killed", "gone", 1).await;
+        registry.apply_file(&root().join(NEWER));
+        let gone = listed(&registry, "killed");
+        assert_eq!((&gone["lag"], &gone["server"]), (&1.into(), &connected["server"]));
+        assert!(gone["lagSeconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{gone}");
+        let noted = "SELECT count(*) FROM gateways WHERE gone_at IS NOT NULL";
+        acceptance::eventually("that it is gone is noted", || async {
+            database.number(noted).await == 1
+        })
+        .await;
+        is_listed(&registry, "lives", "connected", 2).await;
+        registry.process.kill_9();
+        registry.restart();
+        acceptance::eventually("the other follows the next process", || async {
+            let lives = listed(&registry, "lives");
+            lives["server"] != gone["server"] && lives["appliedRevision"] == 2
+        })
+        .await;
+        let remembered = listed(&registry, "killed");
+        for field in ["state", "appliedRevision", "server", "address", "connectedAt"] {
+            assert_eq!(remembered[field], gone[field], "{field}");
+        }
+        let names = |flag: &str| {
+            let listed = registry.run(&["gateways", flag]);
+            ["killed", "lives"].map(|name| listed.contains(name))
+        };
+        assert_eq!((names("--gone"), names("--connected")), ([true, false], [false, true]));
+        let behind = registry.run(&["gateways", "--behind", "2"]);
+        assert!(behind.contains("killed") && !behind.contains("lives"), "{behind}");
+    }
+}
+
+#[tokio::test]
+async fn servers_of_one_database_list_each_others_gateways() {
+    let database = postgres::database().await;
+    let (left, mut right) =
+        (Registry::start_on(database.url()), Registry::start_on(database.url()));
+    left.apply_example();
+    let (_here, _there) = (gateway("at-left", &left), gateway("at-right", &right));
+    for server in [&left, &right] {
+        is_listed(server, "at-left", "connected", 1).await;
+        is_listed(server, "at-right", "connected", 1).await;
+    }
+    let applied = left.run(&["apply", "-f", NEWER, "--yes", "--wait", "100%"]);
+    assert!(applied.contains("revision 2: 2 of 2 connected gateways have applied it"), "{applied}");
+    let status = right.json(&["rollout", "status", "2"]);
+    assert_eq!((&status["connected"], &status["applied"]), (&2.into(), &2.into()), "{status}");
+    right.process.stop();
+    is_listed(&left, "at-right", "gone", 2).await;
+}
+
+#[tokio::test]
+async fn without_the_database_followers_are_listed_and_what_happens_is_noted_later() {
+    let mut cluster = postgres::PrivateCluster::durable().await;
+    let url = cluster.create_database("fleet").await;
+    let registry = Registry::start_on(&url);
+    registry.apply_example();
+    let mut leaves = gateway("leaves", &registry);
+    is_listed(&registry, "leaves", "connected", 1).await;
+    cluster.kill_9().await;
+    let _comes = gateway("comes", &registry);
+    is_listed(&registry, "comes", "connected", 1).await;
+    leaves.process.kill_9();
+    is_listed(&registry, "leaves", "gone", 1).await;
+    let listed = registry.ctl(&["gateways"]);
+    assert!(listed.stderr.contains("the registry cannot read its database"), "{listed:?}");
+    let waited = registry.ctl(&["rollout", "status", "1", "--wait", "--timeout", "1s"]);
+    assert_eq!(waited.code, 6, "others may be missing: {waited:?}");
+    assert!(waited.stderr.contains("the registry cannot read its database"), "{waited:?}");
+    cluster.restart().await;
+    acceptance::eventually("the database is read again", || async {
+        registry.ctl(&["gateways"]).stderr.is_empty()
+    })
+    .await;
+    registry.run(&["rollout", "status", "1", "--wait", "--timeout", "1m"]);
+    let other = Registry::start_on(&url);
+    is_listed(&other, "comes", "connected", 1).await;
+    is_listed(&other, "leaves", "gone", 1).await;
+}
+
+/// A follower that takes the first revision and refuses the next one, for ever.
+async fn refuse(registry: &Registry) -> mpsc::Sender<v1::SyncRequest> {
+    let (says, said) = mpsc::channel(16);
+    let say = |message| v1::SyncRequest { message: Some(message) };
+    let hello = v1::Hello { gateway: "stubborn".to_owned(), ..Default::default() };
+    says.send(say(sync_request::Message::Hello(hello))).await.expect("there is room");
+    let opened = registry.sync().await.sync(ReceiverStream::new(said)).await;
+    let mut hears = opened.expect("the stream opens").into_inner();
+    let answers = says.clone();
+    tokio::spawn(async move {
+        while let Ok(Some(message)) = hears.message().await {
+            let answer = match message.message {
+                Some(sync_response::Message::SnapshotEnd(_)) => {
+                    let ack = v1::Ack { applied_revision: 1, ..Default::default() };
+                    sync_request::Message::Ack(ack)
+                }
+                Some(sync_response::Message::Delta(delta)) => {
+                    let found = v1::Diagnostic {
+                        code: "source-unknown".to_owned(),
+                        severity: v1::Severity::Error.into(),
+                        pointer: "/source".to_owned(),
+                        message: "there is no such server here".to_owned(),
+                        ..Default::default()
+                    };
+                    let message = "it does not fit".to_owned();
+                    let nack =
+                        v1::Nack { revision: delta.revision, message, diagnostics: vec![found] };
+                    sync_request::Message::Nack(nack)
+                }
+                _ => continue,
+            };
+            let _ = answers.send(v1::SyncRequest { message: Some(answer) }).await;
+        }
+    });
+    says
+}
+
+#[tokio::test]
+async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
+    for database in Database::both().await {
+        let registry = Registry::start_on(&database.url());
+        registry.apply_example();
+        let _gateway = gateway("willing", &registry);
+        is_listed(&registry, "willing", "connected", 1).await;
+        let _stubborn = refuse(&registry).await;
+        is_listed(&registry, "stubborn", "connected", 1).await;
+        let half = ["apply", "-f", NEWER, "--yes", "--wait", "50%"];
+        assert!(registry.run(&half).contains("revision 2: 1 of 2 connected gateways"));
+        acceptance::eventually("the refusal is known", || async {
+            listed(&registry, "stubborn")["refusal"]["revision"] == 2
+        })
+        .await;
+        let status = registry.run(&["rollout", "status", "2"]);
+        let lines = [
+            "revision 2: 1 of 2 connected gateways have applied it, 1 refuses it",
+            "revision 2: it does not fit",
+            "stubborn says:",
+            "error[source-unknown]: there is no such server here",
+        ];
+        for line in lines {
+            assert!(status.contains(line), "{line} is not in\n{status}");
+        }
+        assert!(!status.contains("willing"), "{status}");
+        let failed = registry.ctl(&["rollout", "status", "2", "--wait", "95%"]);
+        assert_eq!(failed.code, 6, "{failed:?}");
+        let why = "revision 2: 1 of 2 connected gateways have applied it, 95% are wanted: too many \
+                   refuse it; stubborn refuses revision 2: it does not fit";
+        assert!(failed.stderr.contains(why), "{failed:?}");
+        assert!(failed.stdout.contains("source-unknown"), "{failed:?}");
+        // Nothing to change, and still not there.
+        let again = ["apply", "-f", NEWER, "--yes", "--wait", "--output", "json"];
+        let failed = registry.ctl(&again);
+        let outcome: Value = serde_json::from_str(&failed.stdout).expect("one result");
+        assert_eq!((failed.code, &outcome["committed"]), (6, &false.into()), "{failed:?}");
+        let behind = &outcome["rollout"]["behind"];
+        assert_eq!(behind[0]["gateway"], "stubborn", "{outcome}");
+        let found = &behind[0]["refusal"]["diagnostics"][0];
+        assert_eq!(
+            (&found["code"], &found["pointer"]),
+            (&"source-unknown".into(), &"/source".into())
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not() {
+    for database in Database::both().await {
+        let mut registry = Registry::start_on(&database.url());
+        let alone = ["apply", "-f", EXAMPLE, "--yes", "--wait", "--timeout", "1s"];
+        let waited = registry.ctl(&alone);
+        assert_eq!(waited.code, 6, "{waited:?}");
+        assert!(waited.stdout.contains("applied: the registry is at revision 1"), "{waited:?}");
+        assert!(waited.stderr.contains("100% are wanted: no gateway is connected"), "{waited:?}");
+        let (first, _second) = (gateway("first", &registry), gateway("second", &registry));
+        for name in ["first", "second"] {
+            is_listed(&registry, name, "connected", 1).await;
+        }
+        let applied = registry.json(&["apply", "-f", NEWER, "--yes", "--wait", "95%"]);
+        let rollout = &applied["rollout"];
+        assert_eq!((&applied["committed"], &applied["revision"]), (&true.into(), &2.into()));
+        assert_eq!((&rollout["applied"], &rollout["connected"]), (&2.into(), &2.into()));
+        for name in ["first", "second"] {
+            assert_eq!(listed(&registry, name)["appliedRevision"], 2, "it is true when it is said");
+        }
+        first.process.signal("STOP");
+        registry.run(&["deprecate", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
+        let stopped = registry.ctl(&["rollout", "status", "3", "--wait", "--timeout", "2s"]);
+        assert_eq!(stopped.code, 6, "{stopped:?}");
+        let why = "revision 3: 1 of 2 connected gateways have applied it, 100% are wanted: they \
+                   have not within 2 s";
+        assert!(stopped.stderr.contains(why), "{stopped:?}");
+        registry.run(&["rollout", "status", "3", "--wait", "50%"]);
+        let url = registry.url();
+        let waiting =
+            tokio::task::spawn_blocking(move || ctl(&url, &["rollout", "status", "3", "--wait"]));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        registry.process.kill_9();
+        registry.restart();
+        is_listed(&registry, "second", "connected", 3).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(!waiting.is_finished(), "who was cut off by the restart is waited for");
+        first.process.signal("CONT");
+        let waited = waiting.await.expect("it ends");
+        assert!(waited.stdout.contains("2 of 2 connected gateways have applied it"), "{waited:?}");
+        let early = registry.ctl(&["rollout", "status", "9", "--wait", "--timeout", "1s"]);
+        assert!(early.stderr.contains("the registry is at revision 3"), "{early:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_see_the_gateways_is_told_before_anything_is_applied() {
+    let guarded = Guarded::start(&[]);
+    let token = guarded.token("ci", "docs", "publisher");
+    let apply = ["apply", "-f", EXAMPLE, "--yes", "--wait", "--token", &token];
+    let refused = guarded.registry.ctl(&apply);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("auditor"), "{refused:?}");
+    let listed = guarded.registry.run(&["log", "--token", &guarded.admin]);
+    assert!(!listed.contains("anonymous") && listed.lines().count() == 1, "{listed}");
+}
+
+#[test]
+fn a_rehearsal_has_nothing_to_wait_for() {
+    let registry = Registry::start();
+    let refused = registry.ctl(&["apply", "-f", EXAMPLE, "--dry-run", "--wait"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+}
