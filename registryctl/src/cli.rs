@@ -79,16 +79,18 @@ pub(crate) struct Arguments {
 /// What every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct Globals {
-    /// Where the registry is: https://HOST:PORT, http://HOST:PORT or HOST:PORT
+    /// Where the registry is: https://HOST:PORT, http://HOST:PORT or HOST:PORT; of several servers,
+    /// with commas between, the first that can be reached
     #[arg(
         long,
         global = true,
         env = "REGISTRY_URL",
         value_name = "URL",
         default_value = "http://127.0.0.1:7070",
+        value_delimiter = ',',
         value_parser = unrepeated::unrepeated::<Address>()
     )]
-    pub(crate) registry: Address,
+    pub(crate) registry: Vec<Address>,
     #[command(flatten)]
     pub(crate) access: AccessArgs,
     /// How long to wait for a connection

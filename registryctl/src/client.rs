@@ -41,9 +41,28 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects, or says at once why that is not possible.
+    /// Connects to the first server that can be reached, or says at once why none can.
     pub(crate) async fn connect(globals: &Globals) -> Result<Self, Failure> {
-        let address = globals.registry.clone();
+        let mut unreachable: Option<(String, String)> = None;
+        for address in &globals.registry {
+            match Self::connect_to(address, globals).await {
+                Err(Failure::Unreachable { address, reason }) => {
+                    unreachable = Some(match unreachable {
+                        None => (address, reason),
+                        Some((addresses, reasons)) => {
+                            (format!("{addresses},{address}"), format!("{reasons}; {reason}"))
+                        }
+                    });
+                }
+                outcome => return outcome,
+            }
+        }
+        let (address, reason) = unreachable.unwrap_or_default();
+        Err(Failure::Unreachable { address, reason })
+    }
+
+    async fn connect_to(address: &Address, globals: &Globals) -> Result<Self, Failure> {
+        let address = address.clone();
         let patience = Duration::from_secs(globals.connect_timeout.into());
         let unreachable = |reason: String| Failure::Unreachable {
             address: address.to_string(),

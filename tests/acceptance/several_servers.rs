@@ -1,8 +1,10 @@
 //! Several registry servers on one Postgres: one gap-free chain, seen by all at once. A SQLite file has
 //! one.
 
-use acceptance::{Process, Registry, postgres};
+use acceptance::{Gateway, GatewayOptions, Process, Registry, postgres};
 use registry_proto::v1;
+
+use crate::world::gateway_revision;
 
 fn schema(name: &str) -> v1::ApplyRequest {
     let schema = v1::Schema {
@@ -67,6 +69,37 @@ async fn two_servers_hammered_at_once_keep_one_gap_free_chain() {
     ];
     assert!(chains[0].success(), "{:?}", chains[0]);
     assert_eq!(chains[0].stdout, chains[1].stdout, "both tell the same history");
+}
+
+#[tokio::test]
+async fn who_knows_several_servers_goes_on_with_another_one() {
+    let database = postgres::database().await;
+    let (mut left, right) =
+        (Registry::start_on(database.url()), Registry::start_on(database.url()));
+    left.apply_example();
+    let source = format!("grpc://{},{}", left.address, right.address);
+    let (targets, more) = (String::new(), String::new());
+    let gateway = Gateway::start(&GatewayOptions { source, targets, runtime: None, more });
+    let at = |revision| {
+        let gateway = &gateway;
+        acceptance::eventually("the gateway is there", move || async move {
+            gateway_revision(gateway).await == Some(revision)
+        })
+    };
+    at(1).await;
+    left.process.kill_9();
+    right.apply_file(&acceptance::root().join("examples/new-version.json"));
+    at(2).await;
+    let log = gateway.process.stderr();
+    assert_eq!(log.matches("took a snapshot").count(), 1, "it resumes at the other: {log}");
+
+    let both = format!("http://{},http://{}", left.address, right.address);
+    let listed = acceptance::ctl(&both, &["list", "agent"]);
+    assert!(listed.success() && listed.stdout.contains("research-agent"), "{listed:?}");
+    drop(right);
+    let nobody = acceptance::ctl(&both, &["list", "agent"]);
+    assert_eq!(nobody.code, 3, "{nobody:?}");
+    assert!(nobody.stderr.contains(&both), "{nobody:?}");
 }
 
 #[test]
