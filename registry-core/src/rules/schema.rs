@@ -35,8 +35,9 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     let weights = graph.weights();
     for (i, (new, place, schema)) in all.iter().enumerate() {
         unresolved(proposal, new, (place, schema), found);
+        let own = problems.of_nth(i);
         let whole = graph.same_id(schema).or_else(|| graph.too_heavy(schema, &weights));
-        for problem in problems.of_nth(i).iter().chain(&whole) {
+        for problem in own.iter().chain(whole.iter().filter(|whole| !own.contains(whole))) {
             let pointer = format!("{place}{}", problem.pointer());
             let invalid = Diagnostic::error(Code::SchemaInvalid, pointer, problem.to_string());
             new.report(found, invalid.with_help(problem.help()));
@@ -299,6 +300,9 @@ mod tests {
         };
         let chain: Vec<_> = (0..40).map(twice).collect();
         let registered = [schema("S0", &json!({ "type": "object" }))];
+        let itself = json!({ "allOf": [{ "$ref": "#" }, { "$ref": "#" }] });
+        let found = found_of(Code::SchemaInvalid, &[], &[schema("Itself", &itself)]);
+        assert_eq!(found.lines().count(), 1, "{found}");
         let found = found_of(Code::SchemaInvalid, &registered, &chain[..11]);
         assert_eq!(found, "");
         let found = found_of(Code::SchemaInvalid, &registered, &chain);
