@@ -22,6 +22,9 @@ pub enum Holds {
     Other,
 }
 
+/// The keywords that lead elsewhere.
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+
 /// What the member with this name holds.
 pub fn holds(name: &str) -> Holds {
     match name {
@@ -30,6 +33,32 @@ pub fn holds(name: &str) -> Holds {
         "const" | "enum" | "default" | "examples" => Holds::Data,
         _ => Holds::Other,
     }
+}
+
+/// Visits what is directly in a schema, or in a list of them, and may be a schema or a list of them.
+pub(crate) fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                match (holds(name), value) {
+                    (Holds::Data, _) => {}
+                    (Holds::Named, Value::Object(named)) => named.values().for_each(&mut *visit),
+                    _ => visit(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(visit),
+        _ => {}
+    }
+}
+
+/// Whether anything in a schema leads elsewhere.
+pub(crate) fn has_references(schema: &Value) -> bool {
+    let mut found = false;
+    each_object(schema, &mut |map| {
+        found |= REFERENCES.iter().any(|name| map.contains_key(*name));
+    });
+    found
 }
 
 /// Visits every schema object, outermost first.

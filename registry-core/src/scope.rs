@@ -9,6 +9,7 @@ mod root;
 
 use std::{collections::BTreeSet, fmt};
 
+use imbl::OrdSet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 pub use part::Part;
@@ -72,12 +73,17 @@ impl Scope {
 
     /// The keys in scope.
     pub fn keys(&self, catalog: &Catalog) -> BTreeSet<Key> {
-        let named = catalog.iter().filter(|(_, record)| self.names(record));
-        let named: BTreeSet<Key> = named.map(|(key, _)| key.clone()).collect();
+        let named = self.named(catalog);
         match self {
-            Self::Everything => named,
+            Self::Everything => named.into_iter().collect(),
             Self::Roots(_) => closure(catalog, &named),
         }
+    }
+
+    /// The registered entities that it names. Looks at every entity.
+    fn named(&self, catalog: &Catalog) -> OrdSet<Key> {
+        let named = catalog.iter().filter(|(_, record)| self.names(record));
+        named.map(|(key, _)| key.clone()).collect()
     }
 
     /// Whether an entity is in scope for itself, and not only because another needs it.
@@ -90,7 +96,7 @@ impl Scope {
 }
 
 /// Everything that these entities need. A server is followed for the tools that it provides.
-fn closure(catalog: &Catalog, named: &BTreeSet<Key>) -> BTreeSet<Key> {
+fn closure(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
     let servers = named.iter().filter(|key| key.kind == Kind::Server);
     let provided = servers.filter_map(|key| catalog.find(key)).flat_map(|r| r.document.edges());
     graph::closure(catalog, named.iter().chain(provided))

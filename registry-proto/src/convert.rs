@@ -42,7 +42,7 @@ pub use record::{InvalidRecord, outline_of, record_of, record_with_document};
 pub use sbom::{InvalidSbomFormat, sbom_format};
 pub use scope::scope;
 pub use setting::{InvalidSetting, setting_state, settings};
-pub use snapshot::InvalidSnapshotEntity;
+pub use snapshot::{InvalidDigest, InvalidSnapshotEntity, digest};
 pub use step::{InvalidStep, PartStep, part_step};
 pub use sync::{InvalidDelta, InvalidPosition, Position, chain_hash, sealed_commit};
 pub use time::{InvalidTime, read_timestamp, timestamp};

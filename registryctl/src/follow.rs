@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use registry_core::{
-    Catalog, Digest, Record, Revision, SealedCommit, Selector, Settings, setting::Set,
-};
+use registry_core::{Catalog, Record, Revision, SealedCommit, Selector, Settings, setting::Set};
 use registry_proto::{
     convert::{self, Position},
     v1::{self, sync_request, sync_response},
@@ -140,7 +138,7 @@ pub(crate) fn restore(
     let received = records.len();
     let settings = Settings::restore(settings);
     let catalog = Catalog::restore(registry, revision, chain, records).with_settings(settings);
-    let promised = <[u8; 32]>::try_from(digest).map(Digest::from_bytes).ok();
+    let promised = convert::digest(digest).ok();
     // Of two records with one key, the catalog keeps one.
     if promised != Some(catalog.digest()) || catalog.len() != received {
         return Err(Failure::answer("the snapshot does not have the digest that it claims"));

@@ -49,7 +49,7 @@ impl Config {
             problems: vec![Problem { line: None, field: String::new(), message }],
         };
         let is_optional = args.config.is_none() && args.registry.is_some();
-        let text = match read_text(&file) {
+        let text = match read_text(&file, FILE_BYTES) {
             Ok(text) => text,
             Err(e) if is_optional && e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => {
@@ -77,10 +77,11 @@ impl Config {
     }
 }
 
-fn read_text(file: &Path) -> std::io::Result<String> {
+/// Reads a file of at most so many bytes.
+pub(super) fn read_text(file: &Path, most: u64) -> std::io::Result<String> {
     let size = fs::metadata(file)?.len();
-    if size > FILE_BYTES {
-        let message = format!("it has {size} bytes, {FILE_BYTES} are allowed");
+    if size > most {
+        let message = format!("it has {size} bytes, {most} are allowed");
         return Err(std::io::Error::other(message));
     }
     fs::read_to_string(file)

@@ -2,15 +2,13 @@
 //!
 //! Deliberately absent: looking at the file again, which the source does.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use registry_core::Scope;
 
 use super::{
     Args, ScopeConfig, Source,
+    load::read_text,
     read::{Field, Section},
 };
 
@@ -40,11 +38,8 @@ impl ScopeConfig {
     /// Reads a file with one root a line; empty lines, and those that begin with `#`, do not count.
     pub fn read(file: &Path) -> Result<Scope, String> {
         let name = file.display();
-        let size = fs::metadata(file).map_err(|e| format!("{name} cannot be read: {e}"))?.len();
-        if size > FILE_BYTES {
-            return Err(format!("{name} has {size} bytes, {FILE_BYTES} are allowed"));
-        }
-        let text = fs::read_to_string(file).map_err(|e| format!("{name} cannot be read: {e}"))?;
+        let text = read_text(file, FILE_BYTES);
+        let text = text.map_err(|e| format!("{name} cannot be read: {e}"))?;
         let lines = text.lines().map(str::trim);
         let roots: Vec<_> =
             lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, Digest, Record, Scope, Selector, Settings, setting::Set};
+use registry_core::{Catalog, Record, Scope, Selector, Settings, setting::Set};
 use registry_proto::{
     convert::{self, Position},
     v1::{SnapshotChunk, SnapshotEnd},
@@ -59,10 +59,8 @@ impl Snapshot {
     ) -> Result<Catalog, Refusal> {
         let Position { registry, revision, chain } = self.position.clone();
         let refused = |message: String| Refusal { revision, message, is_final: false };
-        let Ok(digest) = <[u8; 32]>::try_from(&*digest) else {
-            return Err(refused(format!("a digest has 32 bytes, this one has {}", digest.len())));
-        };
-        let (expected, (announced, _)) = (Digest::from_bytes(digest), self.announced);
+        let expected = convert::digest(&digest).map_err(|e| refused(e.to_string()))?;
+        let (announced, _) = self.announced;
         let restoring = offloaded(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)
                 .with_settings(Settings::restore(self.settings))

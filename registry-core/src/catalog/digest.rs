@@ -11,8 +11,9 @@ use super::{Catalog, Record};
 use crate::{document::Digest, lifecycle::Lifecycle, scope::Scope};
 
 impl Catalog {
-    /// A digest over the whole state: revision, chain hash, scope if it is a part, for each entity in order its key,
-    /// digest, owner, registration and lifecycle, and what is set. Equal digests mean equal catalogs.
+    /// A digest over the whole state: revision, chain hash, scope if it is a part, for each entity in
+    /// order its key, digest, owner, registration and lifecycle, and what is set. Equal digests mean
+    /// equal catalogs.
     pub fn digest(&self) -> Digest {
         let part = match &*self.scope {
             Scope::Everything => String::new(),

@@ -25,21 +25,17 @@ pub struct Step {
 impl Catalog {
     /// Only these entities of it, which are those of a scope.
     pub(crate) fn with_only(&self, scope: Arc<Scope>, keys: &BTreeSet<Key>) -> Self {
-        let (revision, chain, registry) = (self.revision, self.chain, self.registry.clone());
-        let mut part = Self { revision, chain, scope, ..Self::empty(registry) };
-        for record in keys.iter().filter_map(|key| self.records.get(key)) {
-            part.put(record.clone());
-        }
+        let mut part = Self::empty(self.registry.clone()).as_part(scope);
+        part.follow_with_only(self, keys);
         part
     }
 
     /// Makes a part of an earlier state that of a later one, where it has these entities.
     pub(crate) fn follow_with_only(&mut self, source: &Self, keys: &BTreeSet<Key>) {
-        let gone: Vec<_> = self.records.iter().filter(|(key, _)| !keys.contains(*key)).collect();
-        let gone: Vec<_> =
-            gone.into_iter().map(|(key, record)| (key.clone(), record.clone())).collect();
-        for (key, record) in gone {
-            self.remove(&key, &record);
+        for (key, record) in &self.records.clone() {
+            if !keys.contains(key) {
+                self.remove(key, record);
+            }
         }
         for (key, record) in keys.iter().filter_map(|key| Some((key, source.records.get(key)?))) {
             if !self.records.get(key).is_some_and(|held| Arc::ptr_eq(held, record)) {
@@ -60,11 +56,6 @@ impl Catalog {
     /// The same entities at another revision.
     pub fn at(&self, revision: Revision, chain: ChainHash) -> Self {
         Self { revision, chain, ..self.clone() }
-    }
-
-    /// Whether two catalogs have the same entities, with the same lifecycles.
-    pub fn has_same_records(&self, other: &Self) -> bool {
-        self.records == other.records
     }
 
     /// What has to change in another part to make it this one.

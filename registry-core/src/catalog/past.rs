@@ -4,8 +4,6 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use imbl::ordmap::DiffItem;
-
 use super::{Catalog, Record};
 use crate::{
     commit::{ChainHash, Revision},
@@ -47,14 +45,7 @@ impl Catalog {
     /// The records that are new or changed since an earlier catalog of the same history, found by
     /// what the two share; `None` where something is gone, so that it was no earlier one.
     pub fn changed_since(&self, earlier: &Self) -> Option<Vec<Arc<Record>>> {
-        let differences = earlier.records.diff(&self.records);
-        differences
-            .map(|difference| match difference {
-                DiffItem::Add(_, record) | DiffItem::Update { new: (_, record), .. } => {
-                    Some(record.clone())
-                }
-                DiffItem::Remove(..) => None,
-            })
-            .collect()
+        let step = self.step_from(earlier);
+        step.removed.is_empty().then_some(step.put)
     }
 }

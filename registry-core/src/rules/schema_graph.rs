@@ -10,13 +10,10 @@ use super::{Relation, proposal::Proposal};
 use crate::{
     decode::At,
     entity::Entity,
-    json_schema::{each_object, each_reference, pure_reference},
+    json_schema::{each_reference, has_references, pure_reference},
     reference::{Key, Kind, SchemaRef},
     schema_compile::{self, InvalidSchema, Weight, resources, weigh},
 };
-
-/// The keywords that lead elsewhere.
-const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 pub(super) struct SchemaGraph<'a> {
     nodes: HashMap<Key, usize>,
@@ -102,11 +99,7 @@ impl<'a> SchemaGraph<'a> {
     /// Whether a value would be checked too often. A schema without references is as heavy as it
     /// is long.
     pub(super) fn too_heavy(&self, schema: &Value, weights: &[Weight]) -> Option<InvalidSchema> {
-        let mut has_references = false;
-        each_object(schema, &mut |map| {
-            has_references |= REFERENCES.iter().any(|name| map.contains_key(*name));
-        });
-        if !has_references || pure_reference(schema).is_some() {
+        if !has_references(schema) || pure_reference(schema).is_some() {
             return None;
         }
         let known = |key: &Key| self.nodes.get(key).map_or(Weight::ONE, |&node| weights[node]);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     decode::At,
-    json_schema::{Holds, each_object_at, holds},
+    json_schema::{each_object_at, each_part},
     version::Version,
 };
 
@@ -123,30 +123,12 @@ pub(crate) fn resources(schema: &Value, base: &str) -> Vec<String> {
 }
 
 fn read_resources(schema: &Value, (draft, base): (Draft, &Uri<String>), found: &mut Vec<String>) {
-    match schema {
-        Value::Object(map) => {
-            let draft = draft.detect(schema);
-            let own = draft.create_resource_ref(schema);
-            let own = own.id().and_then(|id| resolved(id, base));
-            found.extend(own.iter().map(|uri| uri.as_str().to_owned()));
-            let within = (draft, own.as_ref().unwrap_or(base));
-            for (name, value) in map {
-                match (holds(name), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::Named, Value::Object(named)) => {
-                        named.values().for_each(|part| read_resources(part, within, found));
-                    }
-                    _ => read_resources(value, within, found),
-                }
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                read_resources(item, (draft, base), found);
-            }
-        }
-        _ => {}
-    }
+    let draft = draft.detect(schema);
+    let own = draft.create_resource_ref(schema);
+    let own = own.id().and_then(|id| resolved(id, base));
+    found.extend(own.iter().map(|uri| uri.as_str().to_owned()));
+    let within = (draft, own.as_ref().unwrap_or(base));
+    each_part(schema, &mut |part| read_resources(part, within, found));
 }
 
 /// What an `$id` means; one that is only a fragment is an anchor, and one that is no URI does not

@@ -4,7 +4,9 @@
 //! as much as the part is big, never as much as the registry. Deliberately absent: the log; the two
 //! catalogs share what did not change, which says what did.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
+
+use imbl::OrdSet;
 
 use super::{Scope, closure};
 use crate::{catalog::Catalog, reference::Key};
@@ -15,15 +17,14 @@ pub struct Part {
     scope: Arc<Scope>,
     source: Catalog,
     /// The registered entities that the scope names.
-    named: BTreeSet<Key>,
+    named: OrdSet<Key>,
     catalog: Catalog,
 }
 
 impl Part {
     /// The part of a catalog. Looks at every entity.
     pub fn of(scope: Arc<Scope>, source: &Catalog) -> Self {
-        let named = source.iter().filter(|(_, record)| scope.names(record));
-        let named: BTreeSet<Key> = named.map(|(key, _)| key.clone()).collect();
+        let named = scope.named(source);
         let catalog = source.with_only(scope.clone(), &closure(source, &named));
         Self { scope, source: source.clone(), named, catalog }
     }
@@ -33,19 +34,20 @@ impl Part {
         &self.catalog
     }
 
-    /// Goes on to a later catalog of the same registry. Says whether anything in scope changed.
+    /// Goes on to a later catalog of the same registry. Says whether anything in scope
+    /// may have changed.
     pub fn advance(&mut self, source: &Catalog) -> bool {
         let Some(changed) = source.changed_since(&self.source) else {
-            let before = std::mem::replace(self, Self::of(self.scope.clone(), source));
-            return !before.catalog.has_same_records(&self.catalog);
+            *self = Self::of(self.scope.clone(), source);
+            return true;
         };
         let mut is_touched = false;
         for record in &changed {
             let key = record.document.key();
             let moved = if self.scope.names(record) {
-                self.named.insert(key.clone())
+                self.named.insert(key.clone()).is_none()
             } else {
-                self.named.remove(key)
+                self.named.remove(key).is_some()
             };
             // What nothing refers to is neither in scope nor enters it with another.
             let is_in_sight = || self.catalog.dependents(key).next().is_some();

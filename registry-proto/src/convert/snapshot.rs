@@ -15,15 +15,26 @@ use super::{
 };
 use crate::v1;
 
+/// A digest of another length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a digest has 32 bytes, this one has {0}")]
+pub struct InvalidDigest(usize);
+
+/// Reads the 32 bytes of a digest.
+pub fn digest(bytes: &[u8]) -> Result<Digest, InvalidDigest> {
+    let bytes = bytes.try_into().map_err(|_| InvalidDigest(bytes.len()))?;
+    Ok(Digest::from_bytes(bytes))
+}
+
 /// Why a message is not an entity of a snapshot.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidSnapshotEntity {
     /// Its kind.
     #[error(transparent)]
     Kind(#[from] InvalidKind),
-    /// A digest of another length.
-    #[error("a digest has 32 bytes, this one has {0}")]
-    Digest(usize),
+    /// Its digest.
+    #[error(transparent)]
+    Digest(#[from] InvalidDigest),
     /// The document is not the one that the digest names.
     #[error(transparent)]
     Document(#[from] InvalidDocument),
@@ -63,9 +74,8 @@ impl TryFrom<v1::SnapshotEntity> for Record {
             registered_at_ms,
             lifecycle,
         } = entity;
-        let digest = <[u8; 32]>::try_from(&*digest)
-            .map_err(|_| InvalidSnapshotEntity::Digest(digest.len()))?;
-        let document = Document::verify(kind(number)?, document, Digest::from_bytes(digest))?;
+        let digest = self::digest(&digest)?;
+        let document = Document::verify(kind(number)?, document, digest)?;
         Ok(Self {
             document: Arc::new(document),
             owner: owner.into(),

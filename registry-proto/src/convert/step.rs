@@ -9,7 +9,7 @@ use registry_core::{
 };
 
 use super::{
-    snapshot::InvalidSnapshotEntity,
+    snapshot::{InvalidDigest, InvalidSnapshotEntity, digest},
     sync::{InvalidPosition, Position},
 };
 use crate::v1;
@@ -43,20 +43,20 @@ pub enum InvalidStep {
     #[error(transparent)]
     Scope(#[from] InvalidScope),
     /// The digest of the content.
-    #[error("a digest has 32 bytes, this one has {0}")]
-    Digest(usize),
+    #[error(transparent)]
+    Digest(#[from] InvalidDigest),
 }
 
 /// Reads a step; each document is proved by its digest.
 pub fn part_step(step: v1::Step) -> Result<PartStep, InvalidStep> {
     let v1::Step { position, entities, removed, content, scope } = step;
     let position = position.ok_or(InvalidPosition::Missing)?.try_into()?;
-    let digest = <[u8; 32]>::try_from(&*content).map_err(|_| InvalidStep::Digest(content.len()))?;
+    let content = digest(&content)?;
     let put = entities.into_iter().map(|entity| Record::try_from(entity).map(Arc::new));
     let step = Step {
         put: put.collect::<Result<_, _>>()?,
         removed: removed.iter().map(|key| key.parse()).collect::<Result<_, InvalidKey>>()?,
     };
     let scope = super::scope(scope.unwrap_or_default())?;
-    Ok(PartStep { position, scope, step, content: Digest::from_bytes(digest) })
+    Ok(PartStep { position, scope, step, content })
 }

@@ -12,11 +12,7 @@ use tokio::{
 };
 
 use super::{
-    Error, Message,
-    follow_scope::{FollowingScope, held},
-    recent::Next,
-    start::Start,
-    teller::Teller,
+    Error, Message, follow_scope::FollowingScope, recent::Next, start::Start, teller::Teller,
 };
 use crate::jitter;
 
@@ -52,7 +48,7 @@ async fn tell_all(
             state = None;
         } else {
             let channel = teller.feed.scopes.channel(scope, &teller.feed.hub).await?;
-            let from = state.take().or_else(|| held(&channel, content));
+            let from = state.take().or_else(|| channel.find(content?));
             let following = FollowingScope::new(teller, channel, told, from).await?;
             let (now, holds) = following.run(&mut wanted).await?;
             (told, state) = (now, Some(holds));

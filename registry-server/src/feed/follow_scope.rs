@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{ChainHash, Digest, Revision};
+use registry_core::{ChainHash, Revision};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
@@ -89,11 +89,6 @@ impl<'a> FollowingScope<'a> {
         self.teller.seat.sent(to.revision());
         self.teller.tell(Message::Step(step)).await
     }
-}
-
-/// The state that a follower holds who comes back with this content.
-pub(super) fn held(channel: &Channel, content: Option<Digest>) -> Option<Arc<State>> {
-    channel.find(content?)
 }
 
 /// Whether there is nothing to say but how far it holds. Of another scope it is said anew.

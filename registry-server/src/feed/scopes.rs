@@ -7,7 +7,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{Error, Hub, snapshot::Snapshot, step::Step};
+use super::{Error, Hub, roster::lock, snapshot::Snapshot, step::Step};
 
 /// How often followers are told of revisions that do not concern them.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -257,8 +257,4 @@ async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) ->
             Err(_) => std::future::pending().await,
         },
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -92,10 +92,8 @@ fn read_scope(scope: v1::Scope) -> Result<Scope, InvalidRequest> {
 }
 
 fn read_content(bytes: &[u8]) -> Result<Digest, InvalidRequest> {
-    let problem = || format!("a digest has 32 bytes, this one has {}", bytes.len());
-    <[u8; 32]>::try_from(bytes)
-        .map(Digest::from_bytes)
-        .map_err(|_| InvalidRequest::Field { field: "content", problem: problem() })
+    convert::digest(bytes)
+        .map_err(|e| InvalidRequest::Field { field: "content", problem: e.to_string() })
 }
 
 fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {

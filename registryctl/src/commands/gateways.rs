@@ -36,9 +36,7 @@ pub(super) async fn run(session: &Session, args: GatewaysArgs) -> Result<(), Fai
     };
     let Fleet { gateways, revision, is_live_only } = fetch(&client, wanted).await?;
     if is_live_only {
-        eprintln!(
-            "warning: the registry cannot read its database; these are the followers of one server"
-        );
+        warn_of_live_only();
     }
     if session.screen.format == Format::Json {
         return session.screen.json(&gateways);
@@ -46,6 +44,13 @@ pub(super) async fn run(session: &Session, args: GatewaysArgs) -> Result<(), Fai
     session.screen.table(&table(&gateways))?;
     let head = format!("the registry is at revision {revision}");
     session.screen.line(&session.screen.style.paint(Paint::Dim, head))
+}
+
+/// Says that others may be missing.
+pub(super) fn warn_of_live_only() {
+    eprintln!(
+        "warning: the registry cannot read its database; these are the followers of one server"
+    );
 }
 
 /// Reads pages of gateways until there are no more.

@@ -184,9 +184,7 @@ impl Rollout {
 /// Shows how far it has come, who is missing, and what was refused.
 pub(super) fn show(screen: Screen, rollout: &Rollout) -> Result<(), Failure> {
     if rollout.live_only {
-        eprintln!(
-            "warning: the registry cannot read its database; these are the followers of one server"
-        );
+        gateways::warn_of_live_only();
     }
     let refusing = match rollout.refusing() {
         0 => String::new(),

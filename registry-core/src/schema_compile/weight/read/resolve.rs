@@ -9,8 +9,8 @@ use referencing::{Registry, Resolver, SPECIFICATIONS};
 use serde_json::Value;
 
 use crate::{
-    json_schema::{Holds, holds},
-    schema_compile::ROOT,
+    json_schema::{each_part, has_references},
+    schema_compile::{ROOT, draft},
 };
 
 /// A schema, and what its references start from.
@@ -57,7 +57,7 @@ impl References<'_> {
         if !has_references(schema) {
             return read(&without());
         }
-        let document = Draft::Draft202012.detect(schema).create_resource_ref(schema);
+        let document = draft(schema).create_resource_ref(schema);
         let registry = Registry::new().retriever(Nothing).add(ROOT, document);
         // What cannot be read does not compile either.
         let registry = registry.and_then(referencing::RegistryBuilder::prepare);
@@ -130,40 +130,13 @@ fn dynamic_anchor<'t>(keyword: &str, text: &str, target: &'t Value) -> Option<&'
 }
 
 fn collect_dynamic<'a>(place: &Place<'a>, found: &mut HashMap<&'a str, Vec<Place<'a>>>) {
-    match place.schema {
-        Value::Object(map) => {
-            if let Some(anchor) = map.get("$dynamicAnchor").and_then(Value::as_str) {
-                found.entry(anchor).or_default().push(place.clone());
-            }
-            if map.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
-                found.entry("").or_default().push(place.clone());
-            }
-            for (name, value) in map {
-                match (holds(name), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::Named, Value::Object(named)) => {
-                        named.values().for_each(|part| collect_dynamic(&place.child(part), found));
-                    }
-                    _ => collect_dynamic(&place.child(value), found),
-                }
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                collect_dynamic(&place.child(item), found);
-            }
-        }
-        _ => {}
+    if let Some(anchor) = place.schema.get("$dynamicAnchor").and_then(Value::as_str) {
+        found.entry(anchor).or_default().push(place.clone());
     }
-}
-
-fn has_references(schema: &Value) -> bool {
-    let mut found = false;
-    crate::json_schema::each_object(schema, &mut |map| {
-        found |=
-            ["$ref", "$dynamicRef", "$recursiveRef"].iter().any(|name| map.contains_key(*name));
-    });
-    found
+    if place.schema.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
+        found.entry("").or_default().push(place.clone());
+    }
+    each_part(place.schema, &mut |part| collect_dynamic(&place.child(part), found));
 }
 
 /// What is outside of the document weighs nothing: it is a meta-schema, or does not compile.
