@@ -152,7 +152,7 @@ impl<'a> Incoming<'a> {
         }
         let is_big = delta.documents.len() >= MANY;
         let prove = move || next(&held, delta);
-        let proved = if is_big { offloaded(prove).await? } else { prove() };
+        let proved = offloaded_if(is_big, prove).await?;
         let (catalog, sealed) = proved.map_err(|message| Refusal::new(revision, &message))?;
         self.cache.advance(catalog, sealed);
         Ok(Taken::Applied)
@@ -163,14 +163,14 @@ impl<'a> Incoming<'a> {
         let claimed = step.position.as_ref().map_or(next, |position| Revision(position.revision));
         let is_big = step.entities.len() >= MANY;
         let read = move || convert::part_step(step).map_err(|e| e.to_string());
-        let read = if is_big { offloaded(read).await? } else { read() };
-        let step = read.map_err(|message| Refusal::new(claimed, &message))?;
+        let step =
+            offloaded_if(is_big, read).await?.map_err(|message| Refusal::new(claimed, &message))?;
         self.check_place(&step.position)?;
         self.check_scope(&step.scope, claimed)?;
         let held = self.cache.current();
         let is_big = is_big || held.len() >= MANY;
         let prove = move || stepped(&held, step);
-        let proved = if is_big { offloaded(prove).await? } else { prove() };
+        let proved = offloaded_if(is_big, prove).await?;
         self.cache.replace(proved.map_err(|message| Refusal::new(claimed, &message))?);
         Ok(Taken::Applied)
     }
@@ -218,6 +218,14 @@ fn stepped(held: &Catalog, step: PartStep) -> Result<Catalog, String> {
         return Err(format!("after it the content has the digest {actual}, not {content}"));
     }
     Ok(stepped)
+}
+
+/// Does work here, or where it does not hold up calls.
+async fn offloaded_if<T: Send + 'static>(
+    is_big: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    if is_big { offloaded(work).await } else { Ok(work()) }
 }
 
 /// Runs long work where it does not hold up calls.
