@@ -15,6 +15,7 @@ mod message;
 mod outbox;
 mod pulse;
 mod recent;
+mod retention;
 mod roster;
 mod scopes;
 mod snapshot;
@@ -25,7 +26,7 @@ mod teller;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt};
-use registry_core::{Scope, Timestamp};
+use registry_core::{Revision, Scope, Timestamp};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +45,7 @@ use crate::{
     store::Store,
 };
 use pulse::Pulse;
+use retention::Retention;
 use roster::Seat;
 use scopes::Scopes;
 use teller::Teller;
@@ -60,6 +62,7 @@ pub struct Feed {
     config: FeedConfig,
     roster: Roster,
     scopes: Scopes,
+    retention: Retention,
     pulse: Pulse,
     log_readers: Semaphore,
     draining: CancellationToken,
@@ -76,10 +79,36 @@ impl Feed {
     ) -> Self {
         let roster = Roster::new(config.max_streams, process_name().into(), clock.clone());
         let scopes = Scopes::new(config.max_scopes);
+        let retention = Retention::new(&config);
         let now = clock.now();
         let pulse = if store.is_shared() { Pulse::shared(now) } else { Pulse::alone(now) };
         let log_readers = Semaphore::new(LOG_READERS);
-        Self { hub, store, registrar, clock, config, roster, scopes, pulse, log_readers, draining }
+        Self {
+            hub,
+            store,
+            registrar,
+            clock,
+            config,
+            roster,
+            scopes,
+            retention,
+            pulse,
+            log_readers,
+            draining,
+        }
+    }
+
+    /// Begins to forget commits by their age, where they are forgotten at all.
+    pub fn start_forgetting(self: &Arc<Self>) {
+        if let Some(age) = self.config.keep_deltas_for {
+            tokio::spawn(retention::run(self.clone(), age));
+        }
+    }
+
+    /// The oldest revision whose commit followers can still have.
+    pub fn oldest_delta(&self) -> Revision {
+        let kept = self.retention.before(self.hub.catalog().revision());
+        kept.min(self.hub.begins_after()).next()
     }
 
     /// Who follows.

@@ -39,7 +39,7 @@ pub fn router(app: Arc<App>) -> Router {
 
 async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     metrics::observe(&app.catalog(), gateways::overview(&app));
-    metrics::scopes(app.feed.scopes());
+    metrics::feed(app.feed.scopes(), app.feed.oldest_delta());
     metrics::database(&app.registrar.database());
     let text = metrics::recorder().render();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)

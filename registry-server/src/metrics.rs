@@ -7,7 +7,7 @@ use std::{sync::OnceLock, time::Duration};
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use registry_core::{Catalog, Diagnostic, Kind, SealedCommit};
+use registry_core::{Catalog, Diagnostic, Kind, Revision, SealedCommit};
 
 use crate::{app::gateways::Overview, registrar::Database};
 
@@ -23,6 +23,7 @@ const ENTITIES: &str = "registry_entities";
 const WRITABLE: &str = "registry_database_writable";
 const STREAMS: &str = "registry_streams";
 const SCOPES: &str = "registry_scopes";
+const OLDEST: &str = "registry_oldest_delta_revision";
 const LAG: &str = "registry_stream_lag_revisions_max";
 const LAG_SECONDS: &str = "registry_stream_lag_seconds_max";
 const REFUSING: &str = "registry_streams_refusing";
@@ -88,10 +89,14 @@ fn describe() {
     describe_gauge!(STREAMS, "Followers connected to this server");
     describe_gauge!(LAG, "Revisions that the slowest follower has yet to apply");
     describe_gauge!(SCOPES, "Different scopes that are kept up to date for followers");
+    describe_gauge!(OLDEST, "Followers can have commits from this revision on; before, a snapshot");
     describe_gauge!(LAG_SECONDS, "For how long the slowest follower has been behind");
     describe_gauge!(REFUSING, "Followers that refuse the next revision");
     describe_counter!(STREAM_ENDS, "Ended streams, by reason");
-    describe_counter!(SNAPSHOTS, "Snapshots sent");
+    describe_counter!(
+        SNAPSHOTS,
+        "Snapshots sent, by reason: what the follower lacks is compacted, or another"
+    );
     describe_counter!(NACKS, "Revisions that followers refused");
     describe_histogram!(REQUESTS, "Time to answer a request, by method; of streams, to begin");
     describe_counter!(TLS, "Changes of the files of TLS that were seen, by what became of them");
@@ -159,9 +164,10 @@ pub(crate) fn observe(catalog: &Catalog, gateways: Overview) {
     }
 }
 
-/// Scopes that are kept up to date.
-pub(crate) fn scopes(scopes: usize) {
+/// Scopes that are kept up to date, and the oldest commit that followers can have.
+pub(crate) fn feed(scopes: usize, oldest: Revision) {
     gauge!(SCOPES).set(as_f64(scopes as u64));
+    gauge!(OLDEST).set(as_f64(oldest.0));
 }
 
 /// A stream ended.
@@ -170,8 +176,8 @@ pub(crate) fn stream_ended(reason: &'static str) {
 }
 
 /// A snapshot was begun.
-pub(crate) fn snapshot() {
-    counter!(SNAPSHOTS).increment(1);
+pub(crate) fn snapshot(reason: &'static str) {
+    counter!(SNAPSHOTS, "reason" => reason).increment(1);
 }
 
 /// A follower refused a revision.

@@ -134,6 +134,7 @@ impl Server {
             draining,
         });
         let memory = Memory::start(app.feed.clone());
+        app.feed.start_forgetting();
         Ok(Self { app, writer, memory, config: config.serve, tls, _claim: claim })
     }
 

@@ -100,7 +100,7 @@ impl Follower {
         let sync_response::Message::SnapshotBegin(begin) = self.next_in_time().await? else {
             return Err(Failure::answer("the stream does not begin with a snapshot"));
         };
-        let v1::SnapshotBegin { position, entities, settings, scope: _ } = begin;
+        let v1::SnapshotBegin { position, entities, settings, .. } = begin;
         let position = read_position(position)?;
         let progress = Progress::bar("receiving", entities);
         let (mut records, mut sets) = (Vec::new(), Vec::new());

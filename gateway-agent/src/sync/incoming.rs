@@ -97,7 +97,7 @@ impl<'a> Incoming<'a> {
 
     fn begin(
         &self,
-        SnapshotBegin { position, entities, settings, scope }: SnapshotBegin,
+        SnapshotBegin { position, entities, settings, scope, oldest_revision }: SnapshotBegin,
     ) -> Result<Snapshot, Refusal> {
         let missing = || self.refuse_next(&"a snapshot without its position");
         let position = position.ok_or_else(missing)?;
@@ -107,6 +107,10 @@ impl<'a> Incoming<'a> {
         let scope = scope.map_or(Ok(Scope::Everything), convert::scope);
         let scope = scope.map_err(|e| Refusal::new(claimed, &e))?;
         self.check_scope(&scope, claimed)?;
+        if oldest_revision > 0 {
+            let held = self.cache.current().revision();
+            tracing::info!(%held, oldest_revision, "the registry's stream lacks the next commits; taking a snapshot");
+        }
         Ok(Snapshot::new(position, scope, (entities, settings)))
     }
 

@@ -134,7 +134,14 @@ pub(crate) fn progress(catalog: &Catalog) -> SyncResponse {
 pub(crate) fn begin(catalog: &Catalog) -> SyncResponse {
     let position = Some((&Position::of(catalog)).into());
     let (entities, settings) = (catalog.len() as u64, catalog.settings().len() as u64);
-    response(Message::SnapshotBegin(SnapshotBegin { position, entities, settings, scope: None }))
+    let (scope, oldest_revision) = (None, 0);
+    response(Message::SnapshotBegin(SnapshotBegin {
+        position,
+        entities,
+        settings,
+        scope,
+        oldest_revision,
+    }))
 }
 
 /// The end of this catalog's snapshot.

@@ -98,9 +98,15 @@ pub struct FeedConfig {
     #[arg(long, env = "REGISTRY_RECENT_BYTES", default_value_t = 64 << 20, value_parser = at_most(1 << 40))]
     pub recent_bytes: usize,
 
-    /// A follower that lacks more revisions than this gets a snapshot instead of the commits.
-    #[arg(long, env = "REGISTRY_SNAPSHOT_GAP", default_value_t = 10_000)]
-    pub snapshot_gap: u64,
+    /// Commits that followers can have one by one; who lacks an older one gets a snapshot. The log
+    /// keeps them all.
+    #[arg(long, env = "REGISTRY_KEEP_DELTAS", default_value_t = 10_000, value_name = "REVISIONS")]
+    pub keep_deltas: u64,
+
+    /// How long followers can have a commit that is no longer in memory; looked at each minute
+    /// [default: by --keep-deltas alone].
+    #[arg(long, env = "REGISTRY_KEEP_DELTAS_FOR", value_parser = parse_wait, value_name = "DURATION")]
+    pub keep_deltas_for: Option<Duration>,
 
     /// A follower that takes no message for this long is cut off; it may resume.
     #[arg(long, env = "REGISTRY_SLOW_READER_TIMEOUT", default_value = "30s", value_parser = parse_wait)]

@@ -43,7 +43,8 @@ async fn tell_all(
     loop {
         let scope = wanted.borrow_and_update().clone();
         if scope == Scope::Everything {
-            let following = Following { teller, head: teller.feed.hub.watch(), place, told };
+            let head = teller.feed.hub.watch();
+            let following = Following { teller, head, place, told, compacted: None };
             told = following.run(&mut wanted).await?;
             state = None;
         } else {
@@ -66,6 +67,8 @@ struct Following<'a> {
     place: Option<(Revision, ChainHash)>,
     /// Up to where it was told something of any scope.
     told: Revision,
+    /// Where it lacks commits that are no longer kept: the oldest that is.
+    compacted: Option<Revision>,
 }
 
 impl Following<'_> {
@@ -96,7 +99,8 @@ impl Following<'_> {
             self.head.borrow_and_update();
             let Some((revision, chain)) = self.place else {
                 let snapshot = self.teller.feed.hub.snapshot(self.told).await;
-                self.note(self.teller.tell_snapshot(&snapshot).await?);
+                let compacted = self.compacted.take();
+                self.note(self.teller.tell_snapshot(&snapshot, compacted).await?);
                 continue;
             };
             match self.teller.feed.hub.after(revision) {
@@ -111,23 +115,23 @@ impl Following<'_> {
         (self.place, self.told) = (Some(place), place.0);
     }
 
-    /// Says a page of commits that are no longer in memory, or a snapshot where the log cannot be
-    /// read or has run too far ahead.
+    /// Says a page of commits that are no longer in memory, or a snapshot where they are no longer
+    /// kept for followers or the log cannot be read.
     async fn tell_from_log(&mut self, place: (Revision, ChainHash)) -> Result<(), Error> {
         let feed = &self.teller.feed;
-        let gap = self.head.borrow().0.saturating_sub(place.0.0);
-        let page = if gap > feed.config.snapshot_gap {
-            Vec::new()
-        } else {
-            let reading = async {
-                let _turn = feed.log_readers.acquire().await;
-                feed.store.commits_after(place, PAGE).await
-            };
-            match timeout(LOG_PATIENCE, reading).await {
-                Ok(Ok(page)) => page,
-                Ok(Err(error)) => give_up_on_log(&error.to_string()),
-                Err(_) => give_up_on_log("it takes too long"),
-            }
+        let head = *self.head.borrow();
+        if place.0 < feed.retention.before(head) {
+            (self.place, self.compacted) = (None, Some(feed.oldest_delta()));
+            return Ok(());
+        }
+        let reading = async {
+            let _turn = feed.log_readers.acquire().await;
+            feed.store.commits_after(place, PAGE).await
+        };
+        let page = match timeout(LOG_PATIENCE, reading).await {
+            Ok(Ok(page)) => page,
+            Ok(Err(error)) => give_up_on_log(&error.to_string()),
+            Err(_) => give_up_on_log("it takes too long"),
         };
         if page.is_empty() {
             self.place = None;

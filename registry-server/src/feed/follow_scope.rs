@@ -75,7 +75,7 @@ impl<'a> FollowingScope<'a> {
                 }
             }
             Some(from) => self.tell_step(&from, &to).await?,
-            None => _ = self.teller.tell_snapshot(&*to.snapshot().await).await?,
+            None => _ = self.teller.tell_snapshot(&*to.snapshot().await, None).await?,
         }
         self.told = place.0;
         Ok(to)
@@ -84,7 +84,7 @@ impl<'a> FollowingScope<'a> {
     async fn tell_step(&self, from: &Arc<State>, to: &Arc<State>) -> Result<(), Error> {
         let step = self.channel.step(from, to);
         if step.is_too_big() {
-            return self.teller.tell_snapshot(&*to.snapshot().await).await.map(|_| ());
+            return self.teller.tell_snapshot(&*to.snapshot().await, None).await.map(|_| ());
         }
         self.teller.seat.sent(to.revision());
         self.teller.tell(Message::Step(step)).await

@@ -23,7 +23,7 @@ pub struct Hub {
     recent: RwLock<Recent>,
     head: watch::Sender<Revision>,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
-    snapshot_gap: u64,
+    keep_deltas: u64,
 }
 
 /// When a revision was no longer the head.
@@ -48,7 +48,7 @@ impl Hub {
             recent: RwLock::new(recent),
             head,
             snapshot: Mutex::new(None),
-            snapshot_gap: config.snapshot_gap,
+            keep_deltas: config.keep_deltas,
         }
     }
 
@@ -89,6 +89,11 @@ impl Hub {
         }
     }
 
+    /// The revision before the oldest commit in memory.
+    pub(super) fn begins_after(&self) -> Revision {
+        self.recent.read().unwrap_or_else(PoisonError::into_inner).begins_after()
+    }
+
     /// When the oldest commit in memory was made.
     pub fn oldest(&self) -> Option<Timestamp> {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).oldest()
@@ -106,7 +111,7 @@ impl Hub {
         let head = self.catalog().revision();
         if let Some(snapshot) = &*cached
             && snapshot.revision() >= earliest
-            && head.0.saturating_sub(snapshot.revision().0) <= self.snapshot_gap.min(FRESH)
+            && head.0.saturating_sub(snapshot.revision().0) <= self.keep_deltas.min(FRESH)
             && !matches!(self.after(snapshot.revision()), Next::Older)
         {
             return snapshot.clone();

@@ -61,6 +61,9 @@ pub enum Message {
         entities: usize,
         /// How many settings.
         settings: usize,
+        /// Where it comes because the follower lacks commits that are no longer kept: the oldest
+        /// that is.
+        compacted: Option<Revision>,
     },
     /// Entities of the snapshot.
     SnapshotChunk(Vec<Arc<Record>>),

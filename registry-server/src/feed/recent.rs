@@ -54,6 +54,11 @@ impl Recent {
         commit.map_or(Next::Nothing, |commit| Next::Commit(commit.clone()))
     }
 
+    /// The revision before the first commit of the ring.
+    pub(super) fn begins_after(&self) -> Revision {
+        self.before.0
+    }
+
     /// When the oldest commit of the ring was made.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
         self.commits.front().map(|commit| commit.commit().committed_at)

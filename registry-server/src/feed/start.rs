@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use registry_core::{ChainHash, Digest, Revision, Scope};
+use registry_core::{ChainHash, Digest, Revision};
 use registry_proto::convert::Position;
 use tokio::time::timeout;
 
@@ -33,19 +33,16 @@ pub(super) async fn decide(feed: &Feed, hello: &Hello) -> Result<Start, Error> {
         let (ours, theirs) = (catalog.registry().clone(), registry.clone());
         return Err(Error::OtherRegistry { ours, theirs });
     }
-    let head = reach(feed, revision).await?;
+    reach(feed, revision).await?;
     if chain_at(feed, revision).await? != Some(chain) {
         return Err(Error::OtherHistory { revision });
     }
-    // Of a scope, it does not matter how many commits there were since.
-    let gap = head.0.saturating_sub(revision.0);
-    let is_near = gap <= feed.config.snapshot_gap || hello.scope != Scope::Everything;
-    Ok(Start { place: is_near.then_some((revision, chain)), content })
+    Ok(Start { place: Some((revision, chain)), content })
 }
 
 /// Waits a little until this server is at the follower's revision: with several servers, the
 /// follower may have heard of a commit before this one did.
-async fn reach(feed: &Feed, revision: Revision) -> Result<Revision, Error> {
+async fn reach(feed: &Feed, revision: Revision) -> Result<(), Error> {
     let mut head = feed.hub.watch();
     if *head.borrow() < revision {
         feed.registrar.nudge();
@@ -55,7 +52,7 @@ async fn reach(feed: &Feed, revision: Revision) -> Result<Revision, Error> {
             return Err(Error::Ahead { ours, theirs: revision });
         }
     }
-    Ok(feed.hub.catalog().revision())
+    Ok(())
 }
 
 async fn chain_at(feed: &Feed, revision: Revision) -> Result<Option<ChainHash>, Error> {

@@ -30,17 +30,20 @@ impl Teller {
         }
     }
 
-    /// Tells all of a snapshot; gives the place that the follower has then.
+    /// Tells all of a snapshot, and the oldest revision that is kept where that is why; gives the
+    /// place that the follower has then.
     pub(super) async fn tell_snapshot(
         &self,
         snapshot: &Snapshot,
+        compacted: Option<Revision>,
     ) -> Result<(Revision, ChainHash), Error> {
-        metrics::snapshot();
+        metrics::snapshot(if compacted.is_some() { "compacted" } else { "other" });
         let (position, entities) = (snapshot.position(), snapshot.catalog().len());
         let place = (position.revision, position.chain);
         let settings = snapshot.catalog().settings().len();
         let scope = snapshot.catalog().scope().clone();
-        self.tell(Message::SnapshotBegin { position, scope, entities, settings }).await?;
+        self.tell(Message::SnapshotBegin { position, scope, entities, settings, compacted })
+            .await?;
         let mut last = None;
         loop {
             let chunk = snapshot.chunk(last.as_ref());

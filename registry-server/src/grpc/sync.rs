@@ -135,12 +135,13 @@ fn read_ack(ack: v1::Ack) -> Result<Signal, Error> {
 fn encode(message: Message) -> v1::SyncResponse {
     use sync_response::Message as Wire;
     let message = match message {
-        Message::SnapshotBegin { position, scope, entities, settings } => {
+        Message::SnapshotBegin { position, scope, entities, settings, compacted } => {
             Wire::SnapshotBegin(v1::SnapshotBegin {
                 position: Some((&position).into()),
                 scope: (*scope != Scope::Everything).then(|| (&*scope).into()),
                 entities: entities as u64,
                 settings: settings as u64,
+                oldest_revision: compacted.map_or(0, |oldest| oldest.0),
             })
         }
         Message::SnapshotChunk(records) => Wire::SnapshotChunk(v1::SnapshotChunk {

@@ -139,8 +139,13 @@ impl Follower {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::SnapshotBegin(v1::SnapshotBegin { position, scope, .. }) => {
-                self.heard.push("snapshot".to_owned());
+            Message::SnapshotBegin(v1::SnapshotBegin {
+                position, scope, oldest_revision, ..
+            }) => {
+                self.heard.push(match oldest_revision {
+                    0 => "snapshot".to_owned(),
+                    oldest => format!("snapshot: compacted before {oldest}"),
+                });
                 let position = position.unwrap().try_into().unwrap();
                 let scope = scope.map_or(Scope::Everything, |s| convert::scope(s).unwrap());
                 let (records, settings) = (Vec::new(), Vec::new());

@@ -92,6 +92,6 @@ proptest! {
         gap in prop::sample::select(vec!["0", "2", "1000"]),
     ) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(run(steps, &["--recent-commits", recent, "--snapshot-gap", gap]));
+        runtime.block_on(run(steps, &["--recent-commits", recent, "--keep-deltas", gap]));
     }
 }

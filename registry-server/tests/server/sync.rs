@@ -1,6 +1,6 @@
 //! Following: ordered, whole, resumable, and honest about what does not fit.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prost::Message as _;
 use registry_core::{ChainHash, Revision, Settings};
@@ -79,17 +79,46 @@ async fn a_follower_resumes_after_the_server_has_forgotten_and_restarted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_long_a_gap_is_answered_with_a_snapshot() {
-    let registry = TestServer::with(&["--snapshot-gap", "3"]).await;
+async fn who_lacks_what_is_compacted_is_told_so_and_gets_a_snapshot() {
+    let registry = TestServer::with(&["--keep-deltas", "3", "--recent-commits", "1"]).await;
     let start = Some(empty(registry_id(&registry).await.as_str()));
     apply(&registry, 1..=3).await;
     let mut follower = Follower::resume(&registry, start.clone()).await.unwrap();
     follower.reach(3).await;
     assert_eq!(follower.heard, ["delta 1", "delta 2", "delta 3"]);
-    apply(&registry, 4..=4).await;
+    apply(&registry, 4..=5).await;
     let mut follower = Follower::resume(&registry, start).await.unwrap();
-    follower.reach(4).await;
+    follower.reach(5).await;
+    assert_eq!(follower.heard, ["snapshot: compacted before 3"]);
+    // Who is new lacks nothing that was compacted.
+    let mut follower = Follower::new(&registry).await;
+    follower.reach(5).await;
     assert_eq!(follower.heard, ["snapshot"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_are_compacted_by_age_but_not_those_in_memory_and_never_in_the_log() {
+    let flags = ["--keep-deltas-for", "1s", "--recent-commits", "2"];
+    let registry = TestServer::with(&flags).await;
+    let start = Some(empty(registry_id(&registry).await.as_str()));
+    apply(&registry, 1..=4).await;
+    let mut early = Follower::resume(&registry, start.clone()).await.unwrap();
+    early.reach(4).await;
+    assert_eq!(early.heard.len(), 4, "only deltas: {:?}", early.heard);
+    let compacted = "snapshot: compacted before 3";
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let mut follower = Follower::resume(&registry, start.clone()).await.unwrap();
+        follower.reach(4).await;
+        if follower.heard == [compacted] {
+            break;
+        }
+        assert!(Instant::now() < deadline, "never compacted: {:?}", follower.heard);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let mut history = registry.history().await;
+    let listed = history.list_commits(v1::ListCommitsRequest::default()).await.unwrap();
+    assert_eq!(listed.into_inner().commits.len(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
