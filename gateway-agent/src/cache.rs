@@ -22,7 +22,7 @@ use tokio::sync::watch;
 pub use disk::CacheError;
 pub use writer::Writer;
 
-use crate::{config::StartupValidation, startup};
+use crate::admission::Admission;
 use disk::Disk;
 
 /// Most bytes of commits that wait for the disk; past that the whole catalog is written instead.
@@ -94,6 +94,12 @@ struct Confirmed {
     before: Duration,
 }
 
+impl Confirmed {
+    fn age(&self) -> Duration {
+        self.at.elapsed() + self.before
+    }
+}
+
 /// A batch for the disk: the catalog, and the commits that lead to it if there are only those.
 #[derive(Debug)]
 struct Batch {
@@ -114,8 +120,12 @@ impl Cache {
 
     /// Takes the copy at this path, if one verifies and passes the startup checks. The writer must
     /// be run for the disk to follow.
-    pub fn open(path: &Path, modes: StartupValidation) -> Result<(Self, Writer), CacheError> {
-        let (disk, loaded) = Disk::open(path, |catalog| startup::admit(catalog, modes))?;
+    pub fn open(
+        path: &Path,
+        admission: impl Into<Admission>,
+    ) -> Result<(Self, Writer), CacheError> {
+        let admission = admission.into();
+        let (disk, loaded) = Disk::open(path, |catalog| admission.admit(catalog))?;
         let age = disk.age();
         let cache = Self::in_memory(loaded);
         cache.note_disk(DiskState::Ok);
@@ -161,24 +171,26 @@ impl Cache {
         }
     }
 
-    /// Swaps in the catalog that follows from the current one by this commit.
-    pub fn advance(&self, catalog: Catalog, commit: SealedCommit) {
+    /// Swaps in the catalog that follows from the current one by these commits.
+    pub fn advance(&self, catalog: Catalog, commits: impl IntoIterator<Item = SealedCommit>) {
         let mut pending = lock(&self.shared.pending);
-        pending.push(commit);
+        commits.into_iter().for_each(|commit| pending.push(commit));
         self.shared.catalog.send_replace(Arc::new(catalog));
     }
 
-    /// Notes that the catalog is the registry's latest.
-    pub fn confirm(&self) {
-        *lock(&self.shared.confirmed) =
-            Some(Confirmed { at: Instant::now(), before: Duration::ZERO });
+    /// Notes that the catalog was the registry's latest so long ago, unless more is known already.
+    pub fn confirm(&self, before: Duration) {
+        let mut confirmed = lock(&self.shared.confirmed);
+        if confirmed.is_none_or(|confirmed| before < confirmed.age()) {
+            *confirmed = Some(Confirmed { at: Instant::now(), before });
+        }
     }
 
     /// How long ago the catalog was known to be the registry's latest; after a start from disk, at
     /// most the age of the file.
     pub fn age(&self) -> Option<Duration> {
         let confirmed = *lock(&self.shared.confirmed);
-        confirmed.map(|confirmed| confirmed.at.elapsed() + confirmed.before)
+        confirmed.map(|confirmed| confirmed.age())
     }
 
     /// The revision on disk, now and whenever it changes.

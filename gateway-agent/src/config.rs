@@ -18,7 +18,9 @@ mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
-use registry_core::{Key, Scope};
+use registry_core::{Key, Scope, checkpoint::VerifierKey};
+
+use crate::admission::Admission;
 
 pub use args::{Args, LogFormat};
 pub use credentials::Credentials;
@@ -58,6 +60,8 @@ pub struct RegistryConfig {
     pub source: Source,
     /// Which part of it to follow.
     pub scope: ScopeConfig,
+    /// The key that must have signed every state that is served.
+    pub key: Option<VerifierKey>,
     /// What the registry is shown.
     pub credentials: Credentials,
     /// The verified copy on disk.
@@ -68,6 +72,13 @@ pub struct RegistryConfig {
     pub runtime: RuntimeValidation,
     /// What is checked when a catalog is loaded.
     pub startup: StartupValidation,
+}
+
+impl RegistryConfig {
+    /// What a state of the registry must have to be served.
+    pub fn admission(&self) -> Admission {
+        Admission::from(self.startup).signed_by(self.key.clone())
+    }
 }
 
 /// `registry.scope` and `registry.scopeFile`.

@@ -4,6 +4,7 @@
 //! Deliberately absent: the registry's own rules (they are `registry-core`), running compositions,
 //! and A2A.
 
+pub mod admission;
 pub mod audit;
 mod backoff;
 pub mod cache;

@@ -48,7 +48,7 @@ pub async fn run(
 ) -> Result<(), Error> {
     let metrics = health::install_metrics();
     let upstreams = Upstreams::start(&config.targets, config.limits);
-    let (cache, writer) = Cache::open(&config.registry.cache, config.registry.startup)?;
+    let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
     let gateway = Arc::new(Gateway::new(&config, cache.subscribe(), upstreams.clone()));
     let status = Status::new(&name_of(&config.registry.source));
     let health = Health {
@@ -114,7 +114,7 @@ impl Running {
         let feed = Feed {
             cache: self.cache.clone(),
             status,
-            startup: config.registry.startup,
+            admission: config.registry.admission(),
             stop: self.stop.clone(),
         };
         tokio::spawn(async move { source::follow(&config, feed).await })

@@ -9,14 +9,18 @@ mod intake;
 mod scope;
 mod status;
 
+use std::time::{Duration, UNIX_EPOCH};
+
+use registry_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 pub use content::Rejected;
 pub use status::{Report, SourceState, Status};
 
 use crate::{
+    admission::Admission,
     cache::Cache,
-    config::{Config, Source, StartupValidation},
+    config::{Config, Source},
     sync::Follower,
 };
 
@@ -27,26 +31,35 @@ pub struct Feed {
     pub cache: Cache,
     /// Where it says how it is doing.
     pub status: Status,
-    /// What is checked in a catalog that is loaded as a whole.
-    pub startup: StartupValidation,
+    /// What a catalog must have to be served.
+    pub admission: Admission,
     /// When to end.
     pub stop: CancellationToken,
 }
 
 impl Feed {
-    /// Notes that the source was heard, and that the catalog is its latest.
-    pub(crate) fn live(&self) {
-        self.cache.confirm();
+    /// Notes that the source was heard, and that the catalog is its latest: where the registry's
+    /// signature counts, as of the time that it says.
+    pub(crate) fn live(&self, signed_at: Option<Timestamp>) {
+        let signed_at = signed_at.filter(|_| self.admission.wants_signature());
+        self.cache.confirm(signed_at.map_or(Duration::ZERO, age_of));
         self.status.live();
     }
 
     /// Waits, but not past the end; says whether to go on.
-    pub(crate) async fn pause(&self, time: std::time::Duration) -> bool {
+    pub(crate) async fn pause(&self, time: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(time) => true,
             () = self.stop.cancelled() => false,
         }
     }
+}
+
+/// How long ago a time of the registry's clock was, by this machine's.
+fn age_of(time: Timestamp) -> Duration {
+    let since = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or_default());
+    // Where the registry's clock is ahead, it was just now.
+    (UNIX_EPOCH + since).elapsed().unwrap_or_default()
 }
 
 /// Follows the configured source until it is stopped. Fails only where there is no catalog to

@@ -5,6 +5,7 @@
 //! catalog stays, and the stream is opened anew. Where there are several servers, the next one is
 //! tried at once; only when all have failed is the wait longer each time. Deliberately absent: where credentials come from.
 
+mod ahead;
 mod incoming;
 mod session;
 mod snapshot;

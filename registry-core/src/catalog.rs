@@ -5,25 +5,33 @@
 //! changes, and scoping.
 
 mod compare;
+mod content;
 mod digest;
 mod part;
 mod past;
 
-use std::{ops::Bound, sync::Arc};
+use std::{
+    ops::Bound,
+    sync::{Arc, OnceLock},
+};
 
 use imbl::{OrdMap, OrdSet};
 
 pub use compare::{EntityDifference, SettingDifference};
 pub use part::Step;
 
+use content::Content;
+use digest::{entity_line, setting_line};
+
 use crate::{
+    attestation::Attestation,
     commit::{Action, ChainHash, Change, RegistryId, Revision, SealedCommit},
     document::Document,
     lifecycle::{Lifecycle, LifecycleState},
     name::Name,
     reference::{Key, Kind},
     scope::Scope,
-    setting::Settings,
+    setting::{SettingChange, Settings},
     timestamp::Timestamp,
     version::Version,
 };
@@ -51,7 +59,7 @@ impl Record {
 }
 
 /// The state of a registry after a revision.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Catalog {
     registry: RegistryId,
     revision: Revision,
@@ -62,6 +70,19 @@ pub struct Catalog {
     dependents: OrdSet<(Key, Key)>,
     settings: Settings,
     scope: Arc<Scope>,
+    /// What the content digest is of, once somebody has asked for it.
+    content: OnceLock<Content>,
+    attestation: Option<Attestation>,
+}
+
+/// Who vouches for it makes no difference.
+impl PartialEq for Catalog {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { registry, revision, chain, records, dependents, settings, scope, .. } = self;
+        (registry, revision, chain) == (&other.registry, &other.revision, &other.chain)
+            && (records, dependents) == (&other.records, &other.dependents)
+            && (settings, scope) == (&other.settings, &other.scope)
+    }
 }
 
 /// Why a commit does not follow on a catalog.
@@ -104,8 +125,17 @@ impl Catalog {
     pub fn empty(registry: RegistryId) -> Self {
         let chain = ChainHash::genesis(&registry);
         let (records, dependents) = (OrdMap::new(), OrdSet::new());
-        let (settings, scope) = (Settings::default(), Arc::default());
-        Self { registry, revision: Revision(0), chain, records, dependents, settings, scope }
+        Self {
+            registry,
+            revision: Revision(0),
+            chain,
+            records,
+            dependents,
+            settings: Settings::default(),
+            scope: Arc::default(),
+            content: OnceLock::new(),
+            attestation: None,
+        }
     }
 
     /// A catalog from a snapshot: all records at a revision and its chain hash. Whoever calls it
@@ -125,7 +155,7 @@ impl Catalog {
 
     /// The same catalog with these settings instead of its own.
     pub fn with_settings(self, settings: Settings) -> Self {
-        Self { settings, ..self }
+        Self { settings, content: OnceLock::new(), ..self }
     }
 
     /// Adds one commit: whole, or not at all.
@@ -159,10 +189,11 @@ impl Catalog {
             }));
         }
         for change in &commit.settings {
-            next.settings.apply(change, revision);
+            next.set(change, revision);
         }
         next.revision = revision;
         next.chain = sealed.chain();
+        next.attestation = None;
         *self = next;
         Ok(())
     }
@@ -171,8 +202,29 @@ impl Catalog {
         let Some(record) = self.records.get_mut(key) else {
             return Err(ApplyError::Absent { revision: lifecycle.revision, key: key.clone() });
         };
+        let before = self.content.get().map(|_| entity_line(record));
         Arc::make_mut(record).lifecycle = lifecycle;
+        let after = before.as_ref().map(|_| entity_line(record));
+        self.count(before, after);
         Ok(())
+    }
+
+    fn set(&mut self, change: &SettingChange, revision: Revision) {
+        let is_counted = self.content.get().is_some();
+        let line = |settings: &Settings| {
+            settings.get(&change.on).filter(|_| is_counted).map(|set| setting_line(&change.on, set))
+        };
+        let before = line(&self.settings);
+        self.settings.apply(change, revision);
+        let after = line(&self.settings);
+        self.count(before, after);
+    }
+
+    /// Keeps the content digest up to date, where there is one.
+    fn count(&mut self, before: Option<String>, after: Option<String>) {
+        let Some(content) = self.content.get_mut() else { return };
+        before.iter().for_each(|line| content.remove(line));
+        after.iter().for_each(|line| content.insert(line));
     }
 
     /// The same without these entities, for a look at what would be; no revision is ever so.
@@ -209,6 +261,17 @@ impl Catalog {
         last.next().map(|lifecycle| lifecycle.changed_at)
     }
 
+    /// The registry's signed word that this is its state.
+    pub fn attestation(&self) -> Option<&Attestation> {
+        self.attestation.as_ref()
+    }
+
+    /// The same with the registry's word on it. Whoever relies on that has verified it.
+    #[must_use]
+    pub fn attested(self, attestation: Option<Attestation>) -> Self {
+        Self { attestation, ..self }
+    }
+
     /// Which part of the registry this is.
     pub fn scope(&self) -> &Arc<Scope> {
         &self.scope
@@ -217,7 +280,7 @@ impl Catalog {
     /// The same as the part of a registry that is in this scope. Whoever calls it has verified that.
     #[must_use]
     pub fn as_part(self, scope: Arc<Scope>) -> Self {
-        Self { scope, ..self }
+        Self { scope, attestation: None, ..self }
     }
 
     /// What is set about names, namespaces and everything.

@@ -76,6 +76,16 @@ pub struct VerifierKey {
 }
 
 impl VerifierKey {
+    /// Whether it is known as the key of this registry.
+    pub fn is_of(&self, registry: &RegistryId) -> bool {
+        self.name == Checkpoint::origin(registry)
+    }
+
+    /// Whether a signature over a text is by it.
+    pub(crate) fn has_signed(&self, text: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.key).verify(text, signature).is_ok()
+    }
+
     fn hash(&self) -> [u8; 4] {
         let hash = Sha256::new()
             .chain_update(&self.name)
@@ -154,11 +164,11 @@ impl Checkpoint {
         let ours = ours.filter_map(|signature| BASE64.decode(signature).ok());
         let signature = ours.into_iter().find(|signature| signature.starts_with(&key.hash()));
         let signature = signature.ok_or_else(|| InvalidCheckpoint::NotSigned(key.to_string()))?;
-        UnparsedPublicKey::new(&ED25519, &key.key)
-            .verify(text.as_bytes(), &signature[key.hash().len()..])
-            .map_err(|_| InvalidCheckpoint::Signature)?;
+        if !key.has_signed(text.as_bytes(), &signature[key.hash().len()..]) {
+            return Err(InvalidCheckpoint::Signature);
+        }
         let checkpoint = Self::read(&text)?;
-        if Self::origin(&checkpoint.registry) != key.name {
+        if !key.is_of(&checkpoint.registry) {
             let (registry, key) = (checkpoint.registry, key.name.clone());
             return Err(InvalidCheckpoint::OtherRegistry { registry, key });
         }

@@ -6,6 +6,7 @@
 
 pub mod align;
 pub mod at;
+pub mod attestation;
 pub mod blame;
 pub mod catalog;
 pub mod checkpoint;
@@ -49,6 +50,7 @@ pub mod version;
 pub mod visible;
 
 pub use at::At;
+pub use attestation::Attestation;
 pub use catalog::{Catalog, Record};
 pub use checkpoint::Checkpoint;
 pub use commit::{Action, ChainHash, Change, Commit, Origin, RegistryId, Revision, SealedCommit};

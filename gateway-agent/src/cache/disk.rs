@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use registry_core::{
-    Catalog, RegistryId, Revision,
+    Catalog, RegistryId, Revision, SealedCommit,
     registry_file::{InvalidExport, read_export, write_export},
 };
 
@@ -22,7 +22,7 @@ use super::{
     files::{beside, directory, keep_as, remove, sync_directory, write_synced},
     journal,
 };
-use crate::startup::Refused;
+use crate::admission::NotAdmitted;
 
 /// Largest file that is read, in bytes.
 const FILE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
@@ -65,7 +65,7 @@ enum Unusable {
     #[error(transparent)]
     Invalid(Box<InvalidExport>),
     #[error("{0}")]
-    Refused(Refused),
+    Refused(NotAdmitted),
 }
 
 /// What the files hold.
@@ -99,13 +99,13 @@ struct Snapshot {
     age: Option<Duration>,
 }
 
-type Admit<'a> = &'a dyn Fn(&Catalog) -> Result<(), Refused>;
+type Admit<'a> = &'a dyn Fn(&Catalog) -> Result<(), NotAdmitted>;
 
 impl Disk {
     /// Locks the files and takes the newest copy that verifies and is admitted.
     pub(super) fn open(
         path: &Path,
-        admit: impl Fn(&Catalog) -> Result<(), Refused>,
+        admit: impl Fn(&Catalog) -> Result<(), NotAdmitted>,
     ) -> Result<(Self, Option<Catalog>), CacheError> {
         let lock = match take_lock(path) {
             Ok(lock) => Some(lock),
@@ -199,7 +199,10 @@ impl Disk {
             && base.registry == *catalog.registry()
             && journal::leads(commits, base.revision, catalog.revision());
         let mut frames = Vec::new();
-        if !fits || commits.iter().any(|c| journal::append(&mut frames, c).is_err()) {
+        let signed = |commit: &SealedCommit| {
+            catalog.attestation().filter(|_| commit.revision() == catalog.revision())
+        };
+        if !fits || commits.iter().any(|c| journal::append(&mut frames, c, signed(c)).is_err()) {
             return Ok(None);
         }
         let length = length + frames.len() as u64;

@@ -2,7 +2,8 @@
 //! for each.
 //!
 //! A frame is the length of its body (4 bytes, little-endian), the SHA-256 of the body, and the
-//! body: the chain hash, then the commit and each document with a length of 4 bytes before it.
+//! body: the chain hash, then the commit and each document with a length of 4 bytes before it, then, if
+//! the registry has signed the state after it, the time (8 bytes, little-endian) and the signature.
 //! Reading proves each commit by the chain, and stops at the first frame that is torn or does not
 //! follow. Deliberately absent: IO.
 
@@ -10,13 +11,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use registry_core::{
-    Action, Catalog, ChainHash, Change, Digest, Document, Revision, SealedCommit,
-    catalog::ApplyError, commit::InvalidCommit, document::InvalidDocument,
+    Action, Attestation, Catalog, ChainHash, Change, Digest, Document, Revision, SealedCommit,
+    Timestamp, catalog::ApplyError, commit::InvalidCommit, document::InvalidDocument,
 };
 
 const LENGTH: usize = 4;
 const HASH: usize = 32;
 const HEADER: usize = LENGTH + HASH;
+const ATTESTATION: usize = 8 + 64;
 
 /// Why the rest of a journal is not used.
 #[derive(Debug, thiserror::Error)]
@@ -41,12 +43,20 @@ pub(super) enum Stopped {
     Apply(#[from] ApplyError),
 }
 
-/// Adds one commit's frame.
-pub(super) fn append(out: &mut Vec<u8>, commit: &SealedCommit) -> Result<(), Stopped> {
+/// Adds one commit's frame, with the signature on the state after it if there is one.
+pub(super) fn append(
+    out: &mut Vec<u8>,
+    commit: &SealedCommit,
+    attestation: Option<&Attestation>,
+) -> Result<(), Stopped> {
     let mut body = Vec::from(commit.chain().as_bytes().as_slice());
     push_part(&mut body, commit.bytes())?;
     for document in commit.documents() {
         push_part(&mut body, document.bytes())?;
+    }
+    if let Some(Attestation { time, signature }) = attestation {
+        body.extend_from_slice(&time.as_millis().to_le_bytes());
+        body.extend_from_slice(signature);
     }
     let length = u32::try_from(body.len()).map_err(|_| Stopped::Form)?;
     out.extend_from_slice(&length.to_le_bytes());
@@ -112,8 +122,24 @@ fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
     }
     let documents = documents(&commit.changes, &mut body)?;
     let chain = ChainHash::from_bytes(chain);
+    let attestation = take_attestation(&mut body)?;
+    if !body.is_empty() {
+        return Err(Stopped::Form);
+    }
     let sealed = SealedCommit::verify(&catalog.chain(), bytes, chain, documents)?;
-    Ok(catalog.apply(&sealed)?)
+    catalog.apply(&sealed)?;
+    *catalog = catalog.clone().attested(attestation);
+    Ok(())
+}
+
+fn take_attestation(body: &mut Bytes) -> Result<Option<Attestation>, Stopped> {
+    if body.len() != ATTESTATION {
+        return Ok(None);
+    }
+    let form = |_| Stopped::Form;
+    let time = i64::from_le_bytes((*body.split_to(8)).try_into().map_err(form)?);
+    let signature = (*body.split_off(0)).try_into().map_err(form)?;
+    Ok(Some(Attestation { time: Timestamp::from_millis(time), signature }))
 }
 
 fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>, Stopped> {
@@ -124,7 +150,7 @@ fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>,
             documents.push(Arc::new(Document::verify(key.kind, bytes, *digest)?));
         }
     }
-    if body.is_empty() { Ok(documents) } else { Err(Stopped::Form) }
+    Ok(documents)
 }
 
 /// Whether these commits lead from one revision to another without a gap.

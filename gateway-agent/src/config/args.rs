@@ -29,6 +29,10 @@ pub struct Args {
     /// `tag:finance`; may be repeated; overrides `registry.scope`
     #[arg(long, value_name = "ROOT", env = "GATEWAY_SCOPE", value_delimiter = ',')]
     pub scope: Vec<String>,
+    /// The key that must have signed whatever is served, as `registryctl audit key` prints it; overrides
+    /// `registry.key`
+    #[arg(long, value_name = "KEY", env = "GATEWAY_REGISTRY_KEY")]
+    pub registry_key: Option<String>,
     /// The token that the registry is shown; `registry.tokenFile` names a file with one instead
     #[arg(
         long,

@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use registry_core::checkpoint::{InvalidVerifierKey, VerifierKey};
+
 use super::{
     Access, Args, Config, IdentityConfig, InvalidConfig, InvalidSource, LimitsConfig, Mode,
     Problem, RegistryConfig, RuntimeValidation, Source, StartupValidation, credentials,
@@ -161,6 +163,7 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
     if cache.file_name().is_none() {
         section.problem("`cache` must name a file, not a directory");
     }
+    let key = key(problems, &section, args);
     let credentials = credentials::read_section(problems, &section, args, source.as_ref());
     let scope = scope::read(&section, args, source.as_ref());
     let poll = section.find("pollInterval").and_then(|field| field.parse(parse_duration));
@@ -170,7 +173,14 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
     validation.finish();
     section.finish();
     let source = source?;
-    Some(RegistryConfig { source, scope, credentials, cache, poll_interval, runtime, startup })
+    Some(RegistryConfig { source, scope, key, credentials, cache, poll_interval, runtime, startup })
+}
+
+fn key(problems: &Problems, section: &Section<'_>, args: &Args) -> Option<VerifierKey> {
+    let written = section.find("key").and_then(|field| field.parse(str::parse));
+    let Some(text) = &args.registry_key else { return written };
+    let told = |e: InvalidVerifierKey| problems.at(0, "--registry-key", e.to_string());
+    text.parse().map_err(told).ok()
 }
 
 fn startup(validation: &Section<'_>) -> StartupValidation {

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::{
+    admission::{Admission, NotAdmitted},
     cache::Cache,
     config::StartupValidation,
     startup::{self, Refused},
@@ -36,6 +37,14 @@ pub enum Rejected {
     /// It has findings that the configuration does not let pass.
     #[error(transparent)]
     Findings(#[from] Refused),
+    /// It is not what the pinned key has signed.
+    #[error(transparent)]
+    NotAdmitted(#[from] NotAdmitted),
+    /// A plain file, which nobody signs.
+    #[error(
+        "it is a plain registry file, which carries no signature, and `registry.key` wants one; use an export          (`registryctl export`, `/registry.json`), or take `registry.key` out"
+    )]
+    PlainFile,
     /// It belongs to another registry.
     #[error(
         "it is of registry `{found}`, but `{served}` is served; if the registry was replaced on \
@@ -78,7 +87,7 @@ impl From<FileError> for Rejected {
 
 /// Takes the content of a source into the cache, unless it is what is served already. Bytes that
 /// are rejected leave everything as it was.
-pub(super) fn take(cache: &Cache, bytes: &[u8], modes: StartupValidation) -> Result<(), Rejected> {
+pub(super) fn take(cache: &Cache, bytes: &[u8], admission: &Admission) -> Result<(), Rejected> {
     let served = cache.current();
     let catalog = if is_export(bytes) {
         let catalog = read_export(bytes).map_err(|e| Rejected::Export(Box::new(e)))?;
@@ -86,10 +95,12 @@ pub(super) fn take(cache: &Cache, bytes: &[u8], modes: StartupValidation) -> Res
         if catalog.revision() == served.revision() && cache.has_catalog() {
             return Ok(());
         }
-        startup::admit(&catalog, modes)?;
+        admission.admit(&catalog)?;
         catalog
+    } else if admission.wants_signature() {
+        return Err(Rejected::PlainFile);
     } else {
-        let records = read_plain(bytes, modes)?;
+        let records = read_plain(bytes, admission.startup())?;
         match next_plain(cache, records)? {
             Some(catalog) => catalog,
             None => return Ok(()),

@@ -25,18 +25,19 @@ impl Intake {
     /// The source says the same as before.
     pub(super) fn unchanged(&self) {
         match &self.refused {
-            None => self.feed.live(),
+            None => self.feed.live(None),
             Some(reason) => self.feed.status.refused(reason),
         }
     }
 
     /// The source says something. Fails if it is refused and nothing else is there to serve.
     pub(super) async fn content(&mut self, bytes: Vec<u8>) -> Result<(), Rejected> {
-        let (cache, modes, last) = (self.feed.cache.clone(), self.feed.startup, self.last);
+        let (cache, last) = (self.feed.cache.clone(), self.last);
+        let admission = self.feed.admission.clone();
         let taking = tokio::task::spawn_blocking(move || {
             let digest = Digest::of(&bytes);
             let is_new = last != Some(digest);
-            (digest, is_new.then(|| content::take(&cache, &bytes, modes)))
+            (digest, is_new.then(|| content::take(&cache, &bytes, &admission)))
         });
         // It only fails where the runtime ends, or where it broke and said so.
         let Ok((digest, taken)) = taking.await else { return Ok(()) };

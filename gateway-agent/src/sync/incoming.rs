@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, Revision, Scope, SealedCommit};
+use registry_core::{Attestation, Catalog, Revision, Scope, SealedCommit, Timestamp};
 use registry_proto::{
     convert::{self, PartStep, Position, chain_hash, sealed_commit},
     v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
 };
 
-use super::snapshot::Snapshot;
-use crate::cache::Cache;
+use super::{ahead::Ahead, snapshot::Snapshot};
+use crate::{admission::Admission, cache::Cache};
 
 /// From so many documents on, proving them is no work for a thread that serves calls.
 const MANY: usize = 32;
@@ -46,14 +46,24 @@ impl Refusal {
 #[derive(Debug)]
 pub(super) struct Incoming<'a> {
     cache: &'a Cache,
+    admission: Admission,
     snapshot: Option<Snapshot>,
+    ahead: Ahead,
+    /// What the registry has signed last of what was taken.
+    signed_at: Option<Timestamp>,
     /// What was asked for on this stream; what is on its way may be of an earlier one.
     scopes: Vec<Scope>,
 }
 
 impl<'a> Incoming<'a> {
-    pub(super) fn new(cache: &'a Cache) -> Self {
-        Self { cache, snapshot: None, scopes: Vec::new() }
+    pub(super) fn new(cache: &'a Cache, admission: Admission) -> Self {
+        let (snapshot, ahead, signed_at, scopes) = (None, Ahead::default(), None, Vec::new());
+        Self { cache, admission, snapshot, ahead, signed_at, scopes }
+    }
+
+    /// When what was taken last was the registry's latest state, by its signature.
+    pub(super) fn signed_at(&self) -> Option<Timestamp> {
+        self.signed_at
     }
 
     /// Notes which part was asked for.
@@ -63,9 +73,12 @@ impl<'a> Incoming<'a> {
 
     /// Takes one message.
     pub(super) async fn take(&mut self, response: SyncResponse) -> Result<Taken, Refusal> {
-        let Some(message) = response.message else {
+        let SyncResponse { message, attestation } = response;
+        let Some(message) = message else {
             return Err(self.refuse_next(&"a message without content"));
         };
+        let attestation = attestation.map(Attestation::try_from).transpose();
+        let attestation = attestation.map_err(|e| self.refuse_next(&e))?;
         match (message, self.snapshot.take()) {
             (Message::SnapshotBegin(begin), None) => {
                 self.snapshot = Some(self.begin(begin)?);
@@ -76,15 +89,16 @@ impl<'a> Incoming<'a> {
                 Ok(Taken::Part)
             }
             (Message::SnapshotEnd(end), Some(snapshot)) => {
-                let catalog = snapshot.finished(end).await?;
+                let signed = (attestation, self.admission.clone());
+                let catalog = snapshot.finished(end, signed).await?;
                 let (revision, entities) = (catalog.revision(), catalog.len());
-                self.cache.replace(catalog);
+                self.take_whole(catalog);
                 tracing::info!(%revision, entities, "took a snapshot");
                 Ok(Taken::Applied)
             }
-            (Message::Delta(delta), None) => self.delta(delta).await,
-            (Message::Step(step), None) => self.step(step).await,
-            (Message::Progress(progress), None) => self.progress(&progress),
+            (Message::Delta(delta), None) => self.delta(delta, attestation).await,
+            (Message::Step(step), None) => self.step(step, attestation).await,
+            (Message::Progress(progress), None) => self.progress(&progress, attestation),
             (_, Some(_)) => Err(self.refuse_next(&"another message in the middle of a snapshot")),
             (_, None) => Err(self.refuse_next(&"a part of a snapshot that did not begin")),
         }
@@ -148,55 +162,120 @@ impl<'a> Incoming<'a> {
         Err(Refusal { revision: position.revision, message, is_final: true })
     }
 
-    async fn delta(&self, delta: Delta) -> Result<Taken, Refusal> {
+    /// What the next delta follows on.
+    fn held(&self) -> Arc<Catalog> {
+        self.ahead.catalog().unwrap_or_else(|| self.cache.current())
+    }
+
+    async fn delta(
+        &mut self,
+        delta: Delta,
+        attestation: Option<Attestation>,
+    ) -> Result<Taken, Refusal> {
         let revision = Revision(delta.revision);
-        let held = self.cache.current();
         if !self.cache.has_catalog() {
             return Err(Refusal::new(revision, &"a delta before any snapshot"));
         }
+        let held = self.held();
         let is_big = delta.documents.len() >= MANY;
-        let prove = move || next(&held, delta);
-        let proved = offloaded_if(is_big, prove).await?;
-        let (catalog, sealed) = proved.map_err(|message| Refusal::new(revision, &message))?;
-        self.cache.advance(catalog, sealed);
+        let admission = self.admission.clone();
+        let prove = move || {
+            let (catalog, sealed) = next(&held, delta)?;
+            let catalog = catalog.attested(attestation);
+            if attestation.is_some() {
+                admission.prove(&catalog).map_err(|e| e.to_string())?;
+            }
+            Ok::<_, String>((catalog, sealed))
+        };
+        let refused = |message: String| Refusal::new(revision, &message);
+        let (catalog, sealed) = offloaded_if(is_big, prove).await?.map_err(refused)?;
+        if !self.admission.wants_signature() {
+            self.cache.advance(catalog, [sealed]);
+            return Ok(Taken::Applied);
+        }
+        self.ahead.push(catalog.clone(), sealed).map_err(refused)?;
+        if attestation.is_none() {
+            return Ok(Taken::Part);
+        }
+        self.take_ahead(catalog);
         Ok(Taken::Applied)
     }
 
-    async fn step(&self, step: Step) -> Result<Taken, Refusal> {
+    async fn step(
+        &mut self,
+        step: Step,
+        attestation: Option<Attestation>,
+    ) -> Result<Taken, Refusal> {
         let next = self.cache.current().revision().next();
         let claimed = step.position.as_ref().map_or(next, |position| Revision(position.revision));
         let is_big = step.entities.len() >= MANY;
+        let refused = |message: String| Refusal::new(claimed, &message);
         let read = move || convert::part_step(step).map_err(|e| e.to_string());
-        let step =
-            offloaded_if(is_big, read).await?.map_err(|message| Refusal::new(claimed, &message))?;
+        let step = offloaded_if(is_big, read).await?.map_err(refused)?;
         self.check_place(&step.position)?;
         self.check_scope(&step.scope, claimed)?;
         let held = self.cache.current();
         let is_big = is_big || held.len() >= MANY;
-        let prove = move || stepped(&held, step);
-        let proved = offloaded_if(is_big, prove).await?;
-        self.cache.replace(proved.map_err(|message| Refusal::new(claimed, &message))?);
+        let admission = self.admission.clone();
+        let prove = move || {
+            let catalog = stepped(&held, step)?.attested(attestation);
+            admission.prove(&catalog).map_err(|e| e.to_string())?;
+            Ok::<_, String>(catalog)
+        };
+        let catalog = offloaded_if(is_big, prove).await?.map_err(refused)?;
+        self.take_whole(catalog);
         Ok(Taken::Applied)
     }
 
-    fn progress(&self, Progress { revision, chain }: &Progress) -> Result<Taken, Refusal> {
+    fn progress(
+        &mut self,
+        Progress { revision, chain }: &Progress,
+        attestation: Option<Attestation>,
+    ) -> Result<Taken, Refusal> {
         let revision = Revision(*revision);
-        let chain = chain_hash(chain).map_err(|e| Refusal::new(revision, &e))?;
-        let held = self.cache.current();
+        let refused = |message: &dyn ToString| Refusal::new(revision, message);
+        let chain = chain_hash(chain).map_err(|e| refused(&e))?;
+        let held = self.held();
         // Commits that concern other parts are not sent.
-        if **held.scope() != Scope::Everything && revision > held.revision() {
-            self.cache.move_to(held.at(revision, chain));
+        let moves = **held.scope() != Scope::Everything && revision > held.revision();
+        let is_here = revision == held.revision() && chain == held.chain();
+        if !moves && !(self.cache.has_catalog() && is_here) {
+            return Err(refused(&if revision == held.revision() {
+                format!("revision {revision} has another chain hash here than there")
+            } else {
+                format!("nothing new up to revision {revision}, but {} is served", held.revision())
+            }));
+        }
+        if self.admission.wants_signature() {
+            // Made once, and shared by all copies from then on.
+            held.content_digest();
+        }
+        let catalog = held.at(revision, chain).attested(attestation);
+        self.admission.prove(&catalog).map_err(|e| refused(&e))?;
+        if moves {
+            self.signed_at = attestation.map(|signed| signed.time);
+            self.cache.move_to(catalog);
             return Ok(Taken::Applied);
         }
-        if self.cache.has_catalog() && revision == held.revision() && chain == held.chain() {
-            return Ok(Taken::Current);
+        if self.ahead.catalog().is_some() {
+            self.take_ahead(catalog);
+            return Ok(Taken::Applied);
         }
-        let message = if revision == held.revision() {
-            format!("revision {revision} has another chain hash here than there")
-        } else {
-            format!("nothing new up to revision {revision}, but {} is served", held.revision())
-        };
-        Err(Refusal::new(revision, &message))
+        self.signed_at = attestation.map(|signed| signed.time);
+        Ok(Taken::Current)
+    }
+
+    fn take_whole(&mut self, catalog: Catalog) {
+        self.signed_at = catalog.attestation().map(|signed| signed.time);
+        self.ahead = Ahead::default();
+        self.cache.replace(catalog);
+    }
+
+    /// Takes what waited for the signature that this state has.
+    fn take_ahead(&mut self, catalog: Catalog) {
+        self.signed_at = catalog.attestation().map(|signed| signed.time);
+        let commits = self.ahead.release();
+        self.cache.advance(catalog, commits);
     }
 }
 

@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
             gateway,
             feed,
             timing,
-            incoming: Incoming::new(&feed.cache),
+            incoming: Incoming::new(&feed.cache, feed.admission.clone()),
             scope,
             persisted: feed.cache.persisted(),
             disk: feed.cache.disk(),
@@ -230,7 +230,7 @@ impl<'a> Session<'a> {
         if taken == Taken::Part {
             return Ok(());
         }
-        self.feed.live();
+        self.feed.live(self.incoming.signed_at());
         let is_first = !std::mem::replace(&mut self.was_useful, true);
         if taken == Taken::Applied || is_first || self.is_ack_due {
             self.acknowledge(answers);

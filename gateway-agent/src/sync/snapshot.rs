@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, Record, Scope, Selector, Settings, setting::Set};
+use registry_core::{Attestation, Catalog, Record, Scope, Selector, Settings, setting::Set};
 use registry_proto::{
     convert::{self, Position},
     v1::{SnapshotChunk, SnapshotEnd},
 };
 
 use super::incoming::{Refusal, offloaded};
+use crate::admission::Admission;
 
 /// What came so far.
 #[derive(Debug)]
@@ -56,6 +57,7 @@ impl Snapshot {
     pub(super) async fn finished(
         self,
         SnapshotEnd { digest }: SnapshotEnd,
+        signed: (Option<Attestation>, Admission),
     ) -> Result<Catalog, Refusal> {
         let Position { registry, revision, chain } = self.position.clone();
         let refused = |message: String| Refusal { revision, message, is_final: false };
@@ -64,11 +66,13 @@ impl Snapshot {
         let restoring = offloaded(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)
                 .with_settings(Settings::restore(self.settings))
-                .as_part(Arc::new(self.scope));
+                .as_part(Arc::new(self.scope))
+                .attested(signed.0);
+            let proved = signed.1.prove(&catalog);
             let actual = catalog.digest();
-            (catalog, actual)
+            (catalog, actual, proved)
         });
-        let (catalog, actual) = restoring.await?;
+        let (catalog, actual, proved) = restoring.await?;
         if catalog.len() as u64 != announced {
             let message = format!("{} entities instead of {announced}", catalog.len());
             return Err(refused(message));
@@ -77,6 +81,7 @@ impl Snapshot {
             let message = format!("the snapshot has the digest {actual}, not {expected}");
             return Err(refused(message));
         }
+        proved.map_err(|e| refused(e.to_string()))?;
         Ok(catalog)
     }
 

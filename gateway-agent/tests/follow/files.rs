@@ -33,7 +33,7 @@ impl Watching {
         let feed = Feed {
             cache: cache.clone(),
             status: status.clone(),
-            startup: config.registry.startup,
+            admission: config.registry.admission(),
             stop: stop.clone(),
         };
         let ended = tokio::spawn(async move { source::follow(&config, feed).await });

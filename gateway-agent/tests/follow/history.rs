@@ -117,7 +117,7 @@ impl History {
 
 /// A message.
 pub(crate) fn response(message: Message) -> SyncResponse {
-    SyncResponse { message: Some(message) }
+    SyncResponse { message: Some(message), attestation: None }
 }
 
 /// A commit on its way.

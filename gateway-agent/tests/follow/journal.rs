@@ -35,7 +35,7 @@ fn step(history: &History, revision: usize) -> (Catalog, SealedCommit) {
 async fn journal_of(history: &History, path: &Path, to: usize) {
     for revision in SNAPSHOT + 1..=to {
         let (catalog, commit) = step(history, revision);
-        live(path, |cache| cache.advance(catalog, commit)).await;
+        live(path, |cache| cache.advance(catalog, [commit])).await;
     }
 }
 
@@ -49,7 +49,7 @@ async fn a_big_catalog_is_not_rewritten_for_each_commit() {
     live(&path, |cache| {
         for revision in 7..=8 {
             let (catalog, commit) = step(&history, revision);
-            cache.advance(catalog, commit);
+            cache.advance(catalog, [commit]);
         }
     })
     .await;
@@ -57,7 +57,7 @@ async fn a_big_catalog_is_not_rewritten_for_each_commit() {
     assert_eq!(loaded(&path), Some(history.at(8).digest()));
     journal_of(&history, &path, SNAPSHOT).await;
     let (catalog, commit) = step(&history, 9);
-    let cache = live(&path, |cache| cache.advance(catalog, commit)).await;
+    let cache = live(&path, |cache| cache.advance(catalog, [commit])).await;
     assert_eq!(cache.persisted().borrow().0, 9);
     drop(cache);
     assert_eq!(fs::read(&path).expect("the snapshot"), snapshot);
@@ -94,7 +94,7 @@ async fn a_torn_or_damaged_tail_costs_only_the_tail() {
 
 async fn journal_of_one(history: &History, path: &Path, revision: usize) {
     let (catalog, commit) = step(history, revision);
-    live(path, |cache| cache.advance(catalog, commit)).await;
+    live(path, |cache| cache.advance(catalog, [commit])).await;
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn after_a_torn_tail_nothing_is_appended_to_it() {
         assert_eq!(cache.current().revision().0, 8);
         for revision in 9..=10 {
             let (catalog, commit) = step(&history, revision);
-            cache.advance(catalog, commit);
+            cache.advance(catalog, [commit]);
         }
     })
     .await;
@@ -178,7 +178,7 @@ async fn a_commit_that_does_not_follow_on_the_disk_is_written_as_a_whole() {
     live(&path, |cache| {
         cache.replace(history.at(8).clone());
         let (catalog, commit) = step(&history, 9);
-        cache.advance(catalog, commit);
+        cache.advance(catalog, [commit]);
     })
     .await;
     assert!(!beside(&path, ".log").exists());

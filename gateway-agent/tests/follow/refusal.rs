@@ -140,7 +140,7 @@ fn bad_places(history: &History) -> Vec<Case> {
     let mut forked = History::new("r", HELD - 1);
     forked.grow(99);
     vec![
-        ("nothing", vec![SyncResponse { message: None }], "without content"),
+        ("nothing", vec![SyncResponse::default()], "without content"),
         ("ahead", vec![progress(history.at(HELD + 1))], "nothing new up to revision 5, but 4"),
         ("behind", vec![progress(history.at(HELD - 1))], "nothing new up to revision 3, but 4"),
         ("forked progress", vec![progress(forked.head())], "another chain hash"),

@@ -173,7 +173,7 @@ impl Following {
         let feed = Feed {
             cache: cache.clone(),
             status: status.clone(),
-            startup: StartupValidation::default(),
+            admission: StartupValidation::default().into(),
             stop: stop.clone(),
         };
         let follower =

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use imbl::ordmap::DiffItem;
 
-use super::{Catalog, Record};
+use super::{Catalog, Record, digest::entity_line};
 use crate::{
     commit::{ChainHash, Revision},
     reference::Key,
@@ -43,6 +43,7 @@ impl Catalog {
             }
         }
         (self.revision, self.chain) = (source.revision, source.chain);
+        self.attestation = None;
     }
 
     pub(super) fn put(&mut self, record: Arc<Record>) {
@@ -50,12 +51,15 @@ impl Catalog {
         for edge in record.document.edges() {
             self.dependents.insert((edge.clone(), key.clone()));
         }
-        self.records.insert(key, record);
+        let is_counted = self.content.get().is_some();
+        let after = is_counted.then(|| entity_line(&record));
+        let before = self.records.insert(key, record).filter(|_| is_counted);
+        self.count(before.as_deref().map(entity_line), after);
     }
 
     /// The same entities at another revision.
     pub fn at(&self, revision: Revision, chain: ChainHash) -> Self {
-        Self { revision, chain, ..self.clone() }
+        Self { revision, chain, attestation: None, ..self.clone() }
     }
 
     /// What has to change in another part to make it this one.

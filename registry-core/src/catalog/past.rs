@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Catalog, Record};
+use super::{Catalog, Record, digest::entity_line};
 use crate::{
     commit::{ChainHash, Revision},
     lifecycle::Lifecycle,
@@ -21,7 +21,7 @@ impl Catalog {
         changed: &HashMap<Key, Lifecycle>,
         settings: Settings,
     ) -> Self {
-        let mut catalog = Self { revision, chain, settings, ..self.clone() };
+        let mut catalog = self.at(revision, chain).with_settings(settings);
         for (key, record) in &self.records {
             if record.registered > revision {
                 catalog.remove(key, record);
@@ -40,6 +40,8 @@ impl Catalog {
             self.dependents.remove(&(edge.clone(), key.clone()));
         }
         self.records.remove(key);
+        let before = self.content.get().map(|_| entity_line(record));
+        self.count(before, None);
     }
 
     /// The records that are new or changed since an earlier catalog of the same history, found by

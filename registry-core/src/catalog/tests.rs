@@ -9,6 +9,7 @@ use crate::{
     Kind, Name,
     commit::{Action, Change, Commit, Revision, SealedCommit},
     rules::testing::{catalog, schema, server, set, source_tool, versioned},
+    setting::{Setting, SettingChange},
     timestamp::Timestamp,
 };
 
@@ -84,4 +85,26 @@ fn a_commit_that_does_not_fit_is_refused_whole() {
     assert!(matches!(refused(2, &register), ApplyError::Exists { .. }));
     assert!(matches!(refused(2, &restore), ApplyError::Absent { .. }));
     assert_eq!(catalog, before);
+}
+
+#[test]
+fn the_content_digest_follows_settings_too() {
+    let mut catalog = versions();
+    let mut seen = vec![catalog.content_digest()];
+    for (on, setting) in [
+        ("tool/read", Setting::Archived(true)),
+        ("tool/read", Setting::Owner("ann".to_owned())),
+        ("*", Setting::Archived(true)),
+        ("tool/read", Setting::Archived(false)),
+    ] {
+        let revision = catalog.revision().next();
+        let setting = SettingChange { on: on.parse().unwrap(), setting };
+        let commit = Commit { revision, settings: vec![setting], ..Commit::default() };
+        let sealed = SealedCommit::seal(&catalog.chain(), commit, Vec::new()).unwrap();
+        catalog.apply(&sealed).unwrap();
+        let afresh = catalog.clone().with_settings(catalog.settings().clone());
+        assert_eq!(catalog.content_digest(), afresh.content_digest());
+        assert!(!seen.contains(&catalog.content_digest()));
+        seen.push(catalog.content_digest());
+    }
 }

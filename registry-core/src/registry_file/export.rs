@@ -2,9 +2,10 @@
 //!
 //! It is a version 2 file whose documents stand as their canonical bytes, one a line, with the
 //! members `registry`, `revision`, `chain`, `digest` and `records` beside them, and `scope` if it is
-//! only a part. `records` has one entry for each document, in the documents' order. Every document
+//! only a part, and `attestation` if the registry has signed it. `records` has one entry for each document, in the documents' order. Every document
 //! is proved by its digest, and everything else by the catalog's. Deliberately absent: IO, and appending to a copy.
 
+mod attestation;
 mod read;
 mod record;
 
@@ -12,6 +13,7 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
+use attestation::WrittenAttestation;
 pub use read::{InvalidExport, read_export};
 use record::WrittenRecord;
 
@@ -44,6 +46,9 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
     list(&mut out, "records", catalog.iter().map(|(_, record)| json(&WrittenRecord::of(record))));
     if **catalog.scope() != Scope::Everything {
         let _ = write!(out, ",\n\"scope\":{}", json(&**catalog.scope()));
+    }
+    if let Some(attestation) = catalog.attestation() {
+        let _ = write!(out, ",\n\"attestation\":{}", json(&WrittenAttestation::of(attestation)));
     }
     if !catalog.settings().is_empty() {
         let settings = catalog.settings().iter().map(|(on, set)| json(&WrittenSet { on, set }));

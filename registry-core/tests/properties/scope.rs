@@ -111,6 +111,7 @@ proptest! {
             prop_assert_eq!(held, expected(&catalog, &roots));
             let afresh = Part::of(scope.clone(), &catalog);
             prop_assert_eq!(part.catalog(), afresh.catalog());
+            prop_assert_eq!(part.catalog().content_digest(), afresh.catalog().content_digest());
             prop_assert!(part.catalog().iter().all(|(key, r)| catalog.find(key) == Some(r)));
             let is_same = told.content_digest() == part.catalog().content_digest();
             prop_assert!(has_changed || is_same);

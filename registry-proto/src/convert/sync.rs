@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use registry_core::{
-    Action, Catalog, ChainHash, Change, Commit, Document, RegistryId, Revision, SealedCommit,
-    commit::InvalidCommit, document::InvalidDocument, limits,
+    Action, Attestation, Catalog, ChainHash, Change, Commit, Document, RegistryId, Revision,
+    SealedCommit, commit::InvalidCommit, document::InvalidDocument, limits,
 };
 
+use super::time::{InvalidTime, read_millis};
 use crate::v1;
 
 /// A place in the history of one registry.
@@ -87,6 +88,34 @@ fn chain_bytes(chain: &ChainHash) -> Bytes {
 impl From<&Position> for v1::Progress {
     fn from(Position { registry: _, revision, chain }: &Position) -> Self {
         Self { revision: revision.0, chain: chain_bytes(chain) }
+    }
+}
+
+/// An attestation whose signature has another length, or whose time is none.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum InvalidAttestation {
+    /// The signature.
+    #[error("a signature has 64 bytes, this one has {0}")]
+    Signature(usize),
+    /// The time.
+    #[error(transparent)]
+    Time(#[from] InvalidTime),
+}
+
+impl From<&Attestation> for v1::Attestation {
+    fn from(Attestation { time, signature }: &Attestation) -> Self {
+        Self { time_ms: time.as_millis(), signature: Bytes::copy_from_slice(signature) }
+    }
+}
+
+impl TryFrom<v1::Attestation> for Attestation {
+    type Error = InvalidAttestation;
+
+    fn try_from(attestation: v1::Attestation) -> Result<Self, InvalidAttestation> {
+        let v1::Attestation { time_ms, signature } = attestation;
+        let invalid = |_| InvalidAttestation::Signature(signature.len());
+        let bytes = signature[..].try_into().map_err(invalid)?;
+        Ok(Self { time: read_millis(time_ms)?, signature: bytes })
     }
 }
 

@@ -160,7 +160,7 @@ fn encode(message: Message) -> v1::SyncResponse {
         Message::Step(step) => Wire::Step(encode_step(&step)),
         Message::Progress(position) => Wire::Progress((&position).into()),
     };
-    v1::SyncResponse { message: Some(message) }
+    v1::SyncResponse { message: Some(message), attestation: None }
 }
 
 fn encode_step(step: &Step) -> v1::Step {

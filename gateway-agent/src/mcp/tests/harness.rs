@@ -117,6 +117,7 @@ impl Bench {
             listen: "127.0.0.1:7080".parse().unwrap(),
             registry: RegistryConfig {
                 scope: ScopeConfig::default(),
+                key: None,
                 credentials: Credentials::default(),
                 source: Source::File("unused".into()),
                 cache: "unused".into(),

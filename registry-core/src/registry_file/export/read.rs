@@ -8,8 +8,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::record::WrittenRecord;
+use super::{attestation::WrittenAttestation, record::WrittenRecord};
 use crate::{
+    attestation::Attestation,
     catalog::{Catalog, Record},
     commit::{ChainHash, RegistryId, Revision},
     document::{Digest, Document, InvalidDocument},
@@ -72,6 +73,9 @@ pub enum InvalidExport {
         /// What is there.
         actual: Box<Key>,
     },
+    /// A signature of another form.
+    #[error("the signature of the copy is not the base64 text of 64 bytes")]
+    Signature,
     /// The whole does not have the digest that it claims.
     #[error("the copy of registry {registry} has the digest {actual}, not {expected}")]
     Digest {
@@ -105,6 +109,8 @@ struct File<'a> {
     /// Absent: everything.
     #[serde(default)]
     scope: Arc<Scope>,
+    /// Absent: it was not signed.
+    attestation: Option<WrittenAttestation>,
     /// Absent: nothing was ever set.
     #[serde(default)]
     settings: Vec<WrittenSet>,
@@ -138,7 +144,8 @@ pub fn read_export(bytes: &[u8]) -> Result<Catalog, InvalidExport> {
     let settings = Settings::restore(file.settings.into_iter().map(|s| (s.on, s.set)));
     let catalog =
         Catalog::restore(file.registry, file.revision, file.chain, records).with_settings(settings);
-    let catalog = catalog.as_part(file.scope);
+    let attestation = file.attestation.map(Attestation::try_from).transpose()?;
+    let catalog = catalog.as_part(file.scope).attested(attestation);
     proved(catalog, file.digest, file.records.len())
 }
 
