@@ -205,7 +205,7 @@ impl Catalog {
         let before = self.content.get().map(|_| entity_line(record));
         Arc::make_mut(record).lifecycle = lifecycle;
         let after = before.as_ref().map(|_| entity_line(record));
-        self.count(before, after);
+        self.count(before.as_deref(), after.as_deref());
         Ok(())
     }
 
@@ -217,14 +217,18 @@ impl Catalog {
         let before = line(&self.settings);
         self.settings.apply(change, revision);
         let after = line(&self.settings);
-        self.count(before, after);
+        self.count(before.as_deref(), after.as_deref());
     }
 
     /// Keeps the content digest up to date, where there is one.
-    fn count(&mut self, before: Option<String>, after: Option<String>) {
+    fn count(&mut self, before: Option<&str>, after: Option<&str>) {
         let Some(content) = self.content.get_mut() else { return };
-        before.iter().for_each(|line| content.remove(line));
-        after.iter().for_each(|line| content.insert(line));
+        if let Some(line) = before {
+            content.remove(line);
+        }
+        if let Some(line) = after {
+            content.insert(line);
+        }
     }
 
     /// The same without these entities, for a look at what would be; no revision is ever so.

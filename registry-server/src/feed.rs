@@ -3,7 +3,7 @@
 //! A stream keeps only its position. What it lacks comes from the ring of recent commits, else
 //! from the log, else as a snapshot; one message at a time, as fast as the follower reads. One that
 //! does not read is cut off and resumes. A follower of a scope is brought from what it holds to what
-//! is in scope now, in one step. Deliberately absent: the wire form.
+//! is in scope now, in one step. What streams are told they share, with its wire form. Deliberately absent: the wire form.
 
 mod changes;
 mod error;
@@ -18,6 +18,7 @@ mod recent;
 mod retention;
 mod roster;
 mod scopes;
+mod shared;
 mod snapshot;
 mod start;
 mod step;
@@ -36,6 +37,8 @@ pub use memory::Memory;
 pub use message::{Hello, Message, Signal};
 pub use outbox::Outgoing;
 pub use roster::{Roster, Slowest};
+pub use shared::Shared;
+pub use snapshot::Piece;
 pub use step::Step;
 
 use crate::{
@@ -48,6 +51,7 @@ use pulse::Pulse;
 use retention::Retention;
 use roster::Seat;
 use scopes::Scopes;
+use shared::Reached;
 use teller::Teller;
 
 /// How many streams read the log at the same time; the others wait their turn.
@@ -63,6 +67,7 @@ pub struct Feed {
     roster: Roster,
     scopes: Scopes,
     retention: Retention,
+    reached: Reached,
     pulse: Pulse,
     log_readers: Semaphore,
     draining: CancellationToken,
@@ -92,6 +97,7 @@ impl Feed {
             roster,
             scopes,
             retention,
+            reached: Reached::default(),
             pulse,
             log_readers,
             draining,

@@ -23,7 +23,6 @@ mod sync;
 use std::sync::Arc;
 
 use axum::Router;
-use registry_core::limits;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -31,7 +30,6 @@ use registry_proto::{
         discovery_service_server::DiscoveryServiceServer, graph_service_server::GraphServiceServer,
         history_service_server::HistoryServiceServer,
         registry_service_server::RegistryServiceServer, sbom_service_server::SbomServiceServer,
-        sync_service_server::SyncServiceServer,
     },
 };
 use tonic::{codec::CompressionEncoding::Gzip, service::Routes};
@@ -40,13 +38,6 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use crate::{app::App, config::ServeConfig};
 
 pub use status::{denied, unimplemented};
-
-/// Largest message of a stream: any batch that the rules accept, with room for its commit. A
-/// document takes more room as JSON than it took in the request.
-const DELTA_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
-
-/// Largest message from a follower: a refusal with its findings.
-const SYNC_REQUEST_BYTES: usize = 256 << 10;
 
 /// Largest request about tokens.
 const ACCESS_REQUEST_BYTES: usize = 64 << 10;
@@ -93,10 +84,6 @@ pub async fn router(
     let audit = bounded!(limit, AuditServiceServer::new(audit::Service::new(app.clone())));
     let graph = bounded!(limit, GraphServiceServer::new(service.clone()));
     let discovery = bounded!(limit, DiscoveryServiceServer::new(service.clone()));
-    let sync = SyncServiceServer::new(service.clone())
-        .max_decoding_message_size(SYNC_REQUEST_BYTES)
-        .max_encoding_message_size(DELTA_BYTES)
-        .accept_compressed(Gzip);
     let sbom = bounded!(limit, SbomServiceServer::new(service.clone()));
     let access =
         AccessServiceServer::new(service.clone()).max_decoding_message_size(ACCESS_REQUEST_BYTES);
@@ -108,13 +95,12 @@ pub async fn router(
         .add_service(discovery)
         .add_service(audit)
         .add_service(graph)
-        .add_service(sync)
         .add_service(sbom)
         .add_service(access)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
-    let services = routes.into_axum_router().reset_fallback();
+    let services = routes.into_axum_router().reset_fallback().merge(sync::routes(app.clone()));
     let services = intake::layer(services, config.max_buffered_bytes);
     Ok((guard::layer(deadline::layer(services, config.request_timeout)), health_of))
 }

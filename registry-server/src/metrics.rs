@@ -29,6 +29,7 @@ const LAG_SECONDS: &str = "registry_stream_lag_seconds_max";
 const REFUSING: &str = "registry_streams_refusing";
 const STREAM_ENDS: &str = "registry_stream_ends_total";
 const SNAPSHOTS: &str = "registry_snapshots_total";
+const ENCODED: &str = "registry_sync_messages_encoded_total";
 const NACKS: &str = "registry_nacks_total";
 const REQUESTS: &str = "registry_request_seconds";
 const INDEXED: &str = "registry_search_index_seconds";
@@ -97,6 +98,7 @@ fn describe() {
         SNAPSHOTS,
         "Snapshots sent, by reason: what the follower lacks is compacted, or another"
     );
+    describe_counter!(ENCODED, "Messages of Sync that were encoded, by kind; streams share them");
     describe_counter!(NACKS, "Revisions that followers refused");
     describe_histogram!(REQUESTS, "Time to answer a request, by method; of streams, to begin");
     describe_counter!(TLS, "Changes of the files of TLS that were seen, by what became of them");
@@ -178,6 +180,11 @@ pub(crate) fn stream_ended(reason: &'static str) {
 /// A snapshot was begun.
 pub(crate) fn snapshot(reason: &'static str) {
     counter!(SNAPSHOTS, "reason" => reason).increment(1);
+}
+
+/// A message of Sync was encoded.
+pub(crate) fn encoded(kind: &'static str) {
+    counter!(ENCODED, "kind" => kind).increment(1);
 }
 
 /// A follower refused a revision.

@@ -238,8 +238,9 @@ impl<'a> Incoming<'a> {
         let held = self.held();
         // Commits that concern other parts are not sent.
         let moves = **held.scope() != Scope::Everything && revision > held.revision();
-        let is_here = revision == held.revision() && chain == held.chain();
-        if !moves && !(self.cache.has_catalog() && is_here) {
+        let is_here = (revision, chain) == (held.revision(), held.chain());
+        let is_known = moves || is_here && self.cache.has_catalog();
+        if !is_known {
             return Err(refused(&if revision == held.revision() {
                 format!("revision {revision} has another chain hash here than there")
             } else {

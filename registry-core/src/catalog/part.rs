@@ -54,7 +54,8 @@ impl Catalog {
         let is_counted = self.content.get().is_some();
         let after = is_counted.then(|| entity_line(&record));
         let before = self.records.insert(key, record).filter(|_| is_counted);
-        self.count(before.as_deref().map(entity_line), after);
+        let before = before.as_deref().map(entity_line);
+        self.count(before.as_deref(), after.as_deref());
     }
 
     /// The same entities at another revision.

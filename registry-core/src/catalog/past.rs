@@ -41,7 +41,7 @@ impl Catalog {
         }
         self.records.remove(key);
         let before = self.content.get().map(|_| entity_line(record));
-        self.count(before, None);
+        self.count(before.as_deref(), None);
     }
 
     /// The records that are new or changed since an earlier catalog of the same history, found by

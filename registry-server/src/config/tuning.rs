@@ -94,7 +94,7 @@ pub struct FeedConfig {
     #[arg(long, env = "REGISTRY_RECENT_COMMITS", default_value_t = 8_192, value_parser = at_most(1_000_000))]
     pub recent_commits: usize,
 
-    /// Most bytes of recent commits that are kept in memory for followers.
+    /// Most bytes of recent commits that are kept in memory for followers, with their wire form.
     #[arg(long, env = "REGISTRY_RECENT_BYTES", default_value_t = 64 << 20, value_parser = at_most(1 << 40))]
     pub recent_bytes: usize,
 

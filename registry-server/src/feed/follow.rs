@@ -12,7 +12,8 @@ use tokio::{
 };
 
 use super::{
-    Error, Message, follow_scope::FollowingScope, recent::Next, start::Start, teller::Teller,
+    Error, Message, Shared, follow_scope::FollowingScope, recent::Next, start::Start,
+    teller::Teller,
 };
 use crate::jitter;
 
@@ -137,12 +138,12 @@ impl Following<'_> {
             self.place = None;
         }
         for commit in page {
-            self.tell_commit(Arc::new(commit)).await?;
+            self.tell_commit(Shared::new(commit)).await?;
         }
         Ok(())
     }
 
-    async fn tell_commit(&mut self, commit: Arc<SealedCommit>) -> Result<(), Error> {
+    async fn tell_commit(&mut self, commit: Arc<Shared<SealedCommit>>) -> Result<(), Error> {
         let place = (commit.revision(), commit.chain());
         self.teller.seat.sent(place.0);
         self.teller.tell(Message::Delta(commit)).await?;
@@ -152,7 +153,7 @@ impl Following<'_> {
 
     async fn tell_progress(&mut self) -> Result<(), Error> {
         let Some(place) = self.place else { return Ok(()) };
-        self.teller.tell_progress(place).await
+        self.teller.tell_progress(&self.teller.feed.reached, place).await
     }
 }
 

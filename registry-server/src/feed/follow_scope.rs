@@ -71,7 +71,7 @@ impl<'a> FollowingScope<'a> {
         match self.held.replace(to.clone()) {
             Some(from) if is_same(&from, &to) => {
                 if even_if_nothing || place.0 > self.told {
-                    self.teller.tell_progress(place).await?;
+                    self.teller.tell_progress(&self.channel.reached, place).await?;
                 }
             }
             Some(from) => self.tell_step(&from, &to).await?,

@@ -9,6 +9,7 @@ use registry_core::{Catalog, ChainHash, Revision, SealedCommit, Timestamp};
 use tokio::sync::{Mutex, watch};
 
 use super::{
+    Shared,
     recent::{Limits, Next, Recent},
     snapshot::Snapshot,
 };
@@ -63,7 +64,7 @@ impl Hub {
         {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
             for commit in commits {
-                recent.push(Arc::new(commit));
+                recent.push(Shared::new(commit));
             }
         }
         self.catalog.store(Arc::new(catalog));

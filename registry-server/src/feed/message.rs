@@ -4,10 +4,10 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use registry_core::{Digest, Record, Revision, Scope, SealedCommit, Selector, setting::Set};
+use registry_core::{Digest, Revision, Scope, SealedCommit};
 use registry_proto::convert::{CacheState, Nack, Position};
 
-use super::Step;
+use super::{Piece, Shared, Step};
 
 /// Who wants to follow, and from where.
 #[derive(Debug, Clone)]
@@ -48,33 +48,15 @@ pub enum Signal {
     Scope(Scope),
 }
 
-/// What a follower is told.
+/// What a follower is told; it shares it with others.
 #[derive(Debug, Clone)]
 pub enum Message {
-    /// A snapshot begins.
-    SnapshotBegin {
-        /// The state that it holds.
-        position: Position,
-        /// Of which part.
-        scope: Arc<Scope>,
-        /// How many entities it has.
-        entities: usize,
-        /// How many settings.
-        settings: usize,
-        /// Where it comes because the follower lacks commits that are no longer kept: the oldest
-        /// that is.
-        compacted: Option<Revision>,
-    },
-    /// Entities of the snapshot.
-    SnapshotChunk(Vec<Arc<Record>>),
-    /// Settings of the snapshot, after its entities.
-    SnapshotSettings(Vec<(Selector, Set)>),
-    /// The snapshot is complete; the digest of the catalog.
-    SnapshotEnd(Digest),
+    /// A snapshot, piece by piece.
+    Snapshot(Arc<Shared<Piece>>),
     /// A commit.
-    Delta(Arc<SealedCommit>),
+    Delta(Arc<Shared<SealedCommit>>),
     /// What changed in a scope.
-    Step(Arc<Step>),
+    Step(Arc<Shared<Step>>),
     /// Nothing new up to here.
-    Progress(Position),
+    Progress(Arc<Shared<Position>>),
 }

@@ -6,9 +6,11 @@ use std::{collections::VecDeque, sync::Arc};
 
 use registry_core::{ChainHash, Revision, SealedCommit, Timestamp};
 
+use super::Shared;
+
 #[derive(Debug)]
 pub(super) struct Recent {
-    commits: VecDeque<Arc<SealedCommit>>,
+    commits: VecDeque<Arc<Shared<SealedCommit>>>,
     bytes: usize,
     /// The place just before the first commit of the ring.
     before: (Revision, ChainHash),
@@ -24,7 +26,7 @@ pub(super) struct Limits {
 /// What comes after a revision.
 #[derive(Debug)]
 pub(super) enum Next {
-    Commit(Arc<SealedCommit>),
+    Commit(Arc<Shared<SealedCommit>>),
     /// Nothing yet.
     Nothing,
     /// It is no longer in the ring.
@@ -37,7 +39,7 @@ impl Recent {
     }
 
     /// Adds the next commit, and forgets the oldest ones beyond the limits.
-    pub(super) fn push(&mut self, commit: Arc<SealedCommit>) {
+    pub(super) fn push(&mut self, commit: Arc<Shared<SealedCommit>>) {
         self.bytes += size(&commit);
         self.commits.push_back(commit);
         while self.commits.len() > self.limits.commits || self.bytes > self.limits.bytes {
@@ -74,8 +76,10 @@ impl Recent {
     }
 }
 
+/// What a commit takes, and as much again for its wire form.
 fn size(commit: &SealedCommit) -> usize {
-    commit.bytes().len() + commit.documents().iter().map(|d| d.bytes().len()).sum::<usize>()
+    let documents = commit.documents().iter().map(|d| d.bytes().len());
+    2 * (commit.bytes().len() + documents.sum::<usize>())
 }
 
 #[cfg(test)]
@@ -99,7 +103,7 @@ mod tests {
             };
             let sealed = SealedCommit::seal(chains.last().unwrap(), commit, Vec::new()).unwrap();
             chains.push(sealed.chain());
-            recent.push(Arc::new(sealed));
+            recent.push(Shared::new(sealed));
         }
         (recent, chains)
     }

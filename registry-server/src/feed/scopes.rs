@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{Error, Hub, roster::lock, snapshot::Snapshot, step::Step};
+use super::{Error, Hub, Shared, roster::lock, shared::Reached, snapshot::Snapshot, step::Step};
 
 /// How often followers are told of revisions that do not concern them.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -44,7 +44,8 @@ pub(super) struct Channel {
     now: watch::Sender<Arc<State>>,
     /// The latest states with different contents, oldest first; the last is of the present one.
     recent: Mutex<VecDeque<Arc<State>>>,
-    steps: Mutex<VecDeque<Arc<Step>>>,
+    steps: Mutex<VecDeque<Arc<Shared<Step>>>>,
+    pub(super) reached: Reached,
 }
 
 /// What is in a scope after a revision.
@@ -115,7 +116,8 @@ impl Channel {
         let content = part.catalog().content_digest();
         let state = State::new(part.catalog().clone(), content);
         let (now, _) = watch::channel(state.clone());
-        Self { now, recent: Mutex::new(VecDeque::from([state])), steps: Mutex::default() }
+        let recent = Mutex::new(VecDeque::from([state]));
+        Self { now, recent, steps: Mutex::default(), reached: Reached::default() }
     }
 
     /// Follows the state.
@@ -130,17 +132,22 @@ impl Channel {
     }
 
     /// What leads from one state to another; made once for all that need it now.
-    pub(super) fn step(&self, from: &Arc<State>, to: &Arc<State>) -> Arc<Step> {
+    pub(super) fn step(&self, from: &Arc<State>, to: &Arc<State>) -> Arc<Shared<Step>> {
         let mut steps = lock(&self.steps);
         if let Some(step) = steps.iter().find(|step| step.is_between(from, to)) {
             return step.clone();
         }
-        let step = Arc::new(Step::new(from.clone(), to.clone()));
+        let step = Shared::new(Step::new(from.clone(), to.clone()));
         steps.push_back(step.clone());
         if steps.len() > SHARED_STEPS {
             steps.pop_front();
         }
         step
+    }
+
+    /// Lets go of steps that nobody has needed for a while.
+    fn forget_steps(&self) {
+        lock(&self.steps).clear();
     }
 
     fn publish(&self, state: Arc<State>) {
@@ -187,7 +194,7 @@ impl Keeper {
                     let content = self.channel.now.borrow().content;
                     self.channel.publish(State::new(self.part.catalog().clone(), content));
                 }
-                () = sleep(LINGER / 10) => {}
+                () = sleep(LINGER / 10) => self.channel.forget_steps(),
             }
             if self.is_over(&channels, &scope, &mut deserted_since) {
                 return;
@@ -248,7 +255,7 @@ async fn at(time: Option<Instant>) {
 }
 
 /// Runs long work beside the runtime.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(super) async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(e) => match e.try_into_panic() {

@@ -1,72 +1,125 @@
-//! Snapshots: the catalog at one revision, with its digest, in bounded chunks.
+//! Snapshots: the catalog at one revision, with its digest, in bounded pieces.
 //!
 //! Deliberately absent: copies; a snapshot shares everything with the catalog it was taken from.
+//! Only the pieces' wire form is a copy, which lives for as long as somebody is told it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use registry_core::{Catalog, Digest, Key, Record, Revision, Selector, setting::Set};
+use registry_core::{Catalog, ChainHash, Digest, Record, Revision, Scope, Selector, setting::Set};
 use registry_proto::convert::Position;
+use tokio::sync::Mutex;
+
+use super::{Shared, scopes::beside};
 
 const CHUNK_ENTITIES: usize = 512;
 /// Each takes less than a KiB.
 const CHUNK_SETTINGS: usize = 512;
 const CHUNK_BYTES: usize = 256 * 1024;
 
+/// One message of a snapshot.
+#[derive(Debug)]
+pub enum Piece {
+    /// It begins.
+    Begin {
+        /// The state that it holds.
+        position: Position,
+        /// Of which part.
+        scope: Arc<Scope>,
+        /// How many entities it has.
+        entities: usize,
+        /// How many settings.
+        settings: usize,
+        /// Where it comes because the follower lacks commits that are no longer kept: the oldest
+        /// that is.
+        compacted: Option<Revision>,
+    },
+    /// Entities, in their order.
+    Entities(Vec<Arc<Record>>),
+    /// Settings, after the entities.
+    Settings(Vec<(Selector, Set)>),
+    /// It is complete; the digest of the catalog.
+    End(Digest),
+}
+
+/// All messages of a snapshot, in order.
+pub(super) type Pieces = Vec<Arc<Shared<Piece>>>;
+
 #[derive(Debug)]
 pub(super) struct Snapshot {
     catalog: Arc<Catalog>,
     digest: Digest,
+    pieces: Mutex<Weak<Pieces>>,
 }
 
 impl Snapshot {
     /// Computes the digest beside the runtime: it looks at every entity.
     pub(super) async fn of(catalog: Arc<Catalog>) -> Self {
         let source = catalog.clone();
-        let digest = match tokio::task::spawn_blocking(move || source.digest()).await {
-            Ok(digest) => digest,
-            // Only a runtime that is going down refuses; then nobody reads this either.
-            Err(_) => catalog.digest(),
-        };
-        Self { catalog, digest }
+        let digest = beside(move || source.digest()).await;
+        Self { catalog, digest, pieces: Mutex::default() }
     }
 
     pub(super) fn revision(&self) -> Revision {
         self.catalog.revision()
     }
 
-    pub(super) fn position(&self) -> Position {
-        Position::of(&self.catalog)
+    /// The place that whoever was told it is at.
+    pub(super) fn place(&self) -> (Revision, ChainHash) {
+        (self.catalog.revision(), self.catalog.chain())
     }
 
-    pub(super) fn catalog(&self) -> &Catalog {
-        &self.catalog
+    /// Its first message, for a follower that lacks commits that are no longer kept.
+    pub(super) fn begin_instead_of(&self, oldest: Revision) -> Piece {
+        begin(&self.catalog, Some(oldest))
     }
 
-    pub(super) fn digest(&self) -> Digest {
-        self.digest
-    }
-
-    /// The entities after a key, as many as go into one message; none at the end.
-    pub(super) fn chunk(&self, after: Option<&Key>) -> Vec<Arc<Record>> {
-        fill(self.catalog.after(after).map(|(_, record)| record))
-    }
-
-    /// The settings after a selector, as many as go into one message; none at the end.
-    pub(super) fn settings(&self, after: Option<&Selector>) -> Vec<(Selector, Set)> {
-        let rest = self.catalog.settings().after(after);
-        rest.take(CHUNK_SETTINGS).map(|(on, set)| (on.clone(), set.clone())).collect()
+    /// Its messages; those who are told them at the same time share them.
+    pub(super) async fn pieces(&self) -> Arc<Pieces> {
+        let mut told = self.pieces.lock().await;
+        if let Some(pieces) = told.upgrade() {
+            return pieces;
+        }
+        let (catalog, digest) = (self.catalog.clone(), self.digest);
+        let pieces = Arc::new(beside(move || cut(&catalog, digest)).await);
+        *told = Arc::downgrade(&pieces);
+        pieces
     }
 }
 
-fn fill<'a>(records: impl Iterator<Item = &'a Arc<Record>>) -> Vec<Arc<Record>> {
-    let mut bytes = 0;
-    records
-        .take(CHUNK_ENTITIES)
-        .take_while(|record| {
-            let fits = bytes < CHUNK_BYTES;
-            bytes += record.document.bytes().len();
-            fits
-        })
-        .cloned()
-        .collect()
+fn cut(catalog: &Catalog, digest: Digest) -> Pieces {
+    let mut pieces = vec![begin(catalog, None)];
+    let mut records = catalog.after(None).map(|(_, record)| record.clone()).peekable();
+    while records.peek().is_some() {
+        pieces.push(Piece::Entities(fill(&mut records)));
+    }
+    let mut settings = catalog.settings().after(None).peekable();
+    while settings.peek().is_some() {
+        let some = settings.by_ref().take(CHUNK_SETTINGS);
+        pieces.push(Piece::Settings(some.map(|(on, set)| (on.clone(), set.clone())).collect()));
+    }
+    pieces.push(Piece::End(digest));
+    pieces.into_iter().map(Shared::new).collect()
+}
+
+fn begin(catalog: &Catalog, compacted: Option<Revision>) -> Piece {
+    Piece::Begin {
+        position: Position::of(catalog),
+        scope: catalog.scope().clone(),
+        entities: catalog.len(),
+        settings: catalog.settings().len(),
+        compacted,
+    }
+}
+
+/// As many as go into one message, at least one.
+fn fill(records: &mut impl Iterator<Item = Arc<Record>>) -> Vec<Arc<Record>> {
+    let (mut chunk, mut bytes) = (Vec::new(), 0);
+    while chunk.len() < CHUNK_ENTITIES
+        && bytes < CHUNK_BYTES
+        && let Some(record) = records.next()
+    {
+        bytes += record.document.bytes().len();
+        chunk.push(record);
+    }
+    chunk
 }

@@ -5,10 +5,12 @@
 use std::sync::Arc;
 
 use registry_core::{ChainHash, Revision};
-use registry_proto::convert::Position;
 use tokio::time::timeout;
 
-use super::{Error, Feed, Message, outbox::Outbox, roster::Seat, snapshot::Snapshot};
+use super::{
+    Error, Feed, Message, Piece, Shared, outbox::Outbox, roster::Seat, shared::Reached,
+    snapshot::Snapshot,
+};
 use crate::metrics;
 
 /// One follower's ear.
@@ -38,39 +40,29 @@ impl Teller {
         compacted: Option<Revision>,
     ) -> Result<(Revision, ChainHash), Error> {
         metrics::snapshot(if compacted.is_some() { "compacted" } else { "other" });
-        let (position, entities) = (snapshot.position(), snapshot.catalog().len());
-        let place = (position.revision, position.chain);
-        let settings = snapshot.catalog().settings().len();
-        let scope = snapshot.catalog().scope().clone();
-        self.tell(Message::SnapshotBegin { position, scope, entities, settings, compacted })
-            .await?;
-        let mut last = None;
-        loop {
-            let chunk = snapshot.chunk(last.as_ref());
-            let Some(end) = chunk.last() else { break };
-            last = Some(end.document.key().clone());
-            self.tell(Message::SnapshotChunk(chunk)).await?;
+        for piece in &*snapshot.pieces().await {
+            let mut piece = piece.clone();
+            match (&**piece, compacted) {
+                (Piece::Begin { .. }, Some(oldest)) => {
+                    piece = Shared::new(snapshot.begin_instead_of(oldest));
+                }
+                (Piece::End(_), _) => self.seat.sent(snapshot.place().0),
+                _ => {}
+            }
+            self.tell(Message::Snapshot(piece)).await?;
         }
-        let mut last = None;
-        loop {
-            let settings = snapshot.settings(last.as_ref());
-            let Some((end, _)) = settings.last() else { break };
-            last = Some(end.clone());
-            self.tell(Message::SnapshotSettings(settings)).await?;
-        }
-        self.seat.sent(place.0);
-        self.tell(Message::SnapshotEnd(snapshot.digest())).await?;
-        Ok(place)
+        Ok(snapshot.place())
     }
 
     /// Tells that there is nothing new up to a place.
     pub(super) async fn tell_progress(
         &self,
-        (revision, chain): (Revision, ChainHash),
+        reached: &Reached,
+        place: (Revision, ChainHash),
     ) -> Result<(), Error> {
-        let registry = self.feed.store.registry().clone();
-        self.seat.sent(revision);
-        self.tell(Message::Progress(Position { registry, revision, chain })).await
+        self.seat.sent(place.0);
+        let place = reached.place(self.feed.store.registry(), place);
+        self.tell(Message::Progress(place)).await
     }
 
     /// Why nothing more can be told, when that happens.

@@ -1,22 +1,37 @@
 //! `SyncService`: follow the registry.
 //!
-//! Deliberately absent: what comes next on a stream; the feed knows.
+//! The answers of `Sync` are put into frames here and not by tonic (`frame.rs`). Deliberately
+//! absent: what comes next on a stream; the feed knows.
 
-use std::pin::Pin;
+mod frame;
 
-use futures_util::{Stream, StreamExt, stream};
+use std::sync::Arc;
+
+use axum::{Router, body::Body, extract::State, routing::post};
+use bytes::Bytes;
+use futures_util::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use http::{HeaderMap, HeaderValue};
 use prost::Message as _;
 use registry_core::{Digest, Revision, Scope, limits};
 use registry_proto::{
+    codec::Codec,
     convert::{self, CacheState, Nack, Position},
-    v1::{self, sync_request, sync_response, sync_service_server::SyncService},
+    v1::{self, sync_request},
 };
 use tokio::time::{sleep_until, timeout};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{
+    Request, Status, Streaming,
+    codec::{Codec as _, CompressionEncoding},
+    server::Grpc,
+};
+use tower::service_fn;
 
 use super::{
-    Service, access,
-    deadline::Deadline,
+    access,
+    deadline::{Deadline, SYNC},
     gateways,
     invalid::{
         self, CACHE_PROBLEM_BYTES, GATEWAY_BYTES, InvalidRequest, NACK_BYTES, NACK_DIAGNOSTICS,
@@ -24,44 +39,78 @@ use super::{
 };
 use crate::{
     access::Principal,
-    feed::{Error, Hello, Message, Signal, Step},
+    app::App,
+    feed::{Error, Hello, Signal},
 };
 
-type Responses = Pin<Box<dyn Stream<Item = Result<v1::SyncResponse, Status>> + Send>>;
+/// Largest message from a follower: a refusal with its findings.
+const REQUEST_BYTES: usize = 256 << 10;
 
-#[tonic::async_trait]
-impl SyncService for Service {
-    type SyncStream = Responses;
+/// The path of `ListGateways`.
+const LIST_GATEWAYS: &str = "/registry.v1.SyncService/ListGateways";
 
-    async fn sync(
-        &self,
-        request: Request<Streaming<v1::SyncRequest>>,
-    ) -> Result<Response<Responses>, Status> {
-        let principal = access::principal(&request)?;
-        let (caller, access) = (principal.clone(), self.app.access.clone());
-        let ended = async move { access.ended(&caller).await };
-        let deadline = request.extensions().get::<Deadline>().copied();
-        let mut inbound = request.into_inner();
-        let first = timeout(self.app.feed.hello_timeout(), inbound.message());
-        let first = first.await.map_err(|_| InvalidRequest::Missing("hello"))??;
-        let hello = read_hello(first, &principal)?;
-        let signals = inbound.map(|message| read_signal(message.map_err(|_| Error::Gone)?));
-        let messages = self.app.feed.clone().follow(hello, signals, ended).await?;
-        let responses = messages.map(|message| Ok(encode(message?)));
-        Ok(Response::new(match deadline {
-            None => Box::pin(responses),
-            Some(Deadline(at)) => {
-                let last = stream::once(async { Err(Error::Deadline.into()) });
-                Box::pin(responses.take_until(sleep_until(at)).chain(last))
-            }
-        }))
+/// The routes of the service.
+pub(super) fn routes(app: Arc<App>) -> Router {
+    Router::new().route(SYNC, post(sync)).route(LIST_GATEWAYS, post(list_gateways)).with_state(app)
+}
+
+async fn list_gateways(
+    State(app): State<Arc<App>>,
+    request: http::Request<Body>,
+) -> http::Response<tonic::body::Body> {
+    let list = service_fn(|request: Request<v1::ListGatewaysRequest>| {
+        let app = app.clone();
+        async move { gateways::list(&app, request.into_inner()).await }
+    });
+    let codec = Codec::<v1::ListGatewaysResponse, _>::default();
+    let grpc = Grpc::new(codec).accept_compressed(CompressionEncoding::Gzip);
+    grpc.max_decoding_message_size(REQUEST_BYTES).unary(list, request).await
+}
+
+async fn sync(State(app): State<Arc<App>>, request: http::Request<Body>) -> http::Response<Body> {
+    match follow(&app, request).await {
+        Ok(frames) => frame::answer(frames),
+        Err(status) => status.into_http(),
     }
+}
 
-    async fn list_gateways(
-        &self,
-        request: Request<v1::ListGatewaysRequest>,
-    ) -> Result<Response<v1::ListGatewaysResponse>, Status> {
-        gateways::list(&self.app, request.into_inner()).await
+async fn follow(
+    app: &App,
+    request: http::Request<Body>,
+) -> Result<BoxStream<'static, Result<Bytes, Status>>, Status> {
+    let encoding = read_encoding(request.headers())?;
+    let request = Request::from_http(request);
+    let principal = access::principal(&request)?;
+    let (caller, access) = (principal.clone(), app.access.clone());
+    let ended = async move { access.ended(&caller).await };
+    let deadline = request.extensions().get::<Deadline>().copied();
+    let decoder = Codec::<v1::SyncResponse, v1::SyncRequest>::default().decoder();
+    let body = request.into_inner();
+    let mut inbound = Streaming::new_request(decoder, body, encoding, Some(REQUEST_BYTES));
+    let first = timeout(app.feed.hello_timeout(), inbound.message());
+    let first = first.await.map_err(|_| InvalidRequest::Missing("hello"))??;
+    let hello = read_hello(first, &principal)?;
+    let signals = inbound.map(|message| read_signal(message.map_err(|_| Error::Gone)?));
+    let messages = app.feed.clone().follow(hello, signals, ended).await?;
+    let frames = messages.map(|message| frame::of(&message?));
+    Ok(match deadline {
+        None => frames.boxed(),
+        Some(Deadline(at)) => {
+            let last = stream::once(async { Err(Error::Deadline.into()) });
+            frames.take_until(sleep_until(at)).chain(last).boxed()
+        }
+    })
+}
+
+/// How the follower's messages are compressed.
+fn read_encoding(headers: &HeaderMap) -> Result<Option<CompressionEncoding>, InvalidRequest> {
+    match headers.get("grpc-encoding").map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Ok(None),
+        Some(b"gzip") => Ok(Some(CompressionEncoding::Gzip)),
+        Some(_) => {
+            let problem = "gzip and identity are understood".to_owned();
+            Err(InvalidRequest::Field { field: "grpc-encoding", problem })
+        }
     }
 }
 
@@ -130,45 +179,4 @@ fn read_ack(ack: v1::Ack) -> Result<Signal, Error> {
         persisted: Revision(persisted_revision),
         cache: CacheState::read(cache_state, problem),
     })
-}
-
-fn encode(message: Message) -> v1::SyncResponse {
-    use sync_response::Message as Wire;
-    let message = match message {
-        Message::SnapshotBegin { position, scope, entities, settings, compacted } => {
-            Wire::SnapshotBegin(v1::SnapshotBegin {
-                position: Some((&position).into()),
-                scope: (*scope != Scope::Everything).then(|| (&*scope).into()),
-                entities: entities as u64,
-                settings: settings as u64,
-                oldest_revision: compacted.map_or(0, |oldest| oldest.0),
-            })
-        }
-        Message::SnapshotChunk(records) => Wire::SnapshotChunk(v1::SnapshotChunk {
-            entities: records.iter().map(|record| (&**record).into()).collect(),
-            settings: Vec::new(),
-        }),
-        Message::SnapshotSettings(settings) => Wire::SnapshotChunk(v1::SnapshotChunk {
-            entities: Vec::new(),
-            settings: settings.iter().map(|(on, set)| convert::setting_state(on, set)).collect(),
-        }),
-        Message::SnapshotEnd(digest) => {
-            let digest = bytes::Bytes::copy_from_slice(digest.as_bytes());
-            Wire::SnapshotEnd(v1::SnapshotEnd { digest })
-        }
-        Message::Delta(commit) => Wire::Delta((&*commit).into()),
-        Message::Step(step) => Wire::Step(encode_step(&step)),
-        Message::Progress(position) => Wire::Progress((&position).into()),
-    };
-    v1::SyncResponse { message: Some(message), attestation: None }
-}
-
-fn encode_step(step: &Step) -> v1::Step {
-    v1::Step {
-        position: Some((&step.position()).into()),
-        entities: step.put.iter().map(|record| (&**record).into()).collect(),
-        removed: step.removed.iter().map(ToString::to_string).collect(),
-        content: bytes::Bytes::copy_from_slice(step.content().as_bytes()),
-        scope: Some(step.scope().into()),
-    }
 }

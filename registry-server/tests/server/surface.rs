@@ -10,7 +10,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_reflection::pb::{v1 as reflection, v1alpha as reflection_alpha};
 
 use crate::{
-    follower::{Follower, digest},
+    follower::{Follower, digest, hello},
     harness::{TestServer, eventually, get, lock, new_schema, reason},
 };
 
@@ -111,6 +111,9 @@ async fn compressed_requests_are_taken_and_answers_compressed() {
     let gzip = tonic::codec::CompressionEncoding::Gzip;
     let mut client = registry.registry().await.send_compressed(gzip).accept_compressed(gzip);
     assert!(client.apply(new_schema("A")).await.unwrap().into_inner().committed);
+    let mut client = registry.sync().await.send_compressed(gzip).accept_compressed(gzip);
+    let answer = client.sync(tokio_stream::iter([hello(None)])).await.unwrap();
+    assert!(answer.into_inner().message().await.unwrap().is_some(), "a snapshot begins");
 }
 
 /// Calls Apply without a gRPC library, which would enforce the deadline before the server does.

@@ -1,0 +1,64 @@
+//! A value that many streams are told, with room for its wire form: who serves the streams works
+//! that out once for all of them.
+//!
+//! Deliberately absent: what the wire form is.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, OnceLock},
+};
+
+use bytes::Bytes;
+use registry_core::{ChainHash, RegistryId, Revision};
+use registry_proto::convert::Position;
+
+use super::roster::lock;
+
+/// A value and its wire form, which lives as long as the value is shared.
+#[derive(Debug)]
+pub struct Shared<T> {
+    value: T,
+    wire: OnceLock<Bytes>,
+}
+
+impl<T> Shared<T> {
+    /// A value whose wire form nobody has asked for yet.
+    pub fn new(value: T) -> Arc<Self> {
+        Arc::new(Self { value, wire: OnceLock::new() })
+    }
+
+    /// The wire form, worked out by whoever asks first.
+    pub fn wire(&self, encode: impl FnOnce(&T) -> Bytes) -> Bytes {
+        self.wire.get_or_init(|| encode(&self.value)).clone()
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// The place that followers were told last to have reached.
+#[derive(Debug, Default)]
+pub(super) struct Reached(Mutex<Option<Arc<Shared<Position>>>>);
+
+impl Reached {
+    /// This place; the same for all that are told of it one after the other.
+    pub(super) fn place(
+        &self,
+        registry: &RegistryId,
+        (revision, chain): (Revision, ChainHash),
+    ) -> Arc<Shared<Position>> {
+        let mut last = lock(&self.0);
+        match &*last {
+            Some(last) if (last.revision, last.chain) == (revision, chain) => last.clone(),
+            _ => {
+                let registry = registry.clone();
+                last.insert(Shared::new(Position { registry, revision, chain })).clone()
+            }
+        }
+    }
+}

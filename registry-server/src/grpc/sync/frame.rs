@@ -1,0 +1,206 @@
+//! The frames of `Sync`: each message is encoded once, and all streams send the same bytes.
+//!
+//! Tonic would encode a message for each stream, or at least copy it into a buffer that the stream
+//! holds until its reader has taken it. Deliberately absent: compression, for which the same is
+//! true.
+
+use axum::body::Body;
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::{Stream, StreamExt, future::ready, stream};
+use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use prost::Message as _;
+use registry_core::{Scope, SealedCommit, limits};
+use registry_proto::{
+    convert::{self, Position},
+    v1::{self, sync_response::Message as Wire},
+};
+use tonic::Status;
+
+use crate::{
+    feed::{Message, Piece, Step},
+    metrics,
+};
+
+/// Largest message of a stream: any batch that the rules accept, with room for its commit. A
+/// document takes more room as JSON than it took in the request.
+const MESSAGE_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
+
+/// What comes before each message: whether it is compressed, and how many bytes it has.
+const PREFIX: usize = 5;
+
+/// The frame of a message, which all streams share that are told it.
+pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
+    let frame = match message {
+        Message::Snapshot(piece) => piece.wire(|piece| encode("snapshot", encode_piece(piece))),
+        Message::Delta(commit) => commit.wire(|commit| encode("delta", encode_commit(commit))),
+        Message::Step(step) => step.wire(|step| encode("step", encode_step(step))),
+        Message::Progress(place) => place.wire(|place| encode("progress", encode_place(place))),
+    };
+    match frame.len() - PREFIX {
+        0..=MESSAGE_BYTES => Ok(frame),
+        bytes => Err(Status::out_of_range(format!(
+            "the next message has {bytes} bytes, followers take at most {MESSAGE_BYTES}"
+        ))),
+    }
+}
+
+/// An answer that sends frames until they end, or one of them cannot be had.
+pub(super) fn answer(
+    frames: impl Stream<Item = Result<Bytes, Status>> + Send + 'static,
+) -> Response<Body> {
+    let end = stream::once(ready(Err(Status::ok(""))));
+    let frames = frames.chain(end).map(|frame| match frame {
+        Ok(frame) => Ok(Frame::data(frame)),
+        Err(end) => {
+            let mut trailers = HeaderMap::new();
+            end.add_header(&mut trailers).map(|()| Frame::trailers(trailers))
+        }
+    });
+    let mut response = Response::new(Body::new(StreamBody::new(frames)));
+    let grpc = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(CONTENT_TYPE, grpc);
+    response
+}
+
+fn encode(kind: &'static str, message: Wire) -> Bytes {
+    metrics::encoded(kind);
+    let message = v1::SyncResponse { message: Some(message), attestation: None };
+    let length = message.encoded_len();
+    let mut frame = BytesMut::with_capacity(PREFIX + length);
+    frame.put_u8(0);
+    frame.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    message.encode_raw(&mut frame);
+    frame.freeze()
+}
+
+fn encode_piece(piece: &Piece) -> Wire {
+    match piece {
+        Piece::Begin { position, scope, entities, settings, compacted } => {
+            Wire::SnapshotBegin(v1::SnapshotBegin {
+                position: Some(position.into()),
+                scope: (**scope != Scope::Everything).then(|| (&**scope).into()),
+                entities: *entities as u64,
+                settings: *settings as u64,
+                oldest_revision: compacted.map_or(0, |oldest| oldest.0),
+            })
+        }
+        Piece::Entities(records) => Wire::SnapshotChunk(v1::SnapshotChunk {
+            entities: records.iter().map(|record| (&**record).into()).collect(),
+            settings: Vec::new(),
+        }),
+        Piece::Settings(settings) => Wire::SnapshotChunk(v1::SnapshotChunk {
+            entities: Vec::new(),
+            settings: settings.iter().map(|(on, set)| convert::setting_state(on, set)).collect(),
+        }),
+        Piece::End(digest) => {
+            let digest = Bytes::copy_from_slice(digest.as_bytes());
+            Wire::SnapshotEnd(v1::SnapshotEnd { digest })
+        }
+    }
+}
+
+fn encode_commit(commit: &SealedCommit) -> Wire {
+    Wire::Delta(commit.into())
+}
+
+fn encode_place(place: &Position) -> Wire {
+    Wire::Progress(place.into())
+}
+
+fn encode_step(step: &Step) -> Wire {
+    Wire::Step(v1::Step {
+        position: Some((&step.position()).into()),
+        entities: step.put.iter().map(|record| (&**record).into()).collect(),
+        removed: step.removed.iter().map(ToString::to_string).collect(),
+        content: Bytes::copy_from_slice(step.content().as_bytes()),
+        scope: Some(step.scope().into()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use registry_core::{
+        Action, Catalog, Change, Commit, Digest, Document, Kind, RegistryId, Revision, Timestamp,
+    };
+
+    use super::*;
+    use crate::feed::Shared;
+
+    fn commit() -> SealedCommit {
+        let schema = serde_json::json!({ "name": "A", "version": "1.0.0", "schema": {} });
+        let document = Arc::new(Document::parse(Kind::Schema, &schema).unwrap());
+        let action = Action::Register { digest: document.digest(), owner: None };
+        let commit = Commit {
+            revision: Revision(1),
+            author: "ann".to_owned(),
+            committed_at: Timestamp::from_millis(1_000),
+            changes: vec![Change { key: document.key().clone(), action }],
+            ..Commit::default()
+        };
+        let genesis = Catalog::empty(RegistryId::new("test")).chain();
+        SealedCommit::seal(&genesis, commit, vec![document]).unwrap()
+    }
+
+    fn messages() -> Vec<(Message, Wire)> {
+        let sealed = commit();
+        let mut catalog = Catalog::empty(RegistryId::new("test"));
+        catalog.apply(&sealed).unwrap();
+        let position = Position::of(&catalog);
+        let records: Vec<_> = catalog.after(None).map(|(_, record)| record.clone()).collect();
+        let begin = v1::SnapshotBegin {
+            position: Some((&position).into()),
+            entities: 1,
+            ..v1::SnapshotBegin::default()
+        };
+        let chunk = v1::SnapshotChunk {
+            entities: records.iter().map(|record| (&**record).into()).collect(),
+            ..v1::SnapshotChunk::default()
+        };
+        let (scope, settings) = (Arc::new(Scope::Everything), 0);
+        let piece = |piece| Message::Snapshot(Shared::new(piece));
+        vec![
+            (
+                piece(Piece::Begin {
+                    position: position.clone(),
+                    scope,
+                    entities: 1,
+                    settings,
+                    compacted: None,
+                }),
+                Wire::SnapshotBegin(begin),
+            ),
+            (piece(Piece::Entities(records)), Wire::SnapshotChunk(chunk)),
+            (
+                piece(Piece::End(Digest::of(b"all"))),
+                Wire::SnapshotEnd(v1::SnapshotEnd {
+                    digest: Bytes::copy_from_slice(Digest::of(b"all").as_bytes()),
+                }),
+            ),
+            (Message::Delta(Shared::new(commit())), Wire::Delta((&sealed).into())),
+            (Message::Progress(Shared::new(position.clone())), Wire::Progress((&position).into())),
+        ]
+    }
+
+    #[test]
+    fn a_frame_is_what_tonic_would_send() {
+        for (message, wire) in messages() {
+            let frame = of(&message).unwrap();
+            let expected =
+                v1::SyncResponse { message: Some(wire), attestation: None }.encode_to_vec();
+            let length = u32::try_from(expected.len()).unwrap().to_be_bytes();
+            assert_eq!(frame[..], [&[0], &length[..], &expected].concat(), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn all_who_are_told_a_message_send_the_same_bytes() {
+        for (message, _) in messages() {
+            let (first, second) = (of(&message).unwrap(), of(&message.clone()).unwrap());
+            assert_eq!(first.as_ptr(), second.as_ptr(), "{message:?}");
+        }
+    }
+}
