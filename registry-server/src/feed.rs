@@ -23,6 +23,7 @@ mod snapshot;
 mod start;
 mod step;
 mod teller;
+mod voucher;
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,12 +35,13 @@ use tokio_util::sync::CancellationToken;
 pub use error::Error;
 pub use hub::{Hub, Passed};
 pub use memory::Memory;
-pub use message::{Hello, Message, Signal};
+pub use message::{Delta, Hello, Message, Place, Signal};
 pub use outbox::Outgoing;
 pub use roster::{Roster, Slowest};
 pub use shared::Shared;
 pub use snapshot::Piece;
 pub use step::Step;
+pub use voucher::Voucher;
 
 use crate::{
     clock::Clock,

@@ -26,7 +26,7 @@ use crate::{
     checkpoint_key,
     clock::Clock,
     config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
-    feed::{Feed, Hub, Memory},
+    feed::{Feed, Hub, Memory, Voucher},
     grpc, http, metrics, registrar,
     store::{self, Claim, Store},
 };
@@ -98,9 +98,10 @@ impl Server {
         let catalog = store.load().await?;
         // Late: a server that does not start for another reason makes no key known.
         let key_file = config.checkpoint_key()?;
-        let key = checkpoint_key::open(&key_file)?;
+        let key = Arc::new(checkpoint_key::open(&key_file)?);
         checkpoint_key::recognise(&store, &key_file, &key).await?;
-        let hub = Arc::new(Hub::new(catalog, &config.feed));
+        let hub =
+            Arc::new(Hub::new(catalog, &config.feed, Voucher::new(key.clone(), clock.clone())));
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),

@@ -29,7 +29,7 @@ const PUBLISHED: Duration = Duration::from_secs(2);
 
 /// Signs checkpoints.
 pub struct Signer {
-    pair: Ed25519KeyPair,
+    pair: Arc<Ed25519KeyPair>,
     clock: Arc<dyn Clock>,
     leaves: Mutex<Option<Proved>>,
 }
@@ -88,7 +88,7 @@ impl Proved {
 
 impl Signer {
     /// Signs with this key.
-    pub fn new(pair: Ed25519KeyPair, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(pair: Arc<Ed25519KeyPair>, clock: Arc<dyn Clock>) -> Self {
         Self { pair, clock, leaves: Mutex::default() }
     }
 }

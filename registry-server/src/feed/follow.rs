@@ -5,14 +5,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use registry_core::{ChainHash, Revision, Scope, SealedCommit};
+use registry_core::{ChainHash, Revision, Scope};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
 };
 
 use super::{
-    Error, Message, Shared, follow_scope::FollowingScope, recent::Next, start::Start,
+    Delta, Error, Message, Shared, follow_scope::FollowingScope, recent::Next, start::Start,
     teller::Teller,
 };
 use crate::jitter;
@@ -138,22 +138,28 @@ impl Following<'_> {
             self.place = None;
         }
         for commit in page {
-            self.tell_commit(Shared::new(commit)).await?;
+            self.tell_commit(Shared::new(Delta { commit, attestation: None })).await?;
         }
         Ok(())
     }
 
-    async fn tell_commit(&mut self, commit: Arc<Shared<SealedCommit>>) -> Result<(), Error> {
-        let place = (commit.revision(), commit.chain());
+    async fn tell_commit(&mut self, delta: Arc<Shared<Delta>>) -> Result<(), Error> {
+        let place = (delta.commit.revision(), delta.commit.chain());
         self.teller.seat.sent(place.0);
-        self.teller.tell(Message::Delta(commit)).await?;
+        self.teller.tell(Message::Delta(delta)).await?;
         self.note(place);
         Ok(())
     }
 
     async fn tell_progress(&mut self) -> Result<(), Error> {
-        let Some(place) = self.place else { return Ok(()) };
-        self.teller.tell_progress(&self.teller.feed.reached, place).await
+        let feed = &self.teller.feed;
+        let now = feed.hub.vouched();
+        // There is something to say instead.
+        if self.place != Some((now.revision(), now.chain())) {
+            return Ok(());
+        }
+        let place = feed.reached.place(&now, now.attestation().copied());
+        self.teller.tell_progress(place).await
     }
 }
 

@@ -71,7 +71,9 @@ impl<'a> FollowingScope<'a> {
         match self.held.replace(to.clone()) {
             Some(from) if is_same(&from, &to) => {
                 if even_if_nothing || place.0 > self.told {
-                    self.teller.tell_progress(&self.channel.reached, place).await?;
+                    let signed = to.attestation(&self.teller.feed.hub);
+                    let place = self.channel.reached.place(&to.catalog, signed);
+                    self.teller.tell_progress(place).await?;
                 }
             }
             Some(from) => self.tell_step(&from, &to).await?,

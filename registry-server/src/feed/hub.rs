@@ -9,7 +9,7 @@ use registry_core::{Catalog, ChainHash, Revision, SealedCommit, Timestamp};
 use tokio::sync::{Mutex, watch};
 
 use super::{
-    Shared,
+    Delta, Shared, Voucher,
     recent::{Limits, Next, Recent},
     snapshot::Snapshot,
 };
@@ -25,6 +25,7 @@ pub struct Hub {
     head: watch::Sender<Revision>,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     keep_deltas: u64,
+    voucher: Voucher,
 }
 
 /// When a revision was no longer the head.
@@ -40,16 +41,17 @@ pub enum Passed {
 
 impl Hub {
     /// A hub at the state that the store had at the start.
-    pub fn new(catalog: Catalog, config: &FeedConfig) -> Self {
+    pub fn new(catalog: Catalog, config: &FeedConfig, voucher: Voucher) -> Self {
         let limits = Limits { commits: config.recent_commits, bytes: config.recent_bytes };
         let recent = Recent::new((catalog.revision(), catalog.chain()), limits);
         let (head, _) = watch::channel(catalog.revision());
         Self {
-            catalog: ArcSwap::from_pointee(catalog),
+            catalog: ArcSwap::from_pointee(voucher.vouch(catalog)),
             recent: RwLock::new(recent),
             head,
             snapshot: Mutex::new(None),
             keep_deltas: config.keep_deltas,
+            voucher,
         }
     }
 
@@ -60,15 +62,34 @@ impl Hub {
 
     /// Makes commits visible: first to readers, then to followers.
     pub(crate) fn publish(&self, catalog: Catalog, commits: Vec<SealedCommit>) {
+        let catalog = self.voucher.vouch(catalog);
         let head = catalog.revision();
         {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
             for commit in commits {
-                recent.push(Shared::new(commit));
+                let attestation = catalog.attestation().filter(|_| commit.revision() == head);
+                recent.push(Shared::new(Delta { attestation: attestation.copied(), commit }));
             }
         }
         self.catalog.store(Arc::new(catalog));
         self.head.send_replace(head);
+    }
+
+    /// The current catalog, with a signature that is not old.
+    pub(super) fn vouched(&self) -> Arc<Catalog> {
+        let catalog = self.catalog();
+        if self.voucher.is_fresh(&catalog) {
+            return catalog;
+        }
+        let vouched = Arc::new(self.voucher.vouch((*catalog).clone()));
+        // What was published meanwhile stays.
+        self.catalog.compare_and_swap(&catalog, vouched.clone());
+        vouched
+    }
+
+    /// What signs states.
+    pub(super) fn voucher(&self) -> &Voucher {
+        &self.voucher
     }
 
     /// Follows the head.
@@ -84,7 +105,7 @@ impl Hub {
     /// When the commit after a revision was made.
     pub fn passed(&self, revision: Revision) -> Passed {
         match self.after(revision) {
-            Next::Commit(commit) => Passed::At(commit.commit().committed_at),
+            Next::Commit(delta) => Passed::At(delta.commit.commit().committed_at),
             Next::Older => Passed::Earlier,
             Next::Nothing => Passed::Not,
         }

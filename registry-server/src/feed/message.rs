@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use registry_core::{Digest, Revision, Scope, SealedCommit};
+use registry_core::{Attestation, Digest, Revision, Scope, SealedCommit};
 use registry_proto::convert::{CacheState, Nack, Position};
 
 use super::{Piece, Shared, Step};
@@ -48,15 +48,33 @@ pub enum Signal {
     Scope(Scope),
 }
 
+/// A commit on its way to followers.
+#[derive(Debug)]
+pub struct Delta {
+    /// The commit.
+    pub commit: SealedCommit,
+    /// The registry's word on the state after it, if that was published.
+    pub attestation: Option<Attestation>,
+}
+
+/// The place that a follower has reached.
+#[derive(Debug, PartialEq)]
+pub struct Place {
+    /// Where.
+    pub position: Position,
+    /// The registry's word on the state there.
+    pub attestation: Option<Attestation>,
+}
+
 /// What a follower is told; it shares it with others.
 #[derive(Debug, Clone)]
 pub enum Message {
     /// A snapshot, piece by piece.
     Snapshot(Arc<Shared<Piece>>),
     /// A commit.
-    Delta(Arc<Shared<SealedCommit>>),
+    Delta(Arc<Shared<Delta>>),
     /// What changed in a scope.
     Step(Arc<Shared<Step>>),
     /// Nothing new up to here.
-    Progress(Arc<Shared<Position>>),
+    Progress(Arc<Shared<Place>>),
 }

@@ -6,11 +6,11 @@ use std::{collections::VecDeque, sync::Arc};
 
 use registry_core::{ChainHash, Revision, SealedCommit, Timestamp};
 
-use super::Shared;
+use super::{Delta, Shared};
 
 #[derive(Debug)]
 pub(super) struct Recent {
-    commits: VecDeque<Arc<Shared<SealedCommit>>>,
+    commits: VecDeque<Arc<Shared<Delta>>>,
     bytes: usize,
     /// The place just before the first commit of the ring.
     before: (Revision, ChainHash),
@@ -26,7 +26,7 @@ pub(super) struct Limits {
 /// What comes after a revision.
 #[derive(Debug)]
 pub(super) enum Next {
-    Commit(Arc<Shared<SealedCommit>>),
+    Commit(Arc<Shared<Delta>>),
     /// Nothing yet.
     Nothing,
     /// It is no longer in the ring.
@@ -39,13 +39,13 @@ impl Recent {
     }
 
     /// Adds the next commit, and forgets the oldest ones beyond the limits.
-    pub(super) fn push(&mut self, commit: Arc<Shared<SealedCommit>>) {
-        self.bytes += size(&commit);
+    pub(super) fn push(&mut self, commit: Arc<Shared<Delta>>) {
+        self.bytes += size(&commit.commit);
         self.commits.push_back(commit);
         while self.commits.len() > self.limits.commits || self.bytes > self.limits.bytes {
             let Some(oldest) = self.commits.pop_front() else { return };
-            self.bytes -= size(&oldest);
-            self.before = (oldest.revision(), oldest.chain());
+            self.bytes -= size(&oldest.commit);
+            self.before = (oldest.commit.revision(), oldest.commit.chain());
         }
     }
 
@@ -63,7 +63,7 @@ impl Recent {
 
     /// When the oldest commit of the ring was made.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
-        self.commits.front().map(|commit| commit.commit().committed_at)
+        self.commits.front().map(|delta| delta.commit.commit().committed_at)
     }
 
     /// The chain hash after a revision, if the ring reaches back to it.
@@ -72,7 +72,7 @@ impl Recent {
             return Some(self.before.1);
         }
         let index = usize::try_from(revision.0.checked_sub(self.before.0.next().0)?).ok()?;
-        self.commits.get(index).map(|commit| commit.chain())
+        self.commits.get(index).map(|delta| delta.commit.chain())
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
             };
             let sealed = SealedCommit::seal(chains.last().unwrap(), commit, Vec::new()).unwrap();
             chains.push(sealed.chain());
-            recent.push(Shared::new(sealed));
+            recent.push(Shared::new(Delta { commit: sealed, attestation: None }));
         }
         (recent, chains)
     }
@@ -114,7 +114,7 @@ mod tests {
         for (revision, chain) in (0..).map(Revision).zip(&chains) {
             match recent.after(revision) {
                 Next::Older => assert!(revision.0 < 2),
-                Next::Commit(next) => assert_eq!(next.revision(), revision.next()),
+                Next::Commit(next) => assert_eq!(next.commit.revision(), revision.next()),
                 Next::Nothing => assert_eq!(revision, Revision(5)),
             }
             let known = (revision.0 >= 2).then_some(*chain);

@@ -11,13 +11,15 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Catalog, Digest, Revision, Scope, scope::Part};
+use registry_core::{Attestation, Catalog, Digest, Revision, Scope, scope::Part};
 use tokio::{
     sync::{OnceCell, watch},
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{Error, Hub, Shared, roster::lock, shared::Reached, snapshot::Snapshot, step::Step};
+use super::{
+    Error, Hub, Shared, Voucher, roster::lock, shared::Reached, snapshot::Snapshot, step::Step,
+};
 
 /// How often followers are told of revisions that do not concern them.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -52,12 +54,27 @@ pub(super) struct Channel {
 pub(super) struct State {
     pub(super) catalog: Arc<Catalog>,
     pub(super) content: Digest,
+    attestation: Mutex<Option<Attestation>>,
     snapshot: OnceCell<Arc<Snapshot>>,
 }
 
 impl State {
-    fn new(catalog: Catalog, content: Digest) -> Arc<Self> {
-        Arc::new(Self { catalog: Arc::new(catalog), content, snapshot: OnceCell::new() })
+    fn new(catalog: Catalog, content: Digest, voucher: &Voucher) -> Arc<Self> {
+        let catalog = Arc::new(voucher.vouch(catalog));
+        let attestation = Mutex::new(catalog.attestation().copied());
+        Arc::new(Self { catalog, content, attestation, snapshot: OnceCell::new() })
+    }
+
+    /// The registry's word on it: not an old one, as long as it is the latest state.
+    pub(super) fn attestation(&self, hub: &Hub) -> Option<Attestation> {
+        let mut attestation = lock(&self.attestation);
+        if hub.catalog().revision() == self.revision() {
+            let state = (*self.catalog).clone().attested(*attestation);
+            if !hub.voucher().is_fresh(&state) {
+                *attestation = hub.voucher().vouch(state).attestation().copied();
+            }
+        }
+        *attestation
     }
 
     pub(super) fn revision(&self) -> Revision {
@@ -96,7 +113,7 @@ impl Scopes {
         let opened = cell.get_or_init(|| async {
             let (head, catalog) = (hub.watch(), hub.catalog());
             let part = beside(move || Part::of(shared, &catalog)).await;
-            let channel = Arc::new(Channel::new(&part));
+            let channel = Arc::new(Channel::new(&part, hub.voucher()));
             let hub = Arc::downgrade(hub);
             let keeper = Keeper { channel: channel.clone(), part, head, hub };
             tokio::spawn(keeper.run(self.channels.clone(), scope));
@@ -112,9 +129,9 @@ impl Scopes {
 }
 
 impl Channel {
-    fn new(part: &Part) -> Self {
+    fn new(part: &Part, voucher: &Voucher) -> Self {
         let content = part.catalog().content_digest();
-        let state = State::new(part.catalog().clone(), content);
+        let state = State::new(part.catalog().clone(), content, voucher);
         let (now, _) = watch::channel(state.clone());
         let recent = Mutex::new(VecDeque::from([state]));
         Self { now, recent, steps: Mutex::default(), reached: Reached::default() }
@@ -192,7 +209,7 @@ impl Keeper {
                 () = at(progress_at) => {
                     progress_at = None;
                     let content = self.channel.now.borrow().content;
-                    self.channel.publish(State::new(self.part.catalog().clone(), content));
+                    self.publish(content);
                 }
                 () = sleep(LINGER / 10) => self.channel.forget_steps(),
             }
@@ -234,11 +251,16 @@ impl Keeper {
         let before = self.channel.now.borrow().content;
         match content {
             Some(content) if content != before => {
-                self.channel.publish(State::new(self.part.catalog().clone(), content));
+                self.publish(content);
                 true
             }
             _ => false,
         }
+    }
+
+    fn publish(&self, content: Digest) {
+        let Some(hub) = self.hub.upgrade() else { return };
+        self.channel.publish(State::new(self.part.catalog().clone(), content, hub.voucher()));
     }
 }
 

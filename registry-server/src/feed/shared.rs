@@ -9,10 +9,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use registry_core::{ChainHash, RegistryId, Revision};
+use registry_core::{Attestation, Catalog};
 use registry_proto::convert::Position;
 
-use super::roster::lock;
+use super::{Place, roster::lock};
 
 /// A value and its wire form, which lives as long as the value is shared.
 #[derive(Debug)]
@@ -43,22 +43,20 @@ impl<T> Deref for Shared<T> {
 
 /// The place that followers were told last to have reached.
 #[derive(Debug, Default)]
-pub(super) struct Reached(Mutex<Option<Arc<Shared<Position>>>>);
+pub(super) struct Reached(Mutex<Option<Arc<Shared<Place>>>>);
 
 impl Reached {
-    /// This place; the same for all that are told of it one after the other.
+    /// The place of this state; the same for all that are told of it one after the other.
     pub(super) fn place(
         &self,
-        registry: &RegistryId,
-        (revision, chain): (Revision, ChainHash),
-    ) -> Arc<Shared<Position>> {
+        state: &Catalog,
+        attestation: Option<Attestation>,
+    ) -> Arc<Shared<Place>> {
+        let place = Place { position: Position::of(state), attestation };
         let mut last = lock(&self.0);
         match &*last {
-            Some(last) if (last.revision, last.chain) == (revision, chain) => last.clone(),
-            _ => {
-                let registry = registry.clone();
-                last.insert(Shared::new(Position { registry, revision, chain })).clone()
-            }
+            Some(last) if ***last == place => last.clone(),
+            _ => last.insert(Shared::new(place)).clone(),
         }
     }
 }

@@ -5,7 +5,9 @@
 
 use std::sync::{Arc, Weak};
 
-use registry_core::{Catalog, ChainHash, Digest, Record, Revision, Scope, Selector, setting::Set};
+use registry_core::{
+    Attestation, Catalog, ChainHash, Digest, Record, Revision, Scope, Selector, setting::Set,
+};
 use registry_proto::convert::Position;
 use tokio::sync::Mutex;
 
@@ -37,8 +39,8 @@ pub enum Piece {
     Entities(Vec<Arc<Record>>),
     /// Settings, after the entities.
     Settings(Vec<(Selector, Set)>),
-    /// It is complete; the digest of the catalog.
-    End(Digest),
+    /// It is complete; the digest of the catalog, and the registry's word on it.
+    End(Digest, Option<Attestation>),
 }
 
 /// All messages of a snapshot, in order.
@@ -97,7 +99,7 @@ fn cut(catalog: &Catalog, digest: Digest) -> Pieces {
         let some = settings.by_ref().take(CHUNK_SETTINGS);
         pieces.push(Piece::Settings(some.map(|(on, set)| (on.clone(), set.clone())).collect()));
     }
-    pieces.push(Piece::End(digest));
+    pieces.push(Piece::End(digest, catalog.attestation().copied()));
     pieces.into_iter().map(Shared::new).collect()
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{Digest, Key, Record, Scope};
+use registry_core::{Attestation, Digest, Key, Record, Scope};
 use registry_proto::convert::Position;
 
 use super::scopes::State;
@@ -45,6 +45,11 @@ impl Step {
     /// In which scope that is.
     pub fn scope(&self) -> &Scope {
         self.to.catalog.scope()
+    }
+
+    /// The registry's word on the state after it.
+    pub fn attestation(&self) -> Option<&Attestation> {
+        self.to.catalog.attestation()
     }
 
     /// The content digest of what is in scope after it.

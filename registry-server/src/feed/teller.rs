@@ -8,8 +8,7 @@ use registry_core::{ChainHash, Revision};
 use tokio::time::timeout;
 
 use super::{
-    Error, Feed, Message, Piece, Shared, outbox::Outbox, roster::Seat, shared::Reached,
-    snapshot::Snapshot,
+    Error, Feed, Message, Piece, Place, Shared, outbox::Outbox, roster::Seat, snapshot::Snapshot,
 };
 use crate::metrics;
 
@@ -46,7 +45,7 @@ impl Teller {
                 (Piece::Begin { .. }, Some(oldest)) => {
                     piece = Shared::new(snapshot.begin_instead_of(oldest));
                 }
-                (Piece::End(_), _) => self.seat.sent(snapshot.place().0),
+                (Piece::End(..), _) => self.seat.sent(snapshot.place().0),
                 _ => {}
             }
             self.tell(Message::Snapshot(piece)).await?;
@@ -55,13 +54,8 @@ impl Teller {
     }
 
     /// Tells that there is nothing new up to a place.
-    pub(super) async fn tell_progress(
-        &self,
-        reached: &Reached,
-        place: (Revision, ChainHash),
-    ) -> Result<(), Error> {
-        self.seat.sent(place.0);
-        let place = reached.place(self.feed.store.registry(), place);
+    pub(super) async fn tell_progress(&self, place: Arc<Shared<Place>>) -> Result<(), Error> {
+        self.seat.sent(place.position.revision);
         self.tell(Message::Progress(place)).await
     }
 

@@ -11,15 +11,15 @@ use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use prost::Message as _;
-use registry_core::{Scope, SealedCommit, limits};
+use registry_core::{Attestation, Scope, limits};
 use registry_proto::{
-    convert::{self, Position},
+    convert,
     v1::{self, sync_response::Message as Wire},
 };
 use tonic::Status;
 
 use crate::{
-    feed::{Message, Piece, Step},
+    feed::{Delta, Message, Piece, Place, Step},
     metrics,
 };
 
@@ -33,10 +33,19 @@ const PREFIX: usize = 5;
 /// The frame of a message, which all streams share that are told it.
 pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
     let frame = match message {
-        Message::Snapshot(piece) => piece.wire(|piece| encode("snapshot", encode_piece(piece))),
-        Message::Delta(commit) => commit.wire(|commit| encode("delta", encode_commit(commit))),
-        Message::Step(step) => step.wire(|step| encode("step", encode_step(step))),
-        Message::Progress(place) => place.wire(|place| encode("progress", encode_place(place))),
+        Message::Snapshot(piece) => piece.wire(|piece| {
+            let signed = if let Piece::End(_, signed) = piece { signed.as_ref() } else { None };
+            encode("snapshot", encode_piece(piece), signed)
+        }),
+        Message::Delta(delta) => delta.wire(|Delta { commit, attestation }| {
+            encode("delta", Wire::Delta(commit.into()), attestation.as_ref())
+        }),
+        Message::Step(step) => {
+            step.wire(|step| encode("step", encode_step(step), step.attestation()))
+        }
+        Message::Progress(place) => place.wire(|Place { position, attestation }| {
+            encode("progress", Wire::Progress(position.into()), attestation.as_ref())
+        }),
     };
     match frame.len() - PREFIX {
         0..=MESSAGE_BYTES => Ok(frame),
@@ -64,9 +73,10 @@ pub(super) fn answer(
     response
 }
 
-fn encode(kind: &'static str, message: Wire) -> Bytes {
+fn encode(kind: &'static str, message: Wire, attestation: Option<&Attestation>) -> Bytes {
     metrics::encoded(kind);
-    let message = v1::SyncResponse { message: Some(message), attestation: None };
+    let attestation = attestation.map(v1::Attestation::from);
+    let message = v1::SyncResponse { message: Some(message), attestation };
     let length = message.encoded_len();
     let mut frame = BytesMut::with_capacity(PREFIX + length);
     frame.put_u8(0);
@@ -94,19 +104,11 @@ fn encode_piece(piece: &Piece) -> Wire {
             entities: Vec::new(),
             settings: settings.iter().map(|(on, set)| convert::setting_state(on, set)).collect(),
         }),
-        Piece::End(digest) => {
+        Piece::End(digest, _) => {
             let digest = Bytes::copy_from_slice(digest.as_bytes());
             Wire::SnapshotEnd(v1::SnapshotEnd { digest })
         }
     }
-}
-
-fn encode_commit(commit: &SealedCommit) -> Wire {
-    Wire::Delta(commit.into())
-}
-
-fn encode_place(place: &Position) -> Wire {
-    Wire::Progress(place.into())
 }
 
 fn encode_step(step: &Step) -> Wire {
@@ -124,8 +126,11 @@ mod tests {
     use std::sync::Arc;
 
     use registry_core::{
-        Action, Catalog, Change, Commit, Digest, Document, Kind, RegistryId, Revision, Timestamp,
+        Action, Catalog, Change, Commit, Digest, Document, Kind, RegistryId, Revision,
+        SealedCommit, Timestamp,
     };
+
+    use registry_proto::convert::Position;
 
     use super::*;
     use crate::feed::Shared;
@@ -145,6 +150,10 @@ mod tests {
         SealedCommit::seal(&genesis, commit, vec![document]).unwrap()
     }
 
+    fn signed() -> Attestation {
+        Attestation { time: Timestamp::from_millis(1_000), signature: [7; 64] }
+    }
+
     fn messages() -> Vec<(Message, Wire)> {
         let sealed = commit();
         let mut catalog = Catalog::empty(RegistryId::new("test"));
@@ -161,6 +170,7 @@ mod tests {
             ..v1::SnapshotChunk::default()
         };
         let (scope, settings) = (Arc::new(Scope::Everything), 0);
+        let signed = Some(signed());
         let piece = |piece| Message::Snapshot(Shared::new(piece));
         vec![
             (
@@ -175,13 +185,22 @@ mod tests {
             ),
             (piece(Piece::Entities(records)), Wire::SnapshotChunk(chunk)),
             (
-                piece(Piece::End(Digest::of(b"all"))),
+                piece(Piece::End(Digest::of(b"all"), signed)),
                 Wire::SnapshotEnd(v1::SnapshotEnd {
                     digest: Bytes::copy_from_slice(Digest::of(b"all").as_bytes()),
                 }),
             ),
-            (Message::Delta(Shared::new(commit())), Wire::Delta((&sealed).into())),
-            (Message::Progress(Shared::new(position.clone())), Wire::Progress((&position).into())),
+            (
+                Message::Delta(Shared::new(Delta { commit: commit(), attestation: signed })),
+                Wire::Delta((&sealed).into()),
+            ),
+            (
+                Message::Progress(Shared::new(Place {
+                    position: position.clone(),
+                    attestation: signed,
+                })),
+                Wire::Progress((&position).into()),
+            ),
         ]
     }
 
