@@ -112,8 +112,9 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     [
         ("registry-core", vec![]),
         ("registry-proto", vec!["registry-core"]),
-        ("registry-server", vec!["registry-core", "registry-proto"]),
-        ("gateway-agent", vec!["registry-core", "registry-proto"]),
+        ("registry-follow", vec!["registry-core", "registry-proto"]),
+        ("registry-server", vec!["registry-core", "registry-proto", "registry-follow"]),
+        ("gateway-agent", vec!["registry-core", "registry-proto", "registry-follow"]),
         ("registryctl", vec!["registry-core", "registry-proto"]),
         ("demo-backend", vec![]),
         ("acceptance", vec!["registry-core", "registry-proto"]),

@@ -19,11 +19,11 @@ mod yaml;
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use registry_core::{Key, Scope, checkpoint::VerifierKey};
+pub use registry_follow::Credentials;
 
 use crate::admission::Admission;
 
 pub use args::{Args, LogFormat};
-pub use credentials::Credentials;
 pub use problem::{InvalidConfig, Problem};
 pub use source::InvalidSource;
 pub(crate) use source::without_credentials;

@@ -6,7 +6,6 @@
 
 pub mod admission;
 pub mod audit;
-mod backoff;
 pub mod cache;
 mod capacity;
 pub mod config;

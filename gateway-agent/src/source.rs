@@ -12,6 +12,7 @@ mod status;
 use std::time::{Duration, UNIX_EPOCH};
 
 use registry_core::Timestamp;
+use registry_follow::{Follower, Timing};
 use tokio_util::sync::CancellationToken;
 
 pub use content::Rejected;
@@ -21,7 +22,7 @@ use crate::{
     admission::Admission,
     cache::Cache,
     config::{Config, Source},
-    sync::Follower,
+    sync,
 };
 
 /// What every source works with.
@@ -68,11 +69,14 @@ pub async fn follow(config: &Config, feed: Feed) -> Result<(), Rejected> {
     match &config.registry.source {
         Source::Grpc(addresses) => {
             let (scope, keep) = scope::follow(&config.registry.scope);
-            let follower = Follower::new(addresses.clone(), config.name.clone(), feed)
-                .with_scope(scope)
-                .with_credentials(config.registry.credentials.clone());
+            let follower = Follower {
+                addresses: addresses.clone(),
+                credentials: config.registry.credentials.clone(),
+                timing: Timing::default(),
+                agent: sync::AGENT,
+            };
             tokio::select! {
-                () = follower.run() => {}
+                () = sync::follow(&follower, config.name.clone(), feed, scope) => {}
                 () = keep => {}
             }
             Ok(())

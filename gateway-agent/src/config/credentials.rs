@@ -4,63 +4,11 @@
 //! A token goes over TLS, or to this machine, or not at all. Deliberately absent: what upstreams
 //! are shown; each target has its headers.
 
-use std::{
-    fmt, fs, io,
-    net::IpAddr,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
-use http::{HeaderValue, Uri};
+use registry_follow::{Credentials, Token};
 
 use super::{Args, Source, problem::Problems, read::Section};
-
-/// What the registry is shown.
-#[derive(Debug, Clone, Default)]
-pub struct Credentials {
-    token: Option<Token>,
-    /// The certificates (PEM) that the registry's must lead to; none: those of the system.
-    pub ca: Option<PathBuf>,
-    /// The gateway's certificate and its key (PEM).
-    pub identity: Option<(PathBuf, PathBuf)>,
-}
-
-#[derive(Clone)]
-enum Token {
-    Text(String),
-    File(PathBuf),
-}
-
-impl Credentials {
-    /// The header that goes with every call; it is never printed.
-    pub fn authorization(&self) -> io::Result<Option<HeaderValue>> {
-        let text = match &self.token {
-            None => return Ok(None),
-            Some(Token::Text(text)) => text.clone().into_bytes(),
-            Some(Token::File(path)) => read(path)?,
-        };
-        // What is wrong with it is not repeated, because it is a secret.
-        let invalid = |_| io::Error::other("the registry's token has characters that no token has");
-        let header = [b"Bearer ", text.trim_ascii()].concat();
-        let mut value = HeaderValue::from_bytes(&header).map_err(invalid)?;
-        value.set_sensitive(true);
-        Ok(Some(value))
-    }
-
-    /// The certificates that the registry's must lead to.
-    pub fn roots(&self) -> io::Result<Option<Vec<u8>>> {
-        self.ca.as_ref().map(|path| read(path)).transpose()
-    }
-
-    /// The gateway's certificate and its key.
-    pub fn certificate(&self) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let Some((certificate, key)) = &self.identity else { return Ok(None) };
-        Ok(Some((read(certificate)?, read(key)?)))
-    }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    fs::read(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
-}
 
 /// Reads what the `registry` block and the flags say.
 pub(super) fn read_section(
@@ -100,26 +48,8 @@ pub(super) fn read_section(
 /// Whether nobody on the way can listen.
 fn is_private(source: &Source) -> bool {
     match source {
-        Source::Grpc(addresses) => addresses.iter().all(|address| is_private_url(address)),
-        Source::Http(url) => is_private_url(url),
+        Source::Grpc(addresses) => addresses.iter().all(|address| Credentials::is_private(address)),
+        Source::Http(url) => Credentials::is_private(url),
         Source::File(_) => true,
-    }
-}
-
-fn is_private_url(url: &str) -> bool {
-    let Ok(uri) = url.parse::<Uri>() else { return false };
-    let host = uri.host().unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    uri.scheme_str() == Some("https")
-        || host.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(_) => f.write_str("Text(…)"),
-            Self::File(path) => f.debug_tuple("File").field(path).finish(),
-        }
     }
 }

@@ -9,10 +9,9 @@ use http::header::{AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use reqwest::{Certificate, Client, Identity, Response, StatusCode, redirect::Policy};
 
 use super::{Feed, content::Rejected, intake::Intake};
-use crate::{
-    backoff::{Backoff, jittered},
-    config::{Credentials, RegistryConfig},
-};
+use registry_follow::{Backoff, jittered};
+
+use crate::config::{Credentials, RegistryConfig};
 
 /// Largest body, in bytes.
 const BODY_BYTES: usize = 256 * 1024 * 1024;
@@ -93,7 +92,7 @@ pub(super) async fn poll(url: &str, config: &RegistryConfig, feed: Feed) -> Resu
             }
             Err(e) => {
                 feed.status.down(&e.to_string());
-                backoff.next()
+                backoff.wait()
             }
         };
         if !feed.pause(wait).await {

@@ -10,42 +10,18 @@ use registry_proto::{
     v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
 };
 
+use registry_follow::{Refusal, Taken};
+
 use super::{ahead::Ahead, snapshot::Snapshot};
 use crate::{admission::Admission, cache::Cache};
 
 /// From so many documents on, proving them is no work for a thread that serves calls.
 const MANY: usize = 32;
 
-/// What a message did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// A part of something bigger.
-    Part,
-    /// There is a new catalog.
-    Applied,
-    /// The catalog is the latest.
-    Current,
-}
-
-/// A message that is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) revision: Revision,
-    pub(super) message: String,
-    /// Whether only an operator can mend it.
-    pub(super) is_final: bool,
-}
-
-impl Refusal {
-    fn new(revision: Revision, message: &dyn ToString) -> Self {
-        Self { revision, message: message.to_string(), is_final: false }
-    }
-}
-
 /// The receiving end of a stream.
 #[derive(Debug)]
-pub(super) struct Incoming<'a> {
-    cache: &'a Cache,
+pub(super) struct Incoming {
+    cache: Cache,
     admission: Admission,
     snapshot: Option<Snapshot>,
     ahead: Ahead,
@@ -55,8 +31,8 @@ pub(super) struct Incoming<'a> {
     scopes: Vec<Scope>,
 }
 
-impl<'a> Incoming<'a> {
-    pub(super) fn new(cache: &'a Cache, admission: Admission) -> Self {
+impl Incoming {
+    pub(super) fn new(cache: Cache, admission: Admission) -> Self {
         let (snapshot, ahead, signed_at, scopes) = (None, Ahead::default(), None, Vec::new());
         Self { cache, admission, snapshot, ahead, signed_at, scopes }
     }
@@ -105,7 +81,7 @@ impl<'a> Incoming<'a> {
     }
 
     /// Refuses whatever was to come next.
-    pub(super) fn refuse_next(&self, message: &dyn ToString) -> Refusal {
+    fn refuse_next(&self, message: &dyn ToString) -> Refusal {
         Refusal::new(self.cache.current().revision().next(), message)
     }
 

@@ -10,7 +10,9 @@ use registry_proto::{
     v1::{SnapshotChunk, SnapshotEnd},
 };
 
-use super::incoming::{Refusal, offloaded};
+use registry_follow::Refusal;
+
+use super::incoming::offloaded;
 use crate::admission::Admission;
 
 /// What came so far.

@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::backoff::{Backoff, jittered};
+use registry_follow::{Backoff, jittered};
 
 use super::{
     Timing, ToolCall,
@@ -147,7 +147,7 @@ impl Target {
                     backoff.reset();
                     jittered(self.timing.relist)
                 } else {
-                    backoff.next()
+                    backoff.wait()
                 };
                 self.note(listed);
                 // A flood of reasons to refresh must not become a flood of lists.

@@ -17,15 +17,21 @@ use gateway_agent::{
     cache::Cache,
     config::StartupValidation,
     source::{Feed, SourceState, Status},
-    sync::{Follower, Timing},
+    sync,
 };
-use registry_core::{Catalog, Revision};
+use registry_core::{Catalog, Revision, Scope};
+use registry_follow::{Credentials, Follower, Timing};
 use registry_proto::v1::{
     Hello, ListGatewaysRequest, ListGatewaysResponse, SyncRequest, SyncResponse,
     sync_request::Message,
     sync_service_server::{SyncService, SyncServiceServer},
 };
-use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle, time::timeout};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::timeout,
+};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status as RpcStatus, Streaming};
@@ -176,9 +182,16 @@ impl Following {
             admission: StartupValidation::default().into(),
             stop: stop.clone(),
         };
-        let follower =
-            Follower::new(vec![format!("http://{address}")], "gateway-1".to_owned(), feed);
-        let task = tokio::spawn(follower.with_timing(timing).run());
+        let follower = Follower {
+            addresses: vec![format!("http://{address}")],
+            credentials: Credentials::default(),
+            timing,
+            agent: sync::AGENT,
+        };
+        let (_, scope) = watch::channel(Scope::Everything);
+        let task = tokio::spawn(async move {
+            sync::follow(&follower, "gateway-1".to_owned(), feed, scope).await;
+        });
         Self { cache, status, stop, _task: Aborted(task) }
     }
 

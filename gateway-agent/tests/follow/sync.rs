@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use gateway_agent::{cache::Cache, config::StartupValidation, source::SourceState, sync::Timing};
+use gateway_agent::{cache::Cache, config::StartupValidation, source::SourceState};
+use registry_follow::Timing;
 use registry_proto::v1::{Ack, CacheState, sync_request::Message};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::backoff::Backoff;
+use registry_follow::Backoff;
 
 use super::{
     super::{
@@ -101,7 +101,7 @@ impl Supervisor {
             if started_at.elapsed() >= self.timing.stable {
                 backoff.reset();
             }
-            let wait = backoff.next();
+            let wait = backoff.wait();
             tracing::warn!(
                 target.server = %self.server, %reason, wait_ms = wait.as_millis(),
                 "a child process is started again"

@@ -1,42 +1,26 @@
 //! One stream: the first word, then whatever the server sends, each answered.
 //!
-//! Deliberately absent: what a message means for the catalog (`incoming.rs`), and when to open the
-//! next stream.
+//! Deliberately absent: what a message means, and when to open the next stream.
 
-use axum::BoxError;
-use registry_core::{Revision, Scope, limits};
+use registry_core::limits;
 use registry_proto::{
-    convert::{CacheState, Nack, Position},
+    convert::Nack,
     v1::{
-        Ack, Hello, SyncRequest, SyncResponse, sync_request::Message,
-        sync_service_client::SyncServiceClient,
+        SyncRequest, SyncResponse, sync_request::Message, sync_service_client::SyncServiceClient,
     },
 };
-use tokio::{
-    sync::{mpsc, watch},
-    time::timeout,
-};
+use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{
-    Code, Request, Status, Streaming,
-    metadata::{Ascii, MetadataValue},
-    transport::Endpoint,
-};
+use tonic::{Code, Request, Status, Streaming};
 use tonic_types::StatusExt as _;
 
-use super::{
-    Timing,
-    incoming::{Incoming, Refusal, Taken},
-};
-use crate::{cache::DiskState, source::Feed};
+use crate::{Follow, Heard, News, Refusal, Taken, Timing, follower::Target};
 
 /// Largest message from the server, in bytes: the largest batch that the rules accept, with room for
 /// its commit.
 const MESSAGE_BYTES: usize = limits::BATCH_BYTES + (16 << 20);
 /// Longest text of a NACK, in bytes; the API's limit.
 const NACK_BYTES: usize = 4 * 1024;
-/// Longest text of what is wrong with the disk, in bytes; the API's limit.
-const DISK_BYTES: usize = 1024;
 /// Answers that wait for the network; acknowledgements past that are merged.
 const ANSWERS: usize = 16;
 /// The reasons with which a server says that the follower's past is not its own.
@@ -44,7 +28,7 @@ const FINAL_REASONS: [&str; 3] = ["REGISTRY_MISMATCH", "CHAIN_MISMATCH", "AHEAD"
 
 /// Why a stream ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// The connection, or the server, is gone.
     Lost(String),
     /// The server sent what does not decode or verify.
@@ -54,72 +38,49 @@ pub(super) enum Ended {
 }
 
 /// What became of a stream.
-pub(super) struct Outcome {
-    pub(super) ended: Ended,
+pub(crate) struct Outcome {
+    pub(crate) ended: Ended,
     /// Whether the server said anything that was of use.
-    pub(super) was_useful: bool,
+    pub(crate) was_useful: bool,
     /// The stream on which something was refused.
-    pub(super) parked: Option<Parked>,
+    pub(crate) parked: Option<Parked>,
 }
 
 /// A stream on which something was refused. It is kept until the next one is opened, so that the
 /// server can read the NACK and show it to people.
-pub(super) struct Parked {
+pub(crate) struct Parked {
     _answers: Answers,
     stream: Streaming<SyncResponse>,
 }
 
 impl Parked {
     /// Ignores whatever else comes; never ends by itself.
-    pub(super) async fn ignore(mut self) {
+    pub(crate) async fn ignore(mut self) {
         while let Ok(Some(_)) = self.stream.message().await {}
         std::future::pending::<()>().await;
     }
 }
 
-/// Where the registry is, and what it is shown with the call.
-pub(super) struct Target {
-    pub(super) endpoint: Endpoint,
-    pub(super) authorization: Option<MetadataValue<Ascii>>,
-}
-
 /// One stream.
-pub(super) struct Session<'a> {
-    gateway: &'a str,
-    feed: &'a Feed,
+pub(crate) struct Session<'a, F> {
+    who: &'a mut F,
     timing: Timing,
-    incoming: Incoming<'a>,
-    scope: watch::Receiver<Scope>,
-    persisted: watch::Receiver<Revision>,
-    disk: watch::Receiver<DiskState>,
     was_useful: bool,
     is_ack_due: bool,
 }
 
 type Answers = mpsc::Sender<SyncRequest>;
 
-impl<'a> Session<'a> {
-    pub(super) fn new(
-        gateway: &'a str,
-        feed: &'a Feed,
-        scope: watch::Receiver<Scope>,
-        timing: Timing,
-    ) -> Self {
-        Self {
-            gateway,
-            feed,
-            timing,
-            incoming: Incoming::new(&feed.cache, feed.admission.clone()),
-            scope,
-            persisted: feed.cache.persisted(),
-            disk: feed.cache.disk(),
-            was_useful: false,
-            is_ack_due: false,
-        }
+impl<'a, F: Follow> Session<'a, F> {
+    pub(crate) fn new(who: &'a mut F, timing: Timing) -> Self {
+        Self { who, timing, was_useful: false, is_ack_due: false }
     }
 
-    pub(super) async fn run(mut self, target: Result<Target, BoxError>) -> Outcome {
-        let ended = match self.open(target).await {
+    pub(crate) async fn run(
+        mut self,
+        connecting: impl Future<Output = Result<Target, Ended>>,
+    ) -> Outcome {
+        let ended = match self.open(connecting).await {
             Ok((answers, mut stream)) => match self.follow(&answers, &mut stream).await {
                 Ok(ended) => ended,
                 Err(refusal) => return self.refused(refusal, answers, stream).await,
@@ -131,15 +92,13 @@ impl<'a> Session<'a> {
 
     async fn open(
         &mut self,
-        target: Result<Target, BoxError>,
+        connecting: impl Future<Output = Result<Target, Ended>>,
     ) -> Result<(Answers, Streaming<SyncResponse>), Ended> {
-        let Target { endpoint, authorization } =
-            target.map_err(|e| Ended::Final(format!("the credentials cannot be used: {e}")))?;
-        let channel = endpoint.connect().await.map_err(|e| Ended::Lost(reason_of(&e)))?;
+        let Target { channel, authorization } = connecting.await?;
         let mut client = SyncServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES);
         let (answers, requests) = mpsc::channel(ANSWERS);
         // There is room: it is the first.
-        let _ = answers.try_send(SyncRequest { message: Some(Message::Hello(self.hello())) });
+        let _ = answers.try_send(SyncRequest { message: Some(Message::Hello(self.who.hello())) });
         let mut request = Request::new(ReceiverStream::new(requests));
         if let Some(authorization) = authorization {
             request.metadata_mut().insert("authorization", authorization);
@@ -152,35 +111,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn hello(&mut self) -> Hello {
-        let wanted = self.scope.borrow_and_update().clone();
-        self.incoming.asked_for(wanted.clone());
-        let held = self.feed.cache.current();
-        let (wants_all, has_all) =
-            (wanted == Scope::Everything, **held.scope() == Scope::Everything);
-        // From a part there is no way on to everything, and content counts for its own scope.
-        let is_of_use = self.feed.cache.has_catalog() && (has_all || !wants_all);
-        let is_wanted = is_of_use && !has_all && **held.scope() == wanted;
-        let content = is_wanted.then(|| held.content_digest().as_bytes().to_vec());
-        Hello {
-            gateway: self.gateway.to_owned(),
-            gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
-            scope: (!wants_all).then(|| (&wanted).into()),
-            position: is_of_use.then(|| (&Position::of(&held)).into()),
-            content: content.unwrap_or_default().into(),
-            observer: false,
-        }
-    }
-
-    /// Asks for another part on the same stream.
-    async fn ask_for_scope(&mut self, answers: &Answers) {
-        let wanted = self.scope.borrow_and_update().clone();
-        self.incoming.asked_for(wanted.clone());
-        let request = SyncRequest { message: Some(Message::Scope((&wanted).into())) };
-        // If the stream has broken, the next one begins with it.
-        let _ = timeout(self.timing.connect, answers.send(request)).await;
-    }
-
     /// Takes what comes until the stream ends, or until something must be refused.
     async fn follow(
         &mut self,
@@ -190,16 +120,8 @@ impl<'a> Session<'a> {
         loop {
             let next = tokio::select! {
                 next = timeout(self.timing.silence, stream.message()) => next,
-                Ok(()) = self.scope.changed() => {
-                    self.ask_for_scope(answers).await;
-                    continue;
-                }
-                Ok(()) = self.persisted.changed(), if self.was_useful => {
-                    self.acknowledge(answers);
-                    continue;
-                }
-                Ok(()) = self.disk.changed(), if self.was_useful => {
-                    self.acknowledge(answers);
+                news = self.who.news() => {
+                    self.tell(news, answers).await;
                     continue;
                 }
             };
@@ -209,7 +131,7 @@ impl<'a> Session<'a> {
                     return Ok(Ended::Lost("the registry closed the stream".to_owned()));
                 }
                 Ok(Err(status)) if is_undecodable(&status) => {
-                    return Err(self.incoming.refuse_next(&status.message()));
+                    return Err(Refusal::new(self.who.next_revision(), &status.message()));
                 }
                 // What was shown at the start has ended; there may be something newer by now.
                 Ok(Err(status)) if status.code() == Code::Unauthenticated => {
@@ -225,12 +147,23 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Says what the follower says by itself.
+    async fn tell(&mut self, news: News, answers: &Answers) {
+        match news {
+            News::Ack if self.was_useful => self.acknowledge(answers),
+            // The first acknowledgement says it.
+            News::Ack => {}
+            // If the stream has broken, the next one begins with it.
+            News::Say(request) => _ = timeout(self.timing.connect, answers.send(request)).await,
+        }
+    }
+
     async fn take(&mut self, message: SyncResponse, answers: &Answers) -> Result<(), Refusal> {
-        let taken = self.incoming.take(message).await?;
+        let taken = self.who.take(message).await?;
         if taken == Taken::Part {
             return Ok(());
         }
-        self.feed.live(self.incoming.signed_at());
+        self.who.heard(Heard::Live);
         let is_first = !std::mem::replace(&mut self.was_useful, true);
         if taken == Taken::Applied || is_first || self.is_ack_due {
             self.acknowledge(answers);
@@ -238,27 +171,20 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Says what is applied, what is on disk and how that is. Where the network is slow, later ones do.
+    /// Says how far the follower is. Where the network is slow, a later one does.
     fn acknowledge(&mut self, answers: &Answers) {
-        let (cache_state, cache_problem) = disk_state(&self.disk.borrow_and_update()).into_fields();
-        let ack = Ack {
-            applied_revision: self.feed.cache.current().revision().0,
-            persisted_revision: self.persisted.borrow_and_update().0,
-            cache_state,
-            cache_problem,
-        };
-        let request = SyncRequest { message: Some(Message::Ack(ack)) };
+        let request = SyncRequest { message: Some(Message::Ack(self.who.ack())) };
         self.is_ack_due = answers.try_send(request).is_err();
     }
 
     /// Says what is wrong.
     async fn refused(
-        &self,
+        self,
         refusal: Refusal,
         answers: Answers,
         stream: Streaming<SyncResponse>,
     ) -> Outcome {
-        metrics::counter!("gateway_sync_nacks_total").increment(1);
+        self.who.heard(Heard::Nacked);
         let nack = Nack {
             revision: refusal.revision,
             message: shortened(&refusal.message, NACK_BYTES).to_owned(),
@@ -309,29 +235,8 @@ fn ended_by(status: &Status) -> Ended {
     }
 }
 
-/// tonic keeps the reason in the chain of sources.
-fn reason_of(error: &tonic::transport::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
-fn disk_state(disk: &DiskState) -> CacheState {
-    match disk {
-        DiskState::Ok => CacheState::Ok,
-        DiskState::Failing(reason) => {
-            let line = reason.replace(char::is_control, " ");
-            CacheState::Failing(shortened(&line, DISK_BYTES).to_owned())
-        }
-        DiskState::None => CacheState::None,
-    }
-}
-
-fn shortened(text: &str, bytes: usize) -> &str {
+/// The beginning of a text, of at most so many bytes.
+pub fn shortened(text: &str, bytes: usize) -> &str {
     let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -1,0 +1,20 @@
+//! The follower's side of the Sync stream, for whoever keeps a copy of a registry: gateways and
+//! relays.
+//!
+//! It connects to one of several servers, says what the follower says, hands it what the server says,
+//! and opens the stream anew when it has broken. Where something does not decode or verify it is
+//! answered with a NACK. Where there are several servers the next one is tried at once; only when all
+//! have failed is the wait longer each time. Deliberately absent: what a message means for the copy; see
+//! [`Follow`].
+
+mod backoff;
+mod credentials;
+mod follow;
+mod follower;
+mod session;
+
+pub use backoff::{Backoff, jittered};
+pub use credentials::{Credentials, Token};
+pub use follow::{Follow, Heard, News, Refusal, Taken};
+pub use follower::{Follower, Timing};
+pub use session::shortened;
