@@ -182,7 +182,11 @@ struct Home {
 const HOMES: &[Home] = &[
     Home { text: "sqlx::", within: "registry-server/src/", homes: &["registry-server/src/store"] },
     Home { text: "Status::", within: "registry-server/src/", homes: &["registry-server/src/grpc"] },
-    Home { text: "v1::", within: "registry-server/src/", homes: &["registry-server/src/grpc"] },
+    Home {
+        text: "v1::",
+        within: "registry-server/src/",
+        homes: &["registry-server/src/grpc", "registry-server/src/relay"],
+    },
     Home { text: "v1::", within: "gateway-agent/src/", homes: &["gateway-agent/src/sync"] },
     Home {
         text: "Permit {",

@@ -76,6 +76,11 @@ pub struct VerifierKey {
 }
 
 impl VerifierKey {
+    /// The registry that it is known as the key of.
+    pub fn registry(&self) -> RegistryId {
+        RegistryId::new(self.name.strip_prefix("registry/").unwrap_or(&self.name))
+    }
+
     /// Whether it is known as the key of this registry.
     pub fn is_of(&self, registry: &RegistryId) -> bool {
         self.name == Checkpoint::origin(registry)

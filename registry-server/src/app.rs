@@ -32,6 +32,7 @@ use crate::{
     clock::Clock,
     feed::{Feed, Hub},
     registrar::Registrar,
+    relay::Relay,
     store::Store,
 };
 use turns::Turns;
@@ -52,6 +53,8 @@ pub struct App {
     pub feed: Arc<Feed>,
     /// The search index.
     pub search: search::Searcher,
+    /// The registry whose log this server copies, if it is a relay.
+    pub relay: Option<Relay>,
     /// Signs checkpoints.
     pub signer: audit::Signer,
     /// Catalogs of the past.

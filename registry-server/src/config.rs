@@ -7,6 +7,7 @@ mod access;
 mod command;
 mod duration;
 mod oidc;
+mod relay;
 mod tls;
 mod tuning;
 
@@ -21,6 +22,7 @@ pub use command::{CheckpointKeyCommand, Command, TokenCommand};
 pub use duration::{parse_duration, parse_wait};
 pub use oidc::{OidcConfig, RoleRule};
 pub use registry_core::Secret;
+pub use relay::RelayConfig;
 pub use tls::{ClientRule, InvalidClientRule, TlsConfig};
 pub(crate) use tls::{SPIFFE, is_like_spiffe};
 pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
@@ -116,6 +118,10 @@ pub struct Config {
     )]
     pub mcp_namespace: Namespace,
 
+    /// Whose log is followed.
+    #[command(flatten)]
+    pub relay: RelayConfig,
+
     /// How requests are served.
     #[command(flatten)]
     pub serve: ServeConfig,
@@ -184,6 +190,15 @@ pub enum InvalidConfig {
         /// What is wrong with it.
         reason: String,
     },
+    /// The registry to follow is no address.
+    #[error(
+        "`{0}` is no registry to follow; write grpc(s)://host:port, several of its servers with commas \
+         between"
+    )]
+    Upstream(String),
+    /// Whoever listens on the way would learn the token.
+    #[error("the token for {0} would go to another machine in plain text; use grpcs://")]
+    PlainToken(String),
     /// The URL names no database; it is not repeated, because it may hold a password.
     #[error("{0}")]
     Database(#[from] InvalidDatabaseUrl),

@@ -41,7 +41,7 @@ pub use roster::{Roster, Slowest};
 pub use shared::Shared;
 pub use snapshot::Piece;
 pub use step::Step;
-pub use voucher::Voucher;
+pub use voucher::{Voucher, Witness, Word};
 
 use crate::{
     clock::Clock,
@@ -54,7 +54,7 @@ use retention::Retention;
 use roster::Seat;
 use scopes::Scopes;
 use shared::Reached;
-use teller::Teller;
+use teller::{Teller, Wants};
 
 /// How many streams read the log at the same time; the others wait their turn.
 const LOG_READERS: usize = 4;
@@ -156,13 +156,14 @@ impl Feed {
         let seat = self.roster.seat(&hello)?;
         let start = start::decide(&self, &hello).await?;
         let (outbox, outgoing) = outbox::pair(seat.clone());
-        let (wants, wanted) = watch::channel(hello.scope);
-        let teller = Teller { feed: self, seat: seat.clone(), outbox: outbox.clone() };
+        let (scope, wanted) = watch::channel(hello.scope);
+        let wants = Wants { history: hello.history, signatures: hello.signatures };
+        let teller = Teller { feed: self, seat: seat.clone(), outbox: outbox.clone(), wants };
         tokio::spawn(async move {
             let signals = std::pin::pin!(signals);
             let end = tokio::select! {
                 end = follow::run(teller, start, wanted) => end,
-                end = note(&seat, &wants, signals) => end,
+                end = note(&seat, &scope, signals) => end,
                 () = ended => Error::CredentialsEnded,
             };
             crate::metrics::stream_ended(end.label());

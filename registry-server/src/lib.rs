@@ -15,6 +15,7 @@ pub mod http;
 mod jitter;
 pub mod metrics;
 pub mod registrar;
+pub mod relay;
 pub mod server;
 pub mod store;
 pub mod telemetry;

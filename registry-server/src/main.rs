@@ -7,7 +7,8 @@ use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Parser as _;
 use registry_server::{
-    Config, Server, checkpoint_key, clock::SystemClock, config::Command, server::Error, telemetry,
+    Config, Server, checkpoint_key, clock::SystemClock, config::Command, relay, server::Error,
+    telemetry,
 };
 use tokio::{
     net::TcpListener,
@@ -110,8 +111,10 @@ fn stop_signals() -> std::io::Result<(impl Future<Output = ()>, impl Future<Outp
 
 fn code(error: &Error) -> u8 {
     match error {
-        Error::Store(_) | Error::CheckpointKey(checkpoint_key::Error::Store(_)) => DATABASE,
-        Error::Config(_) | Error::CheckpointKey(_) => USAGE,
+        Error::Store(_)
+        | Error::Relay(relay::Error::Store(_))
+        | Error::CheckpointKey(checkpoint_key::Error::Store(_)) => DATABASE,
+        Error::Config(_) | Error::CheckpointKey(_) | Error::Relay(_) => USAGE,
         Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => FAILED,
     }
 }

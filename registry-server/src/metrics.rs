@@ -27,6 +27,7 @@ const OLDEST: &str = "registry_oldest_delta_revision";
 const LAG: &str = "registry_stream_lag_revisions_max";
 const LAG_SECONDS: &str = "registry_stream_lag_seconds_max";
 const REFUSING: &str = "registry_streams_refusing";
+const UPSTREAM: &str = "registry_relay_following";
 const STREAM_ENDS: &str = "registry_stream_ends_total";
 const SNAPSHOTS: &str = "registry_snapshots_total";
 const ENCODED: &str = "registry_sync_messages_encoded_total";
@@ -93,6 +94,7 @@ fn describe() {
     describe_gauge!(OLDEST, "Followers can have commits from this revision on; before, a snapshot");
     describe_gauge!(LAG_SECONDS, "For how long the slowest follower has been behind");
     describe_gauge!(REFUSING, "Followers that refuse the next revision");
+    describe_gauge!(UPSTREAM, "In a relay: 1 while the registry is followed, else 0");
     describe_counter!(STREAM_ENDS, "Ended streams, by reason");
     describe_counter!(
         SNAPSHOTS,
@@ -170,6 +172,11 @@ pub(crate) fn observe(catalog: &Catalog, gateways: Overview) {
 pub(crate) fn feed(scopes: usize, oldest: Revision) {
     gauge!(SCOPES).set(as_f64(scopes as u64));
     gauge!(OLDEST).set(as_f64(oldest.0));
+}
+
+/// A relay follows its registry, or does not.
+pub(crate) fn upstream(is_followed: bool) {
+    gauge!(UPSTREAM).set(f64::from(u8::from(is_followed)));
 }
 
 /// A stream ended.

@@ -10,6 +10,7 @@ mod answer;
 mod database;
 mod follow;
 mod group;
+mod import;
 mod listen;
 mod log;
 mod repeat;
@@ -29,6 +30,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use database::Database;
+pub use import::Importer;
 use waiting::Waiting;
 use writer::Writer;
 
@@ -121,6 +123,12 @@ pub enum Error {
     /// The database was lost at a moment when the commit may have been stored or not.
     #[error("the database was lost while committing; whether the batch was stored is unknown")]
     OutcomeUnknown,
+    /// This server only has a copy of the log.
+    #[error("this server is a relay of {upstream} and takes no writes; send them there")]
+    Relay {
+        /// Where the registry is.
+        upstream: String,
+    },
     /// The server is shutting down; nothing was written.
     #[error("the server is shutting down")]
     Draining,
@@ -146,6 +154,8 @@ pub struct Registrar {
     database: watch::Receiver<Database>,
     wake: Arc<Notify>,
     closing: CancellationToken,
+    /// In a relay: where the registry is.
+    upstream: Option<Arc<str>>,
 }
 
 /// What the writer needs.
@@ -174,12 +184,29 @@ pub async fn start(parts: Parts) -> Result<(Registrar, JoinHandle<()>), store::E
         writer.run(waiting, woken, closed).await;
         listener.abort();
     });
-    Ok((Registrar { queue, space, database, wake, closing }, task))
+    Ok((Registrar { queue, space, database, wake, closing, upstream: None }, task))
+}
+
+/// The registrar of a relay, which takes no writes; and what takes the registry's commits instead.
+pub async fn start_relay(
+    parts: Parts,
+    upstream: String,
+) -> Result<(Registrar, Importer), store::Error> {
+    // Nobody ever waits in it.
+    let (queue, _) = mpsc::channel(1);
+    let (space, wake) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
+    let (sender, database) = watch::channel(Database::Writable);
+    let importer = Importer::new(Writer::new(parts, sender).await?);
+    let (closing, upstream) = (CancellationToken::new(), Some(upstream.into()));
+    Ok((Registrar { queue, space, database, wake, closing, upstream }, importer))
 }
 
 impl Registrar {
     /// Commits a batch, or says why not. A caller that stops waiting does not undo anything.
     pub async fn apply(&self, submission: Submission) -> Result<Applied, Error> {
+        if let Some(upstream) = &self.upstream {
+            return Err(Error::Relay { upstream: upstream.to_string() });
+        }
         if let Some(reason) = self.database.borrow().refusal() {
             return Err(Error::Database(reason.clone()));
         }

@@ -7,6 +7,7 @@ mod tls;
 
 use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
+use aws_lc_rs::signature::Ed25519KeyPair;
 use rustls::pki_types::CertificateDer;
 use tokio::{
     net::TcpListener,
@@ -20,14 +21,21 @@ use self::tls::Tls;
 use crate::{
     access::{self, Access, Certificates, Failures, Issued, Oidc, RateLimit, Tokens},
     app::{
-        App, apply, at::Archive, audit::Signer, export::Export, sbom, search::Searcher,
-        turns::Turns, who_has,
+        App, apply,
+        at::Archive,
+        audit::{Key, Signer},
+        export::Export,
+        sbom,
+        search::Searcher,
+        turns::Turns,
+        who_has,
     },
     checkpoint_key,
     clock::Clock,
-    config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
+    config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig, process_name},
     feed::{Feed, Hub, Memory, Voucher},
     grpc, http, metrics, registrar,
+    relay::{self, Relay},
     store::{self, Claim, Store},
 };
 
@@ -50,6 +58,9 @@ pub enum Error {
     /// The key that signs checkpoints.
     #[error(transparent)]
     CheckpointKey(#[from] checkpoint_key::Error),
+    /// The registry to follow.
+    #[error(transparent)]
+    Relay(#[from] relay::Error),
     /// The database, before anything is served.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -93,23 +104,30 @@ impl Server {
         let database = config.database()?;
         let store = Store::open(&database).await?;
         let claim = database.claim()?;
+        let (store, relay) = open_relay(&config, store).await?;
         let tokens = Tokens::open(store.clone(), clock.clone()).await?;
         let access = Arc::new(open_access(&config, tokens, clock.clone()).await?);
         let catalog = store.load().await?;
-        // Late: a server that does not start for another reason makes no key known.
-        let key_file = config.checkpoint_key()?;
-        let key = Arc::new(checkpoint_key::open(&key_file)?);
-        checkpoint_key::recognise(&store, &key_file, &key).await?;
-        let hub =
-            Arc::new(Hub::new(catalog, &config.feed, Voucher::new(key.clone(), clock.clone())));
+        let draining = CancellationToken::new();
+        let (catalog, voucher, key) = if let Some(relay) = &relay {
+            let catalog = relay.attested(&store, catalog).await?;
+            (catalog, relay.voucher(draining.clone()), relay.signer())
+        } else {
+            // Late: a server that does not start for another reason makes no key known.
+            let key = open_key(&config, &store).await?;
+            (catalog, Voucher::Key(key.clone(), clock.clone()), Key::Own(key))
+        };
+        let hub = Arc::new(Hub::new(catalog, &config.feed, voucher));
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),
             clock: clock.clone(),
             config: config.registrar,
         };
-        let (registrar, writer) = registrar::start(parts).await?;
-        let draining = CancellationToken::new();
+        let (registrar, writer) = match &relay {
+            None => registrar::start(parts).await?,
+            Some(relay) => relay.start(parts, draining.clone()).await?,
+        };
         let app = Arc::new(App {
             feed: Arc::new(Feed::new(
                 hub.clone(),
@@ -124,6 +142,7 @@ impl Server {
             registrar,
             hub,
             store,
+            relay,
             signer: Signer::new(key, clock),
             archive: Archive::default(),
             export: Export::default(),
@@ -201,6 +220,22 @@ impl Server {
             .http2_keepalive_timeout(Some(self.config.keepalive))
             .http2_max_header_list_size(MAX_HEADER_BYTES)
     }
+}
+
+/// The key that signs, which the database knows.
+async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>, Error> {
+    let file = config.checkpoint_key()?;
+    let key = Arc::new(checkpoint_key::open(&file)?);
+    checkpoint_key::recognise(store, &file, &key).await?;
+    Ok(key)
+}
+
+/// What makes this server a relay, if it is to be one.
+async fn open_relay(config: &Config, store: Store) -> Result<(Store, Option<Relay>), Error> {
+    let Some(follower) = config.relay.follower()? else { return Ok((store, None)) };
+    let pinned = config.relay.follow_key.clone();
+    let (relay, store) = Relay::open(store, follower, pinned, process_name()).await?;
+    Ok((store, Some(relay)))
 }
 
 /// Whether callers are asked who they are, and told so loudly.

@@ -20,6 +20,7 @@ mod nack;
 mod past;
 mod postgres;
 mod read;
+mod relay;
 mod row;
 mod schema;
 mod sql;

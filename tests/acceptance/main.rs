@@ -26,6 +26,7 @@ mod locking;
 mod mcp_registry;
 mod offline;
 mod registration;
+mod relays;
 mod sbom;
 mod scopes;
 mod sdk;

@@ -77,6 +77,11 @@ impl Registry {
         });
     }
 
+    /// The URL of its database.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
     /// `http://127.0.0.1:PORT`, or `https://`.
     pub fn url(&self) -> String {
         let scheme = if self.process.greeting.contains("https://") { "https" } else { "http" };

@@ -61,6 +61,7 @@ fn outcome(result: &Result<Applied, Error>) -> &'static str {
         Err(Error::Contended { .. }) => "contended",
         Err(Error::Database(_)) => "database",
         Err(Error::OutcomeUnknown) => "unknown",
+        Err(Error::Relay { .. }) => "relay",
         Err(Error::Draining) => "draining",
         Err(Error::Internal(_)) => "internal",
     }

@@ -29,9 +29,22 @@ const PUBLISHED: Duration = Duration::from_secs(2);
 
 /// Signs checkpoints.
 pub struct Signer {
-    pair: Arc<Ed25519KeyPair>,
+    key: Key,
     clock: Arc<dyn Clock>,
     leaves: Mutex<Option<Proved>>,
+}
+
+/// What signs.
+pub enum Key {
+    /// This server's key.
+    Own(Arc<Ed25519KeyPair>),
+    /// The key of the registry that this server is a relay of, which only that has.
+    Upstream {
+        /// The key that its signatures are checked with.
+        key: Arc<VerifierKey>,
+        /// Where it is.
+        address: String,
+    },
 }
 
 /// Leaves that are proved, and the chain hash after them.
@@ -57,6 +70,9 @@ pub enum Error {
         /// What does not fit.
         problem: String,
     },
+    /// Only the registry signs, and this is a relay.
+    #[error("this server is a relay of {0} and signs nothing; ask there")]
+    Relay(String),
     /// The database.
     #[error(transparent)]
     Store(store::Error),
@@ -88,15 +104,18 @@ impl Proved {
 
 impl Signer {
     /// Signs with this key.
-    pub fn new(pair: Arc<Ed25519KeyPair>, clock: Arc<dyn Clock>) -> Self {
-        Self { pair, clock, leaves: Mutex::default() }
+    pub fn new(key: Key, clock: Arc<dyn Clock>) -> Self {
+        Self { key, clock, leaves: Mutex::default() }
     }
 }
 
 impl App {
     /// The key that checkpoints are checked with.
     pub fn verifier_key(&self) -> VerifierKey {
-        Checkpoint::verifier_key(self.registry(), &self.signer.pair)
+        match &self.signer.key {
+            Key::Own(pair) => Checkpoint::verifier_key(self.registry(), pair),
+            Key::Upstream { key, .. } => (**key).clone(),
+        }
     }
 
     /// Proves everything that the database holds, by the log and by what this server serves.
@@ -133,7 +152,7 @@ impl App {
         let head = self.catalog();
         let (leaves, length) = (self.leaves(&head).await?, size(head.revision()));
         let root = beside(move || merkle::root(&leaves[..length]), Error::Internal).await?;
-        Ok(self.signed(&head, root))
+        self.signed(&head, root)
     }
 
     /// Proves that a commit is in the log, and that the log continues what it was after `since`.
@@ -161,7 +180,7 @@ impl App {
         let (root, inclusion, consistency) = beside(prove, Error::Internal).await?;
         let digests = |nodes: Vec<Node>| nodes.into_iter().map(Digest::from_bytes).collect();
         Ok(Proof {
-            checkpoint: self.signed(&catalog, root),
+            checkpoint: self.signed(&catalog, root)?,
             previous_chain: before,
             // Canonical JSON is UTF-8.
             commit: String::from_utf8_lossy(&commit.canonical).into_owned(),
@@ -170,10 +189,14 @@ impl App {
         })
     }
 
-    fn signed(&self, head: &Catalog, root: Node) -> String {
+    fn signed(&self, head: &Catalog, root: Node) -> Result<String, Error> {
+        let pair = match &self.signer.key {
+            Key::Own(pair) => pair,
+            Key::Upstream { address, .. } => return Err(Error::Relay(address.clone())),
+        };
         let (registry, time) = (head.registry().clone(), self.signer.clock.now());
         let (revision, chain) = (head.revision(), head.chain());
-        Checkpoint { registry, revision, root, chain, time }.sign(&self.signer.pair)
+        Ok(Checkpoint { registry, revision, root, chain, time }.sign(pair))
     }
 
     /// The tree's leaves, at least up to what is served. Those that are kept lead to what was served

@@ -41,6 +41,11 @@ async fn tell_all(
         teller.seat.resumed(told);
     }
     let mut state = None;
+    if teller.wants.history {
+        let hub = &teller.feed.hub;
+        let key = hub.voucher().verifier_key(teller.feed.store.registry());
+        teller.tell(Message::Welcome(Shared::new(key))).await?;
+    }
     loop {
         let scope = wanted.borrow_and_update().clone();
         if scope == Scope::Everything {
@@ -121,7 +126,8 @@ impl Following<'_> {
     async fn tell_from_log(&mut self, place: (Revision, ChainHash)) -> Result<(), Error> {
         let feed = &self.teller.feed;
         let head = *self.head.borrow();
-        if place.0 < feed.retention.before(head) {
+        let history = self.teller.wants.history;
+        if !history && place.0 < feed.retention.before(head) {
             (self.place, self.compacted) = (None, Some(feed.oldest_delta()));
             return Ok(());
         }
@@ -131,6 +137,7 @@ impl Following<'_> {
         };
         let page = match timeout(LOG_PATIENCE, reading).await {
             Ok(Ok(page)) => page,
+            Ok(Err(error)) if history => return Err(error.into()),
             Ok(Err(error)) => give_up_on_log(&error.to_string()),
             Err(_) => give_up_on_log("it takes too long"),
         };

@@ -9,7 +9,7 @@ use registry_core::{ChainHash, Revision};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    Error, Message,
+    Error, Message, Shared, Step,
     scopes::{Channel, State},
     teller::Teller,
 };
@@ -68,6 +68,13 @@ impl<'a> FollowingScope<'a> {
     async fn tell_present(&mut self, even_if_nothing: bool) -> Result<Arc<State>, Error> {
         let to = self.now.borrow_and_update().clone();
         let place = place_of(&to);
+        if self.teller.wants.signatures {
+            let signed = Step::only_signed(to.clone(), to.attestation(&self.teller.feed.hub));
+            self.teller.seat.sent(place.0);
+            self.teller.tell(Message::Step(Shared::new(signed))).await?;
+            self.told = place.0;
+            return Ok(to);
+        }
         match self.held.replace(to.clone()) {
             Some(from) if is_same(&from, &to) => {
                 if even_if_nothing || place.0 > self.told {

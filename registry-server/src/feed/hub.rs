@@ -87,6 +87,14 @@ impl Hub {
         vouched
     }
 
+    /// Takes the registry's newer signature on the current state, in a relay.
+    pub(crate) fn renew(&self, catalog: Catalog) {
+        let now = self.catalog();
+        if now.revision() == catalog.revision() {
+            self.catalog.compare_and_swap(&now, Arc::new(catalog));
+        }
+    }
+
     /// What signs states.
     pub(super) fn voucher(&self) -> &Voucher {
         &self.voucher
@@ -130,15 +138,17 @@ impl Hub {
     /// come at the same time share it.
     pub(super) async fn snapshot(&self, earliest: Revision) -> Arc<Snapshot> {
         let mut cached = self.snapshot.lock().await;
-        let head = self.catalog().revision();
+        let now = self.catalog();
+        let head = now.revision();
         if let Some(snapshot) = &*cached
+            && (snapshot.is_attested() || now.attestation().is_none())
             && snapshot.revision() >= earliest
             && head.0.saturating_sub(snapshot.revision().0) <= self.keep_deltas.min(FRESH)
             && !matches!(self.after(snapshot.revision()), Next::Older)
         {
             return snapshot.clone();
         }
-        let snapshot = Arc::new(Snapshot::of(self.catalog()).await);
+        let snapshot = Arc::new(Snapshot::of(now).await);
         *cached = Some(snapshot.clone());
         snapshot
     }

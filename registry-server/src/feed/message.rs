@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use registry_core::{Attestation, Digest, Revision, Scope, SealedCommit};
+use registry_core::{Attestation, Digest, Revision, Scope, SealedCommit, checkpoint::VerifierKey};
 use registry_proto::convert::{CacheState, Nack, Position};
 
 use super::{Piece, Shared, Step};
@@ -28,6 +28,10 @@ pub struct Hello {
     pub position: Option<Position>,
     /// Of a scope: the content digest of what it has.
     pub content: Option<Digest>,
+    /// Whether it wants every commit, however old.
+    pub history: bool,
+    /// Whether it wants only the signatures of a scope's states.
+    pub signatures: bool,
 }
 
 /// What a follower says after its hello.
@@ -69,6 +73,8 @@ pub struct Place {
 /// What a follower is told; it shares it with others.
 #[derive(Debug, Clone)]
 pub enum Message {
+    /// Which registry this is: the key that its signatures are checked with.
+    Welcome(Arc<Shared<VerifierKey>>),
     /// A snapshot, piece by piece.
     Snapshot(Arc<Shared<Piece>>),
     /// A commit.

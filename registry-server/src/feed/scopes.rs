@@ -14,17 +14,22 @@ use std::{
 use registry_core::{Attestation, Catalog, Digest, Revision, Scope, scope::Part};
 use tokio::{
     sync::{OnceCell, watch},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use super::{
-    Error, Hub, Shared, Voucher, roster::lock, shared::Reached, snapshot::Snapshot, step::Step,
+    Error, Hub, Shared, Voucher, Word, roster::lock, shared::Reached, snapshot::Snapshot,
+    step::Step,
 };
 
 /// How often followers are told of revisions that do not concern them.
 const PROGRESS: Duration = Duration::from_secs(1);
 /// How long a scope that nobody follows is kept, for those who come back.
 const LINGER: Duration = Duration::from_mins(5);
+/// The same in a relay.
+const LINGER_SIGNED: Duration = Duration::from_hours(24);
+/// How long a relay waits for its registry's word on a scope that is new to it.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How many earlier states of a scope are known to those who come back.
 const RECENT_STATES: usize = 64;
 /// How many steps between states are shared.
@@ -114,12 +119,18 @@ impl Scopes {
             let (head, catalog) = (hub.watch(), hub.catalog());
             let part = beside(move || Part::of(shared, &catalog)).await;
             let channel = Arc::new(Channel::new(&part, hub.voucher()));
+            let (words, content) = (hub.voucher().witness(&scope), channel.now.borrow().content);
             let hub = Arc::downgrade(hub);
-            let keeper = Keeper { channel: channel.clone(), part, head, hub };
+            let keeper = Keeper { channel: channel.clone(), part, content, head, words, hub };
             tokio::spawn(keeper.run(self.channels.clone(), scope));
             channel
         });
-        Ok(opened.await.clone())
+        let channel = opened.await.clone();
+        // A relay hears from its registry. Where it does not, who knows no key is served all the same.
+        let mut now = channel.watch();
+        let signed = now.wait_for(|state| state.catalog.attestation().is_some());
+        let _ = timeout(PATIENCE, signed).await;
+        Ok(channel)
     }
 
     /// How many scopes are known at the moment.
@@ -185,7 +196,11 @@ impl Channel {
 struct Keeper {
     channel: Arc<Channel>,
     part: Part,
+    /// What is in it.
+    content: Digest,
     head: watch::Receiver<Revision>,
+    /// In a relay: what the registry says of the scope. Only what it has signed is published.
+    words: Option<watch::Receiver<Option<Word>>>,
     hub: Weak<Hub>,
 }
 
@@ -208,9 +223,9 @@ impl Keeper {
                 }
                 () = at(progress_at) => {
                     progress_at = None;
-                    let content = self.channel.now.borrow().content;
-                    self.publish(content);
+                    self.publish();
                 }
+                () = changed(&mut self.words) => self.publish(),
                 () = sleep(LINGER / 10) => self.channel.forget_steps(),
             }
             if self.is_over(&channels, &scope, &mut deserted_since) {
@@ -228,7 +243,7 @@ impl Keeper {
         let Some(cell) = own else { return true };
         if is_followed(cell) {
             *since = None;
-        } else if since.get_or_insert_with(Instant::now).elapsed() > LINGER {
+        } else if since.get_or_insert_with(Instant::now).elapsed() > self.linger() {
             channels.remove(scope);
             return true;
         }
@@ -248,20 +263,44 @@ impl Keeper {
         let is_big = self.part.catalog().len() >= MANY;
         let (part, content) = if is_big { beside(advance).await } else { advance() };
         self.part = part;
-        let before = self.channel.now.borrow().content;
-        match content {
-            Some(content) if content != before => {
-                self.publish(content);
-                true
-            }
-            _ => false,
+        self.content = content.unwrap_or(self.content);
+        let has_changed = self.channel.now.borrow().content != self.content;
+        if has_changed {
+            self.publish();
         }
+        has_changed
     }
 
-    fn publish(&self, content: Digest) {
+    /// Lets followers have the present state; in a relay, once the registry has signed it.
+    fn publish(&mut self) {
         let Some(hub) = self.hub.upgrade() else { return };
-        self.channel.publish(State::new(self.part.catalog().clone(), content, hub.voucher()));
+        let mut catalog = self.part.catalog().clone();
+        if let Some(words) = &mut self.words {
+            let word = words.borrow_and_update().clone().filter(|w| w.content == self.content);
+            let Some(Word { place: (revision, chain), attestation, .. }) = word else { return };
+            if revision < self.channel.now.borrow().revision() {
+                return;
+            }
+            catalog = catalog.at(revision, chain).attested(Some(attestation));
+        }
+        self.channel.publish(State::new(catalog, self.content, hub.voucher()));
     }
+
+    /// How long it is kept while nobody follows.
+    fn linger(&self) -> Duration {
+        // What the registry has signed is not to be had again while it is away.
+        if self.words.is_some() { LINGER_SIGNED } else { LINGER }
+    }
+}
+
+/// Waits for another word; for ever, where there are none.
+async fn changed(words: &mut Option<watch::Receiver<Option<Word>>>) {
+    if let Some(words) = words
+        && words.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Whether somebody has the channel beside the map and its keeper, or is about to get it.

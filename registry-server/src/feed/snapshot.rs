@@ -65,6 +65,11 @@ impl Snapshot {
         self.catalog.revision()
     }
 
+    /// Whether the registry's word on it is there. A relay may have had to wait for it.
+    pub(super) fn is_attested(&self) -> bool {
+        self.catalog.attestation().is_some()
+    }
+
     /// The place that whoever was told it is at.
     pub(super) fn place(&self) -> (Revision, ChainHash) {
         (self.catalog.revision(), self.catalog.chain())

@@ -25,7 +25,9 @@ pub(super) struct Start {
 
 pub(super) async fn decide(feed: &Feed, hello: &Hello) -> Result<Start, Error> {
     let Some(Position { registry, revision, chain }) = &hello.position else {
-        return Ok(Start { place: None, content: None });
+        // All of history begins before the first commit.
+        let genesis = || (Revision(0), ChainHash::genesis(feed.store.registry()));
+        return Ok(Start { place: hello.history.then(genesis), content: None });
     };
     let (revision, chain, content) = (*revision, *chain, hello.content);
     let catalog = feed.hub.catalog();

@@ -16,6 +16,7 @@ const BYTES: usize = 4 * 1024 * 1024;
 pub struct Step {
     from: Arc<State>,
     to: Arc<State>,
+    attestation: Option<Attestation>,
     /// Entities that are new or changed.
     pub put: Vec<Arc<Record>>,
     /// Entities that are no longer in scope.
@@ -25,7 +26,13 @@ pub struct Step {
 impl Step {
     pub(super) fn new(from: Arc<State>, to: Arc<State>) -> Self {
         let registry_core::catalog::Step { put, removed } = to.catalog.step_from(&from.catalog);
-        Self { from, to, put, removed }
+        let attestation = to.catalog.attestation().copied();
+        Self { from, to, attestation, put, removed }
+    }
+
+    /// No change: only the registry's word on a state, for whoever works out the state itself.
+    pub(super) fn only_signed(to: Arc<State>, attestation: Option<Attestation>) -> Self {
+        Self { from: to.clone(), to, attestation, put: Vec::new(), removed: Vec::new() }
     }
 
     pub(super) fn is_between(&self, from: &Arc<State>, to: &Arc<State>) -> bool {
@@ -49,7 +56,7 @@ impl Step {
 
     /// The registry's word on the state after it.
     pub fn attestation(&self) -> Option<&Attestation> {
-        self.to.catalog.attestation()
+        self.attestation.as_ref()
     }
 
     /// The content digest of what is in scope after it.

@@ -17,6 +17,16 @@ pub(super) struct Teller {
     pub(super) feed: Arc<Feed>,
     pub(super) seat: Arc<Seat>,
     pub(super) outbox: Outbox,
+    pub(super) wants: Wants,
+}
+
+/// What a relay wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wants {
+    /// Every commit, however old.
+    pub(super) history: bool,
+    /// Only the signatures of a scope's states.
+    pub(super) signatures: bool,
 }
 
 impl Teller {

@@ -1,5 +1,5 @@
-//! The registry's word on the states that followers are told: signed by this server, which has the
-//! key.
+//! The registry's word on the states that followers are told: signed here by whoever has the key, or
+//! passed on by a relay.
 //!
 //! A signature says when the state was the latest. One that is no older than a second is shared. Deliberately
 //! absent: checkpoints, which are about the whole log.
@@ -7,35 +7,69 @@
 use std::sync::Arc;
 
 use aws_lc_rs::signature::Ed25519KeyPair;
-use registry_core::{Attestation, Catalog};
+use registry_core::{
+    Attestation, Catalog, ChainHash, Checkpoint, Digest, RegistryId, Revision, Scope,
+    checkpoint::VerifierKey,
+};
+use tokio::sync::watch;
 
 use crate::clock::Clock;
 
 /// For how long a signature is used, in milliseconds.
 const FRESH_MILLIS: i64 = 1_000;
 
-/// What signs.
+/// Who gives the registry's word.
 #[derive(Clone)]
-pub struct Voucher {
-    key: Arc<Ed25519KeyPair>,
-    clock: Arc<dyn Clock>,
+pub enum Voucher {
+    /// This server, which has the key.
+    Key(Arc<Ed25519KeyPair>, Arc<dyn Clock>),
+    /// The registry that this server is a relay of. What it says of everything comes with the commits.
+    Upstream(Witness, Arc<VerifierKey>),
+}
+
+/// Where a relay hears what the registry says of a scope, for as long as it listens.
+pub type Witness = Arc<dyn Fn(Scope) -> watch::Receiver<Option<Word>> + Send + Sync>;
+
+/// What the registry says of a scope.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Word {
+    /// Of which state.
+    pub place: (Revision, ChainHash),
+    /// The digest of what is in scope then.
+    pub content: Digest,
+    /// Its signature.
+    pub attestation: Attestation,
 }
 
 impl Voucher {
-    /// Signs with this key.
-    pub fn new(key: Arc<Ed25519KeyPair>, clock: Arc<dyn Clock>) -> Self {
-        Self { key, clock }
-    }
-
-    /// Signs a state as the latest. Looks at every entity if its content digest was never asked for.
+    /// Signs a state as the latest, where that is done here. Looks at every entity if its content
+    /// digest was never asked for.
     pub(super) fn vouch(&self, catalog: Catalog) -> Catalog {
-        let attestation = Attestation::sign(&catalog, self.clock.now(), &self.key);
+        let Self::Key(key, clock) = self else { return catalog };
+        let attestation = Attestation::sign(&catalog, clock.now(), key);
         catalog.attested(Some(attestation))
     }
 
-    /// Whether the signature on a state need not be made again.
+    /// Whether the signature on a state need not, or cannot, be made again.
     pub(super) fn is_fresh(&self, catalog: &Catalog) -> bool {
-        let age = |signed: &Attestation| self.clock.now().as_millis() - signed.time.as_millis();
+        let Self::Key(_, clock) = self else { return true };
+        let age = |signed: &Attestation| clock.now().as_millis() - signed.time.as_millis();
         catalog.attestation().is_some_and(|signed| age(signed) < FRESH_MILLIS)
+    }
+
+    /// What another server says of a scope, where this one only passes it on.
+    pub(super) fn witness(&self, scope: &Scope) -> Option<watch::Receiver<Option<Word>>> {
+        match self {
+            Self::Key(..) => None,
+            Self::Upstream(witness, _) => Some(witness(scope.clone())),
+        }
+    }
+
+    /// The key that its signatures are checked with.
+    pub(super) fn verifier_key(&self, registry: &RegistryId) -> VerifierKey {
+        match self {
+            Self::Key(key, _) => Checkpoint::verifier_key(registry, key),
+            Self::Upstream(_, key) => (**key).clone(),
+        }
     }
 }

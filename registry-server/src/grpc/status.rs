@@ -184,6 +184,9 @@ impl From<registrar::Error> for Status {
                 Refusal::new(Code::Unavailable, "OUTCOME_UNKNOWN", message)
                     .retry_after(Duration::from_secs(2))
             }
+            Error::Relay { upstream } => {
+                say(Code::FailedPrecondition, "RELAY").with("upstream", upstream)
+            }
             Error::Draining => say(Code::Unavailable, "DRAINING"),
             Error::Internal(_) => {
                 tracing::error!(%error, "a write failed for a reason of our own");

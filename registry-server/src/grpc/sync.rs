@@ -122,7 +122,16 @@ fn read_hello(
     let Some(sync_request::Message::Hello(hello)) = message else {
         return Err(InvalidRequest::Missing("hello, which must be the first message,"));
     };
-    let v1::Hello { gateway, gateway_version, scope, position, content, observer } = hello;
+    let v1::Hello {
+        gateway,
+        gateway_version,
+        scope,
+        position,
+        content,
+        observer,
+        history,
+        signatures,
+    } = hello;
     Ok(Hello {
         gateway: invalid::line("gateway", gateway, GATEWAY_BYTES)?,
         gateway_version: invalid::line("gateway_version", gateway_version, GATEWAY_BYTES)?,
@@ -132,6 +141,8 @@ fn read_hello(
         is_observer: observer,
         position: position.map(Position::try_from).transpose()?,
         content: (!content.is_empty()).then(|| read_content(&content)).transpose()?,
+        history,
+        signatures,
     })
 }
 

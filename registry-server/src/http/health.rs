@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::StatusCode, response::IntoResponse};
 use serde::Serialize;
 
-use crate::{app::App, registrar::Database};
+use crate::{app::App, registrar::Database, relay::Relay};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,6 +22,9 @@ struct Readiness {
     database: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
+    /// Of a relay: the registry that it follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream: Option<String>,
 }
 
 pub(super) async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
@@ -30,6 +33,9 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
         Database::Writable => ("writable", None),
         Database::ReadOnly(error) => ("read-only", Some(error.to_string())),
     };
+    let upstream = app.relay.as_ref().map(Relay::upstream);
+    let away = app.relay.as_ref().and_then(Relay::problem);
+    let problem = problem.or(away.map(|reason| format!("the registry is not followed: {reason}")));
     let (code, status) = match (app.draining.is_cancelled(), &problem) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         (false, Some(_)) => (StatusCode::OK, "degraded"),
@@ -43,6 +49,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
         streams: app.feed.roster().len(),
         database,
         problem,
+        upstream,
     };
     (code, Json(readiness))
 }

@@ -22,7 +22,7 @@ pub(super) async fn known(backend: &Backend, ours: &str) -> Result<String, Error
     Ok(read(backend).await?.unwrap_or_else(|| ours.to_owned()))
 }
 
-async fn read(backend: &Backend) -> Result<Option<String>, Error> {
+pub(super) async fn read(backend: &Backend) -> Result<Option<String>, Error> {
     let row: Option<(Option<String>,)> =
         run!(Backend(backend), (Option<String>,), sql::CHECKPOINT_KEY, [], fetch_optional)
             .map_err(|e| backend.explain(&e))?;

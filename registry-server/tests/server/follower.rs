@@ -142,15 +142,13 @@ impl Follower {
             Message::SnapshotBegin(v1::SnapshotBegin {
                 position, scope, oldest_revision, ..
             }) => {
-                self.heard.push(match oldest_revision {
-                    0 => "snapshot".to_owned(),
-                    oldest => format!("snapshot: compacted before {oldest}"),
-                });
+                self.heard.push(begun(oldest_revision));
                 let position = position.unwrap().try_into().unwrap();
                 let scope = scope.map_or(Scope::Everything, |s| convert::scope(s).unwrap());
                 let (records, settings) = (Vec::new(), Vec::new());
                 self.snapshot = Some(Parts { position, scope, records, settings });
             }
+            Message::Welcome(_) => self.heard.push("welcome".to_owned()),
             Message::SnapshotChunk(v1::SnapshotChunk { entities, settings }) => {
                 assert!((1..=512).contains(&(entities.len() + settings.len())));
                 let parts = self.snapshot.as_mut().unwrap();
@@ -216,4 +214,12 @@ pub(crate) fn empty(registry: &str) -> Catalog {
 
 fn content_of(catalog: &Catalog) -> Vec<u8> {
     catalog.content_digest().as_bytes().to_vec()
+}
+
+/// How a snapshot begins.
+fn begun(oldest_revision: u64) -> String {
+    match oldest_revision {
+        0 => "snapshot".to_owned(),
+        oldest => format!("snapshot: compacted before {oldest}"),
+    }
 }

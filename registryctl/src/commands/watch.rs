@@ -86,8 +86,8 @@ impl Watch<'_> {
                 }
                 Message::Delta(delta) => self.delta(delta)?,
                 Message::Progress(v1::Progress { .. }) => continue,
-                Message::Step(_) => {
-                    return Err(Failure::answer("a step of a scope, and everything was asked for"));
+                Message::Step(_) | Message::Welcome(_) => {
+                    return Err(Failure::answer("a message for other followers"));
                 }
             }
             if let Some(position) = &self.position {

@@ -40,11 +40,16 @@ impl From<search::Error> for Status {
 
 impl From<audit::Error> for Status {
     fn from(error: audit::Error) -> Self {
+        let message = error.to_string();
         match error {
             audit::Error::NoCommit(error) => error.into(),
             audit::Error::Unproven { .. } => {
                 tracing::error!(%error, "nothing is signed");
                 Refusal::new(Code::DataLoss, "DATABASE_CORRUPT", error.to_string()).into()
+            }
+            audit::Error::Relay(upstream) => {
+                let refusal = Refusal::new(Code::FailedPrecondition, "RELAY", message);
+                refusal.with("upstream", &upstream).into()
             }
             audit::Error::Store(error) => store_refusal(&error).into(),
             audit::Error::Internal(_) => internal(&error),

@@ -33,6 +33,10 @@ const PREFIX: usize = 5;
 /// The frame of a message, which all streams share that are told it.
 pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
     let frame = match message {
+        Message::Welcome(key) => key.wire(|key| {
+            let welcome = v1::Welcome { key: key.to_string() };
+            encode("welcome", Wire::Welcome(welcome), None)
+        }),
         Message::Snapshot(piece) => piece.wire(|piece| {
             let signed = if let Piece::End(_, signed) = piece { signed.as_ref() } else { None };
             encode("snapshot", encode_piece(piece), signed)

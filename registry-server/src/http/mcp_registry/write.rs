@@ -142,7 +142,7 @@ impl From<registrar::Error> for Problem {
             Error::BaseRevision { .. } | Error::RequestIdReused { .. } => {
                 Self::new(StatusCode::CONFLICT, error.to_string())
             }
-            Error::QueueFull | Error::Contended { .. } | Error::Draining => {
+            Error::QueueFull | Error::Contended { .. } | Error::Draining | Error::Relay { .. } => {
                 unavailable(error.to_string())
             }
             Error::Database(_) => {

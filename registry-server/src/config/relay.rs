@@ -1,0 +1,75 @@
+//! Being a relay: whose log is followed, and what that server is shown.
+//!
+//! Deliberately absent: what followers of the relay show; that is as on any server.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use registry_core::checkpoint::VerifierKey;
+use registry_follow::{Credentials, Follower, Timing, Token};
+
+use super::InvalidConfig;
+
+/// Whose log is followed.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Relay")]
+pub struct RelayConfig {
+    /// Be a relay of this registry: `grpc(s)://host:port`, several of its servers with commas
+    /// between. It serves reads and streams from a copy of its own, and takes no writes.
+    #[arg(long, env = "REGISTRY_FOLLOW", value_name = "URL")]
+    pub follow: Option<String>,
+
+    /// The key that must have signed what the registry says, as `registryctl audit key` prints it.
+    /// Default: the one that it shows at the first start.
+    #[arg(long, env = "REGISTRY_FOLLOW_KEY", value_name = "KEY", requires = "follow")]
+    pub follow_key: Option<VerifierKey>,
+
+    /// A file with the token that the registry is shown.
+    #[arg(long, env = "REGISTRY_FOLLOW_TOKEN_FILE", value_name = "FILE", requires = "follow")]
+    pub follow_token_file: Option<PathBuf>,
+
+    /// The certificates (PEM) that the registry's must lead to. Default: those of the system.
+    #[arg(long, env = "REGISTRY_FOLLOW_CA", value_name = "FILE", requires = "follow")]
+    pub follow_ca: Option<PathBuf>,
+
+    /// The certificate (PEM) that the registry is shown.
+    #[arg(long, env = "REGISTRY_FOLLOW_CERT", value_name = "FILE", requires = "follow_cert_key")]
+    pub follow_cert: Option<PathBuf>,
+
+    /// Its key (PEM).
+    #[arg(long, env = "REGISTRY_FOLLOW_CERT_KEY", value_name = "FILE", requires = "follow_cert")]
+    pub follow_cert_key: Option<PathBuf>,
+}
+
+impl RelayConfig {
+    /// How to reach the registry; `None`: this is no relay.
+    pub fn follower(&self) -> Result<Option<Follower>, InvalidConfig> {
+        let Some(url) = &self.follow else { return Ok(None) };
+        let invalid = || InvalidConfig::Upstream(url.clone());
+        let (scheme, hosts) = url.split_once("://").ok_or_else(invalid)?;
+        let scheme = match scheme {
+            "grpc" => "http",
+            "grpcs" => "https",
+            _ => return Err(invalid()),
+        };
+        let hosts = hosts.trim_end_matches('/').split(',').map(str::trim);
+        let has_port = |host: &str| {
+            let host = host.parse::<http::uri::Authority>();
+            host.is_ok_and(|host| host.port_u16().is_some() && !host.as_str().contains('@'))
+        };
+        let addresses = hosts
+            .map(|host| has_port(host).then(|| format!("{scheme}://{host}")).ok_or_else(invalid));
+        let addresses: Vec<String> = addresses.collect::<Result<_, _>>()?;
+        let credentials = Credentials {
+            token: self.follow_token_file.clone().map(Token::File),
+            ca: self.follow_ca.clone(),
+            identity: self.follow_cert.clone().zip(self.follow_cert_key.clone()),
+        };
+        let is_private = addresses.iter().all(|address| Credentials::is_private(address));
+        if credentials.token.is_some() && !is_private {
+            return Err(InvalidConfig::PlainToken(url.clone()));
+        }
+        let agent = concat!("registry-server/", env!("CARGO_PKG_VERSION"));
+        Ok(Some(Follower { addresses, credentials, timing: Timing::default(), agent }))
+    }
+}

@@ -1,0 +1,160 @@
+//! A relay: a server whose log is a copy of another one's. It serves reads and streams, and takes no
+//! writes.
+//!
+//! Every commit is proved by the chain before it is stored, every state by the registry's signature
+//! before followers get it as such; so a relay cannot invent or hide anything from a follower that knows the
+//! registry's key. It goes on serving without the registry. Deliberately absent: how its followers are
+//! served, which is as on any server.
+
+mod copy;
+mod introduction;
+mod witness;
+
+use std::{
+    str::FromStr as _,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use registry_core::{Catalog, checkpoint::VerifierKey};
+use registry_follow::{Follower, Heard};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    app::audit::Key,
+    feed::{Voucher, Witness},
+    registrar::{self, Parts, Registrar},
+    store::{self, Store},
+};
+
+/// Why a server cannot be a relay.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database has commits of a registry of its own, or another registry's.
+    #[error(
+        "the database is not that of a relay of this registry: it is known by the key {known}, the \
+         registry to follow by {theirs}; give the relay a database of its own (--data-dir, --database)"
+    )]
+    OtherKey {
+        /// The key that the database knows.
+        known: String,
+        /// The key to follow.
+        theirs: String,
+    },
+    /// The key that the database knows cannot be read.
+    #[error("the key {0:?} in the database cannot be read; give the relay a new database")]
+    BadKey(String),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// What makes a server a relay.
+#[derive(Clone)]
+pub struct Relay {
+    follower: Arc<Follower>,
+    key: Arc<VerifierKey>,
+    name: Arc<str>,
+    status: Arc<Mutex<Option<String>>>,
+}
+
+impl Relay {
+    /// Makes the store that of a relay: a new one waits for the registry, to hear which it is.
+    pub async fn open(
+        store: Store,
+        follower: Follower,
+        pinned: Option<VerifierKey>,
+        name: String,
+    ) -> Result<(Self, Store), Error> {
+        let known = store.known_checkpoint_key().await?;
+        let (key, store) = if let Some(known) = known {
+            (VerifierKey::from_str(&known).map_err(|_| Error::BadKey(known))?, store)
+        } else {
+            let key = match &pinned {
+                Some(key) => key.clone(),
+                None => introduction::ask(&follower, &name).await,
+            };
+            let store = store.adopt(&key.registry(), &key.to_string()).await?;
+            (key, store)
+        };
+        if let Some(theirs) = pinned.filter(|pinned| *pinned != key) {
+            return Err(Error::OtherKey { known: key.to_string(), theirs: theirs.to_string() });
+        }
+        let status = Arc::new(Mutex::new(Some("it was not heard of yet".to_owned())));
+        let relay = Self { follower: follower.into(), key: key.into(), name: name.into(), status };
+        Ok((relay, store))
+    }
+
+    /// The key of the registry.
+    pub fn key(&self) -> &VerifierKey {
+        &self.key
+    }
+
+    /// Where the registry is, for people.
+    pub fn upstream(&self) -> String {
+        self.follower.addresses.join(",")
+    }
+
+    /// Why the registry is not followed at the moment, if it is not.
+    pub fn problem(&self) -> Option<String> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What vouches for states: the registry's signatures, passed on.
+    pub fn voucher(&self, stop: CancellationToken) -> Voucher {
+        let relay = self.clone();
+        let witness: Witness = Arc::new(move |scope| witness::follow(&relay, scope, stop.clone()));
+        Voucher::Upstream(witness, self.key.clone())
+    }
+
+    /// The catalog with the registry's signature on it, if that was the last to be kept.
+    pub async fn attested(&self, store: &Store, catalog: Catalog) -> Result<Catalog, Error> {
+        let Some((revision, kept)) = store.attestation().await? else { return Ok(catalog) };
+        if revision != catalog.revision() || kept.verify(&catalog, &self.key).is_err() {
+            tracing::warn!(
+                "the registry's signature on what is held was not kept; followers with a pinned key wait until the registry is there"
+            );
+            return Ok(catalog);
+        }
+        Ok(catalog.attested(Some(kept)))
+    }
+
+    /// Who signs checkpoints: the registry.
+    pub fn signer(&self) -> Key {
+        Key::Upstream { key: self.key.clone(), address: self.upstream() }
+    }
+
+    /// Follows the registry until it is stopped; and the registrar, which takes no writes.
+    pub async fn start(
+        &self,
+        parts: Parts,
+        stop: CancellationToken,
+    ) -> Result<(Registrar, JoinHandle<()>), store::Error> {
+        let (hub, store) = (parts.hub.clone(), parts.store.clone());
+        let (registrar, importer) = registrar::start_relay(parts, self.upstream()).await?;
+        let copy = copy::Copy::new(self.clone(), (hub, store), importer);
+        let follower = self.follower.clone();
+        Ok((registrar, tokio::spawn(async move { follower.run(copy, stop).await })))
+    }
+
+    /// Notes how the registry's stream is.
+    fn note(&self, heard: Heard<'_>) {
+        let now = match heard {
+            Heard::Live => None,
+            Heard::Nacked => return,
+            Heard::Down(reason) | Heard::Refused(reason) => Some(reason.to_owned()),
+        };
+        crate::metrics::upstream(now.is_none());
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        if *status == now {
+            return;
+        }
+        match &now {
+            None => tracing::info!("following the registry"),
+            Some(reason) => tracing::warn!(
+                "the registry cannot be followed, what is held is served on: {reason}"
+            ),
+        }
+        *status = now;
+    }
+}

@@ -1,0 +1,76 @@
+//! What only a relay's database has: the identity of another registry, and that one's signature on what
+//! is held.
+//!
+//! Deliberately absent: proving signatures.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use registry_core::{Attestation, ChainHash, RegistryId, Revision, Timestamp};
+
+use super::{
+    Error, Store,
+    backend::{Backend, execute, run},
+    sql,
+    tokens::transact,
+};
+
+/// Makes a new database one of another registry: $1 its id, $2 its key.
+const ADOPT_REGISTRY: &str =
+    "UPDATE registry SET id = $1, checkpoint_key = $2 WHERE checkpoint_key IS NULL";
+
+/// The log of another registry begins elsewhere: $1 chain hash before the first commit.
+const ADOPT_HEAD: &str = "UPDATE head SET chain = $1 WHERE revision = 0";
+
+/// Remembers a signature: $1 revision, time and signature.
+const KEEP_ATTESTATION: &str = "UPDATE registry SET attestation = $1";
+
+/// The signature that is remembered.
+const ATTESTATION: &str = "SELECT attestation FROM registry";
+
+impl Store {
+    /// The key that this registry's signatures are known by, if one is.
+    pub async fn known_checkpoint_key(&self) -> Result<Option<String>, Error> {
+        super::key::read(&self.backend).await
+    }
+
+    /// Makes a new database one of this registry, which is known by this key. One that is known by a
+    /// key already stays as it is.
+    pub async fn adopt(self, registry: &RegistryId, key: &str) -> Result<Self, Error> {
+        let genesis = ChainHash::genesis(registry).to_string();
+        transact!(&self.backend, tx => {
+            let named = sqlx::query(ADOPT_REGISTRY).bind(registry.as_str()).bind(key);
+            if named.execute(&mut *tx).await?.rows_affected() == 1 {
+                sqlx::query(ADOPT_HEAD).bind(genesis.as_str()).execute(&mut *tx).await?;
+            }
+        })?;
+        let (id,): (String,) =
+            run!(Backend(&self.backend), (String,), sql::IDENTITY, [], fetch_one)
+                .map_err(|e| self.backend.explain(&e))?;
+        Ok(Self { registry: RegistryId::new(id), ..self })
+    }
+
+    /// Remembers the registry's signature on a state.
+    pub async fn keep_attestation(
+        &self,
+        revision: Revision,
+        Attestation { time, signature }: &Attestation,
+    ) -> Result<(), Error> {
+        let text = format!("{revision} {} {}", time.as_millis(), BASE64.encode(signature));
+        execute!(&self.backend, KEEP_ATTESTATION, [text.as_str()])
+    }
+
+    /// The signature that was remembered last, and of which revision.
+    pub async fn attestation(&self) -> Result<Option<(Revision, Attestation)>, Error> {
+        let row: (Option<String>,) =
+            run!(Backend(&self.backend), (Option<String>,), ATTESTATION, [], fetch_one)
+                .map_err(|e| self.backend.explain(&e))?;
+        Ok(row.0.as_deref().and_then(read))
+    }
+}
+
+fn read(text: &str) -> Option<(Revision, Attestation)> {
+    let mut words = text.split(' ');
+    let revision = Revision(words.next()?.parse().ok()?);
+    let time = Timestamp::from_millis(words.next()?.parse().ok()?);
+    let signature = BASE64.decode(words.next()?).ok()?.try_into().ok()?;
+    Some((revision, Attestation { time, signature }))
+}

@@ -1,0 +1,213 @@
+//! Relays: copies of the log that serve reads and streams, and cannot lie to who knows the registry's
+//! key.
+//!
+//! Deliberately absent: what followers of any server get.
+
+use std::{fs, path::Path, process::Command};
+
+use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, binary, root};
+use registry_core::{
+    Catalog, Record,
+    registry_file::{read_export, write_export},
+};
+use tempfile::TempDir;
+
+use crate::world::gateway_revision;
+
+/// A relay with a database of its own, and the directory of that.
+struct Relay {
+    server: Registry,
+    _dir: TempDir,
+}
+
+fn relay(of: &Registry, flags: &[&str]) -> Relay {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+    let follow = format!("grpc://{}", of.address);
+    let server = Registry::start_with(&database, &[&["--follow", &follow], flags].concat());
+    Relay { server, _dir: dir }
+}
+
+/// The key that a registry's signatures are checked with.
+fn key_of(registry: &Registry) -> String {
+    registry.run(&["audit", "key"]).trim().to_owned()
+}
+
+/// A gateway that serves only what this key has signed.
+fn pinned(server: &Registry, key: &str, more: &str) -> GatewayOptions {
+    let source = format!("grpc://{}\n  key: {key}\n  {more}", server.address);
+    GatewayOptions { source, targets: String::new(), runtime: None, more: String::new() }
+}
+
+async fn reaches(gateway: &Gateway, revision: u64) {
+    acceptance::eventually("the gateway is there", || async {
+        gateway_revision(gateway).await == Some(revision)
+    })
+    .await;
+}
+
+const AGENT: &str = "scope: [\"agent/research-agent@*\"]";
+
+#[tokio::test]
+async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let key = key_of(&registry);
+    let near = relay(&registry, &["--follow-key", &key]);
+    let far = relay(&near.server, &[]);
+    let whole = Gateway::start(&pinned(&far.server, &key, ""));
+    let part = Gateway::start(&pinned(&far.server, &key, AGENT));
+    reaches(&whole, 1).await;
+    reaches(&part, 1).await;
+
+    registry.apply_file(&root().join("examples/new-version.json"));
+    reaches(&whole, 2).await;
+    reaches(&part, 2).await;
+    let agent = ModernClient::agent(&part.mcp_url(), "research-agent", "2.2.0");
+    assert!(!agent.tool_names().await.is_empty());
+    for question in
+        [&["log", "--output", "json"][..], &["list", "tool"], &["get", "tool/fetch@1.2.3"]]
+    {
+        assert_eq!(far.server.run(question), registry.run(question), "{question:?}");
+    }
+    let file = root().join("examples/registry-v2.json");
+    let refused = far.server.ctl(&["deprecate", "tool/fetch@1.2.3"]);
+    assert!(refused.stderr.contains("is a relay of") && !refused.success(), "{refused:?}");
+    assert!(refused.stderr.contains(&near.server.address), "{refused:?}");
+    let planned = far.server.ctl(&["apply", "--dry-run", "-f", &file.display().to_string()]);
+    assert!(planned.success(), "{planned:?}");
+    let ready = reqwest::get(format!("http://{}/readyz", far.server.address)).await;
+    let ready = ready.expect("an answer").text().await.expect("text");
+    assert!(
+        ready.contains("\"status\":\"ready\"") && ready.contains(&near.server.address),
+        "{ready}"
+    );
+}
+
+#[tokio::test]
+async fn a_relay_goes_on_without_its_registry_and_starts_without_it() {
+    let mut registry = Registry::start();
+    registry.apply_example();
+    let key = key_of(&registry);
+    let mut relay = relay(&registry, &[]);
+    let part = Gateway::start(&pinned(&relay.server, &key, AGENT));
+    reaches(&part, 1).await;
+    registry.process.kill_9();
+    // Its registry is gone, and a new follower wants everything, another what was followed before.
+    for more in ["", AGENT] {
+        let new = Gateway::start(&pinned(&relay.server, &key, more));
+        reaches(&new, 1).await;
+    }
+    relay.server.process.kill_9();
+    relay.server.restart();
+    let new = Gateway::start(&pinned(&relay.server, &key, ""));
+    reaches(&new, 1).await;
+    acceptance::eventually("the relay says that its registry is away", || async {
+        let ready = reqwest::get(format!("http://{}/readyz", relay.server.address)).await;
+        ready.expect("an answer").text().await.expect("text").contains("\"degraded\"")
+    })
+    .await;
+    registry.restart();
+    registry.apply_file(&root().join("examples/new-version.json"));
+    reaches(&new, 2).await;
+    reaches(&part, 2).await;
+}
+
+/// A server that has the registry's whole log, but not its key.
+fn forger(original: &Registry, dir: &Path) -> Registry {
+    let file = dir.join("registry.db");
+    let copy = format!("VACUUM INTO '{}'", file.display());
+    let run = |program: &Path, arguments: &[&str]| {
+        let done = Command::new(program).args(arguments).output().expect("it runs");
+        assert!(done.status.success(), "{done:?}");
+    };
+    let source = original.database().strip_prefix("sqlite:").expect("a file").to_owned();
+    let python = format!(
+        "import sqlite3; sqlite3.connect('{source}').execute(\"{}\")",
+        copy.replace('"', "\\\"")
+    );
+    run(Path::new("python3"), &["-c", &python]);
+    let database = format!("sqlite:{}", file.display());
+    let key = acceptance::registry::checkpoint_key(&database);
+    let key = key.to_str().expect("text");
+    run(
+        &binary("registry-server"),
+        &["checkpoint-key", "adopt", "--database", &database, "--checkpoint-key", key],
+    );
+    Registry::start_on(&database)
+}
+
+#[tokio::test]
+async fn nobody_without_the_key_can_invent_or_hide_anything() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let key = key_of(&registry);
+    let dir = tempfile::tempdir().expect("a directory");
+    let forger = forger(&registry, dir.path());
+    forger.apply_file(&root().join("examples/new-version.json"));
+
+    // A fresh gateway takes nothing from it, and one that knows the truth stays there.
+    let fresh = Gateway::start(&pinned(&forger, &key, ""));
+    let mut honest = Gateway::start(&pinned(&registry, &key, ""));
+    reaches(&honest, 1).await;
+    honest.process.stop();
+    honest.restart(&pinned(&forger, &key, ""));
+    let scoped = Gateway::start(&pinned(&forger, &key, AGENT));
+    for gateway in [&fresh, &honest, &scoped] {
+        acceptance::eventually("what the forger says is refused", || async {
+            gateway.process.stderr().contains("is not signed by")
+        })
+        .await;
+    }
+    assert_eq!(gateway_revision(&honest).await, Some(1));
+    assert_eq!(gateway_revision(&fresh).await.unwrap_or(0), 0);
+    // So does a relay.
+    let mut relay = relay(&registry, &[]);
+    acceptance::eventually("the relay has it", || async { relay.server.revision().await == 1 })
+        .await;
+    relay.server.process.stop();
+    let follow = format!("grpc://{}", forger.address);
+    let fooled = Registry::start_with(relay.server.database(), &["--follow", &follow]);
+    acceptance::eventually("the relay refuses", || async {
+        let ready = reqwest::get(format!("http://{}/readyz", fooled.address)).await;
+        ready.expect("an answer").text().await.expect("text").contains("is known by the key")
+    })
+    .await;
+    assert_eq!(fooled.revision().await, 1);
+}
+
+#[tokio::test]
+async fn a_cache_that_was_edited_with_all_its_digests_is_not_served() {
+    let mut registry = Registry::start();
+    registry.apply_example();
+    let key = key_of(&registry);
+    let options = pinned(&registry, &key, "");
+    let mut gateway = Gateway::start(&options);
+    reaches(&gateway, 1).await;
+    acceptance::eventually("it is on disk", || async { gateway.cache().exists() }).await;
+    registry.process.kill_9();
+    gateway.process.stop();
+    let bytes = fs::read(gateway.cache()).expect("a cache");
+    let true_one = read_export(&bytes).expect("an export");
+    // One entity less: everything in the file fits together but the signature.
+    let records: Vec<Record> =
+        true_one.iter().skip(1).map(|(_, record)| (**record).clone()).collect();
+    let (revision, chain) = (true_one.revision(), true_one.chain());
+    let forged = Catalog::restore(true_one.registry().clone(), revision, chain, records)
+        .attested(true_one.attestation().copied());
+    read_export(&write_export(&forged)).expect("its digests fit");
+    fs::write(gateway.cache(), write_export(&forged)).expect("written");
+    let _ = fs::remove_file(gateway.cache().with_extension("json.previous"));
+    gateway.restart(&options);
+    let ready = || async {
+        let answer = reqwest::get(format!("http://{}/readyz", gateway.address)).await;
+        answer.expect("an answer").status()
+    };
+    assert_eq!(ready().await, 503);
+    assert_eq!(gateway_revision(&gateway).await.unwrap_or(0), 0);
+    // With what it wrote itself it starts.
+    gateway.process.stop();
+    fs::write(gateway.cache(), bytes).expect("written");
+    gateway.restart(&options);
+    reaches(&gateway, 1).await;
+}
