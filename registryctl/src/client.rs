@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what is said; the commands do that.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use registry_core::Revision;
 use registry_proto::v1::{
@@ -11,6 +11,7 @@ use registry_proto::v1::{
     history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
     sbom_service_client::SbomServiceClient, sync_service_client::SyncServiceClient,
 };
+use tokio::time::timeout;
 use tonic::{
     Request, Response, Status,
     service::interceptor::InterceptedService,
@@ -33,55 +34,112 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Most entities or commits a page.
 pub(crate) const PAGE_SIZE: u32 = 500;
 
-/// A connection to one registry.
+/// A server of the registry, and how it is reached.
+#[derive(Debug)]
+struct Server {
+    address: Address,
+    endpoint: Endpoint,
+    credentials: Credentials,
+}
+
+/// A connection to one registry, at one of its servers.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    address: Address,
+    servers: Arc<[Server]>,
+    /// Which of them is asked.
+    at: usize,
+    /// The registry's id, as far as that server says it.
+    registry: Option<String>,
     channel: Connection,
 }
 
 impl Client {
-    /// Connects to the first server that can be reached, or says at once why none can.
+    /// Connects to the first server that answers, or says at once why none does.
     pub(crate) async fn connect(globals: &Globals) -> Result<Self, Failure> {
-        let mut unreachable: Option<(String, String)> = None;
-        for address in &globals.registry {
-            match Self::connect_to(address, globals).await {
+        let servers = globals.registry.iter().map(|address| Server::new(address, globals));
+        let servers: Arc<[Server]> = servers.collect::<Result<_, _>>()?;
+        let patience = patience(globals);
+        Self::first_of(servers, 0, patience).await
+    }
+
+    /// Connects to the next server that answers, which must be of the same registry.
+    pub(crate) async fn elsewhere(&self, globals: &Globals) -> Result<Self, Failure> {
+        let next = Self::first_of(self.servers.clone(), self.at + 1, patience(globals)).await?;
+        match (&self.registry, &next.registry) {
+            (Some(ours), Some(other)) if ours != other => Err(Failure::Refused {
+                reason: "REGISTRY_MISMATCH".to_owned(),
+                message: format!(
+                    "{} is of the registry {other}, but {} is of {ours}: --registry takes \
+                     several servers of one registry",
+                    next.address(),
+                    self.address()
+                ),
+            }),
+            _ => Ok(next),
+        }
+    }
+
+    /// Whether there is another server to ask.
+    pub(crate) fn has_others(&self) -> bool {
+        self.servers.len() > 1
+    }
+
+    /// The first that answers, from this one on.
+    async fn first_of(
+        servers: Arc<[Server]>,
+        first: usize,
+        patience: Duration,
+    ) -> Result<Self, Failure> {
+        let mut unreachable: Vec<(String, String)> = Vec::new();
+        for at in (first..first + servers.len()).map(|at| at % servers.len()) {
+            match Self::open(servers.clone(), at, patience).await {
                 Err(Failure::Unreachable { address, reason }) => {
-                    unreachable = Some(match unreachable {
-                        None => (address, reason),
-                        Some((addresses, reasons)) => {
-                            (format!("{addresses},{address}"), format!("{reasons}; {reason}"))
-                        }
-                    });
+                    unreachable.push((address, reason));
                 }
                 outcome => return outcome,
             }
         }
-        let (address, reason) = unreachable.unwrap_or_default();
-        Err(Failure::Unreachable { address, reason })
+        let (addresses, reasons): (Vec<_>, Vec<_>) = unreachable.into_iter().unzip();
+        Err(Failure::Unreachable { address: addresses.join(","), reason: reasons.join("; ") })
     }
 
-    async fn connect_to(address: &Address, globals: &Globals) -> Result<Self, Failure> {
-        let address = address.clone();
-        let patience = Duration::from_secs(globals.connect_timeout.into());
+    async fn open(servers: Arc<[Server]>, at: usize, patience: Duration) -> Result<Self, Failure> {
+        let Server { address, endpoint, credentials } = &servers[at];
         let unreachable = |reason: String| Failure::Unreachable {
             address: address.to_string(),
             reason: reason.to_lowercase(),
         };
-        let (credentials, tls) = Credentials::read(&globals.access, &address)?;
-        let invalid = |e: tonic::transport::Error| Failure::usage(root_cause(&e));
-        let endpoint = Endpoint::from_shared(address.to_string()).map_err(invalid)?;
-        let endpoint = match tls {
-            Some(tls) => endpoint.tls_config(tls).map_err(invalid)?,
-            None => endpoint,
-        };
-        let endpoint = endpoint
-            .connect_timeout(patience)
-            .http2_keep_alive_interval(2 * patience)
-            .keep_alive_timeout(patience)
-            .keep_alive_while_idle(true);
         let channel = endpoint.connect().await.map_err(|e| unreachable(root_cause(&e)))?;
-        Ok(Self { address, channel: InterceptedService::new(channel, credentials) })
+        let channel = InterceptedService::new(channel, credentials.clone());
+        let mut client = Self { at, registry: None, channel, servers: servers.clone() };
+        // A connection alone says little: what accepts it may be no more than a port.
+        if client.has_others() {
+            match timeout(patience, client.registry_id()).await {
+                Ok(Err(failure @ Failure::Unreachable { .. })) => return Err(failure),
+                Ok(id) => client.registry = id.ok(),
+                Err(_) => {
+                    let seconds = patience.as_secs();
+                    return Err(unreachable(format!("no answer within {seconds} s")));
+                }
+            }
+        }
+        Ok(client)
+    }
+
+    /// Which registry answers, whatever else it says.
+    async fn registry_id(&self) -> Result<String, Failure> {
+        let kind = v1::Kind::Tool.into();
+        let whatever = v1::Requirement { kind, name: "any".to_owned(), ..Default::default() };
+        let asked = v1::ResolveRequest {
+            requirements: vec![whatever],
+            partial: true,
+            ..Default::default()
+        };
+        Ok(self.answer(self.graph().resolve(request(asked))).await?.registry_id)
+    }
+
+    fn address(&self) -> &Address {
+        &self.servers[self.at].address
     }
 
     pub(crate) fn access(&self) -> AccessServiceClient<Connection> {
@@ -132,8 +190,32 @@ impl Client {
 
     /// What a refused or failed call means.
     pub(crate) fn failure(&self, status: &Status) -> Failure {
-        Failure::from_status(&self.address, status)
+        Failure::from_status(self.address(), status)
     }
+}
+
+impl Server {
+    fn new(address: &Address, globals: &Globals) -> Result<Self, Failure> {
+        let patience = patience(globals);
+        let (credentials, tls) = Credentials::read(&globals.access, address)?;
+        let invalid = |e: tonic::transport::Error| Failure::usage(root_cause(&e));
+        let endpoint = Endpoint::from_shared(address.to_string()).map_err(invalid)?;
+        let endpoint = match tls {
+            Some(tls) => endpoint.tls_config(tls).map_err(invalid)?,
+            None => endpoint,
+        };
+        let endpoint = endpoint
+            .connect_timeout(patience)
+            .http2_keep_alive_interval(2 * patience)
+            .keep_alive_timeout(patience)
+            .keep_alive_while_idle(true);
+        Ok(Self { address: address.clone(), endpoint, credentials })
+    }
+}
+
+/// How long a connection may take.
+fn patience(globals: &Globals) -> Duration {
+    Duration::from_secs(globals.connect_timeout.into())
 }
 
 /// A request that says how long its answer may take.

@@ -113,6 +113,9 @@ const TRANSIENT: [&str; 8] = [
     "WRITE_QUEUE_FULL",
 ];
 
+/// The registry's reasons that another server of it may not have.
+const OF_ONE_SERVER: [&str; 3] = ["DATABASE_NEWER", "DATABASE_UNAVAILABLE", "READ_ONLY"];
+
 impl Failure {
     pub(crate) fn usage(reason: impl fmt::Display) -> Self {
         Self::Usage(reason.to_string())
@@ -149,10 +152,20 @@ impl Failure {
         TRANSIENT.contains(&reason.as_str())
     }
 
+    /// Whether another server of the registry may do what this one does not.
+    pub(crate) fn is_of_one_server(&self) -> bool {
+        matches!(self, Self::Server { code, .. } if OF_ONE_SERVER.contains(&code.as_str()))
+    }
+
     /// Whether a write may have been stored all the same.
     pub(crate) fn leaves_outcome_open(&self) -> bool {
-        let Self::Server { code, .. } = self else { return false };
-        ["DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN"].iter().any(|open| code.contains(open))
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Server { code, .. } => {
+                ["DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN"].iter().any(|open| code.contains(open))
+            }
+            _ => false,
+        }
     }
 
     /// The same with what a child process said last on its standard error.

@@ -1,5 +1,5 @@
 //! One `Apply` call: tried again when the connection breaks or the registry is too busy, under one
-//! request id, so that it is committed at most once.
+//! request id, so that it is committed at most once, at whichever server of the registry.
 //!
 //! Deliberately absent: what is applied, and how the answer is shown.
 
@@ -9,13 +9,12 @@ use registry_proto::v1;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::refused;
+use super::{Session, refused};
 use crate::{
     cli::{AccessArgs, CommitArgs},
     client::{Client, request},
     failure::Failure,
     report::{Finding, Report},
-    screen::Screen,
 };
 
 /// How often a call is tried, and how long to wait after the first time; then twice as long.
@@ -44,48 +43,66 @@ pub(super) fn request_of(
     }
 }
 
-/// Applies a batch.
+/// Applies a batch: again where that is safe, at the next server where there are several.
 pub(super) async fn apply(
+    session: &Session,
     client: &Client,
     wanted: &v1::ApplyRequest,
 ) -> Result<v1::ApplyResponse, Failure> {
-    let mut wait = FIRST_WAIT;
-    for _ in 1..ATTEMPTS {
-        match attempt(client, wanted).await {
-            Err(failure) if failure.is_transient() => {}
-            ended => return say_how_to_ask(wanted, ended),
-        }
-        sleep(wait).await;
-        wait *= 2;
-    }
-    say_how_to_ask(wanted, attempt(client, wanted).await)
-}
-
-/// Applies a batch; where it is refused, shows why.
-pub(super) async fn apply_or_show(
-    screen: Screen,
-    client: &Client,
-    wanted: &v1::ApplyRequest,
-) -> Result<v1::ApplyResponse, Failure> {
-    apply(client, wanted).await.map_err(|failure| match failure {
-        Failure::Invalid(found) => {
-            refused(screen, &Report::new(found.iter().map(Finding::from).collect()))
-        }
-        other => other,
-    })
-}
-
-fn say_how_to_ask(
-    wanted: &v1::ApplyRequest,
-    ended: Result<v1::ApplyResponse, Failure>,
-) -> Result<v1::ApplyResponse, Failure> {
-    if let Err(failure) = &ended
-        && failure.leaves_outcome_open()
+    let mut is_open = false;
+    let ended = try_apply(session, client.clone(), wanted, &mut is_open).await;
+    if ended.is_err()
+        && is_open
         && let Some(id) = &wanted.request_id
     {
         eprintln!("note: it may have been stored; the same command with --request-id {id} tells");
     }
     ended
+}
+
+/// As [`apply`]; also tells whether it may have been stored without an answer.
+async fn try_apply(
+    session: &Session,
+    mut client: Client,
+    wanted: &v1::ApplyRequest,
+    is_open: &mut bool,
+) -> Result<v1::ApplyResponse, Failure> {
+    let (mut wait, mut left) = (FIRST_WAIT, ATTEMPTS);
+    loop {
+        let failure = match attempt(&client, wanted).await {
+            Ok(response) => return Ok(response),
+            Err(failure) => failure,
+        };
+        *is_open |= failure.leaves_outcome_open();
+        left -= 1;
+        if left == 0 || !is_worth_repeating(&client, &failure) {
+            return Err(failure);
+        }
+        sleep(wait).await;
+        wait *= 2;
+        if client.has_others() {
+            client = client.elsewhere(&session.globals).await?;
+        }
+    }
+}
+
+/// Whether the same request may succeed a little later, here or at another server.
+fn is_worth_repeating(client: &Client, failure: &Failure) -> bool {
+    failure.is_transient() || (client.has_others() && failure.is_of_one_server())
+}
+
+/// Applies a batch; where it is refused, shows why.
+pub(super) async fn apply_or_show(
+    session: &Session,
+    client: &Client,
+    wanted: &v1::ApplyRequest,
+) -> Result<v1::ApplyResponse, Failure> {
+    apply(session, client, wanted).await.map_err(|failure| match failure {
+        Failure::Invalid(found) => {
+            refused(session.screen, &Report::new(found.iter().map(Finding::from).collect()))
+        }
+        other => other,
+    })
 }
 
 async fn attempt(client: &Client, wanted: &v1::ApplyRequest) -> Result<v1::ApplyResponse, Failure> {
