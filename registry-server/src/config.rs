@@ -52,7 +52,8 @@ pub struct Config {
     #[arg(long, env = "REGISTRY_INSECURE")]
     pub insecure: bool,
 
-    /// The database: `sqlite:PATH` or `postgres://…`. Default: registry.db in the data directory.
+    /// The database: `sqlite:PATH` or `postgres://…`, of which several servers may be named with
+    /// commas between. Default: registry.db in the data directory.
     #[arg(
         long,
         global = true,

@@ -21,6 +21,7 @@ const CHANGES: &str = "registry_changes_total";
 const REVISION: &str = "registry_revision";
 const ENTITIES: &str = "registry_entities";
 const WRITABLE: &str = "registry_database_writable";
+const LISTENER_LOSSES: &str = "registry_listener_losses_total";
 const STREAMS: &str = "registry_streams";
 const SCOPES: &str = "registry_scopes";
 const OLDEST: &str = "registry_oldest_delta_revision";
@@ -88,6 +89,7 @@ fn describe() {
     describe_histogram!(INDEXED, "Time to bring the search index to the catalog's revision");
     describe_gauge!(INDEX_SIZE, "Entries of the search index: terms and their places");
     describe_gauge!(WRITABLE, "1 while the database takes writes, else 0");
+    describe_counter!(LISTENER_LOSSES, "Lost connections that listened for other servers' commits");
     describe_gauge!(STREAMS, "Followers connected to this server");
     describe_gauge!(LAG, "Revisions that the slowest follower has yet to apply");
     describe_gauge!(SCOPES, "Different scopes that are kept up to date for followers");
@@ -152,6 +154,11 @@ pub(crate) fn database(now: &Database) {
         Database::Writable => 1.0,
         Database::ReadOnly(_) => 0.0,
     });
+}
+
+/// The connection that listens for other servers' commits was lost.
+pub(crate) fn listener_lost(how: &'static str) {
+    counter!(LISTENER_LOSSES, "how" => how).increment(1);
 }
 
 /// What is only looked at when somebody asks.

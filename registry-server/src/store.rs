@@ -38,7 +38,7 @@ pub use backend::Hold;
 pub use claim::Claim;
 pub use error::{AppendError, Error};
 pub use gateways::{Beat, GatewayQuery, KnownGateway, Presence};
-pub use listener::Listener;
+pub use listener::{Listener, Loss, Wake};
 pub use model::{
     About, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit,
     StoredCommitHeader, Subject,

@@ -1,119 +1,25 @@
 //! Faults: processes killed with -9, connections cut, databases that go away.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use acceptance::{FaultProxy, Gateway, GatewayOptions, Registry, postgres};
-use registry_proto::v1::{self, registry_service_client::RegistryServiceClient};
+use acceptance::{FaultProxy, Gateway, GatewayOptions, Registry};
 
-use crate::world::gateway_revision;
-
-/// A batch of two schemas, the second of which refers to the first.
-fn pair(i: usize) -> v1::ApplyRequest {
-    let schema = |name: String, schema: String| {
-        let version = "1.0.0".to_owned();
-        let schema = v1::Schema { name, version, schema, ..Default::default() };
-        let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
-        v1::Change { change: Some(v1::change::Change::Register(entity)) }
-    };
-    let first = schema(format!("First{i}"), r#"{"type":"string"}"#.to_owned());
-    let second = schema(format!("Second{i}"), format!("{{\"$ref\":\"#First{i}:1.0.0\"}}"));
-    let changes = vec![first, second];
-    v1::ApplyRequest { changes, request_id: Some(format!("pair-{i}")), ..Default::default() }
-}
-
-/// Applies pairs until told to stop or 1,000 are through; gives the acknowledged ones with their
-/// revisions. A failed one is retried with the same request id.
-async fn hammer(url: String, stop: Arc<AtomicBool>) -> HashMap<usize, u64> {
-    let mut acknowledged = HashMap::new();
-    let mut i = 0;
-    while i < 1_000 && !stop.load(Ordering::SeqCst) {
-        let Ok(mut client) = RegistryServiceClient::connect(url.clone()).await else {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            continue;
-        };
-        while let Ok(answer) = client.apply(pair(i)).await {
-            acknowledged.insert(i, answer.into_inner().revision);
-            i += 1;
-            if i == 1_000 {
-                break;
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    acknowledged
-}
-
-/// Every acknowledged pair is there with its revision, whole; every commit has both its changes.
-async fn nothing_lost_nothing_torn(registry: &Registry, acknowledged: &HashMap<usize, u64>) {
-    let mut history = registry.history().await;
-    let (mut token, mut commits) = (String::new(), HashMap::new());
-    let mut expected = 1;
-    loop {
-        let request =
-            v1::ListCommitsRequest { page_size: 1_000, page_token: token, ..Default::default() };
-        let page = history.list_commits(request).await.expect("commits").into_inner();
-        for commit in page.commits {
-            assert_eq!(commit.revision, expected, "no gaps");
-            assert_eq!(commit.changes.len(), 2, "torn: {commit:?}");
-            expected += 1;
-            commits.insert(commit.request_id.clone().expect("a request id"), commit.revision);
-        }
-        token = page.next_page_token;
-        if token.is_empty() {
-            break;
-        }
-    }
-    for (i, revision) in acknowledged {
-        assert_eq!(commits.get(&format!("pair-{i}")), Some(revision), "pair {i} was acknowledged");
-    }
-}
+use crate::hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn, pair};
 
 #[tokio::test]
 async fn a_server_killed_among_a_thousand_applies_loses_nothing() {
     let mut registry = Registry::start();
-    let stop = Arc::new(AtomicBool::new(false));
-    let writer = tokio::spawn(hammer(registry.url(), stop.clone()));
+    let writer = Hammer::start(&[registry.url()], 1, 1_000);
     let mut kills_among_them = 0;
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(400)).await;
         registry.process.kill_9();
-        kills_among_them += usize::from(!writer.is_finished());
+        kills_among_them += usize::from(writer.is_at_work());
         registry.restart();
     }
     assert!(kills_among_them > 0, "the writer was done before the first kill");
-    let acknowledged = writer.await.expect("the writer ends");
-    assert_eq!(acknowledged.len(), 1_000, "every apply is acknowledged in the end");
-    nothing_lost_nothing_torn(&registry, &acknowledged).await;
-}
-
-#[tokio::test]
-async fn a_postgres_killed_among_applies_loses_nothing() {
-    let mut cluster = postgres::PrivateCluster::durable().await;
-    let database = cluster.create_database("faults").await;
-    let registry = Registry::start_on(&database);
-    let stop = Arc::new(AtomicBool::new(false));
-    let writer = tokio::spawn(hammer(registry.url(), stop.clone()));
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        cluster.kill_9().await;
-        assert!(
-            registry.client().await.list(v1::ListRequest::default()).await.is_ok(),
-            "reads go on"
-        );
-        registry.run(&["sbom", "export", "--all"]);
-        cluster.restart().await;
-    }
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    stop.store(true, Ordering::SeqCst);
-    let acknowledged = writer.await.expect("the writer ends");
-    assert!(acknowledged.len() > 50, "the registry recovers: {}", acknowledged.len());
+    let acknowledged = writer.finish().await;
+    assert_eq!(acknowledged.revisions.len(), 1_000, "every apply is acknowledged in the end");
     nothing_lost_nothing_torn(&registry, &acknowledged).await;
 }
 
@@ -149,7 +55,7 @@ async fn a_server_out_of_file_descriptors_goes_on_when_there_are_some_again() {
     })
     .await;
     drop(silent);
-    registry.client().await.apply(pair(0)).await.expect("accepted");
+    registry.client().await.apply(pair("Only", 0)).await.expect("accepted");
 }
 
 #[tokio::test]
@@ -168,35 +74,15 @@ async fn a_gateway_cut_off_at_random_bytes_ends_with_the_same_catalog() {
     for i in 0..120 {
         // Cuts fall into the handshake, the snapshot and the deltas, at ever other bytes.
         proxy.cut_after(150 + (i as u64 * 7_919) % 6_000);
-        client.apply(pair(i)).await.expect("accepted");
+        client.apply(pair("Only", i)).await.expect("accepted");
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
     proxy.heal();
-    acceptance::eventually("the gateway has all commits", || async {
-        gateway_revision(&gateway).await == Some(120)
-    })
-    .await;
+    followed_without_a_gap(&gateway, &registry).await;
     assert!(proxy.cuts() > 3, "connections were cut: {}", proxy.cuts());
-    let metrics = reqwest::get(format!("http://{}/metrics", gateway.address))
-        .await
-        .unwrap()
-        .text()
-        .await
-        .unwrap();
-    let nacks = metrics.lines().find(|line| line.starts_with("gateway_sync_nacks_total"));
-    assert!(nacks.is_none_or(|line| line.ends_with(" 0")), "a gap or a duplicate: {nacks:?}");
+    let metrics = reqwest::get(format!("http://{}/metrics", gateway.address)).await;
+    let metrics = metrics.expect("metrics").text().await.expect("text");
     assert!(metrics.contains("gateway_sync_reconnects_total"), "{metrics}");
-    acceptance::eventually("its cache holds the registry's own state", || async {
-        let cached = std::fs::read_to_string(gateway.cache()).unwrap_or_default();
-        let url = format!("{}/registry.json", registry.url());
-        let served = reqwest::get(url).await.unwrap().text().await.unwrap();
-        let digest = |text: &str| {
-            let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-            (value["revision"].clone(), value["digest"].clone())
-        };
-        digest(&cached) == digest(&served) && !cached.is_empty()
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -16,6 +16,8 @@ mod following;
 mod gitops;
 mod governance;
 mod graph;
+mod hammer;
+mod high_availability;
 mod history;
 mod identity;
 mod import_a2a;

@@ -6,6 +6,7 @@
 
 mod binaries;
 mod cluster;
+mod standby;
 
 use std::sync::{
     OnceLock,
@@ -15,6 +16,7 @@ use std::sync::{
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, postgres::PgConnectOptions};
 
 pub use cluster::{Fsync, PrivateCluster};
+pub use standby::Replication;
 
 /// A database of its own for one test; dropped at the end.
 #[derive(Debug)]
@@ -77,6 +79,15 @@ async fn execute(url: &str, sql: String) -> Result<(), sqlx::Error> {
     let mut connection = options.disable_statement_logging().connect().await?;
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await?;
     connection.close().await
+}
+
+async fn truth(url: &str, sql: &str) -> Result<bool, sqlx::Error> {
+    let options: PgConnectOptions = url.parse()?;
+    let mut connection = options.disable_statement_logging().connect().await?;
+    let sql = AssertSqlSafe(sql.to_owned());
+    let answer = sqlx::query_scalar(sql).fetch_one(&mut connection).await?;
+    connection.close().await?;
+    Ok(answer)
 }
 
 /// The same server, another database.

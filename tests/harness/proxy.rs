@@ -1,4 +1,5 @@
-//! A TCP proxy between two real programs that cuts connections at chosen bytes, on purpose.
+//! A TCP proxy between two real programs that cuts connections at chosen bytes, or leaves them half
+//! open, on purpose.
 //!
 //! Deliberately absent: delays and reordering.
 
@@ -22,6 +23,8 @@ pub struct FaultProxy {
     /// How many bytes from the server each new connection may carry; `u64::MAX`: all.
     budget: Arc<AtomicU64>,
     cuts: Arc<AtomicU64>,
+    /// How many times answers were swallowed.
+    swallows: Arc<AtomicU64>,
 }
 
 impl FaultProxy {
@@ -32,6 +35,7 @@ impl FaultProxy {
             address: listener.local_addr().expect("an address"),
             budget: Arc::new(AtomicU64::new(u64::MAX)),
             cuts: Arc::new(AtomicU64::new(0)),
+            swallows: Arc::new(AtomicU64::new(0)),
         };
         let (accepting, upstream) = (proxy.clone(), upstream.to_owned());
         tokio::spawn(async move {
@@ -58,6 +62,12 @@ impl FaultProxy {
         self.cut_after(u64::MAX);
     }
 
+    /// Nothing more comes back over the connections that there are now, and they stay open; later
+    /// ones are left alone.
+    pub fn swallow_answers(&self) {
+        self.swallows.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// How many connections were cut.
     pub fn cuts(&self) -> u64 {
         self.cuts.load(Ordering::SeqCst)
@@ -70,9 +80,13 @@ impl FaultProxy {
         let up = tokio::spawn(async move {
             let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
         });
+        let swallows = self.swallows.load(Ordering::SeqCst);
         let mut left = self.budget.load(Ordering::SeqCst);
         let mut buffer = vec![0; 16 * 1024];
         while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+            if self.swallows.load(Ordering::SeqCst) > swallows {
+                continue;
+            }
             let pass = usize::try_from(left).unwrap_or(usize::MAX).min(read);
             if to_client.write_all(&buffer[..pass]).await.is_err() {
                 break;

@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: this server's own commits until they are stored.
 
+use std::time::Instant;
+
 use registry_core::{Catalog, SealedCommit};
 
 use super::{Database, log::corrupt, writer::Writer};
@@ -22,8 +24,10 @@ impl Writer {
 
     async fn read_log(&mut self) -> Result<(), store::Error> {
         let catalog = self.hub.catalog();
-        if self.database.borrow().refusal().is_some() {
+        let is_due = self.proved_at.elapsed() > self.poll_interval() / 2;
+        if is_due || self.database.borrow().refusal().is_some() {
             self.log.holds(catalog.revision(), catalog.chain()).await?;
+            self.proved_at = Instant::now();
         }
         while let Some((catalog, commits)) = self.log.next(&self.hub.catalog()).await? {
             self.judge(&commits)?;

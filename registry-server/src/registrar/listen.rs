@@ -7,21 +7,36 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Notify, task::JoinHandle, time::sleep};
 
-use crate::{jitter, store::Store};
+use crate::{
+    jitter, metrics,
+    store::{Listener, Store, Wake},
+};
 
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn spawn(store: Store, wake: Arc<Notify>) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
-            if let Ok(mut listener) = store.listener().await {
+            if let Ok(listener) = store.listener().await {
                 // Something may have been committed while nobody listened.
                 wake.notify_one();
-                while listener.wait().await.is_ok() {
-                    wake.notify_one();
-                }
+                listen(listener, &wake).await;
             }
             sleep(jitter::around(PAUSE)).await;
         }
     })
+}
+
+/// Passes on what wakes, until the database cannot be reached.
+async fn listen(mut listener: Listener, wake: &Notify) {
+    while let Ok(why) = listener.wait().await {
+        if let Wake::Lost(loss) = why {
+            metrics::listener_lost(loss.as_str());
+            tracing::warn!(
+                how = loss.as_str(),
+                "the connection that listens for other servers' commits is lost; until there is another one, they are found by polling"
+            );
+        }
+        wake.notify_one();
+    }
 }

@@ -80,7 +80,7 @@ impl Log {
                     }
                 }
                 (Err(AppendError::Conflict { head }), false) if head < base => {
-                    let error = rolled_back(base, head);
+                    let error = rolled_back(base);
                     return Appended::Failed(Error::Database(error.clone()), error);
                 }
                 (Err(AppendError::Conflict { .. }), false) => return Appended::Behind,
@@ -123,7 +123,8 @@ impl Log {
         Ok(Some((catalog, commits)))
     }
 
-    /// Proves that a database that came back is the one that was lost.
+    /// Proves that the database still has what this server has seen of it: not another one, and not
+    /// one that lost commits.
     pub(super) async fn holds(&self, head: Revision, chain: ChainHash) -> Result<(), store::Error> {
         if head == Revision(0) {
             return self.timed(self.store.check()).await;
@@ -131,7 +132,7 @@ impl Log {
         match self.timed(self.store.commit(head)).await? {
             Some(stored) if stored.chain == chain => Ok(()),
             Some(_) => Err(corrupt(head, "it is not the commit that this server has seen there")),
-            None => Err(rolled_back(head, Revision(0))),
+            None => Err(rolled_back(head)),
         }
     }
 
@@ -154,10 +155,11 @@ pub(super) fn corrupt(revision: Revision, detail: &str) -> store::Error {
     store::Error::Corrupt { what: format!("revision {revision}"), detail: detail.to_owned() }
 }
 
-fn rolled_back(seen: Revision, head: Revision) -> store::Error {
-    let detail = format!(
-        "the log ended at revision {seen} and now ends before it (at {head}); it was replaced \
-         while this server ran, restart the server if that was on purpose"
-    );
-    store::Error::Corrupt { what: format!("revision {seen}"), detail }
+fn rolled_back(seen: Revision) -> store::Error {
+    corrupt(
+        seen,
+        "this server has seen it stored, and the log now ends before it: commits are lost, as in a \
+         failover to a standby that lagged behind, or the database was replaced; restart the \
+         server if that is to stay so",
+    )
 }

@@ -45,6 +45,8 @@ pub(super) struct Writer {
     pub(super) hub: Arc<Hub>,
     pub(super) database: watch::Sender<Database>,
     pub(super) last_commit_at: Timestamp,
+    /// When the log was last seen to end no earlier than what is served.
+    pub(super) proved_at: Instant,
     /// Own commits of which nobody knows whether they were stored.
     pub(super) unsure: HashSet<ChainHash>,
     clock: Arc<dyn Clock>,
@@ -67,8 +69,8 @@ impl Writer {
         let head = hub.catalog().revision();
         let last = log.timed(log.store.commit(head)).await?;
         let last_commit_at = last.map_or(Timestamp::default(), |last| last.commit.committed_at);
-        let unsure = HashSet::new();
-        Ok(Self { log, hub, database, last_commit_at, unsure, clock, config })
+        let (unsure, proved_at) = (HashSet::new(), Instant::now());
+        Ok(Self { log, hub, database, last_commit_at, proved_at, unsure, clock, config })
     }
 
     /// Runs until it is closed and everything that waited is answered.
@@ -103,9 +105,14 @@ impl Writer {
         }
     }
 
+    /// How often other servers' commits are looked for.
+    pub(super) fn poll_interval(&self) -> Duration {
+        self.config.poll_interval
+    }
+
     fn pause(&self) -> Duration {
         let is_lost = self.database.borrow().refusal().is_some();
-        jitter::around(if is_lost { RETRY } else { self.config.poll_interval })
+        jitter::around(if is_lost { RETRY } else { self.poll_interval() })
     }
 
     /// Decides and stores a group from the front of the queue, again while others come first.

@@ -105,8 +105,8 @@ impl Backend {
                 let (store, registry) = SqliteStore::open(path, name).await?;
                 Ok((Self::Sqlite(store), registry))
             }
-            Target::Postgres(options) => {
-                let (store, registry) = PostgresStore::open(options, name).await?;
+            Target::Postgres(servers) => {
+                let (store, registry) = PostgresStore::open(servers, name).await?;
                 Ok((Self::Postgres(store), registry))
             }
         }

@@ -4,29 +4,36 @@
 //! the database itself.
 
 mod append;
+mod hosts;
 mod refusal;
 
 pub(super) use append::HeldHead;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, io, sync::Arc, time::Duration};
 
 use registry_core::RegistryId;
 use sqlx::{
-    Connection as _, PgConnection, PgPool, Postgres, Transaction,
+    Connection as _, Executor as _, PgConnection, PgPool, Postgres, Transaction,
     pool::PoolOptions,
     postgres::{PgConnectOptions, PgListener},
 };
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Error,
     backend::Meddler,
     schema::{self, Unprepared},
 };
+use hosts::{Hosts, refuse_standby};
 
 /// How long an operation waits for a connection.
 const ACQUIRE: Duration = Duration::from_secs(3);
 /// A connection that rested longer is tried before it is used.
 const RESTED: Duration = Duration::from_secs(1);
+/// How long it may take to answer then, and when it is given back: whatever is on the way to a server
+/// that vanished must not hold a place in the pool for the minutes that TCP takes to give up.
+const ANSWER: Duration = Duration::from_secs(1);
 const CONNECTIONS: u32 = 8;
 /// What `pg_notify` and `LISTEN` agree on.
 const CHANNEL: &str = "registry_commits";
@@ -39,37 +46,34 @@ const WRITER: i64 = 0x0072_6779_5f61_6363;
 #[derive(Clone)]
 pub(super) struct PostgresStore {
     name: Arc<str>,
-    options: Arc<PgConnectOptions>,
+    hosts: Arc<Hosts>,
     pool: PgPool,
+    _follows: Option<Arc<AbortOnDropHandle<()>>>,
 }
 
 impl PostgresStore {
     pub(super) async fn open(
-        options: &PgConnectOptions,
+        servers: &[PgConnectOptions],
         name: String,
     ) -> Result<(Self, RegistryId), Error> {
-        let options = options.clone().application_name("registry-server").options([
-            // The head's lock orders the appends; a stricter level would only add failures.
-            ("default_transaction_isolation", "read committed"),
-            ("statement_timeout", "30s"),
-            ("lock_timeout", "10s"),
-            ("idle_in_transaction_session_timeout", "60s"),
-        ]);
-        let registry = prepare(&options, &name).await?;
-        let pool = PoolOptions::<Postgres>::new()
-            .max_connections(CONNECTIONS)
-            .acquire_timeout(ACQUIRE)
-            .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
-                Box::pin(async move {
-                    if meta.idle_for > RESTED {
-                        connection.ping().await?;
-                    }
-                    Ok(true)
-                })
-            })
-            .connect_lazy_with(options.clone());
-        Ok((Self { name: name.into(), options: options.into(), pool }, registry))
+        let configured = |options: &PgConnectOptions| {
+            options.clone().application_name("registry-server").options([
+                // The head's lock orders the appends; a stricter level would only add failures.
+                ("default_transaction_isolation", "read committed"),
+                ("statement_timeout", "30s"),
+                ("lock_timeout", "10s"),
+                ("idle_in_transaction_session_timeout", "60s"),
+            ])
+        };
+        let hosts = Arc::new(Hosts::new(servers.iter().map(configured).collect()));
+        let registry = prepare(&hosts, &name).await?;
+        let pool = pool_of(&hosts);
+        let follows = hosts.are_several().then(|| {
+            let (hosts, pool) = (hosts.clone(), pool.clone());
+            let following = async move { hosts.follow(pool).await };
+            Arc::new(AbortOnDropHandle::new(tokio::spawn(following)))
+        });
+        Ok((Self { name: name.into(), hosts, pool, _follows: follows }, registry))
     }
 
     pub(super) fn name(&self) -> &str {
@@ -96,7 +100,11 @@ impl PostgresStore {
     }
 
     pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
-        refusal::explain(&self.name, error)
+        let explained = refusal::explain(&self.name, error);
+        if let Error::Unavailable { .. } | Error::ReadOnly { .. } = explained {
+            self.hosts.note_lost();
+        }
+        explained
     }
 
     /// Listens on a connection of its own.
@@ -106,7 +114,7 @@ impl PostgresStore {
             .acquire_timeout(ACQUIRE)
             .idle_timeout(None)
             .max_lifetime(None);
-        let pool = options.connect_with((*self.options).clone()).await?;
+        let pool = options.connect_with(self.hosts.current()).await?;
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);
         listener.listen(CHANNEL).await?;
@@ -114,16 +122,51 @@ impl PostgresStore {
     }
 }
 
+/// Connections to whichever server takes writes, made when they are needed.
+fn pool_of(hosts: &Arc<Hosts>) -> PgPool {
+    let (before, after) = (hosts.clone(), hosts.clone());
+    PoolOptions::<Postgres>::new()
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(ACQUIRE)
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            let hosts = after.clone();
+            Box::pin(async move {
+                if !hosts.are_several() {
+                    return Ok(());
+                }
+                let checked = refuse_standby(connection).await;
+                checked.inspect_err(|_| hosts.note_lost())
+            })
+        })
+        .before_acquire(move |connection, meta| {
+            let hosts = before.clone();
+            Box::pin(async move {
+                if meta.idle_for > RESTED {
+                    answers(connection).await.inspect_err(|_| hosts.note_lost())?;
+                }
+                Ok(true)
+            })
+        })
+        .after_release(|connection, _| {
+            Box::pin(async move { answers(connection).await.map(|()| true) })
+        })
+        .connect_lazy_with(hosts.current())
+}
+
+/// Whether a connection lives.
+async fn answers(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let vanished = |_| sqlx::Error::Io(io::ErrorKind::TimedOut.into());
+    timeout(ANSWER, connection.ping()).await.map_err(vanished)?
+}
+
 /// Migrates on a connection of its own, so that a failure cannot leave the lock behind.
-async fn prepare(options: &PgConnectOptions, name: &str) -> Result<RegistryId, Error> {
+async fn prepare(hosts: &Hosts, name: &str) -> Result<RegistryId, Error> {
     let unopened = |e: sqlx::Error| refusal::explain_open(name, &e);
+    let mut connection = hosts.connect().await.map_err(unopened)?;
     // A migration may take longer than a statement of every day.
-    let options = options.clone().options([("statement_timeout", "0"), ("lock_timeout", "60s")]);
-    let connecting = PgConnection::connect_with(&options);
-    let mut connection = match tokio::time::timeout(ACQUIRE, connecting).await {
-        Ok(connected) => connected.map_err(unopened)?,
-        Err(_) => return Err(unopened(sqlx::Error::PoolTimedOut)),
-    };
+    let patience = "SET statement_timeout = 0; SET lock_timeout = '60s'";
+    connection.execute(patience).await.map_err(unopened)?;
     let registry = schema::prepare::<Postgres>(&mut connection, &schema::POSTGRES, name)
         .await
         .map_err(|unprepared| match unprepared {

@@ -1,4 +1,5 @@
-//! Which database: `sqlite:PATH` or `postgres://user@host/name`.
+//! Which database: `sqlite:PATH` or `postgres://user@host/name`, of Postgres also several servers:
+//! `postgres://user@host-a,host-b:5433/name`.
 //!
 //! The password is kept out of everything that prints. Deliberately absent: connecting.
 
@@ -14,12 +15,15 @@ pub struct DatabaseUrl(pub(super) Target);
 #[derive(Clone)]
 pub(super) enum Target {
     Sqlite(PathBuf),
-    Postgres(Box<PgConnectOptions>),
+    /// At least one server; of several, one takes writes.
+    Postgres(Vec<PgConnectOptions>),
 }
 
 /// Why a text is no database URL. Never repeats the text, which may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the database URL {problem}; write sqlite:PATH or postgres://user:password@host:5432/name")]
+#[error(
+    "the database URL {problem}; write sqlite:PATH or postgres://user:password@host:5432/name, of several servers host-a:5432,host-b:5432"
+)]
 pub struct InvalidDatabaseUrl {
     problem: String,
 }
@@ -49,8 +53,8 @@ impl FromStr for DatabaseUrl {
         };
         match scheme {
             "sqlite" => sqlite_path(rest).map(Self::sqlite).map_err(invalid),
-            "postgres" | "postgresql" => postgres_options(text)
-                .map(|options| Self(Target::Postgres(Box::new(options))))
+            "postgres" | "postgresql" => postgres_servers(text)
+                .map(|servers| Self(Target::Postgres(servers)))
                 .map_err(invalid),
             _ => Err(invalid("has an unknown scheme before its first `:`".to_owned())),
         }
@@ -90,21 +94,51 @@ const PARAMETERS: [&str; 16] = [
 ];
 const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 
-fn postgres_options(text: &str) -> Result<PgConnectOptions, String> {
-    let parameters = text.split_once('?').map_or("", |(_, parameters)| parameters);
+/// What each server of the URL is connected to with. The one that takes writes is looked for where
+/// there are several, which is all that `target_session_attrs` may ask for.
+fn postgres_servers(text: &str) -> Result<Vec<PgConnectOptions>, String> {
+    let (address, parameters) = text.split_once('?').unwrap_or((text, ""));
+    let mut kept = Vec::new();
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let is_mode = matches!(name, "sslmode" | "ssl-mode");
-        if is_mode && !SSL_MODES.contains(&value) {
-            return Err(format!("has an unknown {name}; the modes are {}", SSL_MODES.join(", ")));
+        match name {
+            "sslmode" | "ssl-mode" if !SSL_MODES.contains(&value) => {
+                let modes = SSL_MODES.join(", ");
+                return Err(format!("has an unknown {name}; the modes are {modes}"));
+            }
+            "target_session_attrs" if matches!(value, "read-write" | "primary") => continue,
+            "target_session_attrs" => {
+                return Err("has target_session_attrs other than read-write or primary".to_owned());
+            }
+            "sslmode" | "ssl-mode" => {}
+            "host" | "hostaddr" | "port" if value.contains(',') => {
+                return Err(format!("has several servers in {name}; write them before the name"));
+            }
+            _ if PARAMETERS.contains(&name) => {}
+            _ => {
+                let name: String = name.chars().take(40).collect();
+                return Err(format!("has the parameter {name:?}, which is not known"));
+            }
         }
-        if !is_mode && !PARAMETERS.contains(&name) {
-            let name: String = name.chars().take(40).collect();
-            return Err(format!("has the parameter {name:?}, which is not known"));
-        }
+        kept.push(parameter);
     }
-    PgConnectOptions::from_str(text)
-        .map_err(|e| format!("cannot be read: {}", postgres_problem(&e)))
+    let parameters = kept.join("&");
+    let parse = |address: String| {
+        PgConnectOptions::from_str(&format!("{address}?{parameters}"))
+            .map_err(|e| format!("cannot be read: {}", postgres_problem(&e)))
+    };
+    each_server(address).into_iter().map(parse).collect()
+}
+
+/// The address once for each of its servers.
+fn each_server(address: &str) -> Vec<String> {
+    let Some((scheme, rest)) = address.split_once("://") else { return vec![address.to_owned()] };
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let (user, hosts) = authority.rfind('@').map_or(("", authority), |at| {
+        let (user, hosts) = authority.split_at(at + 1);
+        (user, hosts)
+    });
+    hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect()
 }
 
 /// The cause without the URL around it.
@@ -119,16 +153,21 @@ impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Target::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-            Target::Postgres(options) => {
-                let user = options.get_username();
-                let name = options.get_database().unwrap_or(user);
-                if let Some(socket) = options.get_socket() {
-                    return write!(f, "postgres://{user}@[{}]/{name}", socket.display());
-                }
-                let (host, port) = (options.get_host(), options.get_port());
-                write!(f, "postgres://{user}@{host}:{port}/{name}")
+            Target::Postgres(servers) => {
+                let Some(first) = servers.first() else { return Ok(()) };
+                let user = first.get_username();
+                let name = first.get_database().unwrap_or(user);
+                let servers: Vec<String> = servers.iter().map(server_name).collect();
+                write!(f, "postgres://{user}@{}/{name}", servers.join(","))
             }
         }
+    }
+}
+
+fn server_name(options: &PgConnectOptions) -> String {
+    match options.get_socket() {
+        Some(socket) => format!("[{}]", socket.display()),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
     }
 }
 
@@ -154,6 +193,10 @@ mod tests {
             ("postgres://ann:s3cret@db:5433/registry", "postgres://ann@db:5433/registry"),
             ("postgresql://ann:s3cret@db/registry", "postgres://ann@db:5432/registry"),
             ("postgres://ann@localhost/r?host=/run/pg", "postgres://ann@[/run/pg]/r"),
+            (
+                "postgres://ann:s3cret@a,b:5433/r?target_session_attrs=read-write&sslmode=require",
+                "postgres://ann@a:5432,b:5433/r",
+            ),
         ] {
             let parsed: DatabaseUrl = url.parse().unwrap();
             assert_eq!(parsed.to_string(), printed);
@@ -173,6 +216,8 @@ mod tests {
         let mode = problem("postgres://h/d?sslmode=s3cret");
         assert!(mode.contains("unknown sslmode") && !mode.contains("s3cret"), "{mode}");
         assert!("postgres://h/d?sslmode=require&host=/run".parse::<DatabaseUrl>().is_ok());
+        assert!(problem("postgres://a,b/d?target_session_attrs=any").contains("read-write"));
+        assert!(problem("postgres:///d?host=a,b").contains("several servers in host"));
         let bad_port = problem("postgres://ann:s3cret@db:port/registry");
         assert!(bad_port.contains("cannot be read") && !bad_port.contains("s3cret"), "{bad_port}");
     }

@@ -1,7 +1,8 @@
 //! A Postgres cluster in a temporary directory, which can be killed, restarted and paused.
 //!
 //! A shell waits on a pipe from this process; when that closes, because the process ended in
-//! whatever way, it stops the cluster and removes the directory. Deliberately absent: replication.
+//! whatever way, it stops the cluster and removes the directory. Deliberately absent: replication
+//! (`standby.rs`).
 
 use std::{
     fs::{self, File},
@@ -67,6 +68,11 @@ impl PrivateCluster {
     pub fn start(fsync: Fsync) -> Self {
         let directory = temporary_directory();
         initialise(directory.path());
+        Self::launch(directory, fsync)
+    }
+
+    /// Starts the cluster whose data are in this directory.
+    pub(super) fn launch(directory: TempDir, fsync: Fsync) -> Self {
         let watchdog = Command::new("sh")
             .args(["-c", WATCHDOG])
             .arg(directory.path())
@@ -112,7 +118,14 @@ impl PrivateCluster {
         await_that("the backends end", || !processes.iter().copied().any(is_running));
     }
 
-    /// Starts the cluster again after [`PrivateCluster::kill_9`]; waits until it has recovered.
+    /// Ends it as an operator does (`pg_ctl stop -m fast`): what is not committed is undone.
+    #[expect(clippy::unused_async, reason = "it takes a while, and callers should see that")]
+    pub async fn stop(&mut self) {
+        signal("INT", &[self.server.id()]);
+        self.server.wait().expect("a child can be awaited");
+    }
+
+    /// Starts the cluster again after it was killed or stopped; waits until it has recovered.
     #[expect(clippy::unused_async, reason = "it takes a while, and callers should see that")]
     pub async fn restart(&mut self) {
         self.server = spawn(self.directory.path(), self.port, self.fsync);
@@ -150,7 +163,8 @@ impl PrivateCluster {
             }
             let lines = fs::read_to_string(&status).unwrap_or_default();
             let mut lines = lines.lines();
-            lines.next() == Some(&pid) && lines.last().is_some_and(|line| line.trim() == "ready")
+            lines.next() == Some(&pid)
+                && lines.last().is_some_and(|line| matches!(line.trim(), "ready" | "standby"))
         });
     }
 }
@@ -171,7 +185,7 @@ fn is_stopped(id: u32) -> bool {
 }
 
 /// In the default place, unless a socket's path would be too long for the kernel there.
-fn temporary_directory() -> TempDir {
+pub(super) fn temporary_directory() -> TempDir {
     const LONGEST: usize = 80;
     let builder = || tempfile::Builder::new().prefix("pg-").rand_bytes(6).to_owned();
     let directory = if std::env::temp_dir().as_os_str().len() > LONGEST {
@@ -184,11 +198,16 @@ fn temporary_directory() -> TempDir {
     directory
 }
 
-fn initialise(directory: &Path) {
+/// Gives a directory to the user that runs Postgres.
+pub(super) fn give_away(directory: &Path) {
     if binaries::is_root() {
         let (user, group) = binaries::unprivileged();
         chown(directory, Some(user), Some(group)).expect("root may give files away");
     }
+}
+
+fn initialise(directory: &Path) {
+    give_away(directory);
     let output = program("initdb", directory)
         .args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale"])
         .args(["--no-sync", "--no-instructions", "-D"])
@@ -211,7 +230,7 @@ fn spawn(directory: &Path, port: u16, fsync: Fsync) -> Child {
 }
 
 /// One of Postgres's programs, run by a user that it accepts.
-fn program(name: &str, directory: &Path) -> Command {
+pub(super) fn program(name: &str, directory: &Path) -> Command {
     let path = binaries::directory().join(name);
     let mut command = if binaries::is_root() {
         let (user, group) = binaries::unprivileged();

@@ -1,0 +1,180 @@
+//! Writers that never give up: batches under request ids, retried at one server after the other, and
+//! the proof that nothing acknowledged is lost.
+//!
+//! Deliberately absent: what goes wrong meanwhile.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use acceptance::{Gateway, Registry};
+use registry_proto::v1::{self, registry_service_client::RegistryServiceClient};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use crate::world::gateway_revision;
+
+/// How long a writer waits for an answer before it asks elsewhere.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A batch of two schemas, the second of which refers to the first.
+pub(crate) fn pair(writer: &str, i: usize) -> v1::ApplyRequest {
+    let schema = |name: String, schema: String| {
+        let version = "1.0.0".to_owned();
+        let schema = v1::Schema { name, version, schema, ..Default::default() };
+        let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
+        v1::Change { change: Some(v1::change::Change::Register(entity)) }
+    };
+    let first = schema(format!("{writer}First{i}"), r#"{"type":"string"}"#.to_owned());
+    let refers = format!("{{\"$ref\":\"#{writer}First{i}:1.0.0\"}}");
+    let second = schema(format!("{writer}Second{i}"), refers);
+    let request_id = Some(format!("{writer}-{i}"));
+    v1::ApplyRequest { changes: vec![first, second], request_id, ..Default::default() }
+}
+
+/// What was acknowledged, by request id.
+#[derive(Default)]
+pub(crate) struct Acknowledged {
+    pub(crate) revisions: HashMap<String, u64>,
+    /// The longest time between two acknowledgements of one writer.
+    pub(crate) longest_pause: Duration,
+}
+
+/// Writers at work.
+pub(crate) struct Hammer {
+    stop: Arc<AtomicBool>,
+    writers: Vec<JoinHandle<Acknowledged>>,
+}
+
+impl Hammer {
+    /// Starts some writers, each of which applies so many pairs at most. Each begins at another one
+    /// of these servers and goes on with the next when it gets no answer.
+    pub(crate) fn start(urls: &[String], writers: usize, most: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer = |number: usize| {
+            let mut urls = urls.to_vec();
+            let first = number % urls.len();
+            urls.rotate_left(first);
+            tokio::spawn(write(format!("W{number}"), urls, most, stop.clone()))
+        };
+        let writers = (0..writers).map(writer).collect();
+        Self { stop, writers }
+    }
+
+    /// Whether somebody still has something to write.
+    pub(crate) fn is_at_work(&self) -> bool {
+        !self.writers.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until everything is written.
+    pub(crate) async fn finish(self) -> Acknowledged {
+        let mut all = Acknowledged::default();
+        for writer in self.writers {
+            let one = writer.await.expect("a writer ends");
+            all.revisions.extend(one.revisions);
+            all.longest_pause = all.longest_pause.max(one.longest_pause);
+        }
+        all
+    }
+
+    /// Has the writers end with what they are at.
+    pub(crate) async fn stop(self) -> Acknowledged {
+        self.stop.store(true, Ordering::SeqCst);
+        self.finish().await
+    }
+}
+
+async fn write(
+    name: String,
+    urls: Vec<String>,
+    most: usize,
+    stop: Arc<AtomicBool>,
+) -> Acknowledged {
+    let mut acknowledged = Acknowledged::default();
+    let (mut i, mut last) = (0, Instant::now());
+    for url in urls.iter().cycle() {
+        if stop.load(Ordering::SeqCst) || i == most {
+            break;
+        }
+        let Ok(Ok(mut client)) =
+            timeout(PATIENCE, RegistryServiceClient::connect(url.clone())).await
+        else {
+            sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        while i < most
+            && let Ok(Ok(answer)) = timeout(PATIENCE, client.apply(pair(&name, i))).await
+        {
+            acknowledged.revisions.insert(format!("{name}-{i}"), answer.into_inner().revision);
+            acknowledged.longest_pause = acknowledged.longest_pause.max(last.elapsed());
+            (i, last) = (i + 1, Instant::now());
+            if stop.load(Ordering::SeqCst) {
+                break;
+            }
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    acknowledged
+}
+
+/// Every acknowledged pair is there with its revision, whole; every commit has both its changes.
+pub(crate) async fn nothing_lost_nothing_torn(registry: &Registry, acknowledged: &Acknowledged) {
+    let last = acknowledged.revisions.values().max().copied().unwrap_or_default();
+    acceptance::eventually("the server has what others acknowledged", || async {
+        registry.revision().await >= last
+    })
+    .await;
+    let mut history = registry.history().await;
+    let (mut token, mut commits) = (String::new(), HashMap::new());
+    let mut expected = 1;
+    loop {
+        let request =
+            v1::ListCommitsRequest { page_size: 1_000, page_token: token, ..Default::default() };
+        let page = history.list_commits(request).await.expect("commits").into_inner();
+        for commit in page.commits {
+            assert_eq!(commit.revision, expected, "no gaps");
+            assert_eq!(commit.changes.len(), 2, "torn: {commit:?}");
+            expected += 1;
+            commits.insert(commit.request_id.clone().expect("a request id"), commit.revision);
+        }
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    for (id, revision) in &acknowledged.revisions {
+        assert_eq!(commits.get(id), Some(revision), "{id} was acknowledged");
+    }
+}
+
+/// The gateway ends at the registry's revision with the registry's own state on disk, after one
+/// snapshot at most, and has refused nothing: no delta was lost or came twice.
+pub(crate) async fn followed_without_a_gap(gateway: &Gateway, registry: &Registry) {
+    // A request whose writer has given up may still be committed meanwhile.
+    acceptance::eventually("the gateway has all commits", || async {
+        gateway_revision(gateway).await == Some(registry.revision().await)
+    })
+    .await;
+    let metrics = reqwest::get(format!("http://{}/metrics", gateway.address)).await;
+    let metrics = metrics.expect("metrics").text().await.expect("text");
+    let nacks = metrics.lines().find(|line| line.starts_with("gateway_sync_nacks_total"));
+    assert!(nacks.is_none_or(|line| line.ends_with(" 0")), "a gap or a duplicate: {nacks:?}");
+    acceptance::eventually("its cache holds the registry's own state", || async {
+        let cached = std::fs::read_to_string(gateway.cache()).unwrap_or_default();
+        let url = format!("{}/registry.json", registry.url());
+        let served = reqwest::get(url).await.expect("served").text().await.expect("text");
+        let digest = |text: &str| {
+            let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+            (value["revision"].clone(), value["digest"].clone())
+        };
+        digest(&cached) == digest(&served) && !cached.is_empty()
+    })
+    .await;
+}

@@ -1,0 +1,107 @@
+//! Clients that know several servers: what is wrong with one is no reason to fail.
+
+use std::time::{Duration, Instant};
+
+use acceptance::{FaultProxy, Gateway, GatewayOptions, Registry, ctl, eventually, postgres, root};
+use registry_proto::v1::registry_service_client::RegistryServiceClient;
+use tokio::{net::TcpListener, time::timeout};
+
+use crate::{hammer::pair, world::gateway_revision};
+
+/// The answer is lost on the way, the commit is not: the other server knows the request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_at_another_server_gets_the_first_outcome() {
+    let database = postgres::database().await;
+    let servers = [(); 2].map(|()| Registry::start_on(database.url()));
+    let proxy = FaultProxy::start(&servers[0].address).await;
+    let url = format!("http://{}", proxy.address());
+    let mut client = RegistryServiceClient::connect(url).await.expect("connected");
+    client.apply(pair("Before", 0)).await.expect("accepted");
+    proxy.swallow_answers();
+    let lost = timeout(Duration::from_secs(2), client.apply(pair("Lost", 0))).await;
+    assert!(lost.is_err(), "no answer: {lost:?}");
+    assert_eq!(servers[0].revision().await, 2, "it is committed");
+    let again = servers[1].client().await.apply(pair("Lost", 0)).await.expect("known");
+    let again = again.into_inner();
+    assert_eq!((again.revision, again.committed), (2, true), "{again:?}");
+    assert_eq!(servers[1].revision().await, 2, "once");
+}
+
+/// Wherever the connection breaks, before or after the commit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_line_retries_at_the_next_server() {
+    let database = postgres::database().await;
+    let servers = [(); 2].map(|()| Registry::start_on(database.url()));
+    servers[0].apply_example();
+    let proxy = FaultProxy::start(&servers[0].address).await;
+    let urls = format!("http://{},{}", proxy.address(), servers[1].url());
+    for (i, bytes) in (60..460).step_by(25).enumerate() {
+        proxy.cut_after(bytes);
+        let level = if i % 2 == 0 { "backward" } else { "none" };
+        let set = ctl(&urls, &["compatibility", "*", level]);
+        assert!(set.success(), "cut after {bytes}: {set:?}");
+        eventually("it is there, once", || async { servers[1].revision().await == 2 + i as u64 })
+            .await;
+    }
+    assert!(proxy.cuts() > 8, "{}", proxy.cuts());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_or_speaks_no_tls_is_passed_over() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let hangs = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let hangs = hangs.local_addr().expect("an address");
+    for (bad, good) in [("http", "http"), ("https", "http")] {
+        let first = if bad == "https" { registry.address.clone() } else { hangs.to_string() };
+        let urls = format!("{bad}://{first},{good}://{}", registry.address);
+        let begun = Instant::now();
+        let listed = ctl(&urls, &["list", "agent", "--connect-timeout", "1"]);
+        assert!(listed.success() && listed.stdout.contains("research-agent"), "{urls}: {listed:?}");
+        assert!(begun.elapsed() < Duration::from_secs(4), "{urls}: {:?}", begun.elapsed());
+    }
+    let source = format!("grpc://{hangs},{}", registry.address);
+    let (targets, more) = (String::new(), String::new());
+    let gateway = Gateway::start(&GatewayOptions { source, targets, runtime: None, more });
+    eventually("the gateway has passed it over", || async {
+        gateway_revision(&gateway).await == Some(1)
+    })
+    .await;
+}
+
+/// A server of another registry in the list is a mistake that somebody should hear of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_registry_is_never_taken_for_this_one() {
+    let (mut registry, other) = (Registry::start(), Registry::start());
+    registry.apply_file(&root().join("examples/registry-v2.json"));
+    other.apply_file(&root().join("examples/registry-v2.json"));
+    let source = format!("grpc://{},{}", registry.address, other.address);
+    let (targets, more) = (String::new(), String::new());
+    let gateway = Gateway::start(&GatewayOptions { source, targets, runtime: None, more });
+    eventually("it follows", || async { gateway_revision(&gateway).await == Some(1) }).await;
+
+    let proxy = FaultProxy::start(&registry.address).await;
+    let urls = format!("http://{},{}", proxy.address(), other.url());
+    // The question which registry answers goes through, the change does not.
+    let mut refused = None;
+    for bytes in (200..700).step_by(10) {
+        proxy.cut_after(bytes);
+        let set = ctl(&urls, &["compatibility", "*", "none"]);
+        if set.stderr.contains("is of the registry") {
+            refused = Some(set);
+            break;
+        }
+    }
+    let refused = refused.expect("a cut falls between the two");
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("several servers of one registry"), "{refused:?}");
+
+    let revision = registry.revision().await;
+    eventually("it follows", || async { gateway_revision(&gateway).await == Some(revision) }).await;
+    registry.process.kill_9();
+    eventually("the gateway says so", || async {
+        gateway.process.stderr().contains("this is registry")
+    })
+    .await;
+    assert_eq!(gateway_revision(&gateway).await, Some(revision), "and keeps what it has");
+}

@@ -1,0 +1,113 @@
+//! Postgres is restarted, killed and stopped where it stands.
+
+use std::time::Duration;
+
+use acceptance::{Process, Registry, eventually, postgres::PrivateCluster};
+use registry_proto::v1;
+use tokio::time::sleep;
+
+use super::{gateway_of, metric, readiness};
+use crate::hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn, pair};
+
+const WRITABLE: &str = "registry_database_writable";
+
+async fn serves_without_its_database(registry: &Registry) {
+    eventually("the loss is noticed", || async {
+        readiness(&registry.address).await.1["status"] == "degraded"
+    })
+    .await;
+    let (status, ready) = readiness(&registry.address).await;
+    assert_eq!((status, &ready["database"]), (200, &"read-only".into()), "{ready}");
+    assert!(ready["problem"].as_str().is_some_and(|why| why.contains("unavailable")), "{ready}");
+    assert_eq!(metric(&registry.address, WRITABLE).await, Some(0.0));
+    let listed = registry.client().await.list(v1::ListRequest::default()).await;
+    assert!(listed.is_ok(), "reads go on: {listed:?}");
+    registry.run(&["sbom", "export", "--all"]);
+    let refused = registry.client().await.apply(pair("Refused", 0)).await.expect_err("no database");
+    assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
+    // A follower that comes now gets what is in memory.
+    gateway_of(&[registry]).ready().await;
+}
+
+async fn is_writable_again(registry: &Registry) {
+    eventually("writes go on", || async {
+        readiness(&registry.address).await.1["status"] == "ready"
+    })
+    .await;
+    assert_eq!(metric(&registry.address, WRITABLE).await, Some(1.0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgres_restarted_and_killed_among_applies_loses_nothing() {
+    let mut cluster = PrivateCluster::durable().await;
+    let database = cluster.create_database("restarts").await;
+    let servers = [Registry::start_on(&database), Registry::start_on(&database)];
+    let gateway = gateway_of(&[&servers[0], &servers[1]]);
+    gateway.ready().await;
+    let hammer = Hammer::start(&[servers[0].url(), servers[1].url()], 2, usize::MAX);
+    for is_killed in [false, true, false, true] {
+        sleep(Duration::from_millis(700)).await;
+        if is_killed {
+            cluster.kill_9().await;
+        } else {
+            cluster.stop().await;
+        }
+        serves_without_its_database(&servers[usize::from(is_killed)]).await;
+        cluster.restart().await;
+        for server in &servers {
+            is_writable_again(server).await;
+        }
+    }
+    sleep(Duration::from_millis(700)).await;
+    let acknowledged = hammer.stop().await;
+    assert!(acknowledged.revisions.len() > 50, "it recovers: {}", acknowledged.revisions.len());
+    nothing_lost_nothing_torn(&servers[0], &acknowledged).await;
+    followed_without_a_gap(&gateway, &servers[1]).await;
+}
+
+/// Connections stay open, and nothing answers: longer than every time-out of the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgres_that_stands_still_loses_nothing() {
+    let cluster = PrivateCluster::durable().await;
+    let database = cluster.create_database("pause").await;
+    let flags = ["--database-timeout", "1s", "--lost-write-patience", "1s"];
+    let servers = [(); 2].map(|()| Registry::start_with(&database, &flags));
+    let gateway = gateway_of(&[&servers[0], &servers[1]]);
+    gateway.ready().await;
+    let hammer = Hammer::start(&[servers[0].url(), servers[1].url()], 2, usize::MAX);
+    for _ in 0..2 {
+        sleep(Duration::from_millis(700)).await;
+        cluster.pause();
+        serves_without_its_database(&servers[0]).await;
+        sleep(Duration::from_secs(4)).await;
+        cluster.resume();
+        for server in &servers {
+            is_writable_again(server).await;
+        }
+    }
+    sleep(Duration::from_millis(700)).await;
+    let acknowledged = hammer.stop().await;
+    assert!(acknowledged.revisions.len() > 30, "it recovers: {}", acknowledged.revisions.len());
+    nothing_lost_nothing_torn(&servers[1], &acknowledged).await;
+    followed_without_a_gap(&gateway, &servers[0]).await;
+}
+
+/// It has nothing to serve; whoever supervises it starts it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_does_not_start_without_its_database_and_says_why() {
+    let mut cluster = PrivateCluster::durable().await;
+    let database = cluster.create_database("absent").await;
+    cluster.kill_9().await;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let start = || {
+        Process::try_start("registry-server", dir.path(), |command| {
+            command.args(["--listen", "127.0.0.1:0", "--database", &database]);
+            command.arg("--data-dir").arg(dir.path());
+        })
+    };
+    let refused = start().expect_err("there is nothing to serve");
+    assert!(refused.contains("exit status: 3"), "{refused}");
+    assert!(refused.contains("is unavailable") && refused.contains("127.0.0.1"), "{refused}");
+    cluster.restart().await;
+    start().expect("it is back");
+}

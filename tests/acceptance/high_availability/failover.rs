@@ -1,0 +1,117 @@
+//! A standby takes over from the primary.
+
+use std::time::{Duration, Instant};
+
+use acceptance::{
+    Gateway, Registry, eventually,
+    postgres::{PrivateCluster, Replication},
+};
+use tokio::time::sleep;
+
+use super::{gateway_of, readiness};
+use crate::{
+    hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn, pair},
+    world::gateway_revision,
+};
+
+/// The URL of both clusters.
+fn both(first: &PrivateCluster, second: &PrivateCluster, database: &str) -> String {
+    let (first, second) = (first.port(), second.port());
+    format!(
+        "postgres://postgres@127.0.0.1:{first},127.0.0.1:{second}/{database}?target_session_attrs=read-write"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_to_a_synchronous_standby_loses_nothing() {
+    let mut primary = PrivateCluster::durable().await;
+    primary.create_database("failover").await;
+    let standby = primary.standby(Replication::Synchronous).await;
+    // The standby first: a server finds the one that takes writes whatever the order.
+    let urls = [both(&standby, &primary, "failover"), both(&primary, &standby, "failover")];
+    let servers = urls.each_ref().map(|url| Registry::start_on(url));
+    let gateway = gateway_of(&[&servers[0], &servers[1]]);
+    gateway.ready().await;
+    let hammer = Hammer::start(&[servers[0].url(), servers[1].url()], 3, usize::MAX);
+    sleep(Duration::from_secs(2)).await;
+    primary.kill_9().await;
+    sleep(Duration::from_secs(1)).await;
+    standby.promote().await;
+    let promoted = Instant::now();
+    for server in &servers {
+        eventually("writes go on", || async {
+            readiness(&server.address).await.1["status"] == "ready"
+        })
+        .await;
+    }
+    println!("both servers took writes {:?} after the promotion", promoted.elapsed());
+    sleep(Duration::from_secs(2)).await;
+    let acknowledged = hammer.stop().await;
+    println!(
+        "{} acknowledged, {:?} without",
+        acknowledged.revisions.len(),
+        acknowledged.longest_pause
+    );
+    assert!(
+        acknowledged.longest_pause < Duration::from_secs(10),
+        "{:?}",
+        acknowledged.longest_pause
+    );
+    nothing_lost_nothing_torn(&servers[0], &acknowledged).await;
+    followed_without_a_gap(&gateway, &servers[1]).await;
+}
+
+/// What the standby lacked is lost. Nobody forks the log: whoever has seen it refuses writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_that_lost_commits_is_noticed_and_refused() {
+    let mut primary = PrivateCluster::durable().await;
+    primary.create_database("lossy").await;
+    let mut standby = primary.standby(Replication::Asynchronous).await;
+    let server = Registry::start_on(&both(&primary, &standby, "lossy"));
+    let mut client = server.client().await;
+    client.apply(pair("Kept", 0)).await.expect("accepted");
+    let gateway = gateway_of(&[&server]);
+    at(&gateway, 1).await;
+    standby_has(&primary).await;
+    standby.stop().await;
+    client.apply(pair("Lost", 0)).await.expect("accepted");
+    at(&gateway, 2).await;
+    primary.kill_9().await;
+    standby.restart().await;
+    standby.promote().await;
+
+    eventually("the loss is noticed without any write", || async {
+        let (status, ready) = readiness(&server.address).await;
+        let told = ready["problem"].as_str().unwrap_or_default().to_owned();
+        status == 200
+            && ready["status"] == "degraded"
+            && told.contains("revision 2")
+            && told.contains("commits are lost")
+    })
+    .await;
+    let refused = client.apply(pair("More", 0)).await.expect_err("no fork");
+    assert_eq!(refused.code(), tonic::Code::DataLoss, "{refused}");
+    assert_eq!(server.revision().await, 2, "it serves what it has seen");
+    assert_eq!(gateway_revision(&gateway).await, Some(2), "and so does the gateway");
+
+    // Another server knows only what is left, and goes on; the gateway does not follow it.
+    let other = Registry::start_on(&both(&primary, &standby, "lossy"));
+    other.client().await.apply(pair("Other", 0)).await.expect("accepted");
+    other.client().await.apply(pair("Other", 1)).await.expect("accepted");
+    sleep(Duration::from_secs(4)).await;
+    let refused = client.apply(pair("More", 0)).await.expect_err("still no fork");
+    assert_eq!(refused.code(), tonic::Code::DataLoss, "{refused}");
+    assert_eq!(gateway_revision(&gateway).await, Some(2));
+}
+
+async fn at(gateway: &Gateway, revision: u64) {
+    eventually("the gateway is there", || async {
+        gateway_revision(gateway).await == Some(revision)
+    })
+    .await;
+}
+
+async fn standby_has(primary: &PrivateCluster) {
+    let all = "SELECT bool_and(replay_lsn >= pg_current_wal_lsn()) FROM pg_stat_replication";
+    eventually("the standby has it", || primary.says(all)).await;
+}

@@ -1,0 +1,41 @@
+//! The connection that listens for other servers' commits dies in silence.
+
+use std::time::{Duration, Instant};
+
+use acceptance::{FaultProxy, Registry, eventually, postgres::PrivateCluster};
+
+use super::metric;
+use crate::hammer::pair;
+
+const LOSSES: &str = r#"registry_listener_losses_total{how="silent"}"#;
+
+/// With polling out of the way, only the listener brings what another server commits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_that_hears_nothing_any_more_is_noticed_and_replaced() {
+    let cluster = PrivateCluster::durable().await;
+    let database = cluster.create_database("listening").await;
+    let proxy = FaultProxy::start(&format!("127.0.0.1:{}", cluster.port())).await;
+    let behind = format!("postgres://postgres@{}/listening", proxy.address());
+    let deaf = Registry::start_with(&behind, &["--poll-interval", "10m"]);
+    let other = Registry::start_on(&database);
+    let arrives = async |i: usize| {
+        let applied = other.client().await.apply(pair("Other", i)).await.expect("accepted");
+        let (since, revision) = (Instant::now(), applied.into_inner().revision);
+        eventually("the other server has it", || async { deaf.revision().await == revision }).await;
+        since.elapsed()
+    };
+    assert!(arrives(0).await < Duration::from_secs(1), "it is told at once");
+    assert_eq!(metric(&deaf.address, LOSSES).await, None);
+
+    proxy.swallow_answers();
+    let since = Instant::now();
+    eventually("the silence is noticed", || async {
+        metric(&deaf.address, LOSSES).await == Some(1.0)
+    })
+    .await;
+    println!("noticed after {:?}", since.elapsed());
+    assert!(deaf.process.stderr().contains("how=\"silent\""), "{}", deaf.process.stderr());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(arrives(1).await < Duration::from_secs(1), "it is told at once again");
+    deaf.client().await.apply(pair("Deaf", 0)).await.expect("and writes");
+}

@@ -1,0 +1,46 @@
+//! Servers are replaced one by one while everybody works.
+
+use std::time::Duration;
+
+use acceptance::{Registry, postgres};
+
+use super::{Watch, gateway_of};
+use crate::hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolling_restart_loses_nothing_and_nobody_is_away_for_long() {
+    let database = postgres::database().await;
+    let mut servers = [(); 3].map(|()| Registry::start_on(database.url()));
+    let gateways = [0, 1].map(|first| {
+        let [a, b, c] = [0, 1, 2].map(|i| &servers[(first + i) % 3]);
+        gateway_of(&[a, b, c])
+    });
+    for gateway in &gateways {
+        gateway.ready().await;
+    }
+    let urls: Vec<String> = servers.iter().map(Registry::url).collect();
+    let watches: Vec<Watch> = gateways.iter().map(Watch::start).collect();
+    let hammer = Hammer::start(&urls, 3, usize::MAX);
+    for server in &mut servers {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert!(server.process.stop().success(), "it drains and ends with 0");
+        server.restart();
+    }
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let acknowledged = hammer.stop().await;
+    assert!(acknowledged.revisions.len() > 50, "writing goes on: {}", acknowledged.revisions.len());
+    let pause = acknowledged.longest_pause;
+    assert!(pause < Duration::from_secs(2), "a writer waited for {pause:?}");
+    nothing_lost_nothing_torn(&servers[0], &acknowledged).await;
+    for (gateway, watch) in gateways.iter().zip(watches) {
+        let absence = watch.longest_absence().await;
+        println!(
+            "{} commits, writers waited {pause:?} at most, a gateway was away for {absence:?}",
+            acknowledged.revisions.len()
+        );
+        assert!(absence < Duration::from_secs(2), "a gateway was away for {absence:?}");
+        followed_without_a_gap(gateway, &servers[1]).await;
+        let log = gateway.process.stderr();
+        assert!(log.matches("took a snapshot").count() <= 1, "it resumes: {log}");
+    }
+}

@@ -1,0 +1,66 @@
+//! A second cluster that follows the first by streaming replication, and takes over when it is
+//! promoted.
+//!
+//! Deliberately absent: whatever decides on a failover; tests do.
+
+use super::{
+    Fsync, PrivateCluster,
+    cluster::{give_away, program, temporary_directory},
+    execute, truth,
+};
+
+/// Whether a commit waits for the standby.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replication {
+    /// It is acknowledged when the standby has it too: a failover loses nothing acknowledged.
+    Synchronous,
+    /// The standby lags, and a failover loses what it lacks.
+    Asynchronous,
+}
+
+impl PrivateCluster {
+    /// A standby of this cluster, once it streams.
+    pub async fn standby(&self, replication: Replication) -> Self {
+        let port = self.port();
+        let copy = move || {
+            let directory = temporary_directory();
+            give_away(directory.path());
+            let output = program("pg_basebackup", directory.path())
+                .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-U", "postgres"])
+                .args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "-D"])
+                .arg(directory.path().join("data"))
+                .output()
+                .expect("pg_basebackup starts");
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "pg_basebackup: {told}");
+            Self::launch(directory, Fsync::Off)
+        };
+        let standby = tokio::task::spawn_blocking(copy).await.expect("the standby starts");
+        let streams = "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'";
+        crate::eventually("the standby streams", || self.says(streams)).await;
+        if replication == Replication::Synchronous {
+            // After the copy: once promoted, it has nobody to wait for.
+            self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await;
+            self.execute("SELECT pg_reload_conf()").await;
+            let waits = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+            crate::eventually("commits wait for the standby", || self.says(waits)).await;
+        }
+        standby
+    }
+
+    /// Makes a standby the primary.
+    pub async fn promote(&self) {
+        self.execute("SELECT pg_promote(true, 30)").await;
+    }
+
+    /// Runs SQL as its owner.
+    pub async fn execute(&self, sql: &str) {
+        let done = execute(&self.url("postgres"), sql.to_owned()).await;
+        done.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+
+    /// The answer to a question of yes or no.
+    pub async fn says(&self, sql: &str) -> bool {
+        truth(&self.url("postgres"), sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
+    }
+}
