@@ -12,6 +12,7 @@ use registry_core::Revision;
 
 pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metrics};
 use crate::{
+    freshness::{Freshness, Verdict},
     identity::Caller,
     permit::{Admission, Denial, Finding},
     pipeline::Error,
@@ -115,6 +116,7 @@ pub struct CallRecord {
     era: Era,
     revision: Revision,
     caller: Option<Caller>,
+    freshness: Option<Freshness>,
     tool: Box<str>,
     offer: Option<Arc<Offer>>,
     finding: Option<Finding>,
@@ -136,6 +138,7 @@ impl CallRecord {
             era,
             revision: Revision::default(),
             caller: None,
+            freshness: None,
             tool: tool[..end].into(),
             offer: None,
             finding: None,
@@ -153,6 +156,11 @@ impl CallRecord {
     pub fn identified(&mut self, revision: Revision, caller: &Caller) {
         self.revision = revision;
         self.caller = Some(caller.clone());
+    }
+
+    /// How old the catalog is that decides.
+    pub fn dated(&mut self, freshness: Freshness) {
+        self.freshness = Some(freshness);
     }
 
     /// The policy lets it go on.
@@ -203,6 +211,7 @@ impl CallRecord {
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
         let offer = self.offer.as_ref().map(|offer| (offer.key(), offer.server()));
+        let age = self.freshness.and_then(|freshness| freshness.age);
         tracing::info!(
             target: "audit",
             event = "tools/call",
@@ -217,6 +226,9 @@ impl CallRecord {
             server = offer.map(|(_, key)| tracing::field::display(&key.name)),
             server_version = offer.map(|(_, key)| tracing::field::display(&key.version)),
             revision = self.revision.0,
+            // Tenths of a second are enough.
+            catalog_age_s = age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0),
+            staleness = self.freshness.map(|freshness| freshness.verdict.as_str()),
             era = metric::era(self.era),
             permit = &*self.permit(),
             input = self.input.as_str(),
@@ -237,6 +249,9 @@ impl Drop for CallRecord {
         metric::count_call(self.era, self.ended.as_str(), seconds);
         if let Some(finding) = self.finding {
             metric::count_finding(finding.as_str());
+        }
+        if let Some(freshness) = self.freshness.filter(|found| found.verdict != Verdict::Serve) {
+            metric::count_stale(freshness.verdict.as_str(), self.denial.is_some());
         }
         for (check, which) in [(self.input, "input"), (self.output, "output")] {
             if !matches!(check, Check::Skipped | Check::Valid) {

@@ -95,7 +95,7 @@ struct Confirmed {
 }
 
 impl Confirmed {
-    fn age(&self) -> Duration {
+    fn age(self) -> Duration {
         self.at.elapsed() + self.before
     }
 }
@@ -104,6 +104,7 @@ impl Confirmed {
 #[derive(Debug)]
 struct Batch {
     catalog: Arc<Catalog>,
+    confirmed: Option<Confirmed>,
     commits: Option<Vec<SealedCommit>>,
 }
 
@@ -186,11 +187,19 @@ impl Cache {
         }
     }
 
-    /// How long ago the catalog was known to be the registry's latest; after a start from disk, at
-    /// most the age of the file.
+    /// How long ago the catalog was known to be the registry's latest, also before a restart: the
+    /// files on disk have that time as theirs.
     pub fn age(&self) -> Option<Duration> {
         let confirmed = *lock(&self.shared.confirmed);
-        confirmed.map(|confirmed| confirmed.age())
+        confirmed.map(Confirmed::age)
+    }
+
+    /// When what is on disk was last known to be the latest; `None` while something is to be written.
+    fn confirmed_on_disk(&self) -> Option<Confirmed> {
+        // Read first: what comes after it is not on disk.
+        let confirmed = *lock(&self.shared.confirmed);
+        let pending = lock(&self.shared.pending);
+        confirmed.filter(|_| pending.is_empty() && !pending.is_writing)
     }
 
     /// The revision on disk, now and whenever it changes.
@@ -212,7 +221,8 @@ impl Cache {
         let taken =
             std::mem::replace(&mut *pending, Pending { is_writing: true, ..Pending::default() });
         let commits = (!taken.is_whole).then_some(taken.commits);
-        Some(Batch { catalog: self.current(), commits })
+        let confirmed = *lock(&self.shared.confirmed);
+        Some(Batch { catalog: self.current(), confirmed, commits })
     }
 
     /// Has the whole catalog written next, after a write that failed.

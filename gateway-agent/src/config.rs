@@ -11,6 +11,7 @@ mod reach;
 mod read;
 mod scope;
 mod source;
+mod staleness;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use args::{Args, LogFormat};
 pub use problem::{InvalidConfig, Problem};
 pub use source::InvalidSource;
 pub(crate) use source::without_credentials;
+pub use staleness::MaxStaleness;
 
 /// Everything that an operator sets.
 #[derive(Debug, Clone)]
@@ -68,6 +70,8 @@ pub struct RegistryConfig {
     pub cache: PathBuf,
     /// How often an `http(s)://` source is asked.
     pub poll_interval: Duration,
+    /// How old the catalog may be for which calls.
+    pub max_staleness: MaxStaleness,
     /// What is checked at run time.
     pub runtime: RuntimeValidation,
     /// What is checked when a catalog is loaded.

@@ -1,7 +1,8 @@
 //! `/livez`, `/readyz` and `/metrics`.
 //!
 //! Who may call tools may read these, so they tell states and numbers, and leave reasons to the
-//! log. Deliberately absent: judging the targets; a gateway is ready when it has a catalog.
+//! log. Deliberately absent: judging the targets; a gateway is ready when it has a catalog that is
+//! not too old for everything.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 use crate::{
     cache::Cache,
+    freshness::{Verdict, Watchman},
     source::{SourceState, Status},
     upstream::{TargetState, Upstreams},
 };
@@ -35,6 +37,8 @@ const UPKEEP: Duration = Duration::from_secs(5);
 pub struct Health {
     /// The current catalog.
     pub cache: Cache,
+    /// Who judges its age.
+    pub watchman: Watchman,
     /// How its source is doing.
     pub status: Status,
     /// The targets.
@@ -80,6 +84,7 @@ fn describe_metrics() {
         "gateway_catalog_age_seconds",
         "Seconds since the catalog was known to be the registry's latest"
     );
+    describe_gauge!("gateway_staleness", "1 for what the catalog's age still allows");
     describe_gauge!("gateway_source_state", "1 for the state in which the source is");
     describe_counter!("gateway_sync_reconnects_total", "Attempts to open a stream after the first");
     describe_counter!("gateway_sync_nacks_total", "Messages of the registry that were refused");
@@ -107,6 +112,7 @@ struct Readiness {
     persisted_revision: u64,
     entities: usize,
     age_seconds: Option<f64>,
+    staleness: &'static str,
     source: &'static str,
     targets: Vec<TargetReadiness>,
 }
@@ -120,15 +126,22 @@ struct TargetReadiness {
 
 async fn readyz(State(health): State<Health>) -> (StatusCode, Json<Readiness>) {
     let catalog = health.cache.current();
-    let ready = health.cache.has_catalog();
+    let freshness = health.watchman.look();
+    let reason = match (health.cache.has_catalog(), freshness.verdict) {
+        (false, _) => Some("no catalog yet"),
+        (true, Verdict::Refuse) => Some("the catalog is older than registry.maxStaleness allows"),
+        (true, Verdict::Serve | Verdict::ReadOnly) => None,
+    };
+    let ready = reason.is_none();
     let readiness = Readiness {
         ready,
-        reason: (!ready).then_some("no catalog yet"),
+        reason,
         registry: catalog.registry().to_string(),
         revision: catalog.revision().0,
         persisted_revision: health.cache.persisted().borrow().0,
         entities: catalog.len(),
-        age_seconds: health.cache.age().map(|age| age.as_secs_f64()),
+        age_seconds: freshness.age.map(|age| age.as_secs_f64()),
+        staleness: freshness.verdict.as_str(),
         source: health.status.report().state.as_str(),
         targets: targets(&health.upstreams),
     };
@@ -164,6 +177,11 @@ fn set_gauges(health: &Health) {
     metrics::gauge!("gateway_catalog_entities").set(catalog.len() as f64);
     if let Some(age) = health.cache.age() {
         metrics::gauge!("gateway_catalog_age_seconds").set(age.as_secs_f64());
+    }
+    let verdict = health.watchman.look().verdict;
+    for each in Verdict::ALL {
+        let value = if each == verdict { 1.0 } else { 0.0 };
+        metrics::gauge!("gateway_staleness", "verdict" => each.as_str()).set(value);
     }
     let present = health.status.report().state;
     for state in SourceState::ALL {

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod cache;
 mod capacity;
 pub mod config;
+pub mod freshness;
 pub mod health;
 pub mod identity;
 pub mod jsonrpc;

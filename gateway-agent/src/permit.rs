@@ -6,12 +6,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use registry_core::{Key, Kind, Name};
 
 use crate::{
     config::{Access, RuntimeValidation},
+    freshness::Freshness,
     identity::{Caller, Identity},
     view::{Audience, Offer, Sight},
 };
@@ -81,7 +82,8 @@ impl Finding {
     }
 }
 
-/// Why a call is refused. The caller is told the same in every case: the tool is unknown.
+/// Why a call is refused. The caller is told the same in every case but the last: the tool is
+/// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     /// There is no such tool, or none that can be served.
@@ -99,6 +101,26 @@ pub enum Denial {
     /// The caller is not registered.
     #[error("the caller is not a registered agent")]
     UnknownCaller,
+    /// It could be called, but nobody knows any more whether it still may be.
+    #[error(transparent)]
+    Stale(#[from] Stale),
+}
+
+/// The catalog is too old for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the catalog is too old: its age is {}, the limit {}", told(*.age), told(*.limit))]
+pub struct Stale {
+    /// How long ago it was known to be the registry's latest; `None`: nobody knows.
+    pub age: Option<Duration>,
+    /// From which age on the tool is refused.
+    pub limit: Option<Duration>,
+    /// Whether the tool only reads.
+    pub is_read_only: bool,
+}
+
+/// A time in seconds.
+pub(crate) fn told(time: Option<Duration>) -> String {
+    time.map_or_else(|| "an unknown time".to_owned(), |time| format!("{} s", time.as_secs()))
 }
 
 impl Denial {
@@ -110,6 +132,7 @@ impl Denial {
             Self::RetiredAgent => "retired-agent",
             Self::UnknownVersion => "unknown-version",
             Self::UnknownCaller => "unknown-caller",
+            Self::Stale(_) => "stale-catalog",
         }
     }
 }
@@ -161,9 +184,11 @@ pub struct Admission {
 }
 
 /// Decides one call: an agent's own declaration names the exact version, everything else that the
-/// policy lets through goes to the newest version.
+/// policy lets through goes to the newest version. The age of the catalog comes last, so that it
+/// says nothing about tools that the caller may not know.
 pub fn admit(
     policy: &RuntimeValidation,
+    freshness: &Freshness,
     caller: &Caller,
     sight: &Sight<'_>,
     tool: &str,
@@ -173,6 +198,11 @@ pub fn admit(
     let standing = if declared.is_some() { Standing::Declared } else { Standing::of(caller) };
     let finding = decide(policy, standing)?;
     let offer = declared.or_else(|| sight.newest(&name)).ok_or(Denial::NoSuchTool)?;
+    let is_read_only = offer.is_read_only();
+    if !freshness.verdict.admits(is_read_only) {
+        let limit = freshness.limit(is_read_only);
+        return Err(Stale { age: freshness.age, limit, is_read_only }.into());
+    }
     let permit = Permit { server: offer.server().clone(), tool: offer.upstream_tool().clone() };
     Ok(Admission { offer, finding, permit })
 }

@@ -13,6 +13,7 @@ mod validate;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use registry_core::Revision;
 use serde_json::value::RawValue;
 
 use self::arguments::Arguments;
@@ -23,6 +24,7 @@ pub use self::{
 use crate::{
     audit::CallRecord,
     config::Mode,
+    freshness::Freshness,
     identity::{ClientInfo, HeaderClaim},
     permit,
     upstream::{ResultType, ToolCall, ToolResult, TraceContext},
@@ -46,26 +48,41 @@ pub struct Call<'a> {
     pub trace: TraceContext<'a>,
 }
 
+/// What a call came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The tool's own result.
+    pub result: ToolResult,
+    /// The revision of the catalog that decided.
+    pub revision: Revision,
+    /// How old that catalog was.
+    pub freshness: Freshness,
+}
+
 /// Runs one call. It finishes on the snapshot that it began with, whatever happens meanwhile.
 pub async fn call_tool(
     gateway: &Gateway,
     call: Call<'_>,
     record: &mut CallRecord,
-) -> Result<ToolResult, Error> {
+) -> Result<Outcome, Error> {
+    let freshness = gateway.watchman().look();
     let snapshot = gateway.views().now();
     let caller = gateway.identify(&snapshot, call.claim, call.client.clone());
-    record.identified(snapshot.catalog.revision(), &caller);
+    let revision = snapshot.catalog.revision();
+    record.identified(revision, &caller);
+    record.dated(freshness);
     if !snapshot.has_catalog() {
         return Err(Error::NoCatalog);
     }
     let sight = gateway.views().sight(&snapshot);
-    let admission = permit::admit(gateway.policy(), &caller, &sight, call.tool)?;
+    let admission = permit::admit(gateway.policy(), &freshness, &caller, &sight, call.tool)?;
     record.admitted(&admission);
     let offer = &admission.offer;
     let arguments = prepare(gateway, offer, &call, record)?;
     let outgoing = ToolCall { arguments: arguments.raw(), trace: call.trace };
     let result = gateway.upstreams().call(admission.permit, outgoing).await?;
-    finish(gateway, offer, result, record)
+    let result = finish(gateway, offer, result, record)?;
+    Ok(Outcome { result, revision, freshness })
 }
 
 /// Checks the arguments as the caller knows them, then fills in what the caller does not send.

@@ -5,7 +5,7 @@
 //! (bad arguments, a tool that is down or slow, a result that was refused) is a result with
 //! `isError`, because clients show those to the model; what it cannot (an unknown tool, a request
 //! that is no request, a gateway that is not set up right) is a JSON-RPC error. An upstream that
-//! cannot be reached counts as the specification's "API failure". An upstream's own JSON-RPC error
+//! cannot be reached counts as the specification's "API failure", a catalog that is too old too. An upstream's own JSON-RPC error
 //! stays one. Deliberately absent: deciding anything.
 
 pub mod http;
@@ -23,6 +23,7 @@ use self::http::{Answer, json};
 use crate::{
     jsonrpc::{self, ErrorObject, Id, Invalid, code},
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
+    permit::Denial,
     pipeline::{Error, arguments::InvalidArguments},
     upstream::{self, Era, Phase},
 };
@@ -100,6 +101,9 @@ fn unsupported_version(requested: &str) -> Option<Box<RawValue>> {
 
 /// The answer to a tool call that failed.
 pub fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
+    if let Error::Denied(Denial::Stale(stale)) = failed {
+        return result::too_old(id, era, tool, stale);
+    }
     match form(tool, failed) {
         Form::Result(text) => result::failed(id, era, &text),
         Form::Error { status, code, message, data } => {
@@ -119,7 +123,7 @@ enum Form<'a> {
 fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
     match failed {
         Error::NoCatalog => protocol(code::INTERNAL_ERROR, Rejection::NoCatalog.to_string()),
-        // Whatever the reason, the same words as for a tool that does not exist.
+        // Whatever else the reason, the same words as for a tool that does not exist.
         Error::Denied(_) => protocol(code::INVALID_PARAMS, format!("Unknown tool: {tool}")),
         Error::Mirror(mismatch) => Form::Error {
             status: StatusCode::BAD_REQUEST,

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cache::{Cache, CacheError, Writer},
     config::{Config, Source, without_credentials},
+    freshness::Watchman,
     health::{self, Health},
     mcp,
     pipeline::Gateway,
@@ -49,10 +50,13 @@ pub async fn run(
     let metrics = health::install_metrics();
     let upstreams = Upstreams::start(&config.targets, config.limits);
     let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
-    let gateway = Arc::new(Gateway::new(&config, cache.subscribe(), upstreams.clone()));
+    let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
+    let catalog = cache.subscribe();
+    let gateway = Arc::new(Gateway::new(&config, catalog, watchman.clone(), upstreams.clone()));
     let status = Status::new(&name_of(&config.registry.source));
     let health = Health {
         cache: cache.clone(),
+        watchman,
         status: status.clone(),
         upstreams: upstreams.clone(),
         metrics,

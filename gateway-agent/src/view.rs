@@ -21,7 +21,7 @@ pub mod validators;
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use arc_swap::ArcSwap;
@@ -35,6 +35,7 @@ pub use self::{
 };
 use self::{pages::Pages, shelf::Shelf, slot::Slot};
 use crate::{
+    freshness::Verdict,
     identity::newest_usable,
     upstream::{Definitions, Era},
 };
@@ -73,6 +74,8 @@ pub struct View {
     offers: HashMap<Name, Arc<Offer>>,
     pages: Pages,
     fingerprint: u64,
+    /// What is left of it while the catalog is too old for the rest, once somebody asks.
+    read_only: OnceLock<Arc<Self>>,
 }
 
 impl View {
@@ -84,7 +87,21 @@ impl View {
         }
         let pages = Pages::new(&offers, previous.map(|view| &view.pages));
         let offers = offers.into_iter().map(|offer| (offer.name().clone(), offer)).collect();
-        Self { offers, pages, fingerprint: hasher.finish() }
+        Self { offers, pages, fingerprint: hasher.finish(), read_only: OnceLock::new() }
+    }
+
+    /// What is left of it when the catalog has some age.
+    pub fn at(self: Arc<Self>, verdict: Verdict) -> Arc<Self> {
+        let left = || {
+            let admitted =
+                self.offers.values().filter(|offer| verdict.admits(offer.is_read_only()));
+            Arc::new(Self::new(admitted.cloned().collect(), None))
+        };
+        match verdict {
+            Verdict::Serve => self,
+            Verdict::ReadOnly => self.read_only.get_or_init(left).clone(),
+            Verdict::Refuse => left(),
+        }
     }
 
     /// The tool with this name.

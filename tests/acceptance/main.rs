@@ -34,5 +34,6 @@ mod scopes;
 mod sdk;
 mod searching;
 mod several_servers;
+mod staleness;
 mod verify_live;
 mod world;

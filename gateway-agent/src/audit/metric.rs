@@ -12,6 +12,7 @@ const CALLS: &str = "gateway_tool_calls_total";
 const CALL_SECONDS: &str = "gateway_tool_call_duration_seconds";
 const FINDINGS: &str = "gateway_policy_findings_total";
 const VIOLATIONS: &str = "gateway_schema_violations_total";
+const STALE: &str = "gateway_stale_calls_total";
 const LISTS: &str = "gateway_tool_lists_total";
 const REJECTIONS: &str = "gateway_rejected_requests_total";
 
@@ -21,6 +22,7 @@ pub fn describe_metrics() {
     describe_histogram!(CALL_SECONDS, Unit::Seconds, "Time from request to answer of a tool call.");
     describe_counter!(FINDINGS, "Calls that the policy let through with a warning.");
     describe_counter!(VIOLATIONS, "Arguments and results that did not pass their schema.");
+    describe_counter!(STALE, "Tool calls while the catalog was older than registry.maxStaleness.");
     describe_counter!(LISTS, "Pages of tools/list by protocol era.");
     describe_counter!(REJECTIONS, "Requests that were refused before they were understood.");
     describe_gauge!(Gauge::Sessions.name(), "Open sessions of clients before 2026-07-28.");
@@ -45,6 +47,11 @@ pub(super) fn count_finding(finding: &'static str) {
 
 pub(super) fn count_violation(which: &'static str, check: &'static str) {
     counter!(VIOLATIONS, "schema" => which, "result" => check).increment(1);
+}
+
+pub(super) fn count_stale(verdict: &'static str, is_refused: bool) {
+    let outcome = if is_refused { "refused" } else { "served" };
+    counter!(STALE, "verdict" => verdict, "outcome" => outcome).increment(1);
 }
 
 /// Counts one page of a list.

@@ -18,7 +18,7 @@ use registry_core::{
 };
 
 use super::{
-    Batch,
+    Batch, Confirmed,
     files::{beside, directory, keep_as, remove, sync_directory, write_synced},
     journal,
 };
@@ -88,7 +88,7 @@ pub(super) struct Disk {
     base: Option<Base>,
     /// Whether the snapshot at `path` is known to be good, and so worth keeping.
     is_current_good: bool,
-    /// How long ago what was loaded had been written.
+    /// How long ago what was loaded was known to be the latest.
     age: Option<Duration>,
 }
 
@@ -170,7 +170,7 @@ impl Disk {
         ended.is_ok().then_some(length)
     }
 
-    /// How long ago what was loaded had been written.
+    /// How long ago what was loaded was known to be the latest.
     pub(super) fn age(&self) -> Option<Duration> {
         self.age
     }
@@ -186,6 +186,21 @@ impl Disk {
             Some(appended) => appended?,
             None => self.rewrite(&batch.catalog)?,
         });
+        self.date(batch.confirmed.map(Confirmed::age))
+    }
+
+    /// Gives the files the time at which what they hold was known to be the latest, so long ago. It
+    /// is not when they were written: that may be later.
+    pub(super) fn date(&self, age: Option<Duration>) -> Result<(), CacheError> {
+        let Some(age) = age.filter(|_| self.lock.is_some()) else { return Ok(()) };
+        for path in [self.path.clone(), beside(&self.path, ".log")] {
+            match set_age(&path, age) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed("set the time of", &path)(e));
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 
@@ -281,7 +296,18 @@ fn read_snapshot(path: &Path, admit: Admit<'_>) -> Result<Snapshot, Unusable> {
     Ok(Snapshot { catalog, bytes: bytes.len() as u64, age: age_of(path) })
 }
 
-/// How long ago a file was written, if its clock and ours agree that it was.
+fn set_age(path: &Path, age: Duration) -> io::Result<()> {
+    let file = File::options().write(true).open(path)?;
+    let modified = file.metadata()?.modified()?;
+    let now = match modified.elapsed() {
+        Ok(elapsed) => modified.checked_add(elapsed),
+        Err(ahead) => modified.checked_sub(ahead.duration()),
+    };
+    let dated = now.and_then(|now| now.checked_sub(age));
+    dated.map_or(Ok(()), |dated| file.set_modified(dated))
+}
+
+/// How long ago a file is dated, if its clock and ours agree that it is past.
 fn age_of(path: &Path) -> Option<Duration> {
     fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
 }

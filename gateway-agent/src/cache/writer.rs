@@ -13,6 +13,8 @@ use super::{Cache, DiskState, disk::Disk};
 const GATHER: Duration = Duration::from_millis(200);
 /// How long to wait after a write that failed.
 const RETRY: Duration = Duration::from_secs(5);
+/// How often the files get the time at which they were last known to be the latest.
+const DATE: Duration = Duration::from_secs(10);
 
 /// Keeps the copy on disk up to date.
 #[derive(Debug)]
@@ -38,9 +40,24 @@ impl Writer {
                 () = stop.cancelled() => break,
                 // It cannot end: the writer's own cache keeps it alive.
                 _ = catalog.changed() => pause(GATHER, &stop).await,
+                () = sleep(DATE) => self.date().await,
             }
         }
         self.flush().await;
+        self.date().await;
+    }
+
+    /// Dates the files; where that fails, they only look older after a restart.
+    async fn date(&mut self) {
+        let Some(confirmed) = self.cache.confirmed_on_disk() else { return };
+        let Some(disk) = self.disk.take() else { return };
+        let dated = tokio::task::spawn_blocking(move || {
+            if let Err(e) = disk.date(Some(confirmed.age())) {
+                tracing::debug!("the cache keeps an earlier time: {e}");
+            }
+            disk
+        });
+        self.disk = dated.await.ok();
     }
 
     /// Writes what the disk does not have yet. Says whether it has everything now.

@@ -18,7 +18,7 @@ use super::{
     problem::Problems,
     reach,
     read::{Section, parse_duration},
-    scope, target,
+    scope, staleness, target,
     yaml::{self, Node},
 };
 
@@ -168,12 +168,23 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
     let scope = scope::read(&section, args, source.as_ref());
     let poll = section.find("pollInterval").and_then(|field| field.parse(parse_duration));
     let poll_interval = poll.unwrap_or(DEFAULT_POLL);
+    let max_staleness = staleness::read(&section);
     let validation = section.section("validation");
     let (startup, runtime) = (startup(&validation), runtime(&validation));
     validation.finish();
     section.finish();
     let source = source?;
-    Some(RegistryConfig { source, scope, key, credentials, cache, poll_interval, runtime, startup })
+    Some(RegistryConfig {
+        source,
+        scope,
+        key,
+        credentials,
+        cache,
+        poll_interval,
+        max_staleness,
+        runtime,
+        startup,
+    })
 }
 
 fn key(problems: &Problems, section: &Section<'_>, args: &Args) -> Option<VerifierKey> {

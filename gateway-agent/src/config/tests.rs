@@ -26,6 +26,7 @@ fn a_source_is_enough() {
     assert_eq!(config.registry.poll_interval, Duration::from_secs(10));
     assert_eq!(config.registry.startup.missing_entity, Mode::Error);
     assert_eq!(config.registry.runtime.undeclared_dependency, Access::Warn);
+    assert_eq!(config.registry.max_staleness, MaxStaleness::default());
     assert!(!config.identity.trust_headers);
     assert!(config.targets.is_empty() && !config.name.is_empty());
 }
@@ -49,6 +50,7 @@ registry:
   source: https://registry.example.com/registry.json
   cache: /var/lib/gateway/registry.json
   pollInterval: 2m
+  maxStaleness: { tools: 10m, readOnlyTools: 1h }
   validation:
     startup: { missingEntity: warn, deprecatedEntity: error, unusedSchema: warn }
     runtime: { inputValidation: deny, outputValidation: warn, unknownCaller: deny,
@@ -68,6 +70,11 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
     .unwrap();
     assert_eq!(config.name, "edge-1");
     assert_eq!(config.registry.poll_interval, Duration::from_mins(2));
+    let MaxStaleness { tools, read_only_tools } = config.registry.max_staleness;
+    assert_eq!(
+        (tools, read_only_tools),
+        (Some(Duration::from_mins(10)), Some(Duration::from_hours(1)))
+    );
     assert_eq!(config.registry.runtime.input_validation, Mode::Error);
     assert_eq!(config.limits.call_timeout_ms, 3);
     let TransportConfig::Http { url, headers } = &config.targets[0].transport else { panic!() };
@@ -157,6 +164,22 @@ fn each_of_these_is_refused() {
         ("registry: { source: 'http://' }", "is not a URL"),
         ("registry: { source: 'file://' }", "names no file"),
         ("registry: { source: 'grpc://h:1', pollInterval: 0s }", "is not a duration"),
+        (
+            "registry: { source: 'grpc://h:1', maxStaleness: { tools: 1 } }",
+            "registry.maxStaleness.tools: `1` is not a duration",
+        ),
+        (
+            "registry: { source: 'grpc://h:1', maxStaleness: { lists: 1h } }",
+            "registry.maxStaleness.lists: unknown field; here go tools, readOnlyTools",
+        ),
+        (
+            "registry: { source: 'grpc://h:1', maxStaleness: { readOnlyTools: 1h } }",
+            "registry.maxStaleness: `readOnlyTools` has a limit and `tools` has none",
+        ),
+        (
+            "registry: { source: 'grpc://h:1', maxStaleness: { tools: 2h, readOnlyTools: 1h } }",
+            "registry.maxStaleness: `tools` is longer than `readOnlyTools`",
+        ),
         ("registry: { source: 'grpc://h:1', cache: '/' }", "must name a file"),
         ("registry: { source: 'grpc://h:1' }\nname: ''", "must have 1 to 128 bytes"),
         ("registry: { source: 'grpc://h:1' }\nvariables: { 'a-b': x }", "letters, digits"),

@@ -42,7 +42,7 @@ pub(super) async fn serve(
     };
     let outcome = pipeline::call_tool(&endpoint.gateway, call, &mut record).await;
     let answer = match &outcome {
-        Ok(result) => respond::result::tool(incoming.id, who.era, result),
+        Ok(outcome) => respond::result::tool(incoming.id, who.era, outcome),
         Err(error) => {
             record.failed(error);
             respond::call_error(incoming.id, who.era, &tool, error)

@@ -32,6 +32,7 @@ pub(super) fn serve(
     }
     let caller = gateway.identify(&snapshot, who.claim, who.client.clone());
     let view = gateway.views().of(&snapshot, &permit::audience(gateway.policy(), &caller));
+    let view = view.at(gateway.watchman().look().verdict);
     audit::count_list(who.era);
     let page = view.list(cursor.as_ref(), who.era);
     let answer = respond::result::listing(incoming.id, who.era, page);

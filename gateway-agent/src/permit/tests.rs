@@ -4,7 +4,7 @@ use registry_core::Catalog;
 
 use super::*;
 use crate::{
-    config::{IdentityConfig, Mode},
+    config::{IdentityConfig, MaxStaleness, Mode},
     identity::{Caller, HeaderClaim, identify},
     upstream::Definitions,
     view::{
@@ -70,7 +70,8 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
         watch::channel(Arc::new(Definitions::default())).1,
     );
     let snapshot = views.now();
-    let admission = admit(&policy, &caller(agent), &views.sight(&snapshot), tool)?;
+    let fresh = Freshness::of(Some(Duration::ZERO), MaxStaleness::default());
+    let admission = admit(&policy, &fresh, &caller(agent), &views.sight(&snapshot), tool)?;
     assert_eq!(admission.permit.server().to_string(), "server/up@1.0.0");
     assert_eq!(admission.permit.tool(), tool);
     Ok((admission.offer.key().version.to_string(), admission.finding))

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     audit,
     config::{Config, IdentityConfig, LimitsConfig, RuntimeValidation},
+    freshness::Watchman,
     identity::{Caller, ClientInfo, HeaderClaim, identify},
     upstream::Upstreams,
     view::{Snapshot, Views, validators::Validators},
@@ -38,6 +39,7 @@ pub struct Gateway {
     variables: BTreeMap<String, String>,
     upstreams: Arc<Upstreams>,
     views: Views,
+    watchman: Watchman,
     validators: Validators,
     closing: CancellationToken,
 }
@@ -47,6 +49,7 @@ impl Gateway {
     pub fn new(
         config: &Config,
         catalog: watch::Receiver<Arc<Catalog>>,
+        watchman: Watchman,
         upstreams: Arc<Upstreams>,
     ) -> Self {
         audit::describe_metrics();
@@ -63,6 +66,7 @@ impl Gateway {
             variables: config.variables.clone(),
             upstreams,
             views,
+            watchman,
             validators: Validators::default(),
             closing: CancellationToken::new(),
         }
@@ -111,6 +115,11 @@ impl Gateway {
     /// What callers may see.
     pub fn views(&self) -> &Views {
         &self.views
+    }
+
+    /// Who knows how old the catalog is.
+    pub fn watchman(&self) -> &Watchman {
+        &self.watchman
     }
 
     /// The compiled schemas.

@@ -1,8 +1,12 @@
 //! Results as each era wants them, put together from raw bytes.
 //!
 //! A tool's own result is passed on as it came; only what an era adds or does not know changes:
-//! `resultType`, and in `_meta` the keys that the protocol reserves, because there an upstream
-//! could pose as this gateway. Deliberately absent: failures.
+//! `resultType`, and in `_meta` the keys that the protocol and this gateway reserve, because there
+//! an upstream could pose as this gateway. A result that a stale catalog decided says so in
+//! `_meta`; others do not, so that they need not be rewritten. Deliberately absent: other failures
+//! than that of a catalog that is too old.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,6 +14,8 @@ use http::StatusCode;
 use super::http::{Answer, json, json_parts};
 use crate::{
     jsonrpc::{self, Id, Object, ObjectWriter},
+    permit::{Stale, told},
+    pipeline::Outcome,
     upstream::{Era, ResultType, ToolResult},
     view::Listing,
 };
@@ -41,6 +47,9 @@ const MODERN_COMPLETE: &str = concat!(
 /// What a modern list says besides: it differs from caller to caller, and may change at any moment.
 const MODERN_LIST: &str = r#""ttlMs":0,"cacheScope":"private","#;
 
+/// Where `_meta` tells of the catalog that decided.
+const CATALOG: &str = "registry/catalog";
+
 /// A result that is JSON text already.
 pub fn raw(id: Id<'_>, result: &str) -> Answer {
     json(StatusCode::OK, jsonrpc::result(id, result))
@@ -64,13 +73,46 @@ pub fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
 
 /// A result with `isError` that the gateway itself gives.
 pub fn failed(id: Id<'_>, era: Era, text: &str) -> Answer {
-    let mut block = ObjectWriter::with_capacity(text.len() + 32);
-    block.raw("type", r#""text""#).string("text", text);
-    let content = format!("[{}]", block.finish_string());
+    let content = content(text);
     let mut result = ObjectWriter::with_capacity(content.len() + 256);
     result.raw("content", &content).raw("isError", "true");
     let result = result.finish_string();
     raw(id, &dressed(era, &result))
+}
+
+/// The refusal of a call for which the catalog is too old: in words, and in `_meta` for programs.
+pub fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer {
+    let Stale { age, limit, is_read_only } = stale;
+    let kind =
+        if *is_read_only { "even tools that only read" } else { "tools that may change something" };
+    let text = format!(
+        "{tool} was not called, nothing was done: what may be called was last confirmed by the \
+         registry {} ago, and this gateway refuses {kind} from {} on. Try again later, or tell the \
+         gateway's operator that its registry is out of reach.",
+        told(*age),
+        told(*limit),
+    );
+    let seconds = |time: Option<Duration>| {
+        time.map_or_else(|| "null".to_owned(), |time| time.as_secs().to_string())
+    };
+    let mut catalog = ObjectWriter::with_capacity(128);
+    catalog.raw("reason", r#""STALE_CATALOG""#);
+    catalog.raw("ageSeconds", &seconds(*age)).raw("maxAgeSeconds", &seconds(*limit));
+    let catalog = catalog.finish_string();
+    let meta = own_meta(era, &Object::default(), Some(&catalog)).unwrap_or_default();
+    let mut result = ObjectWriter::with_capacity(text.len() + 512);
+    if era == Era::Modern {
+        result.raw("resultType", r#""complete""#);
+    }
+    result.raw("_meta", &meta).raw("content", &content(&text)).raw("isError", "true");
+    raw(id, &result.finish_string())
+}
+
+/// One block of text.
+fn content(text: &str) -> String {
+    let mut block = ObjectWriter::with_capacity(text.len() + 32);
+    block.raw("type", r#""text""#).string("text", text);
+    format!("[{}]", block.finish_string())
 }
 
 /// Puts what an era wants at the start of an object that has none of it.
@@ -82,21 +124,33 @@ fn dressed(era: Era, object: &str) -> String {
 }
 
 /// The result of a tool.
-pub fn tool(id: Id<'_>, era: Era, result: &ToolResult) -> Answer {
+pub fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
+    let result = &outcome.result;
+    let catalog = outcome.freshness.is_stale().then(|| dated(outcome));
     let raw = result.result.get();
     let id = id.as_raw();
     let mut out = Vec::with_capacity(raw.len() + id.len() + 256);
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id.as_bytes());
     out.extend_from_slice(br#","result":"#);
-    match (era, result.result_type, result.has_meta) {
+    match (era, result.result_type, result.has_meta || catalog.is_some()) {
         (Era::Legacy, ResultType::Absent, false) => out.extend_from_slice(raw.as_bytes()),
         (Era::Modern, ResultType::Absent, false) => prefixed(&mut out, MODERN_COMPLETE, raw),
         (Era::Modern, _, false) => prefixed(&mut out, MODERN, raw),
-        (era, ..) => rewritten(&mut out, era, result),
+        (era, ..) => rewritten(&mut out, era, result, catalog.as_deref()),
     }
     out.push(b'}');
     json(StatusCode::OK, Bytes::from(out))
+}
+
+/// Which catalog decided, and how old it was.
+fn dated(Outcome { revision, freshness, result: _ }: &Outcome) -> String {
+    let mut catalog = ObjectWriter::with_capacity(64);
+    catalog.raw("revision", &revision.0.to_string());
+    if let Some(age) = freshness.age {
+        catalog.raw("ageSeconds", &age.as_secs().to_string());
+    }
+    catalog.finish_string()
 }
 
 /// An object with some members put before its own.
@@ -111,11 +165,11 @@ fn prefixed(out: &mut Vec<u8>, members: &str, object: &str) {
 }
 
 /// An object whose members are copied one by one, because some have to change.
-fn rewritten(out: &mut Vec<u8>, era: Era, result: &ToolResult) {
+fn rewritten(out: &mut Vec<u8>, era: Era, result: &ToolResult, catalog: Option<&str>) {
     let members = Object::parse(&result.result).unwrap_or_default();
     let mut object = ObjectWriter::with_capacity(result.result.get().len() + 256);
     let meta = members.find("_meta").and_then(|raw| Object::parse(raw).ok());
-    if let Some(meta) = own_meta(era, &meta.unwrap_or_default()) {
+    if let Some(meta) = own_meta(era, &meta.unwrap_or_default(), catalog) {
         object.raw("_meta", &meta);
     }
     if era == Era::Modern {
@@ -136,14 +190,17 @@ fn rewritten(out: &mut Vec<u8>, era: Era, result: &ToolResult) {
     out.extend_from_slice(&object.finish());
 }
 
-/// The upstream's `_meta` without what the protocol reserves, and with who answers.
-fn own_meta(era: Era, upstream: &Object<'_>) -> Option<String> {
+/// The upstream's `_meta` without what is reserved, and with who answers and by which catalog.
+fn own_meta(era: Era, upstream: &Object<'_>, catalog: Option<&str>) -> Option<String> {
     let mut meta = ObjectWriter::with_capacity(256);
     if era == Era::Modern {
         meta.raw("io.modelcontextprotocol/serverInfo", SERVER_INFO);
     }
     let kept = upstream.members().iter().filter(|member| !is_reserved(&member.name));
-    let mut is_empty = era == Era::Legacy;
+    if let Some(catalog) = catalog {
+        meta.raw(CATALOG, catalog);
+    }
+    let mut is_empty = era == Era::Legacy && catalog.is_none();
     for member in kept {
         meta.member(&member.name, member.value.get());
         is_empty = false;
@@ -151,9 +208,12 @@ fn own_meta(era: Era, upstream: &Object<'_>) -> Option<String> {
     (!is_empty).then(|| meta.finish_string())
 }
 
-/// Whether a key belongs to the protocol: the second label of its prefix says so.
+/// Whether a key belongs to the protocol, as the second label of its prefix says, or to this gateway.
 fn is_reserved(key: &str) -> bool {
     let prefix = key.split_once('/').map(|(prefix, _)| prefix);
+    if prefix == Some("registry") {
+        return true;
+    }
     let label = prefix.and_then(|prefix| prefix.split('.').nth(1));
     matches!(label, Some("modelcontextprotocol" | "mcp"))
 }

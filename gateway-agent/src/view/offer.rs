@@ -117,6 +117,12 @@ impl Offer {
         self.live.as_ref()?.find(&self.upstream_tool)
     }
 
+    /// Whether it is registered as changing nothing. What the upstream says of itself does not count.
+    pub fn is_read_only(&self) -> bool {
+        let annotations = self.tool().annotations.as_ref();
+        annotations.and_then(|all| all.get("readOnlyHint")) == Some(&Value::Bool(true))
+    }
+
     /// Values for arguments that the caller leaves out.
     pub fn defaults(&self) -> Option<&Map<String, Value>> {
         self.tool().source().and_then(|source| source.defaults.as_ref())

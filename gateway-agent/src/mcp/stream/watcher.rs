@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use super::super::{Endpoint, Rejection};
 use crate::{
     audit::{Gauge, Held},
+    freshness::Verdict,
     identity::{ClientInfo, HeaderClaim},
     permit,
     upstream::Definitions,
@@ -52,7 +53,7 @@ impl Watcher {
             _held: Gauge::Streams.hold(),
         };
         watcher.mark_seen();
-        watcher.seen = watcher.fingerprint();
+        watcher.seen = watcher.fingerprint().0;
         Ok(watcher)
     }
 
@@ -70,25 +71,29 @@ impl Watcher {
         self.definitions.mark_unchanged();
     }
 
-    fn fingerprint(&self) -> u64 {
+    /// What the list is known by, and the verdict on the catalog's age that it depends on.
+    fn fingerprint(&self) -> (u64, Verdict) {
         let gateway = &self.endpoint.gateway;
+        let verdict = gateway.watchman().look().verdict;
         let snapshot = gateway.views().now();
         let caller = gateway.identify(&snapshot, &self.claim, self.client.clone());
         let audience = permit::audience(gateway.policy(), &caller);
-        gateway.views().of(&snapshot, &audience).fingerprint()
+        (gateway.views().of(&snapshot, &audience).at(verdict).fingerprint(), verdict)
     }
 
     /// Resolves when the list differs from what was seen last. May be dropped and called again.
     pub(super) async fn changed(&mut self) {
         loop {
-            let current = self.fingerprint();
+            let (current, verdict) = self.fingerprint();
             if current != self.seen {
                 self.seen = current;
                 return;
             }
+            let watchman = self.endpoint.gateway.watchman();
             tokio::select! {
                 Ok(()) = self.catalog.changed() => {}
                 Ok(()) = self.definitions.changed() => {}
+                () = watchman.other_than(verdict) => {}
                 // Sources that have ended change no more.
                 else => pending().await,
             }

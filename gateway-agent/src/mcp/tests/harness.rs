@@ -14,10 +14,13 @@ use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use crate::{
+    cache::Cache,
     config::{
-        Access, Config, Credentials, IdentityConfig, LimitsConfig, Mode, RegistryConfig,
-        RuntimeValidation, ScopeConfig, Source, StartupValidation, TargetConfig, TransportConfig,
+        Access, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness, Mode,
+        RegistryConfig, RuntimeValidation, ScopeConfig, Source, StartupValidation, TargetConfig,
+        TransportConfig,
     },
+    freshness::Watchman,
     pipeline::Gateway,
     upstream::Upstreams,
     view::testing::{Registered, catalog},
@@ -28,6 +31,7 @@ pub(super) struct Setup {
     pub(super) policy: RuntimeValidation,
     pub(super) identity: IdentityConfig,
     pub(super) limits: LimitsConfig,
+    pub(super) max_staleness: MaxStaleness,
     pub(super) variables: BTreeMap<String, String>,
     /// The upstream's tools, as JSON text.
     pub(super) lists: String,
@@ -49,6 +53,7 @@ impl Default for Setup {
                 call_timeout_ms: 500,
                 ..LimitsConfig::default()
             },
+            max_staleness: MaxStaleness::default(),
             variables: BTreeMap::new(),
             lists: "[]".to_owned(),
         }
@@ -66,6 +71,8 @@ pub(super) struct Seen {
 pub(super) struct Bench {
     pub(super) router: Router,
     pub(super) gateway: Arc<Gateway>,
+    /// What tells the catalog's age.
+    pub(super) cache: Cache,
     pub(super) publish: watch::Sender<Arc<Catalog>>,
     seen: Arc<Mutex<Vec<Seen>>>,
     pub(super) finished: Arc<Mutex<usize>>,
@@ -122,6 +129,7 @@ impl Bench {
                 source: Source::File("unused".into()),
                 cache: "unused".into(),
                 poll_interval: Duration::from_mins(1),
+                max_staleness: setup.max_staleness,
                 runtime: setup.policy,
                 startup: StartupValidation {
                     missing_entity: Mode::Error,
@@ -138,9 +146,12 @@ impl Bench {
         let mut definitions = upstreams.definitions();
         definitions.wait_for(|all| all.find(&config.targets[0].server).is_some()).await.unwrap();
         let (publish, catalog) = watch::channel(catalog(1, entities));
-        let gateway = Arc::new(Gateway::new(&config, catalog, upstreams));
+        let cache = Cache::in_memory(None);
+        cache.confirm();
+        let watchman = Watchman::new(cache.clone(), setup.max_staleness);
+        let gateway = Arc::new(Gateway::new(&config, catalog, watchman, upstreams));
         let router = super::super::router(gateway.clone());
-        Self { router, gateway, publish, seen, finished }
+        Self { router, gateway, cache, publish, seen, finished }
     }
 
     pub(super) async fn strict(entities: Vec<Registered>) -> Self {

@@ -5,8 +5,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::harness::{Ask, Bench};
-use crate::view::testing::{Registered, agent, tool};
+use super::harness::{Ask, Bench, Setup};
+use crate::{
+    config::MaxStaleness,
+    view::testing::{Registered, agent, tool},
+};
 
 fn entities(description: &str) -> Vec<Registered> {
     vec![
@@ -105,6 +108,26 @@ async fn a_subscription_is_acknowledged_told_of_changes_and_ended_with_a_result(
     assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(7), &json!("complete")));
     assert_eq!(last["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7);
     assert_eq!(stream.soon().await, None);
+}
+
+#[tokio::test]
+async fn a_list_that_depends_on_the_age_of_the_catalog_is_told() {
+    let limit = Some(Duration::from_millis(500));
+    let max_staleness = MaxStaleness { tools: limit, read_only_tools: None };
+    let bench = Bench::start(Setup { max_staleness, ..Setup::default() }, entities("1")).await;
+    bench.cache.confirm();
+    let mut stream = Stream::open(&bench, listen(&json!({ "toolsListChanged": true }))).await;
+    stream.soon().await.unwrap();
+    let names = async || {
+        let listed = bench.modern("a", "tools/list", json!({})).await.result();
+        listed["tools"].as_array().unwrap().len()
+    };
+    assert_eq!(names().await, 1);
+    assert!(changed(&stream.soon().await.unwrap()), "it grows old");
+    assert_eq!(names().await, 0);
+    bench.cache.confirm();
+    assert!(changed(&stream.soon().await.unwrap()), "it is confirmed");
+    assert_eq!(names().await, 1);
 }
 
 #[tokio::test]

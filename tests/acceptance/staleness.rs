@@ -1,0 +1,153 @@
+//! How long a gateway serves what it last knew: first what may change something is refused, then
+//! everything, also after a restart; and all is well again when the registry is back.
+
+use acceptance::{
+    Backend, Gateway, GatewayOptions, ModernClient, Registry, eventually, mcp::Answer,
+};
+use serde_json::{Value, json};
+
+const READ_ONLY: [&str; 3] = ["inventory_check", "payment_authorize", "shipping_track"];
+
+struct World {
+    registry: Registry,
+    _backend: Backend,
+    gateway: Gateway,
+    options: GatewayOptions,
+    _dir: tempfile::TempDir,
+}
+
+impl World {
+    async fn start(limits: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+        let registry = Registry::start_with(&database, &["--progress-interval", "300ms"]);
+        registry.apply_example();
+        let backend = Backend::start();
+        let source = format!("grpc://{}\n  maxStaleness: {limits}", registry.address);
+        let (targets, runtime, more) = (backend.targets(), None, String::new());
+        let options = GatewayOptions { source, targets, runtime, more };
+        let gateway = Gateway::start(&options);
+        let world = Self { registry, _backend: backend, gateway, options, _dir: dir };
+        world.serves_everything().await;
+        eventually("the cache is on disk", || async { world.gateway.cache().exists() }).await;
+        world
+    }
+
+    fn client(&self) -> ModernClient {
+        ModernClient::anonymous(&self.gateway.mcp_url())
+    }
+
+    async fn check(&self) -> Answer {
+        self.client().call("inventory_check", json!({})).await
+    }
+
+    async fn create(&self) -> Answer {
+        self.client().call("create_task", json!({ "title": "a task" })).await
+    }
+
+    async fn ready(&self) -> (u16, Value) {
+        let url = format!("http://{}/readyz", self.gateway.address);
+        let answer = reqwest::get(url).await.expect("it answers");
+        (answer.status().as_u16(), answer.json().await.expect("JSON"))
+    }
+
+    async fn comes_to(&self, verdict: &str) {
+        eventually(verdict, || async { self.ready().await.1["staleness"] == verdict }).await;
+    }
+
+    async fn serves_everything(&self) {
+        eventually("everything is served", || async {
+            self.ready().await.1["staleness"] == "serve"
+                && self.client().tool_names().await.len() > 20
+        })
+        .await;
+    }
+
+    async fn metric(&self, line: &str) -> bool {
+        let url = format!("http://{}/metrics", self.gateway.address);
+        let text = reqwest::get(url).await.expect("it answers").text().await.expect("text");
+        text.lines().any(|found| found == line)
+    }
+
+    /// The events of calls, oldest first.
+    fn audited(&self, tool: &str) -> Vec<String> {
+        let log = self.gateway.process.stderr();
+        let named = format!("tool=\"{tool}\"");
+        log.lines().filter(|line| line.contains(&named)).map(str::to_owned).collect()
+    }
+}
+
+fn refused(answer: &Answer, limit: u64) {
+    assert!(answer.is_tool_error(), "{answer:?}");
+    let told = &answer.result()["_meta"]["registry/catalog"];
+    assert_eq!(told["reason"], "STALE_CATALOG", "{answer:?}");
+    assert_eq!(told["maxAgeSeconds"], limit, "{answer:?}");
+    assert!(told["ageSeconds"].as_u64() >= Some(limit), "{answer:?}");
+    assert!(answer.text().contains("nothing was done"), "{answer:?}");
+    assert!(answer.text().contains("registry is out of reach"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn calls_end_step_by_step_as_the_catalog_grows_old() {
+    let mut world = World::start("{ tools: 3s, readOnlyTools: 9s }").await;
+    let current = world.check().await;
+    assert!(!current.is_tool_error(), "{current:?}");
+    assert_eq!(current.result()["_meta"]["registry/catalog"], Value::Null, "{current:?}");
+    assert!(!world.create().await.is_tool_error());
+
+    world.registry.process.kill_9();
+    world.comes_to("read-only").await;
+    assert_eq!(world.ready().await.0, 200, "it still serves something");
+    assert_eq!(world.client().tool_names().await, READ_ONLY, "what is refused is not listed");
+    refused(&world.create().await, 3);
+    let served = world.check().await;
+    assert!(!served.is_tool_error(), "{served:?}");
+    let told = &served.result()["_meta"]["registry/catalog"];
+    assert_eq!(told["revision"], 1, "{served:?}");
+    assert!(told["ageSeconds"].as_u64() >= Some(3), "{served:?}");
+    let unknown = world.client().call("no_such_tool", json!({})).await;
+    assert_eq!(unknown.error_code(), -32602, "an unknown tool is told as ever: {unknown:?}");
+
+    world.comes_to("refuse").await;
+    let (status, ready) = world.ready().await;
+    assert_eq!((status, &ready["ready"]), (503, &json!(false)), "{ready}");
+    assert!(ready["reason"].as_str().is_some_and(|why| why.contains("maxStaleness")), "{ready}");
+    assert_eq!(world.client().tool_names().await, [""; 0]);
+    refused(&world.check().await, 9);
+    assert!(world.metric("gateway_staleness{verdict=\"refuse\"} 1").await);
+    let counted = "gateway_stale_calls_total{verdict=\"read-only\",outcome=\"served\"} 1";
+    assert!(world.metric(counted).await);
+    let last = world.audited("inventory_check").pop().expect("an event");
+    for part in ["permit=\"deny:stale-catalog\"", "staleness=\"refuse\"", "catalog_age_s="] {
+        assert!(last.contains(part), "{last}");
+    }
+
+    world.registry.restart();
+    world.serves_everything().await;
+    assert!(!world.create().await.is_tool_error());
+}
+
+/// A copy on disk is no younger because somebody has read it.
+#[tokio::test]
+async fn a_restart_does_not_make_a_catalog_young() {
+    let mut world = World::start("{ tools: 2s, readOnlyTools: 4s }").await;
+    world.registry.process.kill_9();
+    world.comes_to("refuse").await;
+    world.gateway.process.kill_9();
+    let options = world.options.clone();
+    world.gateway.restart(&options);
+    let (status, ready) = world.ready().await;
+    assert_eq!((status, &ready["staleness"]), (503, &json!("refuse")), "{ready}");
+    refused(&world.check().await, 4);
+    world.registry.restart();
+    world.serves_everything().await;
+}
+
+#[tokio::test]
+async fn without_a_limit_the_last_good_catalog_is_served_for_ever() {
+    let mut world = World::start("{}").await;
+    world.registry.process.kill_9();
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(world.ready().await.1["staleness"], "serve");
+    assert!(!world.create().await.is_tool_error());
+}
