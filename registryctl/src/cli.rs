@@ -79,8 +79,8 @@ pub(crate) struct Arguments {
 /// What every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct Globals {
-    /// Where the registry is: https://HOST:PORT, http://HOST:PORT or HOST:PORT; of several servers,
-    /// with commas between, the first that can be reached
+    /// Where the registry is: https://HOST:PORT, http://HOST:PORT or HOST:PORT; of several servers of
+    /// one registry, with commas between, the first that answers, and the next where one is lost
     #[arg(
         long,
         global = true,

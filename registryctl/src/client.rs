@@ -48,6 +48,8 @@ pub(crate) struct Client {
     servers: Arc<[Server]>,
     /// Which of them is asked.
     at: usize,
+    /// How long a connection, and the first answer over it, may take.
+    patience: Duration,
     /// The registry's id, as far as that server says it.
     registry: Option<String>,
     channel: Connection,
@@ -58,13 +60,12 @@ impl Client {
     pub(crate) async fn connect(globals: &Globals) -> Result<Self, Failure> {
         let servers = globals.registry.iter().map(|address| Server::new(address, globals));
         let servers: Arc<[Server]> = servers.collect::<Result<_, _>>()?;
-        let patience = patience(globals);
-        Self::first_of(servers, 0, patience).await
+        Self::first_of(servers, 0, patience(globals)).await
     }
 
     /// Connects to the next server that answers, which must be of the same registry.
-    pub(crate) async fn elsewhere(&self, globals: &Globals) -> Result<Self, Failure> {
-        let next = Self::first_of(self.servers.clone(), self.at + 1, patience(globals)).await?;
+    pub(crate) async fn elsewhere(&self) -> Result<Self, Failure> {
+        let next = Self::first_of(self.servers.clone(), self.at + 1, self.patience).await?;
         match (&self.registry, &next.registry) {
             (Some(ours), Some(other)) if ours != other => Err(Failure::Refused {
                 reason: "REGISTRY_MISMATCH".to_owned(),
@@ -111,7 +112,7 @@ impl Client {
         };
         let channel = endpoint.connect().await.map_err(|e| unreachable(root_cause(&e)))?;
         let channel = InterceptedService::new(channel, credentials.clone());
-        let mut client = Self { at, registry: None, channel, servers: servers.clone() };
+        let mut client = Self { at, patience, registry: None, channel, servers: servers.clone() };
         // A connection alone says little: what accepts it may be no more than a port.
         if client.has_others() {
             match timeout(patience, client.registry_id()).await {

@@ -74,7 +74,7 @@ pub(super) async fn apply_batch(
             if !how.yes {
                 confirm(changes)?;
             }
-            Ending::Applied(commit_batch(session, &client, &wanted, batch).await?)
+            Ending::Applied(commit_batch(&client, &wanted, batch, screen).await?)
         }
     };
     let ended = Ended { planned, ending, prepared };
@@ -104,15 +104,15 @@ async fn plan(
 }
 
 async fn commit_batch(
-    session: &Session,
     client: &Client,
     wanted: &v1::ApplyRequest,
     batch: &Batch,
+    screen: Screen,
 ) -> Result<v1::ApplyResponse, Failure> {
     let progress = Progress::spinner("applying");
-    let answer = commit::apply(session, client, wanted).await;
+    let answer = commit::apply(client, wanted).await;
     drop(progress);
-    located(answer, batch, session.screen)
+    located(answer, batch, screen)
 }
 
 /// Shows the findings of a refused batch, each with its place in a file.

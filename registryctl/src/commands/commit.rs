@@ -9,12 +9,13 @@ use registry_proto::v1;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::{Session, refused};
+use super::refused;
 use crate::{
     cli::{AccessArgs, CommitArgs},
     client::{Client, request},
     failure::Failure,
     report::{Finding, Report},
+    screen::Screen,
 };
 
 /// How often a call is tried, and how long to wait after the first time; then twice as long.
@@ -45,12 +46,11 @@ pub(super) fn request_of(
 
 /// Applies a batch: again where that is safe, at the next server where there are several.
 pub(super) async fn apply(
-    session: &Session,
     client: &Client,
     wanted: &v1::ApplyRequest,
 ) -> Result<v1::ApplyResponse, Failure> {
     let mut is_open = false;
-    let ended = try_apply(session, client.clone(), wanted, &mut is_open).await;
+    let ended = try_apply(client.clone(), wanted, &mut is_open).await;
     if ended.is_err()
         && is_open
         && let Some(id) = &wanted.request_id
@@ -62,7 +62,6 @@ pub(super) async fn apply(
 
 /// As [`apply`]; also tells whether it may have been stored without an answer.
 async fn try_apply(
-    session: &Session,
     mut client: Client,
     wanted: &v1::ApplyRequest,
     is_open: &mut bool,
@@ -81,7 +80,7 @@ async fn try_apply(
         sleep(wait).await;
         wait *= 2;
         if client.has_others() {
-            client = client.elsewhere(&session.globals).await?;
+            client = client.elsewhere().await?;
         }
     }
 }
@@ -93,13 +92,13 @@ fn is_worth_repeating(client: &Client, failure: &Failure) -> bool {
 
 /// Applies a batch; where it is refused, shows why.
 pub(super) async fn apply_or_show(
-    session: &Session,
+    screen: Screen,
     client: &Client,
     wanted: &v1::ApplyRequest,
 ) -> Result<v1::ApplyResponse, Failure> {
-    apply(session, client, wanted).await.map_err(|failure| match failure {
+    apply(client, wanted).await.map_err(|failure| match failure {
         Failure::Invalid(found) => {
-            refused(session.screen, &Report::new(found.iter().map(Finding::from).collect()))
+            refused(screen, &Report::new(found.iter().map(Finding::from).collect()))
         }
         other => other,
     })

@@ -42,7 +42,7 @@ async fn run(
     let why = message.unwrap_or_default();
     let proposed = Proposed::SetLifecycle { key: key.clone(), state, notice };
     let wanted = commit::request_of(vec![(&proposed).into()], why, author, &session.globals.access);
-    let response = commit::apply_or_show(session, &client, &wanted).await?;
+    let response = commit::apply_or_show(session.screen, &client, &wanted).await?;
     let v1::ApplyResponse { revision, committed, plan, diagnostics, settings: _ } = response;
     let report = Report::new(diagnostics.iter().map(Finding::from).collect());
     if session.screen.format == Format::Json {

@@ -87,11 +87,11 @@ pub(super) async fn wait_for(
     percent: Percent,
     time: Duration,
 ) -> Result<Waited, Failure> {
-    let end = Instant::now() + time;
+    let (mut client, end) = (client.clone(), Instant::now() + time);
     let progress = Progress::bar("gateways", 0);
     let (mut leavers, mut was_hopeless) = (Leavers::default(), false);
     loop {
-        let asked = ask(client).await.map(|mut fleet| {
+        let asked = ask(&client).await.map(|mut fleet| {
             leavers.complete(&mut fleet.gateways);
             Rollout::of(revision, fleet)
         });
@@ -111,6 +111,11 @@ pub(super) async fn wait_for(
                 was_hopeless = is_hopeless;
             }
             Err(failure) if is_over || !failure.is_transient() => return Err(failure),
+            Err(_) if client.has_others() => match client.elsewhere().await {
+                Ok(next) => client = next,
+                Err(Failure::Unreachable { .. }) => {}
+                Err(other) => return Err(other),
+            },
             Err(_) => {}
         }
         sleep(POLL).await;

@@ -59,7 +59,7 @@ async fn set(
     let client = session.connect().await?;
     let mut wanted = commit::request_of(Vec::new(), message, author, &session.globals.access);
     wanted.settings = vec![(&change).into()];
-    let response = commit::apply_or_show(session, &client, &wanted).await?;
+    let response = commit::apply_or_show(session.screen, &client, &wanted).await?;
     let v1::ApplyResponse { revision, committed, .. } = response;
     if let SettingChange { on: Selector::Name(kind, name), setting: Setting::Compatibility(_) } =
         &change

@@ -69,6 +69,25 @@ async fn a_server_that_hangs_or_speaks_no_tls_is_passed_over() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_gateways_goes_on_asking_at_the_next_server() {
+    let database = postgres::database().await;
+    let mut servers = [(); 2].map(|()| Registry::start_on(database.url()));
+    servers[0].apply_example();
+    let gateway = super::gateway_of(&[&servers[1]]);
+    eventually("it follows", || async { gateway_revision(&gateway).await == Some(1) }).await;
+    let urls = format!("{},{}", servers[0].url(), servers[1].url());
+    let waiting = tokio::task::spawn_blocking(move || {
+        ctl(&urls, &["rollout", "status", "2", "--wait", "--timeout", "20s"])
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!waiting.is_finished(), "nobody has it yet");
+    servers[0].process.kill_9();
+    servers[1].client().await.apply(pair("Second", 0)).await.expect("accepted");
+    let waited = waiting.await.expect("it ends");
+    assert!(waited.success(), "{waited:?}");
+}
+
 /// A server of another registry in the list is a mistake that somebody should hear of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_registry_is_never_taken_for_this_one() {
