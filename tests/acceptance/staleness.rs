@@ -2,7 +2,7 @@
 //! everything, also after a restart; and all is well again when the registry is back.
 
 use acceptance::{
-    Backend, Gateway, GatewayOptions, ModernClient, Registry, eventually, mcp::Answer,
+    Backend, Gateway, GatewayOptions, ModernClient, Registry, eventually, mcp::Answer, root,
 };
 use serde_json::{Value, json};
 
@@ -127,12 +127,25 @@ async fn calls_end_step_by_step_as_the_catalog_grows_old() {
     assert!(!world.create().await.is_tool_error());
 }
 
-/// A copy on disk is no younger because somebody has read it.
+/// A copy on disk is no younger because it was written late, or because somebody has read it.
 #[tokio::test]
 async fn a_restart_does_not_make_a_catalog_young() {
     let mut world = World::start("{ tools: 2s, readOnlyTools: 4s }").await;
+    let obstacle = world.gateway.cache().with_extension("json.tmp");
+    std::fs::create_dir(&obstacle).expect("a directory where a file is to be");
+    world.registry.apply_file(&root().join("examples/new-version.json"));
+    eventually("the cache cannot be written", || async {
+        let ready = world.ready().await.1;
+        ready["revision"] == 2 && ready["persistedRevision"] == 1
+    })
+    .await;
     world.registry.process.kill_9();
     world.comes_to("refuse").await;
+    std::fs::remove_dir(&obstacle).expect("it is empty");
+    eventually("it is written after all", || async {
+        world.ready().await.1["persistedRevision"] == 2
+    })
+    .await;
     world.gateway.process.kill_9();
     let options = world.options.clone();
     world.gateway.restart(&options);

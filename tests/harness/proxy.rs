@@ -7,13 +7,14 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::watch,
 };
 
 /// A proxy that forwards to one address; connections can be cut after some bytes.
@@ -23,6 +24,10 @@ pub struct FaultProxy {
     /// How many bytes from the server each new connection may carry; `u64::MAX`: all.
     budget: Arc<AtomicU64>,
     cuts: Arc<AtomicU64>,
+    /// Whether the first cut is the end of all connections.
+    is_fatal: Arc<AtomicBool>,
+    /// Where connections lead.
+    upstream: watch::Sender<String>,
     /// How many times answers were swallowed.
     swallows: Arc<AtomicU64>,
 }
@@ -35,13 +40,15 @@ impl FaultProxy {
             address: listener.local_addr().expect("an address"),
             budget: Arc::new(AtomicU64::new(u64::MAX)),
             cuts: Arc::new(AtomicU64::new(0)),
+            is_fatal: Arc::new(AtomicBool::new(false)),
+            upstream: watch::channel(upstream.to_owned()).0,
             swallows: Arc::new(AtomicU64::new(0)),
         };
-        let (accepting, upstream) = (proxy.clone(), upstream.to_owned());
+        let accepting = proxy.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (proxy, upstream) = (accepting.clone(), upstream.clone());
-                tokio::spawn(async move { proxy.serve(client, &upstream).await });
+                let proxy = accepting.clone();
+                tokio::spawn(async move { proxy.serve(client).await });
             }
         });
         proxy
@@ -57,8 +64,20 @@ impl FaultProxy {
         self.budget.store(bytes, Ordering::SeqCst);
     }
 
+    /// The same, and once one is cut, none carries anything any more until it heals.
+    pub fn fail_after(&self, bytes: u64) {
+        self.is_fatal.store(true, Ordering::SeqCst);
+        self.cut_after(bytes);
+    }
+
+    /// Cuts what there is; later connections lead elsewhere.
+    pub fn lead_to(&self, upstream: &str) {
+        self.upstream.send_replace(upstream.to_owned());
+    }
+
     /// Connections from now on are left alone.
     pub fn heal(&self) {
+        self.is_fatal.store(false, Ordering::SeqCst);
         self.cut_after(u64::MAX);
     }
 
@@ -73,7 +92,9 @@ impl FaultProxy {
         self.cuts.load(Ordering::SeqCst)
     }
 
-    async fn serve(&self, client: TcpStream, upstream: &str) {
+    async fn serve(&self, client: TcpStream) {
+        let mut leads = self.upstream.subscribe();
+        let upstream = leads.borrow_and_update().clone();
         let Ok(server) = TcpStream::connect(upstream).await else { return };
         let (mut from_client, mut to_client) = client.into_split();
         let (mut from_server, mut to_server) = server.into_split();
@@ -83,7 +104,12 @@ impl FaultProxy {
         let swallows = self.swallows.load(Ordering::SeqCst);
         let mut left = self.budget.load(Ordering::SeqCst);
         let mut buffer = vec![0; 16 * 1024];
-        while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+        loop {
+            let read = tokio::select! {
+                read = from_server.read(&mut buffer) => read,
+                _ = leads.changed() => break,
+            };
+            let Ok(read @ 1..) = read else { break };
             if self.swallows.load(Ordering::SeqCst) > swallows {
                 continue;
             }
@@ -93,6 +119,9 @@ impl FaultProxy {
             }
             if pass < read {
                 self.cuts.fetch_add(1, Ordering::SeqCst);
+                if self.is_fatal.load(Ordering::SeqCst) {
+                    self.cut_after(0);
+                }
                 break;
             }
             left = left.saturating_sub(pass as u64);

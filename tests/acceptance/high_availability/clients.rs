@@ -36,7 +36,7 @@ async fn the_command_line_retries_at_the_next_server() {
     let proxy = FaultProxy::start(&servers[0].address).await;
     let urls = format!("http://{},{}", proxy.address(), servers[1].url());
     for (i, bytes) in (60..460).step_by(25).enumerate() {
-        proxy.cut_after(bytes);
+        proxy.fail_after(bytes);
         let level = if i % 2 == 0 { "backward" } else { "none" };
         let set = ctl(&urls, &["compatibility", "*", level]);
         assert!(set.success(), "cut after {bytes}: {set:?}");
@@ -104,7 +104,7 @@ async fn another_registry_is_never_taken_for_this_one() {
     // The question which registry answers goes through, the change does not.
     let mut refused = None;
     for bytes in (200..700).step_by(10) {
-        proxy.cut_after(bytes);
+        proxy.fail_after(bytes);
         let set = ctl(&urls, &["compatibility", "*", "none"]);
         if set.stderr.contains("is of the registry") {
             refused = Some(set);

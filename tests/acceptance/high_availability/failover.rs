@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use acceptance::{
-    Gateway, Registry, eventually,
+    FaultProxy, Gateway, Registry, eventually,
     postgres::{PrivateCluster, Replication},
 };
 use tokio::time::sleep;
@@ -66,18 +66,17 @@ async fn a_failover_to_a_synchronous_standby_loses_nothing() {
 async fn a_failover_that_lost_commits_is_noticed_and_refused() {
     let mut primary = PrivateCluster::durable().await;
     primary.create_database("lossy").await;
-    let mut standby = primary.standby(Replication::Asynchronous).await;
+    let standby = primary.standby(Replication::Asynchronous).await;
     let server = Registry::start_on(&both(&primary, &standby, "lossy"));
     let mut client = server.client().await;
     client.apply(pair("Kept", 0)).await.expect("accepted");
     let gateway = gateway_of(&[&server]);
     at(&gateway, 1).await;
     standby_has(&primary).await;
-    standby.stop().await;
+    standby.stop_following(&primary).await;
     client.apply(pair("Lost", 0)).await.expect("accepted");
     at(&gateway, 2).await;
     primary.kill_9().await;
-    standby.restart().await;
     standby.promote().await;
 
     eventually("the loss is noticed without any write", || async {
@@ -102,6 +101,35 @@ async fn a_failover_that_lost_commits_is_noticed_and_refused() {
     let refused = client.apply(pair("More", 0)).await.expect_err("still no fork");
     assert_eq!(refused.code(), tonic::Code::DataLoss, "{refused}");
     assert_eq!(gateway_revision(&gateway).await, Some(2));
+}
+
+/// Behind a proxy the servers see no failover, only other connections.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_leads_to_a_standby_that_lagged_is_noticed_too() {
+    let primary = PrivateCluster::durable().await;
+    primary.create_database("moved").await;
+    let standby = primary.standby(Replication::Asynchronous).await;
+    let proxy = FaultProxy::start(&format!("127.0.0.1:{}", primary.port())).await;
+    let server = Registry::start_on(&format!("postgres://postgres@{}/moved", proxy.address()));
+    let mut client = server.client().await;
+    client.apply(pair("Kept", 0)).await.expect("accepted");
+    standby_has(&primary).await;
+    standby.stop_following(&primary).await;
+    client.apply(pair("Lost", 0)).await.expect("accepted");
+    standby.promote().await;
+    proxy.lead_to(&format!("127.0.0.1:{}", standby.port()));
+    eventually("the loss is noticed without any write", || async {
+        let ready = readiness(&server.address).await.1;
+        ready["problem"].as_str().is_some_and(|told| told.contains("commits are lost"))
+    })
+    .await;
+    proxy.lead_to(&format!("127.0.0.1:{}", primary.port()));
+    eventually("the former primary has them", || async {
+        readiness(&server.address).await.1["status"] == "ready"
+    })
+    .await;
+    client.apply(pair("More", 0)).await.expect("accepted");
+    assert_eq!(server.revision().await, 3);
 }
 
 async fn at(gateway: &Gateway, revision: u64) {

@@ -48,6 +48,14 @@ impl PrivateCluster {
         standby
     }
 
+    /// Has a standby miss all that the primary commits from now on.
+    pub async fn stop_following(&self, primary: &Self) {
+        self.execute("ALTER SYSTEM SET primary_conninfo = ''").await;
+        self.execute("SELECT pg_reload_conf()").await;
+        let is_gone = "SELECT count(*) = 0 FROM pg_stat_replication";
+        crate::eventually("the standby is gone", || primary.says(is_gone)).await;
+    }
+
     /// Makes a standby the primary.
     pub async fn promote(&self) {
         self.execute("SELECT pg_promote(true, 30)").await;
