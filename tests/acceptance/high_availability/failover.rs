@@ -110,13 +110,16 @@ async fn a_proxy_that_leads_to_a_standby_that_lagged_is_noticed_too() {
     primary.create_database("moved").await;
     let standby = primary.standby(Replication::Asynchronous).await;
     let proxy = FaultProxy::start(&format!("127.0.0.1:{}", primary.port())).await;
-    let server = Registry::start_on(&format!("postgres://postgres@{}/moved", proxy.address()));
+    let moved = format!("postgres://postgres@{}/moved", proxy.address());
+    let server = Registry::start_with(&moved, &["--poll-interval", "8s"]);
     let mut client = server.client().await;
     client.apply(pair("Kept", 0)).await.expect("accepted");
     standby_has(&primary).await;
     standby.stop_following(&primary).await;
     client.apply(pair("Lost", 0)).await.expect("accepted");
     standby.promote().await;
+    // A connection that rested is tried before it is used, and replaced without an error.
+    sleep(Duration::from_millis(1_500)).await;
     proxy.lead_to(&format!("127.0.0.1:{}", standby.port()));
     eventually("the loss is noticed without any write", || async {
         let ready = readiness(&server.address).await.1;
