@@ -2,6 +2,7 @@
 
 mod bad_tokens;
 mod command_line;
+mod database_tls;
 mod every_rpc;
 mod identity_provider;
 mod ownership;

@@ -5,6 +5,7 @@
 //! make their own.
 
 mod binaries;
+mod certificates;
 mod cluster;
 mod standby;
 

@@ -148,6 +148,11 @@ impl PrivateCluster {
         signal("CONT", &processes(self.server.id()));
     }
 
+    /// Where its files are.
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// What the server has written to its log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()

@@ -67,6 +67,11 @@ impl PrivateCluster {
         done.unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 
+    /// Whether somebody gets in who shows nothing.
+    pub(super) async fn lets_in_without(&self) -> bool {
+        truth(&self.url("postgres"), "SELECT true").await.is_ok()
+    }
+
     /// The answer to a question of yes or no.
     pub async fn says(&self, sql: &str) -> bool {
         truth(&self.url("postgres"), sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
