@@ -5,6 +5,7 @@
 //! does not read is cut off and resumes. A follower of a scope is brought from what it holds to what
 //! is in scope now, in one step. What streams are told they share, with its wire form. Deliberately absent: the wire form.
 
+mod admission;
 mod changes;
 mod error;
 mod follow;
@@ -29,7 +30,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt};
 use registry_core::{Revision, Scope, Timestamp};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
@@ -49,15 +50,13 @@ use crate::{
     registrar::Registrar,
     store::Store,
 };
+use admission::Admission;
 use pulse::Pulse;
 use retention::Retention;
 use roster::Seat;
 use scopes::Scopes;
 use shared::Reached;
 use teller::{Teller, Wants};
-
-/// How many streams read the log at the same time; the others wait their turn.
-const LOG_READERS: usize = 4;
 
 /// Everything that streams share.
 pub struct Feed {
@@ -71,7 +70,7 @@ pub struct Feed {
     retention: Retention,
     reached: Reached,
     pulse: Pulse,
-    log_readers: Semaphore,
+    admission: Admission,
     draining: CancellationToken,
 }
 
@@ -89,7 +88,6 @@ impl Feed {
         let retention = Retention::new(&config);
         let now = clock.now();
         let pulse = if store.is_shared() { Pulse::shared(now) } else { Pulse::alone(now) };
-        let log_readers = Semaphore::new(LOG_READERS);
         Self {
             hub,
             store,
@@ -101,7 +99,7 @@ impl Feed {
             retention,
             reached: Reached::default(),
             pulse,
-            log_readers,
+            admission: Admission::default(),
             draining,
         }
     }

@@ -5,7 +5,9 @@
 
 use std::{sync::OnceLock, time::Duration};
 
-use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{
+    Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use registry_core::{Catalog, Diagnostic, Kind, Revision, SealedCommit};
 
@@ -29,6 +31,8 @@ const LAG: &str = "registry_stream_lag_revisions_max";
 const LAG_SECONDS: &str = "registry_stream_lag_seconds_max";
 const REFUSING: &str = "registry_streams_refusing";
 const UPSTREAM: &str = "registry_relay_following";
+const WAITING: &str = "registry_streams_waiting";
+const ADMITTED: &str = "registry_streams_admitted";
 const STREAM_ENDS: &str = "registry_stream_ends_total";
 const SNAPSHOTS: &str = "registry_snapshots_total";
 const ENCODED: &str = "registry_sync_messages_encoded_total";
@@ -97,6 +101,8 @@ fn describe() {
     describe_gauge!(LAG_SECONDS, "For how long the slowest follower has been behind");
     describe_gauge!(REFUSING, "Followers that refuse the next revision");
     describe_gauge!(UPSTREAM, "In a relay: 1 while the registry is followed, else 0");
+    describe_gauge!(WAITING, "Followers that wait for their turn, by what it is at");
+    describe_gauge!(ADMITTED, "Followers whose turn it is, by what it is at");
     describe_counter!(STREAM_ENDS, "Ended streams, by reason");
     describe_counter!(
         SNAPSHOTS,
@@ -184,6 +190,23 @@ pub(crate) fn feed(scopes: usize, oldest: Revision) {
 /// A relay follows its registry, or does not.
 pub(crate) fn upstream(is_followed: bool) {
     gauge!(UPSTREAM).set(f64::from(u8::from(is_followed)));
+}
+
+/// Whether a follower's turn has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stage {
+    /// Others come first.
+    Waiting,
+    /// It has.
+    Admitted,
+}
+
+/// How many followers wait for, or have, their turn at some work.
+pub(crate) fn turns(stage: Stage, work: &'static str) -> Gauge {
+    match stage {
+        Stage::Waiting => gauge!(WAITING, "at" => work),
+        Stage::Admitted => gauge!(ADMITTED, "at" => work),
+    }
 }
 
 /// A stream ended.

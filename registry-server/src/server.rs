@@ -118,6 +118,7 @@ impl Server {
             (catalog, Voucher::Key(key.clone(), clock.clone()), Key::Own(key))
         };
         let hub = Arc::new(Hub::new(catalog, &config.feed, voucher));
+        hub.recall(&store).await?;
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),

@@ -3,19 +3,18 @@
 //! Deliberately absent: queues. The only state is the position; what comes next is looked up when
 //! the follower has taken what came before.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use registry_core::{ChainHash, Revision, Scope};
 use tokio::{
     sync::watch,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
-    Delta, Error, Message, Shared, follow_scope::FollowingScope, recent::Next, start::Start,
+    Delta, Error, Feed, Message, Shared, follow_scope::FollowingScope, recent::Next, start::Start,
     teller::Teller,
 };
-use crate::jitter;
 
 /// How many commits are read from the log at once.
 const PAGE: usize = 64;
@@ -54,7 +53,8 @@ async fn tell_all(
             told = following.run(&mut wanted).await?;
             state = None;
         } else {
-            let channel = teller.feed.scopes.channel(scope, &teller.feed.hub).await?;
+            let Feed { scopes, hub, admission, .. } = &*teller.feed;
+            let channel = Box::pin(scopes.channel(scope, hub, &admission.scopes)).await?;
             let from = state.take().or_else(|| channel.find(content?));
             let following = FollowingScope::new(teller, channel, told, from).await?;
             let (now, holds) = following.run(&mut wanted).await?;
@@ -82,20 +82,22 @@ impl Following<'_> {
     async fn run(mut self, wanted: &mut watch::Receiver<Scope>) -> Result<Revision, Error> {
         self.catch_up().await?;
         self.tell_progress().await?;
+        let mut quiet = pin!(sleep(self.teller.progress_interval()));
+        let mut end = pin!(self.teller.end());
         loop {
-            let interval = jitter::around(self.teller.feed.config.progress_interval);
             tokio::select! {
                 changed = self.head.changed() => {
                     changed.map_err(|_| Error::Draining)?;
                     self.catch_up().await?;
                 }
-                () = sleep(interval) => self.tell_progress().await?,
+                () = &mut quiet => self.tell_progress().await?,
                 changed = wanted.changed() => {
                     changed.map_err(|_| Error::Gone)?;
                     return Ok(self.told);
                 }
-                end = self.teller.end() => return Err(end),
+                end = &mut end => return Err(end),
             }
+            quiet.as_mut().reset(Instant::now() + self.teller.progress_interval());
         }
     }
 
@@ -106,13 +108,14 @@ impl Following<'_> {
             let Some((revision, chain)) = self.place else {
                 let snapshot = self.teller.feed.hub.snapshot(self.told).await;
                 let compacted = self.compacted.take();
-                self.note(self.teller.tell_snapshot(&snapshot, compacted).await?);
+                let told = Box::pin(self.teller.tell_snapshot(&snapshot, compacted)).await?;
+                self.note(told);
                 continue;
             };
             match self.teller.feed.hub.after(revision) {
                 Next::Commit(commit) => self.tell_commit(commit).await?,
                 Next::Nothing => return Ok(()),
-                Next::Older => self.tell_from_log((revision, chain)).await?,
+                Next::Older => Box::pin(self.tell_from_log((revision, chain))).await?,
             }
         }
     }
@@ -132,7 +135,7 @@ impl Following<'_> {
             return Ok(());
         }
         let reading = async {
-            let _turn = feed.log_readers.acquire().await;
+            let _turn = feed.admission.log.take().await;
             feed.store.commits_after(place, PAGE).await
         };
         let page = match timeout(LOG_PATIENCE, reading).await {

@@ -3,17 +3,19 @@
 //!
 //! Deliberately absent: the states themselves, which all followers of the scope share.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use registry_core::{ChainHash, Revision};
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 use super::{
     Error, Message, Shared, Step,
     scopes::{Channel, State},
     teller::Teller,
 };
-use crate::jitter;
 
 pub(super) struct FollowingScope<'a> {
     teller: &'a Teller,
@@ -46,21 +48,23 @@ impl<'a> FollowingScope<'a> {
         wanted: &mut watch::Receiver<T>,
     ) -> Result<(Revision, Arc<State>), Error> {
         let mut held = self.tell_present(true).await?;
+        let mut quiet = pin!(sleep(self.teller.progress_interval()));
+        let mut end = pin!(self.teller.end());
         loop {
-            let interval = jitter::around(self.teller.feed.config.progress_interval);
             let is_due = tokio::select! {
                 changed = self.now.changed() => {
                     changed.map_err(|_| Error::Draining)?;
                     false
                 }
-                () = sleep(interval) => true,
+                () = &mut quiet => true,
                 changed = wanted.changed() => {
                     changed.map_err(|_| Error::Gone)?;
                     return Ok((self.told, held));
                 }
-                end = self.teller.end() => return Err(end),
+                end = &mut end => return Err(end),
             };
             held = self.tell_present(is_due).await?;
+            quiet.as_mut().reset(Instant::now() + self.teller.progress_interval());
         }
     }
 
@@ -84,16 +88,21 @@ impl<'a> FollowingScope<'a> {
                 }
             }
             Some(from) => self.tell_step(&from, &to).await?,
-            None => _ = self.teller.tell_snapshot(&*to.snapshot().await, None).await?,
+            None => self.tell_snapshot(&to).await?,
         }
         self.told = place.0;
         Ok(to)
     }
 
+    async fn tell_snapshot(&self, of: &State) -> Result<(), Error> {
+        let snapshot = of.snapshot().await;
+        Box::pin(self.teller.tell_snapshot(&snapshot, None)).await.map(|_| ())
+    }
+
     async fn tell_step(&self, from: &Arc<State>, to: &Arc<State>) -> Result<(), Error> {
         let step = self.channel.step(from, to);
         if step.is_too_big() {
-            return self.teller.tell_snapshot(&*to.snapshot().await, None).await.map(|_| ());
+            return self.tell_snapshot(to).await;
         }
         self.teller.seat.sent(to.revision());
         self.teller.tell(Message::Step(step)).await

@@ -13,10 +13,16 @@ use super::{
     recent::{Limits, Next, Recent},
     snapshot::Snapshot,
 };
-use crate::config::FeedConfig;
+use crate::{
+    config::FeedConfig,
+    store::{self, Store},
+};
 
 /// How far a shared snapshot may be behind before a new one is taken.
 const FRESH: u64 = 1_000;
+/// How many commits are read back into memory at the start, and how many at once.
+const RECALLED: u64 = 256;
+const PAGE: usize = 64;
 
 /// Where the writer publishes, and readers and followers look.
 pub struct Hub {
@@ -53,6 +59,28 @@ impl Hub {
             keep_deltas: config.keep_deltas,
             voucher,
         }
+    }
+
+    /// Reads the latest commits back into memory, for those who followed before a restart.
+    pub async fn recall(&self, store: &Store) -> Result<(), store::Error> {
+        let head = self.catalog();
+        let first = Revision(head.revision().0.saturating_sub(RECALLED));
+        let chain = match store.commit(first).await? {
+            Some(commit) => commit.chain,
+            None => ChainHash::genesis(head.registry()),
+        };
+        let mut place = (first, chain);
+        let mut commits = Vec::new();
+        while place.0 < head.revision() {
+            let page = store.commits_after(place, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            place = (last.revision(), last.chain());
+            // Another server may have gone on meanwhile.
+            commits.extend(page.into_iter().filter(|it| it.revision() <= head.revision()));
+        }
+        let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+        recent.recall((first, chain), commits);
+        Ok(())
     }
 
     /// The current catalog.

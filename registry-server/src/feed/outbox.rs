@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::Stream;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{Error, Message, roster::Seat};
 
@@ -45,6 +45,15 @@ pub(super) fn pair(seat: Arc<Seat>) -> (Outbox, Outgoing) {
 }
 
 impl Outbox {
+    /// Sends the message if there is room, else gives it back.
+    pub(super) fn try_send(&self, message: Message) -> Result<Option<Message>, Error> {
+        match self.queue.try_send(message) {
+            Ok(()) => Ok(None),
+            Err(TrySendError::Full(message)) => Ok(Some(message)),
+            Err(TrySendError::Closed(_)) => Err(Error::Gone),
+        }
+    }
+
     pub(super) async fn send(&self, message: Message) -> Result<(), Error> {
         self.queue.send(message).await.map_err(|_| Error::Gone)
     }

@@ -38,6 +38,14 @@ impl Recent {
         Self { commits: VecDeque::new(), bytes: 0, before: head, limits }
     }
 
+    /// Begins anew at a place, with the commits after it.
+    pub(super) fn recall(&mut self, before: (Revision, ChainHash), commits: Vec<SealedCommit>) {
+        *self = Self::new(before, self.limits);
+        for commit in commits {
+            self.push(Shared::new(Delta { commit, attestation: None }));
+        }
+    }
+
     /// Adds the next commit, and forgets the oldest ones beyond the limits.
     pub(super) fn push(&mut self, commit: Arc<Shared<Delta>>) {
         self.bytes += size(&commit.commit);

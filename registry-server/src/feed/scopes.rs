@@ -18,8 +18,8 @@ use tokio::{
 };
 
 use super::{
-    Error, Hub, Shared, Voucher, Word, roster::lock, shared::Reached, snapshot::Snapshot,
-    step::Step,
+    Error, Hub, Shared, Voucher, Word, admission::Turns, roster::lock, shared::Reached,
+    snapshot::Snapshot, step::Step,
 };
 
 /// How often followers are told of revisions that do not concern them.
@@ -98,11 +98,13 @@ impl Scopes {
         Self { channels: Arc::default(), limit }
     }
 
-    /// The scope's state, kept up to date from now on.
+    /// The scope's state, kept up to date from now on. Where nobody follows it yet, that takes a
+    /// turn.
     pub(super) async fn channel(
         &self,
         scope: Scope,
         hub: &Arc<Hub>,
+        turns: &Turns,
     ) -> Result<Arc<Channel>, Error> {
         let shared = Arc::new(scope.clone());
         let cell = {
@@ -116,6 +118,7 @@ impl Scopes {
             channels.entry(scope.clone()).or_default().clone()
         };
         let opened = cell.get_or_init(|| async {
+            let _turn = turns.take().await;
             let (head, catalog) = (hub.watch(), hub.catalog());
             let part = beside(move || Part::of(shared, &catalog)).await;
             let channel = Arc::new(Channel::new(&part, hub.voucher()));

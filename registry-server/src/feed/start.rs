@@ -64,6 +64,7 @@ async fn chain_at(feed: &Feed, revision: Revision) -> Result<Option<ChainHash>, 
     if let Some(chain) = feed.hub.chain_at(revision) {
         return Ok(Some(chain));
     }
+    let _turn = feed.admission.log.take().await;
     let stored = feed.store.commit(revision).await?;
     Ok(stored.map(|stored| stored.chain))
 }

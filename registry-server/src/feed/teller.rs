@@ -2,15 +2,19 @@
 //!
 //! Deliberately absent: what is told, and when.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use registry_core::{ChainHash, Revision};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{
-    Error, Feed, Message, Piece, Place, Shared, outbox::Outbox, roster::Seat, snapshot::Snapshot,
+    Error, Feed, Message, Piece, Place, Shared, admission::Turn, outbox::Outbox, roster::Seat,
+    snapshot::Snapshot,
 };
-use crate::metrics;
+use crate::{jitter, metrics};
+
+/// How long a turn at a snapshot lasts; what is not told by then is told without one.
+const TURN: Duration = Duration::from_secs(2);
 
 /// One follower's ear.
 pub(super) struct Teller {
@@ -32,6 +36,8 @@ pub(super) struct Wants {
 impl Teller {
     /// Waits until the follower takes the message, but not for ever.
     pub(super) async fn tell(&self, message: Message) -> Result<(), Error> {
+        // Mostly there is room, and neither a timer nor a place among those who wait is needed.
+        let Some(message) = self.outbox.try_send(message)? else { return Ok(()) };
         let limit = self.feed.config.slow_reader_timeout;
         tokio::select! {
             told = timeout(limit, self.outbox.send(message)) => {
@@ -49,24 +55,64 @@ impl Teller {
         compacted: Option<Revision>,
     ) -> Result<(Revision, ChainHash), Error> {
         metrics::snapshot(if compacted.is_some() { "compacted" } else { "other" });
-        for piece in &*snapshot.pieces().await {
-            let mut piece = piece.clone();
-            match (&**piece, compacted) {
-                (Piece::Begin { .. }, Some(oldest)) => {
-                    piece = Shared::new(snapshot.begin_instead_of(oldest));
-                }
-                (Piece::End(..), _) => self.seat.sent(snapshot.place().0),
-                _ => {}
+        // There are always a beginning and an end.
+        let pieces = snapshot.pieces().await;
+        let (begin, rest) = pieces.split_at(1);
+        let (rest, end) = rest.split_at(rest.len() - 1);
+        match compacted {
+            None => self.tell_pieces(begin).await?,
+            Some(oldest) => {
+                let begin = Shared::new(snapshot.begin_instead_of(oldest));
+                self.tell(Message::Snapshot(begin)).await?;
             }
-            self.tell(Message::Snapshot(piece)).await?;
+        }
+        let turn = self.turn_at_snapshots().await?;
+        let mut telling = pin!(async {
+            self.tell_pieces(rest).await?;
+            self.seat.sent(snapshot.place().0);
+            self.tell_pieces(end).await
+        });
+        // Whoever reads slowly does not keep the others waiting.
+        if let Ok(told) = timeout(TURN, &mut telling).await {
+            told?;
+        } else {
+            drop(turn);
+            telling.await?;
         }
         Ok(snapshot.place())
+    }
+
+    async fn tell_pieces(&self, pieces: &[Arc<Shared<Piece>>]) -> Result<(), Error> {
+        for piece in pieces {
+            self.tell(Message::Snapshot(piece.clone())).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a turn; meanwhile a piece without entities tells that the stream is alive.
+    async fn turn_at_snapshots(&self) -> Result<Turn<'_>, Error> {
+        let mut turn = pin!(self.feed.admission.snapshots.take());
+        loop {
+            tokio::select! {
+                turn = &mut turn => return Ok(turn),
+                () = sleep(self.progress_interval()) => {
+                    let nothing = Shared::new(Piece::Entities(Vec::new()));
+                    self.tell(Message::Snapshot(nothing)).await?;
+                }
+                end = self.end() => return Err(end),
+            }
+        }
     }
 
     /// Tells that there is nothing new up to a place.
     pub(super) async fn tell_progress(&self, place: Arc<Shared<Place>>) -> Result<(), Error> {
         self.seat.sent(place.position.revision);
         self.tell(Message::Progress(place)).await
+    }
+
+    /// How long a follower is told nothing at most.
+    pub(super) fn progress_interval(&self) -> Duration {
+        jitter::around(self.feed.config.progress_interval)
     }
 
     /// Why nothing more can be told, when that happens.

@@ -147,7 +147,7 @@ impl Bench {
         definitions.wait_for(|all| all.find(&config.targets[0].server).is_some()).await.unwrap();
         let (publish, catalog) = watch::channel(catalog(1, entities));
         let cache = Cache::in_memory(None);
-        cache.confirm();
+        cache.confirm(Duration::ZERO);
         let watchman = Watchman::new(cache.clone(), setup.max_staleness);
         let gateway = Arc::new(Gateway::new(&config, catalog, watchman, upstreams));
         let router = super::super::router(gateway.clone());

@@ -115,7 +115,7 @@ async fn a_list_that_depends_on_the_age_of_the_catalog_is_told() {
     let limit = Some(Duration::from_millis(500));
     let max_staleness = MaxStaleness { tools: limit, read_only_tools: None };
     let bench = Bench::start(Setup { max_staleness, ..Setup::default() }, entities("1")).await;
-    bench.cache.confirm();
+    bench.cache.confirm(Duration::ZERO);
     let mut stream = Stream::open(&bench, listen(&json!({ "toolsListChanged": true }))).await;
     stream.soon().await.unwrap();
     let names = async || {
@@ -125,7 +125,7 @@ async fn a_list_that_depends_on_the_age_of_the_catalog_is_told() {
     assert_eq!(names().await, 1);
     assert!(changed(&stream.soon().await.unwrap()), "it grows old");
     assert_eq!(names().await, 0);
-    bench.cache.confirm();
+    bench.cache.confirm(Duration::ZERO);
     assert!(changed(&stream.soon().await.unwrap()), "it is confirmed");
     assert_eq!(names().await, 1);
 }
