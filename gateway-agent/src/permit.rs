@@ -1,5 +1,6 @@
 //! The policy decision: who may call what. Only this module can build a [`Permit`], and no
-//! upstream can be called without one. Lists and calls ask the same [`decide`].
+//! upstream can be called without one. Lists and calls ask the same [`decide`], and the same verdict on
+//! the catalog's age.
 //!
 //! Deliberately absent: how the call is made, and how a denial is answered.
 

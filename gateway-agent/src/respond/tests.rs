@@ -1,13 +1,25 @@
 //! What failures look like where the front door cannot make them easily.
 
-use serde_json::Value;
+use std::time::Duration;
+
+use registry_core::Revision;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::upstream::Breach;
+use crate::{
+    config::MaxStaleness,
+    freshness::Freshness,
+    permit::Stale,
+    pipeline::Outcome,
+    upstream::{Breach, ResultType, ToolResult},
+};
 
 fn answer(error: &Error, era: Era) -> Value {
     let id = Id::parse("1").unwrap();
-    let answer = call_error(id, era, "t", error);
+    read(call_error(id, era, "t", error))
+}
+
+fn read(answer: Answer) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let body = axum::body::to_bytes(answer.response.into_body(), usize::MAX);
     let body = runtime.block_on(body).unwrap();
@@ -36,6 +48,55 @@ fn upstream_trouble_is_a_result_that_says_whether_anything_was_done() {
             let text = result["content"][0]["text"].as_str().unwrap();
             assert!(text.contains(says), "{text}");
             assert!(!text.contains("10.1.2.3") && !text.contains("internal-name"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_catalog_that_is_too_old_is_told_to_models_and_programs() {
+    let (age, limit) = (Some(Duration::from_secs(700)), Some(Duration::from_mins(10)));
+    let unknown = json!({ "reason": "STALE_CATALOG", "ageSeconds": null, "maxAgeSeconds": 600 });
+    let known = json!({ "reason": "STALE_CATALOG", "ageSeconds": 700, "maxAgeSeconds": 600 });
+    for (age, told, says) in [(age, known, "700 s ago"), (None, unknown, "an unknown time ago")] {
+        let stale = Stale { age, limit, is_read_only: false };
+        let error = Error::Denied(stale.into());
+        for era in [Era::Modern, Era::Legacy] {
+            let result = &answer(&error, era)["result"];
+            assert_eq!(result["isError"], true);
+            assert_eq!(result["resultType"].is_string(), era == Era::Modern);
+            assert_eq!(result["_meta"]["registry/catalog"], told);
+            let text = result["content"][0]["text"].as_str().unwrap();
+            assert!(text.contains(says) && text.contains("from 600 s on"), "{text}");
+        }
+    }
+}
+
+/// An upstream cannot say how old this gateway's catalog is.
+#[test]
+fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
+    let upstreams = r#"{"content":[],"_meta":{"registry/catalog":{"revision":1},"a/b":1}}"#;
+    for (upstream, has_own) in [(r#"{"content":[]}"#, false), (upstreams, true)] {
+        for (seconds, told) in [(29, Value::Null), (31, json!({ "revision": 7, "ageSeconds": 31 }))]
+        {
+            for era in [Era::Modern, Era::Legacy] {
+                let raw = RawValue::from_string(upstream.to_owned()).unwrap();
+                let age = Some(Duration::from_secs(seconds));
+                let outcome = Outcome {
+                    result: ToolResult {
+                        result: raw,
+                        is_error: false,
+                        result_type: ResultType::Absent,
+                        has_meta: has_own,
+                    },
+                    revision: Revision(7),
+                    freshness: Freshness::of(age, MaxStaleness::default()),
+                };
+                let id = Id::parse("1").unwrap();
+                let result = read(result::tool(id, era, &outcome))["result"].clone();
+                assert_eq!(result["_meta"]["registry/catalog"], told, "{result}");
+                assert_eq!(result["_meta"]["a/b"] == 1, has_own, "{result}");
+                assert_eq!(result["content"], json!([]));
+            }
         }
     }
 }

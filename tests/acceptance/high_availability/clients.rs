@@ -88,6 +88,18 @@ async fn who_waits_for_gateways_goes_on_asking_at_the_next_server() {
     assert!(waited.success(), "{waited:?}");
 }
 
+/// Nobody is there: each is tried once, then it waits longer each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_without_any_server_waits_longer_and_longer() {
+    let (targets, more) = (String::new(), String::new());
+    let source = "grpc://127.0.0.1:1,127.0.0.1:2".to_owned();
+    let gateway = Gateway::start(&GatewayOptions { source, targets, runtime: None, more });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let tries = super::metric(&gateway.address, "gateway_sync_reconnects_total").await;
+    let tries = tries.expect("it tries");
+    assert!((4.0..16.0).contains(&tries), "in 5 s: {tries}");
+}
+
 /// A server of another registry in the list is a mistake that somebody should hear of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_registry_is_never_taken_for_this_one() {
