@@ -23,9 +23,18 @@ impl Backoff {
 
     /// The next wait.
     pub fn wait(&mut self) -> Duration {
+        jittered(self.advance())
+    }
+
+    /// The next wait of many that fail at the same moment.
+    pub fn wait_spread(&mut self) -> Duration {
+        spread(self.advance())
+    }
+
+    fn advance(&mut self) -> Duration {
         let wait = self.next;
         self.next = (wait * 2).min(self.longest);
-        jittered(wait)
+        wait
     }
 
     /// It went well; the next failure is a first one.
@@ -36,9 +45,18 @@ impl Backoff {
 
 /// A duration between 80 % and 120 % of this one, so that many of them do not fall together.
 pub fn jittered(around: Duration) -> Duration {
+    around * (80 + random(41)) / 100
+}
+
+/// A duration up to twice this one: when a server ends, all who follow it come back at once.
+pub(crate) fn spread(around: Duration) -> Duration {
+    around * random(201) / 100
+}
+
+/// A random number below this one.
+fn random(below: u32) -> u32 {
     // Each `RandomState` has its own keys; that is random enough for spreading load.
-    let percent = 80 + RandomState::new().hash_one(0_u8) % 41;
-    around * u32::try_from(percent).unwrap_or(100) / 100
+    u32::try_from(RandomState::new().hash_one(0_u8) % u64::from(below)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -54,5 +72,18 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.wait() <= Duration::from_millis(120));
+    }
+
+    #[test]
+    fn those_who_lost_one_server_come_back_all_over_the_time() {
+        let waits: Vec<_> = (0..1_000)
+            .map(|_| Backoff::new(Duration::from_millis(100), Duration::MAX).wait_spread())
+            .collect();
+        for tenth in 0..10 {
+            let (from, to) = (tenth * 20, tenth * 20 + 20);
+            let within = waits.iter().filter(|wait| (from..to).contains(&wait.as_millis()));
+            let count = within.count();
+            assert!((50..200).contains(&count), "{count} of 1,000 between {from} and {to} ms");
+        }
     }
 }

@@ -11,7 +11,8 @@ use tonic::{
 };
 
 use crate::{
-    Backoff, Credentials, Follow, Heard, jittered,
+    Backoff, Credentials, Follow, Heard,
+    backoff::{jittered, spread},
     session::{Ended, Session},
 };
 
@@ -21,8 +22,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 const PROGRESS: Duration = Duration::from_secs(10);
 /// A stream that says nothing for so long is dead.
 const SILENCE: Duration = PROGRESS.saturating_mul(3);
-/// The first wait before a new stream; it doubles.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// The first wait before a new stream, on average; it doubles.
+const RETRY_FIRST: Duration = Duration::from_millis(250);
 /// The longest such wait.
 const RETRY_LONGEST: Duration = Duration::from_secs(15);
 /// The wait after what only an operator can mend.
@@ -35,7 +36,7 @@ pub struct Timing {
     pub connect: Duration,
     /// A stream that says nothing for so long is dead.
     pub silence: Duration,
-    /// The first wait before a new stream; it doubles.
+    /// The first wait before a new stream, on average; it doubles.
     pub retry_first: Duration,
     /// The longest such wait.
     pub retry_longest: Duration,
@@ -97,10 +98,10 @@ impl Follower {
             failed += 1;
             let longer = self.note(&mut who, address, &outcome.ended);
             let wait = if failed < self.addresses.len() {
-                jittered(self.timing.retry_first)
+                spread(self.timing.retry_first)
             } else {
                 failed = 0;
-                longer.unwrap_or_else(|| backoff.wait())
+                longer.unwrap_or_else(|| backoff.wait_spread())
             };
             let parked = async {
                 match outcome.parked {
