@@ -119,6 +119,8 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("demo-backend", vec![]),
         ("acceptance", vec!["registry-core", "registry-proto"]),
         ("bench", vec!["registry-core", "registry-proto", "acceptance"]),
+        ("history-check", vec![]),
+        ("proof", vec!["registry-core", "registry-proto", "acceptance", "history-check"]),
     ]
     .into_iter()
     .map(|(name, allowed)| (name, allowed.into_iter().collect()))

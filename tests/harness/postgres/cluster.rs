@@ -183,10 +183,11 @@ impl Drop for PrivateCluster {
     }
 }
 
-/// Whether a process is stopped by a signal, by its state in `/proc`.
+/// Whether a process is stopped by a signal, or is dead and waits for its stopped parent, by its
+/// state in `/proc`.
 fn is_stopped(id: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with('T'))
+    stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['T', 'Z']))
 }
 
 /// In the default place, unless a socket's path would be too long for the kernel there.

@@ -1,0 +1,163 @@
+//! The log at the end of a history: its commits, and the state after each of them.
+//!
+//! Deliberately absent: whether anybody asked for them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    closure::{self, Documents},
+    event::{Event, Line},
+    state::{Entities, State},
+};
+
+/// One commit.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// Its line in the history.
+    pub line: u64,
+    /// Its number.
+    pub revision: u64,
+    /// The chain hash after it, as the log says.
+    pub chain: String,
+    /// The canonical commit.
+    pub canonical: String,
+    /// The digests of the documents that it came with.
+    pub documents: Vec<String>,
+    /// The canonical commit, parsed; null if it cannot be.
+    pub value: Value,
+}
+
+/// The log.
+#[derive(Debug, Clone, Default)]
+pub struct Log {
+    /// The registry's id.
+    pub registry: String,
+    /// The line of the head, its revision and its chain hash.
+    pub head: (u64, u64, String),
+    /// The commits in their order.
+    pub commits: Vec<Commit>,
+    /// The documents by their digests.
+    pub documents: Documents,
+    states: Vec<State>,
+    /// The commits that could not be folded: line and reason. The states end before the first.
+    pub unfit: Vec<(u64, String)>,
+}
+
+impl Log {
+    /// The log of a history; empty where it has none.
+    pub fn of(lines: &[Line]) -> Self {
+        let mut log = Self { states: vec![State::default()], ..Self::default() };
+        for line in lines {
+            match &line.event {
+                Event::Log { registry, revision, chain } => {
+                    log.registry.clone_from(registry);
+                    log.head = (line.n, *revision, chain.clone());
+                }
+                Event::Commit { revision, chain, canonical, documents } => {
+                    let digests = documents.iter().map(|text| log.keep(text)).collect();
+                    log.push(Commit {
+                        line: line.n,
+                        revision: *revision,
+                        chain: chain.clone(),
+                        canonical: canonical.clone(),
+                        documents: digests,
+                        value: serde_json::from_str(canonical).unwrap_or_default(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        log
+    }
+
+    fn keep(&mut self, document: &str) -> String {
+        let digest = digest(&[document.as_bytes()]);
+        let value = serde_json::from_str(document).unwrap_or_default();
+        self.documents.insert(digest.clone(), value);
+        digest
+    }
+
+    fn push(&mut self, commit: Commit) {
+        if self.unfit.is_empty() {
+            let last = self.states.last().expect("there is the empty one");
+            match last.after(&commit.value) {
+                Ok(next) => self.states.push(next),
+                Err(reason) => self.unfit.push((commit.line, reason)),
+            }
+        }
+        self.commits.push(commit);
+    }
+
+    /// The revision of the last commit.
+    pub fn last(&self) -> u64 {
+        self.commits.len() as u64
+    }
+
+    /// The state after a revision; `None`: the log does not have it.
+    pub fn state(&self, revision: u64) -> Option<&State> {
+        self.states.get(usize::try_from(revision).ok()?)
+    }
+
+    /// What is in a scope after a revision.
+    pub fn part(&self, revision: u64, roots: &[String]) -> Option<Entities> {
+        let state = self.state(revision)?;
+        Some(closure::closure(&state.entities, &self.documents, roots))
+    }
+
+    /// The commit with this number, by its place.
+    pub fn commit(&self, revision: u64) -> Option<&Commit> {
+        let index = usize::try_from(revision).ok()?.checked_sub(1)?;
+        self.commits.get(index)
+    }
+
+    /// The chain hash after a revision, as the log says.
+    pub fn chain(&self, revision: u64) -> Option<String> {
+        match revision {
+            0 => Some(genesis(&self.registry)),
+            _ => Some(self.commit(revision)?.chain.clone()),
+        }
+    }
+
+    /// Commits by their request ids.
+    pub fn by_request_id(&self) -> BTreeMap<&str, Vec<&Commit>> {
+        let mut found: BTreeMap<&str, Vec<&Commit>> = BTreeMap::new();
+        for commit in &self.commits {
+            if let Some(id) = commit.value["requestId"].as_str() {
+                found.entry(id).or_default().push(commit);
+            }
+        }
+        found
+    }
+}
+
+/// `sha256:` and the 64 digits of a digest over these bytes, one after the other.
+pub fn digest(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part);
+    }
+    shown(&hash.finalize())
+}
+
+fn shown(hash: &[u8]) -> String {
+    let digits = hash.iter().map(|byte| format!("{byte:02x}"));
+    format!("sha256:{}", digits.collect::<String>())
+}
+
+/// The chain hash before the first commit.
+pub fn genesis(registry: &str) -> String {
+    digest(&[b"registry:", registry.as_bytes()])
+}
+
+/// The chain hash after one more commit; `None`: the hash before it is none.
+pub fn then(chain: &str, canonical: &str) -> Option<String> {
+    let digits = chain.strip_prefix("sha256:")?;
+    let bytes: Option<Vec<u8>> = (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok())
+        .collect();
+    Some(digest(&[&bytes?, canonical.as_bytes()]))
+}

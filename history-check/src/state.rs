@@ -1,0 +1,177 @@
+//! What a registry holds after a revision, and the fold of a commit over it, from the JSON of the
+//! commit.
+//!
+//! Deliberately absent: judging; the fold takes what the log has.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// An entity, as a verified copy writes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entity {
+    /// Kind, name and version: `tool/fetch@1.0.0`.
+    pub key: String,
+    /// The digest of its document.
+    pub digest: String,
+    /// Who owned its name when it was registered.
+    pub owner: String,
+    /// In which revision it was registered.
+    pub registered: u64,
+    /// When.
+    pub registered_at: String,
+    /// Absent: active since it was registered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<Lifecycle>,
+}
+
+/// Where an entity is in its life.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lifecycle {
+    /// `active`, `deprecated` or `retired`.
+    pub state: String,
+    /// What the last change said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<Value>,
+    /// The revision of the last change.
+    pub revision: u64,
+    /// When that was.
+    pub changed_at: String,
+}
+
+/// What is set about names; as a verified copy writes it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Set {
+    /// About what.
+    pub on: String,
+    /// Whether it takes no new versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
+    /// Who owns it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// How compatible new versions have to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compatibility: Option<String>,
+    /// The revision of the last change.
+    pub revision: u64,
+}
+
+/// Entities by their keys.
+pub type Entities = BTreeMap<String, Arc<Entity>>;
+
+/// All that a registry holds after a revision.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct State {
+    /// The entities.
+    pub entities: Entities,
+    /// What is set.
+    pub settings: BTreeMap<String, Set>,
+}
+
+impl Entity {
+    /// Whether it is neither deprecated nor retired.
+    pub fn is_active(&self) -> bool {
+        self.state() == "active"
+    }
+
+    /// Its lifecycle state.
+    pub fn state(&self) -> &str {
+        self.lifecycle.as_ref().map_or("active", |lifecycle| &lifecycle.state)
+    }
+}
+
+/// Why a commit cannot be folded.
+pub type Unfit = String;
+
+impl State {
+    /// The state after one more commit.
+    pub fn after(&self, commit: &Value) -> Result<Self, Unfit> {
+        let mut next = self.clone();
+        let revision = commit["revision"].as_u64().ok_or("a commit without a revision")?;
+        let at = text(commit, "committedAt")?;
+        for change in commit["changes"].as_array().ok_or("a commit without changes")? {
+            let key = key_of(change)?;
+            let action = text(change, "action")?;
+            if action == "register" {
+                let entity = registered(&key, change, commit)?;
+                if next.entities.insert(key.clone(), Arc::new(entity)).is_some() {
+                    return Err(format!("it registers {key} a second time"));
+                }
+                continue;
+            }
+            let held = next.entities.get_mut(&key);
+            let held = held.ok_or_else(|| format!("it changes {key}, which is not there"))?;
+            Arc::make_mut(held).lifecycle = Some(Lifecycle {
+                state: state_after(&action)?.to_owned(),
+                notice: notice(change),
+                revision,
+                changed_at: at.clone(),
+            });
+        }
+        for change in commit["settings"].as_array().into_iter().flatten() {
+            next.set(change, revision)?;
+        }
+        Ok(next)
+    }
+
+    fn set(&mut self, change: &Value, revision: u64) -> Result<(), Unfit> {
+        let on = text(change, "on")?;
+        let set = self.settings.entry(on.clone()).or_default();
+        (set.on, set.revision) = (on, revision);
+        if let Some(archived) = change.get("archived") {
+            set.archived = archived.as_bool().unwrap_or_default();
+        }
+        if let Some(owner) = change.get("owner") {
+            set.owner = owner.as_str().map(str::to_owned);
+        }
+        if let Some(mode) = change.get("compatibility") {
+            set.compatibility = mode.as_str().map(str::to_owned);
+        }
+        Ok(())
+    }
+}
+
+/// The key of a commit's change.
+pub fn key_of(change: &Value) -> Result<String, Unfit> {
+    let (kind, name) = (text(change, "kind")?, text(change, "name")?);
+    Ok(format!("{kind}/{name}@{}", text(change, "version")?))
+}
+
+/// The lifecycle state that an action leads to.
+pub fn state_after(action: &str) -> Result<&'static str, Unfit> {
+    match action {
+        "register" | "restore" => Ok("active"),
+        "deprecate" => Ok("deprecated"),
+        "retire" => Ok("retired"),
+        other => Err(format!("the action `{other}` is unknown")),
+    }
+}
+
+fn registered(key: &str, change: &Value, commit: &Value) -> Result<Entity, Unfit> {
+    let owner = change.get("owner").unwrap_or(&commit["author"]);
+    Ok(Entity {
+        key: key.to_owned(),
+        digest: text(change, "digest")?,
+        owner: owner.as_str().unwrap_or_default().to_owned(),
+        registered: commit["revision"].as_u64().unwrap_or_default(),
+        registered_at: text(commit, "committedAt")?,
+        lifecycle: None,
+    })
+}
+
+/// What a change says beside the key and the action.
+fn notice(change: &Value) -> Option<Value> {
+    let mut said: Map<String, Value> = change.as_object()?.clone();
+    said.retain(|name, _| !["kind", "name", "version", "action"].contains(&name.as_str()));
+    (!said.is_empty()).then_some(Value::Object(said))
+}
+
+fn text(value: &Value, name: &str) -> Result<String, Unfit> {
+    let text = value[name].as_str().ok_or_else(|| format!("`{name}` is missing in {value}"))?;
+    Ok(text.to_owned())
+}

@@ -1,0 +1,43 @@
+//! A scoped stream leads, message by message, to the closure of its scope and nothing else.
+//!
+//! Deliberately absent: streams of everything; see `atomic`.
+
+use super::Violation;
+use crate::{held::Held, history::History, state::Entities};
+
+pub(super) fn check(history: &History) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for following in &history.followers {
+        for (moment, _, after) in following.taken() {
+            if !moment.asked.contains(&after.scope) {
+                let what = format!("{} gets a scope that it did not ask for", following.who);
+                found.push(Violation::new([moment.line], what));
+            }
+            if after.scope.is_empty() {
+                continue;
+            }
+            if let Some(problem) = problem(history, after) {
+                let what = format!("{} in scope {:?}: {problem}", following.who, after.scope);
+                found.push(Violation::new([moment.line], what));
+            }
+        }
+    }
+    found
+}
+
+fn problem(history: &History, held: &Held) -> Option<String> {
+    let at = held.revision;
+    let Some(expected) = history.log.part(at, &held.scope) else {
+        return Some(format!("the log has no revision {at}"));
+    };
+    if !held.state.settings.is_empty() {
+        return Some("a part of a registry has no settings".to_owned());
+    }
+    differs(&expected, &held.state.entities).map(|key| format!("{key} is not as it was at {at}"))
+}
+
+/// The first key whose entity is not the same in both.
+pub(super) fn differs<'a>(left: &'a Entities, right: &'a Entities) -> Option<&'a str> {
+    let mut keys = left.keys().chain(right.keys());
+    keys.find(|key| left.get(*key) != right.get(*key)).map(String::as_str)
+}

@@ -1,0 +1,38 @@
+//! Nothing happens twice: no commit for a follower, no commit of a request.
+//!
+//! Deliberately absent: a snapshot, which replaces what is held and repeats nothing.
+
+use super::Violation;
+use crate::{event::Message, history::History};
+
+pub(super) fn check(history: &History) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for following in &history.followers {
+        for (moment, message, _) in following.taken() {
+            let Some(before) = &moment.before else { continue };
+            match message {
+                Message::Delta { revision, .. } if *revision <= before.revision => {
+                    let who = &following.who;
+                    let what = format!("{who} is told revision {revision} a second time");
+                    found.push(Violation::new([moment.line], what));
+                }
+                Message::Step { put, .. } => {
+                    let is_held = |key: &str| before.state.entities.get(key);
+                    let again = put.iter().find(|e| is_held(&e.key).is_some_and(|h| **h == **e));
+                    if let Some(entity) = again {
+                        let what = format!("{} is sent {} again", following.who, entity.key);
+                        found.push(Violation::new([moment.line], what));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    for (id, commits) in history.log.by_request_id() {
+        if commits.len() > 1 {
+            let lines = commits.iter().map(|commit| commit.line);
+            found.push(Violation::new(lines, format!("the request {id} committed twice")));
+        }
+    }
+    found
+}

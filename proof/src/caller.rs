@@ -1,0 +1,160 @@
+//! Calls of the registry's service, each written down before it is sent and after it is answered.
+//!
+//! Deliberately absent: what to call.
+
+use std::{sync::Arc, time::Duration};
+
+use history_check::{
+    Event,
+    event::{Answer, Request},
+};
+use registry_core::{Key, Record, SettingChange};
+use registry_proto::v1::{self, registry_service_client::RegistryServiceClient};
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    book::Book,
+    entity::entity,
+    server::Server,
+    world::{AUTHOR, Batch},
+};
+
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The reasons that leave open whether a write was done.
+const OPEN: [&str; 4] = ["OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED", "INTERNAL", "DATABASE_CORRUPT"];
+
+type Client = RegistryServiceClient<Channel>;
+
+/// A client of all servers.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    who: String,
+    servers: Vec<Server>,
+    clients: Vec<Option<Client>>,
+    book: Arc<Book>,
+}
+
+/// A batch with all that makes it a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Submission {
+    pub(crate) batch: Batch,
+    pub(crate) id: Option<String>,
+    pub(crate) base: Option<u64>,
+}
+
+impl Caller {
+    pub(crate) fn new(who: String, servers: &[Server], book: Arc<Book>) -> Self {
+        let clients = vec![None; servers.len()];
+        Self { who, servers: servers.to_vec(), clients, book }
+    }
+
+    /// How many servers there are.
+    pub(crate) fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
+    pub(crate) async fn apply(&mut self, server: usize, wanted: &Submission) -> Answer {
+        let Submission { batch, id, base } = wanted;
+        let settings = batch.settings.iter();
+        let as_written = |change: &SettingChange| {
+            serde_json::to_value(change).expect("a setting is plain texts")
+        };
+        let request = Request::Apply {
+            id: id.clone(),
+            base: *base,
+            author: AUTHOR.to_owned(),
+            wanted: batch.wanted(),
+            settings: settings.clone().map(as_written).collect(),
+        };
+        let message = v1::ApplyRequest {
+            changes: batch.proposed.iter().map(Into::into).collect(),
+            author: AUTHOR.to_owned(),
+            request_id: id.clone(),
+            base_revision: *base,
+            settings: settings.map(Into::into).collect(),
+            ..Default::default()
+        };
+        self.call(server, request, async |mut client| {
+            let v1::ApplyResponse { revision, committed, .. } =
+                client.apply(message).await?.into_inner();
+            Ok(Answer::Applied { revision, committed })
+        })
+        .await
+    }
+
+    pub(crate) async fn get(&mut self, server: usize, key: &Key) -> Answer {
+        let request = Request::Get { key: key.to_string() };
+        let message = v1::GetRequest { key: Some(key.into()), include_document: true, at: None };
+        self.call(server, request, async |mut client| {
+            let v1::GetResponse { record, revision } = client.get(message).await?.into_inner();
+            Ok(Answer::Found { revision, entity: entity(&read(record.unwrap_or_default())?) })
+        })
+        .await
+    }
+
+    pub(crate) async fn list(&mut self, server: usize) -> Answer {
+        let message =
+            v1::ListRequest { page_size: 1_000, include_document: true, ..Default::default() };
+        self.call(server, Request::List {}, async |mut client| {
+            let v1::ListResponse { records, revision, next_page_token } =
+                client.list(message).await?.into_inner();
+            if !next_page_token.is_empty() {
+                return Err(Status::unknown("more than a page, which is of one revision"));
+            }
+            let records = records.into_iter().map(|record| Ok(entity(&read(record)?)));
+            Ok(Answer::Listed { revision, entities: records.collect::<Result<_, Status>>()? })
+        })
+        .await
+    }
+
+    async fn call(
+        &mut self,
+        server: usize,
+        request: Request,
+        send: impl AsyncFnOnce(Client) -> Result<Answer, Status>,
+    ) -> Answer {
+        let client = self.client(server);
+        let op = self.book.op();
+        self.book.note(&self.who, Event::Call { op, server, request });
+        let answer = send(client).await.unwrap_or_else(|status| refusal(&status));
+        if let Answer::Unknown { .. } = answer {
+            // Perhaps the connection stands half open.
+            self.clients[server] = None;
+        }
+        self.book.note(&self.who, Event::Answer { op, answer: answer.clone() });
+        answer
+    }
+
+    fn client(&mut self, server: usize) -> Client {
+        let address = &self.servers[server].ways.calls.address;
+        let connect = || {
+            let endpoint = Endpoint::from_shared(format!("http://{address}"));
+            let endpoint =
+                endpoint.expect("an address").timeout(PATIENCE).connect_timeout(PATIENCE);
+            Client::new(endpoint.connect_lazy()).max_decoding_message_size(64 << 20)
+        };
+        self.clients[server].get_or_insert_with(connect).clone()
+    }
+}
+
+fn read(record: v1::EntityRecord) -> Result<Record, Status> {
+    Record::try_from(record).map_err(|e| Status::unknown(format!("what came is no record: {e}")))
+}
+
+fn refusal(status: &Status) -> Answer {
+    let info = status.get_details_error_info();
+    let reason = info.map(|info| info.reason).unwrap_or_default();
+    if status.code() == Code::NotFound && reason == "NOT_FOUND" {
+        Answer::Absent {}
+    } else if reason.is_empty() || OPEN.contains(&reason.as_str()) {
+        let code = status.code();
+        Answer::Unknown { reason: format!("{reason} {code:?}: {}", status.message()) }
+    } else {
+        Answer::Refused { reason }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the registry's types hold, in the words of a history.
+//!
+//! Deliberately absent: proving them, which whoever calls this has done.
+
+use history_check::state::{Entity, Lifecycle, Set};
+use registry_core::{Catalog, LifecycleState, Record, Scope, Selector};
+
+/// An entity.
+pub(crate) fn entity(record: &Record) -> Entity {
+    let Record { document, owner, registered, registered_at, lifecycle } = record;
+    let is_untouched = lifecycle.state == LifecycleState::Active
+        && lifecycle.revision == *registered
+        && lifecycle.notice.is_none();
+    let notice = lifecycle
+        .notice
+        .as_deref()
+        .map(|notice| serde_json::to_value(notice).expect("a notice is plain texts"));
+    let written = Lifecycle {
+        state: lifecycle.state.to_string(),
+        notice,
+        revision: lifecycle.revision.0,
+        changed_at: lifecycle.changed_at.to_string(),
+    };
+    Entity {
+        key: document.key().to_string(),
+        digest: document.digest().to_string(),
+        owner: owner.to_string(),
+        registered: registered.0,
+        registered_at: registered_at.to_string(),
+        lifecycle: (!is_untouched).then_some(written),
+    }
+}
+
+/// All entities of a catalog.
+pub(crate) fn entities(catalog: &Catalog) -> Vec<Entity> {
+    catalog.iter().map(|(_, record)| entity(record)).collect()
+}
+
+/// All that is set in a catalog.
+pub(crate) fn settings(catalog: &Catalog) -> Vec<Set> {
+    catalog.settings().iter().map(|(on, set)| self::set(on, set)).collect()
+}
+
+fn set(on: &Selector, set: &registry_core::setting::Set) -> Set {
+    Set {
+        on: on.to_string(),
+        archived: set.archived,
+        owner: set.owner.clone(),
+        compatibility: set.compatibility.map(|mode| mode.to_string()),
+        revision: set.revision.0,
+    }
+}
+
+/// The roots of a scope; none: everything.
+pub(crate) fn roots(scope: &Scope) -> Vec<String> {
+    match scope {
+        Scope::Everything => Vec::new(),
+        scope @ Scope::Roots(_) => scope.roots().map(ToString::to_string).collect(),
+    }
+}

@@ -1,0 +1,218 @@
+//! A follower: opens streams with random scopes at random points of its past, answers or does not,
+//! reads fast or not at all for a while, changes its scope, and goes away.
+//!
+//! Deliberately absent: proving messages; see `holding.rs`.
+
+use std::{sync::Arc, time::Duration};
+
+use history_check::Event;
+use registry_core::{Catalog, Scope};
+use registry_proto::{
+    convert::Position,
+    v1::{
+        Ack, Hello, SyncRequest, SyncResponse, sync_request::Message,
+        sync_service_client::SyncServiceClient,
+    },
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{sleep, timeout},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming, transport::Endpoint};
+use tonic_types::StatusExt as _;
+
+use crate::{book::Book, entity::roots, holding::Holding, rng::Rng, server::Server, world::ROOTS};
+
+/// A stream that says nothing for so long is dead.
+const SILENCE: Duration = Duration::from_millis(1_500);
+/// How long it may take to open a stream.
+const OPENING: Duration = Duration::from_secs(2);
+
+/// A follower.
+pub(crate) struct Follower {
+    pub(crate) who: String,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) book: Arc<Book>,
+    pub(crate) rng: Rng,
+    /// Whether it is time to stay on a stream and catch up.
+    pub(crate) calm: watch::Receiver<bool>,
+    /// At which revision it is.
+    pub(crate) at: watch::Sender<u64>,
+    pub(crate) past: Vec<(u64, Catalog)>,
+}
+
+type Answers = mpsc::Sender<SyncRequest>;
+
+impl Follower {
+    /// Follows until it is dropped.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let server = self.rng.below(self.servers.len());
+            let reason = self.stream(server).await;
+            self.book.note(&self.who, Event::Ended { reason });
+            let wait = self.rng.between(10, 200);
+            sleep(Duration::from_millis(wait)).await;
+        }
+    }
+
+    /// One stream, from hello to its end; says why it ended.
+    async fn stream(&mut self, server: usize) -> String {
+        let resumed = self.resumed();
+        let scope = self.scope(resumed.as_ref().map(|(_, catalog)| catalog));
+        let hello = self.hello(&scope, resumed.as_ref());
+        self.book.note(
+            &self.who,
+            Event::Hello {
+                server,
+                scope: roots(&scope),
+                position: hello.position.as_ref().map(|position| position.revision),
+                content: !hello.content.is_empty(),
+                resumes: hello.position.as_ref().and(resumed.as_ref()).map(|(line, _)| *line),
+            },
+        );
+        let held = hello.position.as_ref().and(resumed).map(|(_, catalog)| catalog);
+        match timeout(OPENING, self.open(server, hello)).await {
+            Ok(Ok((answers, stream))) => self.follow(Holding::of(held), &answers, stream).await,
+            Ok(Err(status)) => shown(&status),
+            Err(_) => "the server does not answer".to_owned(),
+        }
+    }
+
+    /// Where it goes on: mostly from where it is, sometimes from earlier, or from nothing.
+    fn resumed(&mut self) -> Option<(u64, Catalog)> {
+        let latest = self.past.last().cloned();
+        match self.rng.below(100) {
+            _ if *self.calm.borrow() => latest,
+            0..70 => latest,
+            70..90 if !self.past.is_empty() => Some(self.rng.pick(&self.past).clone()),
+            _ => None,
+        }
+    }
+
+    fn scope(&mut self, held: Option<&Catalog>) -> Scope {
+        let kept = held.map(|held| (**held.scope()).clone());
+        match kept {
+            Some(kept) if self.rng.chance(70) => kept,
+            _ => self.any_scope(),
+        }
+    }
+
+    fn any_scope(&mut self) -> Scope {
+        if self.rng.chance(40) {
+            return Scope::Everything;
+        }
+        let count = self.rng.between(1, 3);
+        let chosen: Vec<&str> = (0..count).map(|_| *self.rng.pick(&ROOTS)).collect();
+        Scope::of_roots(&chosen).expect("roots")
+    }
+
+    fn hello(&mut self, scope: &Scope, resumed: Option<&(u64, Catalog)>) -> Hello {
+        let held = resumed.map(|(_, catalog)| catalog);
+        let wants_all = *scope == Scope::Everything;
+        // From a part there is no way on to everything, and content counts for its own scope.
+        let is_of_use = |held: &&Catalog| !wants_all || **held.scope() == Scope::Everything;
+        let held = held.filter(is_of_use);
+        let same = held.filter(|held| !wants_all && **held.scope() == *scope);
+        let content = same.map(|held| held.content_digest().as_bytes().to_vec());
+        Hello {
+            gateway: self.who.clone(),
+            gateway_version: "0".to_owned(),
+            scope: (!wants_all).then(|| scope.into()),
+            position: held.map(|held| (&Position::of(held)).into()),
+            content: content.unwrap_or_default().into(),
+            observer: self.rng.chance(30),
+        }
+    }
+
+    async fn open(
+        &self,
+        server: usize,
+        hello: Hello,
+    ) -> Result<(Answers, Streaming<SyncResponse>), Status> {
+        let address = &self.servers[server].ways.streams.address;
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+        let lost = |e: tonic::transport::Error| Status::unavailable(e.to_string());
+        let channel = endpoint.connect_timeout(OPENING).connect().await.map_err(lost)?;
+        let mut client = SyncServiceClient::new(channel).max_decoding_message_size(64 << 20);
+        let (answers, requests) = mpsc::channel(16);
+        // There is room: it is the first.
+        let _ = answers.try_send(SyncRequest { message: Some(Message::Hello(hello)) });
+        let stream = client.sync(ReceiverStream::new(requests)).await?.into_inner();
+        Ok((answers, stream))
+    }
+
+    async fn follow(
+        &mut self,
+        mut holding: Holding,
+        answers: &Answers,
+        mut stream: Streaming<SyncResponse>,
+    ) -> String {
+        let mut left = self.rng.between(1, 60);
+        loop {
+            let response = match timeout(SILENCE, stream.message()).await {
+                Ok(Ok(Some(response))) => response,
+                Ok(Ok(None)) => return "the server closed the stream".to_owned(),
+                Ok(Err(status)) => return shown(&status),
+                Err(_) => return "the server says nothing".to_owned(),
+            };
+            match holding.take(response) {
+                Ok(None) => continue,
+                Ok(Some(message)) => {
+                    let line = self.book.note(&self.who, Event::Took { message });
+                    self.keep(line, &holding);
+                }
+                Err(reason) => {
+                    self.book.note(&self.who, Event::Refused { reason });
+                    return "something was refused".to_owned();
+                }
+            }
+            self.acknowledge(answers);
+            if *self.calm.borrow() {
+                continue;
+            }
+            left -= 1;
+            if left == 0 {
+                return "enough for now".to_owned();
+            }
+            self.dawdle(answers).await;
+        }
+    }
+
+    fn keep(&mut self, line: u64, holding: &Holding) {
+        if let Some(catalog) = &holding.catalog {
+            self.past.push((line, catalog.clone()));
+            self.at.send_replace(catalog.revision().0);
+        }
+    }
+
+    fn acknowledge(&mut self, answers: &Answers) {
+        let Some((_, held)) = self.past.last().filter(|_| self.rng.chance(80)) else { return };
+        let revision = held.revision().0;
+        let ack =
+            Ack { applied_revision: revision, persisted_revision: revision, ..Default::default() };
+        let _ = answers.try_send(SyncRequest { message: Some(Message::Ack(ack)) });
+    }
+
+    /// Sometimes reads nothing for a while, sometimes wants another scope.
+    async fn dawdle(&mut self, answers: &Answers) {
+        match self.rng.below(200) {
+            0..4 => {
+                let scope = self.any_scope();
+                let request = SyncRequest { message: Some(Message::Scope((&scope).into())) };
+                self.book.note(&self.who, Event::Rescope { scope: roots(&scope) });
+                let _ = answers.try_send(request);
+            }
+            4..8 => {
+                let wait = self.rng.between(100, 1_400);
+                sleep(Duration::from_millis(wait)).await;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn shown(status: &Status) -> String {
+    let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
+    format!("{reason} {:?}: {}", status.code(), status.message())
+}

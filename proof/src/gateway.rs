@@ -1,0 +1,193 @@
+//! A gateway of a history: a real process with its cache on disk. What it says that it serves and
+//! what its cache holds are written down as they change.
+//!
+//! Deliberately absent: calls of tools.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use acceptance::Process;
+use history_check::Event;
+use serde_json::Value;
+use tokio::{
+    sync::{Mutex, watch},
+    task::spawn_blocking,
+    time::sleep,
+};
+
+use crate::{book::Book, rng::Rng, spoil::Spoil};
+
+/// How often a gateway is looked at.
+const LOOK: Duration = Duration::from_millis(150);
+/// The files of a cache.
+const FILES: [&str; 2] = ["registry-v2.json", "registry-v2.json.previous"];
+
+/// One gateway. A clone is the same one.
+#[derive(Debug, Clone)]
+pub(crate) struct Gateway {
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
+    book: Arc<Book>,
+    state: Arc<Mutex<State>>,
+    /// The revisions that it serves and that its cache has.
+    at: watch::Sender<(u64, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    process: Option<Process>,
+    /// The last seen content of the cache.
+    cache: String,
+    /// What the nemesis made of files; it may stay on the disk for a while.
+    spoiled: HashSet<String>,
+    served: u64,
+}
+
+impl Gateway {
+    /// Prepares a gateway that follows these addresses with this scope.
+    pub(crate) async fn start(
+        index: usize,
+        dir: PathBuf,
+        addresses: &[String],
+        (scope, book): (&[&str], Arc<Book>),
+    ) -> Self {
+        let name = format!("gateway-{index}");
+        write_config(&dir, &name, addresses, scope);
+        let state = Arc::default();
+        let gateway = Self { name, dir, book, state, at: watch::Sender::new((0, 0)) };
+        gateway.restart().await;
+        gateway
+    }
+
+    /// The directory of its cache.
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.dir.join("cache")
+    }
+
+    /// `kill -9`; then its cache is looked at, spoiled, and looked at again.
+    pub(crate) async fn kill_9(&self, spoil: Spoil, rng: &mut Rng) {
+        let mut state = self.state.lock().await;
+        let Some(mut process) = state.process.take() else { return };
+        process.kill_9();
+        self.book.note(&self.name, Event::Killed {});
+        for file in FILES {
+            let path = self.cache().join(file);
+            // Sometimes the copy before it is spoiled too.
+            let wanted = if file == FILES[0] || rng.chance(40) { spoil } else { Spoil::Nothing };
+            let is_spoiled = wanted.file(&path, rng);
+            if let Some(content) = read(&path) {
+                if is_spoiled {
+                    state.spoiled.insert(content.clone());
+                }
+                self.note_cache(file, content, &state);
+            }
+        }
+        state.cache.clear();
+        state.served = 0;
+    }
+
+    /// SIGSTOP or SIGCONT.
+    pub(crate) async fn signal(&self, signal: &str) {
+        if let Some(process) = &self.state.lock().await.process {
+            process.signal(signal);
+        }
+    }
+
+    /// Starts it unless it runs.
+    pub(crate) async fn restart(&self) {
+        let mut state = self.state.lock().await;
+        if state.process.is_some() {
+            return;
+        }
+        let dir = self.dir.clone();
+        let start = move || {
+            Process::start("gateway-agent", &dir, |command| {
+                command.arg("--config").arg(dir.join("gateway.yaml"));
+            })
+        };
+        let process = spawn_blocking(start).await.expect("the gateway starts");
+        let revision = loaded(&process.greeting);
+        self.book.note(&self.name, Event::Started { revision });
+        state.process = Some(process);
+    }
+
+    /// Looks at it until it is dropped.
+    pub(crate) async fn watch(self) {
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(1)).build();
+        let client = client.expect("a client");
+        loop {
+            self.look(&client).await;
+            sleep(LOOK).await;
+        }
+    }
+
+    /// The revisions that it serves and that its cache has, as last seen.
+    pub(crate) fn at(&self) -> (u64, u64) {
+        *self.at.borrow()
+    }
+
+    async fn look(&self, client: &reqwest::Client) {
+        let mut state = self.state.lock().await;
+        let Some(process) = &state.process else { return };
+        let url = format!("http://{}/readyz", process.address());
+        if let Some(revision) = served(client, &url).await
+            && revision != state.served
+        {
+            state.served = revision;
+            self.book.note(&self.name, Event::Serves { revision });
+        }
+        if let Some(content) = read(&self.cache().join(FILES[0]))
+            && content != state.cache
+        {
+            state.cache.clone_from(&content);
+            self.note_cache(FILES[0], content, &state);
+        }
+        let cached: Value = serde_json::from_str(&state.cache).unwrap_or_default();
+        self.at.send_replace((state.served, cached["revision"].as_u64().unwrap_or_default()));
+    }
+
+    fn note_cache(&self, file: &str, content: String, state: &State) {
+        let (file, spoiled) = (file.to_owned(), state.spoiled.contains(&content));
+        self.book.note(&self.name, Event::Cache { file, content, spoiled });
+    }
+}
+
+async fn served(client: &reqwest::Client, url: &str) -> Option<u64> {
+    let text = client.get(url).send().await.ok()?.text().await.ok()?;
+    let ready: Value = serde_json::from_str(&text).ok()?;
+    ready["revision"].as_u64()
+}
+
+/// A file as text; `None`: it is not there.
+fn read(path: &Path) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The revision in `(catalog revision 7 from cache)`.
+fn loaded(greeting: &str) -> Option<u64> {
+    let (_, rest) = greeting.split_once("catalog revision ")?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+fn write_config(dir: &Path, name: &str, addresses: &[String], scope: &[&str]) {
+    let source = addresses.join(",");
+    let scope = match scope {
+        [] => String::new(),
+        roots => {
+            let quoted: Vec<String> = roots.iter().map(|root| format!("\"{root}\"")).collect();
+            format!("  scope: [{}]\n", quoted.join(", "))
+        }
+    };
+    let cache = dir.join("cache").join(FILES[0]);
+    let yaml = format!(
+        "name: {name}\nlisten: 127.0.0.1:0\nregistry:\n  source: grpc://{source}\n{scope}  cache: {}\n",
+        cache.display()
+    );
+    fs::create_dir_all(dir.join("cache")).expect("a directory of our own");
+    fs::write(dir.join("gateway.yaml"), yaml).expect("a file of our own");
+}

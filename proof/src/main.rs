@@ -1,0 +1,103 @@
+//! `proof`: records histories, and runs many of them.
+//!
+//! Deliberately absent: a verdict on a recorded file; that is `history-check`.
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Parser, Subcommand};
+use proof::{
+    Plan, Postgres, record,
+    soak::{Soak, soak},
+};
+
+/// Records what real servers, gateways and followers do under faults, for history-check.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Records the history of one seed into DIR/history.jsonl.
+    Record {
+        /// What decides everything that is ours to decide.
+        #[arg(long)]
+        seed: u64,
+        /// Where to.
+        #[arg(long)]
+        dir: PathBuf,
+    },
+    /// Shows what a seed decides.
+    Plan {
+        /// The seed.
+        #[arg(long)]
+        seed: u64,
+    },
+    /// Records and checks histories for a while; fails when one of them violates a promise.
+    Soak {
+        /// For how long histories are begun: 90s, 10m, 2h.
+        #[arg(long = "for", value_parser = parse_duration)]
+        lasts: Duration,
+        /// The first seed; the others follow on it.
+        #[arg(long)]
+        seed: u64,
+        /// At most so many.
+        #[arg(long, default_value_t = u64::MAX)]
+        histories: u64,
+        /// So many at once.
+        #[arg(long, default_value_t = 2)]
+        at_once: usize,
+        /// Where histories are written; those that violate something stay there.
+        #[arg(long, default_value = "target/histories")]
+        dir: PathBuf,
+    },
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a time like 90s, 10m or 2h");
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    Ok(Duration::from_secs(number.saturating_mul(seconds)))
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Record { seed, dir } => {
+            let postgres = Postgres::start().await;
+            match record(&Plan::of(seed), &postgres, &dir).await {
+                Ok(recorded) => println!("{recorded:?}: {}", dir.join("history.jsonl").display()),
+                Err(e) => {
+                    eprintln!("error: {}: {e}", dir.display());
+                    return ExitCode::from(2);
+                }
+            }
+        }
+        Command::Plan { seed } => println!("{}", Plan::of(seed).shown().join("\n")),
+        Command::Soak { lasts, seed, histories, at_once, dir } => {
+            let began = std::time::Instant::now();
+            let tally = soak(Soak { seed, histories, lasts, at_once, dir }).await;
+            println!(
+                "{} histories in {:.0} s from seed {seed}: {} faults, {} commits, {} events; {} violated",
+                tally.histories,
+                began.elapsed().as_secs_f64(),
+                tally.faults,
+                tally.commits,
+                tally.events,
+                tally.violated.len()
+            );
+            if !tally.violated.is_empty() || !tally.broken.is_empty() {
+                println!("violated: {:?}; not recorded: {:?}", tally.violated, tally.broken);
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,51 @@
+//! A small disk in memory, which can be filled.
+//!
+//! Deliberately absent: another way where mounting is not permitted.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Room for a cache, the copy before it and one that is being written.
+const SIZE: &str = "size=4m";
+const FILLER: &str = "filler";
+
+/// A mounted disk; unmounted when dropped.
+#[derive(Debug)]
+pub(crate) struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Mounts a disk over an empty directory; `None`: that is not permitted here.
+    pub(crate) fn mount(dir: &Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", SIZE, "tmpfs"]).arg(dir).stderr(Stdio::null());
+        mount.status().is_ok_and(|status| status.success()).then(|| Self(dir.to_path_buf()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Whether this directory is such a disk.
+pub(super) fn is_small(dir: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    mounts.lines().any(|line| line.split(' ').nth(1) == dir.to_str())
+}
+
+/// Takes all the room that is left.
+pub(super) fn fill(dir: &Path) {
+    use std::io::Write as _;
+    let Ok(mut filler) = fs::File::create(dir.join(FILLER)) else { return };
+    let block = [0; 1024];
+    while filler.write_all(&block).is_ok() {}
+}
+
+/// Gives the room back.
+pub(super) fn empty(dir: &Path) {
+    let _ = fs::remove_file(dir.join(FILLER));
+}

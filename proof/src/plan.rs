@@ -1,0 +1,183 @@
+//! What a seed decides: who takes part, how servers are set up, and what is broken when.
+//!
+//! Deliberately absent: doing it.
+
+use std::time::Duration;
+
+use crate::{link::Weather, rng::Rng, spoil::Spoil, world::ROOTS};
+
+/// The plan of a history.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The seed that it is from.
+    pub seed: u64,
+    /// For how long is written and broken.
+    pub work: Duration,
+    pub(crate) servers: usize,
+    /// The scope of each gateway; none: everything.
+    pub(crate) gateways: Vec<Vec<&'static str>>,
+    pub(crate) followers: usize,
+    pub(crate) writers: usize,
+    pub(crate) readers: usize,
+    /// The longest pause of a writer, in milliseconds.
+    pub(crate) pause: u64,
+    pub(crate) flags: Vec<String>,
+    pub(crate) faults: Vec<Planned>,
+}
+
+/// A fault and its time.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    pub(crate) at: Duration,
+    pub(crate) lasts: Duration,
+    pub(crate) fault: Fault,
+}
+
+/// Something that breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    KillServer(usize),
+    PauseServer(usize),
+    KillGateway(usize, Spoil),
+    PauseGateway(usize),
+    KillPostgres,
+    PausePostgres,
+    /// A transaction holds the head row.
+    HoldHead,
+    /// All connections to the database are ended by it.
+    TerminateBackends,
+    /// The network between clients of one sort and a server.
+    Network(Way, usize, Weather),
+    /// All connections are cut, once.
+    Cut(Way, usize),
+    /// What a client said is said once more on a connection of its own.
+    Replay(Way, usize),
+    /// The disk of a gateway's cache is full.
+    FullDisk(usize),
+    /// A server's wall clock is so many seconds off.
+    Clock(usize, i64),
+}
+
+/// Whose connections to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Calls,
+    Streams,
+    Fleet,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Rng::of(seed, "plan");
+        let servers = *rng.pick(&[1, 2, 2, 2, 3]);
+        let gateways = (0..rng.between(1, 2)).map(|_| scope(&mut rng)).collect::<Vec<_>>();
+        let work = Duration::from_millis(rng.between(1_200, 2_400));
+        let mut plan = Self {
+            seed,
+            work,
+            servers,
+            gateways,
+            followers: rng.below(3) + 3,
+            writers: rng.below(3) + 1,
+            readers: 1,
+            pause: *rng.pick(&[0, 20, 60]),
+            flags: flags(&mut rng),
+            faults: Vec::new(),
+        };
+        for _ in 0..rng.between(1, 6) {
+            let fault = plan.fault(&mut rng);
+            let latest = u64::try_from(work.as_millis()).unwrap_or(u64::MAX);
+            let at = Duration::from_millis(rng.between(100, latest));
+            let lasts = Duration::from_millis(rng.between(50, 1_000));
+            plan.faults.push(Planned { at, lasts, fault });
+        }
+        plan.faults.sort_by_key(|planned| planned.at);
+        plan
+    }
+
+    fn fault(&self, rng: &mut Rng) -> Fault {
+        let (server, gateway) = (rng.below(self.servers), rng.below(self.gateways.len()));
+        let way = *rng.pick(&[Way::Calls, Way::Streams, Way::Streams, Way::Fleet]);
+        match rng.below(16) {
+            0 | 1 => Fault::KillServer(server),
+            2 => Fault::PauseServer(server),
+            3 | 4 => Fault::KillGateway(gateway, *rng.pick(&Spoil::ALL)),
+            5 => Fault::PauseGateway(gateway),
+            6 => Fault::KillPostgres,
+            7 => Fault::PausePostgres,
+            8 => Fault::HoldHead,
+            9 => Fault::TerminateBackends,
+            10 | 11 => Fault::Network(way, server, weather(way, rng)),
+            12 => Fault::Cut(way, server),
+            13 => Fault::Replay(way, server),
+            14 => Fault::FullDisk(gateway),
+            _ => {
+                let seconds = *rng.pick(&[-86_400, -3_600, -5, 5, 3_600, 86_400]);
+                Fault::Clock(server, seconds)
+            }
+        }
+    }
+
+    /// Whether the plan wants a clock that can be set at this server.
+    pub(crate) fn sets_clock(&self, server: usize) -> bool {
+        self.faults
+            .iter()
+            .any(|planned| matches!(planned.fault, Fault::Clock(at, _) if at == server))
+    }
+
+    /// Whether the plan wants a small disk for this gateway.
+    pub(crate) fn fills_disk(&self, gateway: usize) -> bool {
+        self.faults.iter().any(|planned| planned.fault == Fault::FullDisk(gateway))
+    }
+
+    /// The plan in words, a line each.
+    pub fn shown(&self) -> Vec<String> {
+        let Self { servers, gateways, followers, writers, readers, flags, .. } = self;
+        let mut lines = vec![format!(
+            "{servers} servers, {writers} writers, {readers} readers, {followers} followers, \
+             gateways with the scopes {gateways:?}, flags {}",
+            flags.join(" ")
+        )];
+        lines.extend(self.faults.iter().map(|Planned { at, lasts, fault }| {
+            format!("at {} ms for {} ms: {fault:?}", at.as_millis(), lasts.as_millis())
+        }));
+        lines
+    }
+}
+
+/// Bytes that arrive twice or swapped are no network's doing where requests go: TCP would mend them,
+/// and nothing but TLS could tell. Followers can tell, and have to.
+fn weather(way: Way, rng: &mut Rng) -> Weather {
+    let delayed = Weather::Delayed(rng.between(5, 120));
+    let of_any = [Weather::Severed, delayed, Weather::Frozen];
+    match (way, rng.below(5)) {
+        (Way::Streams | Way::Fleet, 0) => Weather::Twice,
+        (Way::Streams | Way::Fleet, 1) => Weather::Swapped,
+        _ => *rng.pick(&of_any),
+    }
+}
+
+fn scope(rng: &mut Rng) -> Vec<&'static str> {
+    if rng.chance(50) {
+        return Vec::new();
+    }
+    (0..rng.between(1, 3)).map(|_| *rng.pick(&ROOTS)).collect()
+}
+
+fn flags(rng: &mut Rng) -> Vec<String> {
+    let recent = rng.pick(&["0", "4", "64", "8192"]).to_string();
+    let gap = rng.pick(&["0", "3", "30", "10000"]).to_string();
+    let poll = rng.pick(&["200ms", "1s"]).to_string();
+    let pairs = [
+        ("--recent-commits", recent),
+        ("--snapshot-gap", gap),
+        ("--poll-interval", poll),
+        ("--progress-interval", "300ms".to_owned()),
+        ("--database-timeout", "1s".to_owned()),
+        ("--lost-write-patience", "1s".to_owned()),
+        ("--slow-reader-timeout", "1s".to_owned()),
+        ("--log", "info".to_owned()),
+    ];
+    pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+}

@@ -1,0 +1,174 @@
+//! One history, from the first process to the last line.
+//!
+//! Deliberately absent: what happens in between; each has a file of its own.
+
+use std::{io, path::Path, sync::Arc, time::Duration};
+
+use history_check::{Event, event::FORMAT};
+use tokio::{sync::watch, task::JoinSet, time::Instant};
+
+use crate::{
+    book::{Book, Counts},
+    caller::Caller,
+    end::{self, Crowd},
+    follower::Follower,
+    gateway::Gateway,
+    nemesis::{Nemesis, SmallDisk},
+    plan::Plan,
+    postgres::Postgres,
+    reader::Reader,
+    rng::Rng,
+    server::{Server, Setup},
+    shim::Shim,
+    world::Known,
+    writer::Writer,
+};
+
+/// A recorded history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// What it has.
+    pub counts: Counts,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Records the history of a plan into `DIR/history.jsonl`; the logs of the programs are beside it.
+pub async fn record(plan: &Plan, postgres: &Postgres, dir: &Path) -> io::Result<Recorded> {
+    let began = Instant::now();
+    std::fs::create_dir_all(dir)?;
+    let book = Arc::new(Book::create(&dir.join("history.jsonl"))?);
+    let first = Event::Begin { format: FORMAT, seed: plan.seed, plan: plan.shown() };
+    book.note("recorder", first);
+    let database = postgres.create_database(&name_of(plan)).await;
+    let stage = Stage::set(plan, dir, (&database, &book)).await?;
+    stage.play(plan, (postgres, &database)).await;
+    end::write_log(&database, &book).await;
+    Ok(Recorded { counts: book.finish()?, took: began.elapsed() })
+}
+
+fn name_of(plan: &Plan) -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("history_{}_{}", plan.seed, NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// All processes of a history.
+struct Stage {
+    book: Arc<Book>,
+    servers: Vec<Server>,
+    gateways: Vec<Gateway>,
+    known: Known,
+    told: watch::Sender<u64>,
+    _disks: Vec<SmallDisk>,
+}
+
+impl Stage {
+    async fn set(plan: &Plan, dir: &Path, at: (&str, &Arc<Book>)) -> io::Result<Self> {
+        let (database, book) = at;
+        let servers = servers(plan, dir, database, book).await?;
+        let (mut gateways, mut disks) = (Vec::new(), Vec::new());
+        let addresses: Vec<String> =
+            servers.iter().map(|server| server.ways.fleet.address.clone()).collect();
+        for (i, scope) in plan.gateways.iter().enumerate() {
+            let own = dir.join(format!("gateway-{i}"));
+            let cache = own.join("cache");
+            std::fs::create_dir_all(&cache)?;
+            if plan.fills_disk(i) {
+                disks.extend(SmallDisk::mount(&cache.canonicalize()?));
+            }
+            let own = own.canonicalize()?;
+            let (scope, book) = (scope.as_slice(), book.clone());
+            gateways.push(Gateway::start(i, own, &addresses, (scope, book)).await);
+        }
+        let (known, told) = (Known::default(), watch::Sender::new(0));
+        Ok(Self { book: book.clone(), servers, gateways, known, told, _disks: disks })
+    }
+
+    async fn play(&self, plan: &Plan, (postgres, database): (&Postgres, &str)) {
+        let began = Instant::now();
+        let (calm, is_calm) = watch::channel(false);
+        let (mut onlookers, mut workers) = (JoinSet::new(), JoinSet::new());
+        let mut followers = Vec::new();
+        for i in 0..plan.followers {
+            let follower = self.follower(plan, i, is_calm.clone());
+            followers.push(follower.at.subscribe());
+            onlookers.spawn(follower.run());
+        }
+        for gateway in &self.gateways {
+            onlookers.spawn(gateway.clone().watch());
+        }
+        self.work(plan, began + plan.work, &mut workers);
+        let nemesis = Nemesis {
+            book: self.book.clone(),
+            servers: self.servers.clone(),
+            gateways: self.gateways.clone(),
+            postgres: postgres.clone(),
+            database: database.to_owned(),
+            turn: Arc::default(),
+        };
+        workers.spawn(nemesis.run(plan.clone(), began));
+        while let Some(done) = workers.join_next().await {
+            done.expect("who takes part ends by itself");
+        }
+        calm.send_replace(true);
+        let gateways = self.gateways.iter().cloned();
+        let mut crowd = Crowd {
+            database: database.to_owned(),
+            followers,
+            gateways: gateways.zip(plan.gateways.iter().map(Vec::is_empty)).collect(),
+            caller: self.caller("recorder".to_owned()),
+        };
+        crowd.settle(&self.book).await;
+        onlookers.shutdown().await;
+    }
+
+    fn caller(&self, who: String) -> Caller {
+        Caller::new(who, &self.servers, self.book.clone())
+    }
+
+    fn work(&self, plan: &Plan, until: Instant, workers: &mut JoinSet<()>) {
+        for index in 0..plan.writers {
+            let who = format!("writer-{index}");
+            let rng = Rng::of(plan.seed, &who);
+            let (known, told) = (self.known.clone(), self.told.clone());
+            let caller = self.caller(who);
+            let writer = Writer { index, caller, known, rng, pause: plan.pause, told };
+            workers.spawn(writer.run(until));
+        }
+        for index in 0..plan.readers {
+            let who = format!("reader-{index}");
+            let rng = Rng::of(plan.seed, &who);
+            let reader = Reader { caller: self.caller(who), known: self.known.clone(), rng };
+            workers.spawn(reader.run(until));
+        }
+    }
+
+    fn follower(&self, plan: &Plan, index: usize, calm: watch::Receiver<bool>) -> Follower {
+        let who = format!("follower-{index}");
+        let rng = Rng::of(plan.seed, &who);
+        let (servers, book) = (self.servers.clone(), self.book.clone());
+        let (at, past) = (watch::Sender::new(0), Vec::new());
+        Follower { who, servers, book, rng, calm, at, past }
+    }
+}
+
+async fn servers(
+    plan: &Plan,
+    dir: &Path,
+    database: &str,
+    book: &Arc<Book>,
+) -> io::Result<Vec<Server>> {
+    let mut servers = Vec::new();
+    for index in 0..plan.servers {
+        let dir = dir.join(format!("server-{index}"));
+        std::fs::create_dir_all(&dir)?;
+        let dir = dir.canonicalize()?;
+        let library = if plan.sets_clock(index) { Shim::compile(&dir) } else { None };
+        let shim = library.map(|library| Shim::new(library, dir.join("clock")));
+        let (database, flags) = (database.to_owned(), plan.flags.clone());
+        let setup = Setup { dir, database, flags, shim };
+        servers.push(Server::start(index, setup, book.clone()).await);
+    }
+    Ok(servers)
+}
