@@ -122,6 +122,9 @@ pub enum Event {
     Fault {
         /// What.
         fault: String,
+        /// Whether, from here on, a network hands things on twice or in another order.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeats: bool,
     },
     /// Nothing is broken any more, and there was time to catch up: from here on, everybody who
     /// follows has everything.

@@ -45,7 +45,7 @@ impl Crowd {
                 }
             } else if Instant::now() > deadline {
                 let fault = format!("not at {head} in time: {}", behind.join(", "));
-                book.note("recorder", Event::Fault { fault });
+                book.note("recorder", Event::Fault { fault, repeats: false });
                 return;
             }
             sleep(Duration::from_millis(50)).await;

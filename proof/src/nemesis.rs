@@ -66,11 +66,17 @@ impl Nemesis {
     }
 
     fn note(&self, fault: impl Into<String>) {
-        self.book.note("nemesis", Event::Fault { fault: fault.into() });
+        self.book.note("nemesis", Event::Fault { fault: fault.into(), repeats: false });
+    }
+
+    fn begin(&self, fault: Fault, lasts: Duration) {
+        let repeats = matches!(fault, Fault::Network(_, _, Weather::Twice | Weather::Swapped));
+        let fault = format!("{fault:?} for {} ms", lasts.as_millis());
+        self.book.note("nemesis", Event::Fault { fault, repeats });
     }
 
     async fn break_and_mend(&self, Planned { lasts, fault, .. }: Planned, mut rng: Rng) {
-        self.note(format!("{fault:?} for {} ms", lasts.as_millis()));
+        self.begin(fault, lasts);
         match fault {
             Fault::KillServer(server) => {
                 self.servers[server].kill_9().await;

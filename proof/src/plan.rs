@@ -96,6 +96,28 @@ impl Plan {
         plan
     }
 
+    /// A plan whose history has something of everything.
+    pub fn varied() -> Self {
+        let planned = |at, lasts, fault| {
+            let (at, lasts) = (Duration::from_millis(at), Duration::from_millis(lasts));
+            Planned { at, lasts, fault }
+        };
+        Self {
+            work: Duration::from_secs(3),
+            servers: 2,
+            gateways: vec![Vec::new(), vec!["agent/planner@*"]],
+            followers: 6,
+            writers: 2,
+            pause: 20,
+            faults: vec![
+                planned(800, 300, Fault::Cut(Way::Streams, 0)),
+                planned(1_200, 200, Fault::KillServer(0)),
+                planned(1_800, 200, Fault::KillGateway(0, Spoil::Nothing)),
+            ],
+            ..Self::of(1)
+        }
+    }
+
     fn fault(&self, rng: &mut Rng) -> Fault {
         let (server, gateway) = (rng.below(self.servers), rng.below(self.gateways.len()));
         let way = *rng.pick(&[Way::Calls, Way::Streams, Way::Streams, Way::Fleet]);

@@ -1,12 +1,18 @@
 //! Nothing happens twice: no commit for a follower, no commit of a request.
 //!
-//! Deliberately absent: a snapshot, which replaces what is held and repeats nothing.
+//! A step that leads to where its follower is already does nothing; that is no violation where the
+//! network may have repeated it. Deliberately absent: a snapshot, which replaces what is held.
 
 use super::Violation;
-use crate::{event::Message, history::History};
+use crate::{
+    event::{Event, Message},
+    history::History,
+};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
+    let repeating = |line: &&crate::Line| matches!(line.event, Event::Fault { repeats: true, .. });
+    let repeating = history.lines.iter().find(repeating).map_or(u64::MAX, |line| line.n);
     for following in &history.followers {
         for (moment, message, _) in following.taken() {
             let Some(before) = &moment.before else { continue };
@@ -19,7 +25,8 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
                 Message::Step { put, .. } => {
                     let is_held = |key: &str| before.state.entities.get(key);
                     let again = put.iter().find(|e| is_held(&e.key).is_some_and(|h| **h == **e));
-                    if let Some(entity) = again {
+                    let is_networks = moment.line > repeating && moment.after == moment.before;
+                    if let Some(entity) = again.filter(|_| !is_networks) {
                         let what = format!("{} is sent {} again", following.who, entity.key);
                         found.push(Violation::new([moment.line], what));
                     }

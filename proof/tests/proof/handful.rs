@@ -1,0 +1,19 @@
+//! A handful of seeds. Which faults they have, `proof plan --seed N` shows.
+//!
+//! Deliberately absent: more of them.
+
+use std::time::Duration;
+
+use proof::soak::{Soak, soak};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handful_of_histories_keeps_every_promise() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // Kept where something is violated, for whoever reads the failure.
+    let path = dir.keep();
+    let lasts = Duration::from_secs(40);
+    let soaked = soak(Soak { seed: 1, histories: 8, lasts, at_once: 2, dir: path.clone() }).await;
+    assert!(soaked.violated.is_empty() && soaked.broken.is_empty(), "{soaked:?}: {path:?}");
+    assert!(soaked.histories >= 2 && soaked.commits > 0 && soaked.faults > 0, "{soaked:?}");
+    let _ = std::fs::remove_dir_all(path);
+}

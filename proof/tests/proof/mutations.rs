@@ -1,0 +1,423 @@
+//! Histories that never were: each is a real one with one thing changed.
+//!
+//! Deliberately absent: subtlety; what a validator must catch is small, but plain.
+
+use std::collections::HashMap;
+
+use history_check::{
+    Event, Line, Log,
+    event::{Answer, Message, Request},
+    log::digest,
+};
+use serde_json::{Value, json};
+
+type Lines = Vec<Line>;
+/// Changes a history; `None`: there is nothing like that in it.
+type Mutate = fn(&mut Lines, &Log) -> Option<()>;
+
+/// The validator that must catch it, what it does, and how.
+pub(crate) const MUTATIONS: &[(&str, &str, Mutate)] = &[
+    ("chain", "change the author of a commit", other_author),
+    ("chain", "swap two commits", swapped_commits),
+    ("ordered", "lead a follower back", led_back),
+    ("ordered", "let a gateway serve less than before", served_less),
+    ("ordered", "lead to a chain hash of nowhere", chain_of_nowhere),
+    ("unique", "tell a delta twice", delta_twice),
+    ("unique", "commit a request twice", request_twice),
+    ("atomic", "tell only a part of a commit", split_delta),
+    ("atomic", "leave an entity out of a list", short_list),
+    ("reliable", "drop a delta", dropped_delta),
+    ("reliable", "lose a follower's last message", never_caught_up),
+    ("reliable", "never settle", never_settled),
+    ("resumable", "begin anew for whoever missed nothing", begun_anew),
+    ("resumable", "refuse a true past", refused_past),
+    ("bookmarkable", "tell progress past a commit", progress_past),
+    ("bookmarkable", "tell progress to nowhere", progress_to_nowhere),
+    ("filtered", "send what is beyond the scope", beyond_scope),
+    ("filtered", "keep what leaves the scope", kept_in_scope),
+    ("linearizable", "read what is stale", stale_read),
+    ("linearizable", "read what is not yet asked for", early_read),
+    ("linearizable", "hide what was shown", hidden_again),
+    ("references", "let a tool refer to nothing", dangling),
+    ("references", "let an agent need itself", circle),
+    ("acknowledged", "lose an acknowledged commit", lost_commit),
+    ("acknowledged", "refuse what is done", refused_yet_done),
+    ("acknowledged", "do what nobody asked for", unasked),
+    ("caches", "forge an owner in a cache", forged_cache),
+    ("caches", "forge the revision of a cache", forged_revision),
+    ("caches", "begin with a spoiled cache", spoiled_start),
+];
+
+/// The first line that fits.
+fn place(lines: &Lines, fits: impl Fn(&Line) -> bool) -> Option<usize> {
+    lines.iter().position(fits)
+}
+
+fn commit_with(lines: &Lines, fits: impl Fn(&Value) -> bool) -> Option<usize> {
+    place(lines, |line| match &line.event {
+        Event::Commit { canonical, .. } => {
+            fits(&serde_json::from_str(canonical).expect("a history has JSON"))
+        }
+        _ => false,
+    })
+}
+
+fn edit_commit(line: &mut Line, edit: impl FnOnce(&mut Value)) {
+    if let Event::Commit { canonical, .. } = &mut line.event {
+        let mut value = serde_json::from_str(canonical).expect("a history has JSON");
+        edit(&mut value);
+        *canonical = value.to_string();
+    }
+}
+
+fn other_author(lines: &mut Lines, _: &Log) -> Option<()> {
+    let at = commit_with(lines, |_| true)?;
+    edit_commit(&mut lines[at], |commit| commit["author"] = json!("somebody"));
+    Some(())
+}
+
+fn swapped_commits(lines: &mut Lines, _: &Log) -> Option<()> {
+    let at = commit_with(lines, |commit| commit["revision"] == 2)?;
+    lines.swap(at, at + 1);
+    Some(())
+}
+
+/// Two messages, one right after the other on one stream of a follower, that fit.
+fn successive(lines: &Lines, fits: impl Fn(&Message, &Message) -> bool) -> Option<(usize, usize)> {
+    let mut last: HashMap<&str, usize> = HashMap::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Event::Took { message } = &line.event else {
+            let is_of_stream = matches!(line.event, Event::Hello { .. } | Event::Ended { .. });
+            if is_of_stream {
+                last.remove(line.who.as_str());
+            }
+            continue;
+        };
+        if let Some(before) = last.insert(&line.who, at)
+            && let Event::Took { message: first } = &lines[before].event
+            && fits(first, message)
+        {
+            return Some((before, at));
+        }
+    }
+    None
+}
+
+fn is_delta(message: &Message) -> bool {
+    matches!(message, Message::Delta { .. })
+}
+
+fn led_back(lines: &mut Lines, _: &Log) -> Option<()> {
+    let (first, second) = successive(lines, |a, b| is_delta(a) && is_delta(b))?;
+    let (former, latter) = (lines[first].event.clone(), lines[second].event.clone());
+    (lines[first].event, lines[second].event) = (latter, former);
+    Some(())
+}
+
+fn served_less(lines: &mut Lines, _: &Log) -> Option<()> {
+    let served = |line: &Line| matches!(line.event, Event::Serves { revision } if revision > 1);
+    let at = place(lines, served)?;
+    let mut line = lines[at].clone();
+    line.n += 1;
+    line.event = Event::Serves { revision: 1 };
+    lines.insert(at + 1, line);
+    Some(())
+}
+
+fn chain_of_nowhere(lines: &mut Lines, _: &Log) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Took { message: Message::Step { chain, .. } } => {
+            *chain = digest(&[b"nowhere"]);
+            Some(())
+        }
+        _ => None,
+    })
+}
+
+fn delta_twice(lines: &mut Lines, _: &Log) -> Option<()> {
+    let is_told = |line: &Line| matches!(&line.event, Event::Took { message } if is_delta(message));
+    let at = place(lines, is_told)?;
+    let mut again = lines[at].clone();
+    again.n += 1;
+    lines.insert(at + 1, again);
+    Some(())
+}
+
+fn request_twice(lines: &mut Lines, _: &Log) -> Option<()> {
+    let has_id = |commit: &Value| commit["requestId"].is_string();
+    let first = commit_with(lines, has_id)?;
+    let Event::Commit { canonical, .. } = &lines[first].event else { return None };
+    let id = serde_json::from_str::<Value>(canonical).ok()?["requestId"].clone();
+    let second = commit_with(lines, |commit| has_id(commit) && commit["requestId"] != id)?;
+    edit_commit(&mut lines[second], |commit| commit["requestId"] = id);
+    Some(())
+}
+
+fn split_delta(lines: &mut Lines, _: &Log) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Took { message: Message::Delta { canonical, .. } } => {
+            let mut commit: Value = serde_json::from_str(canonical).ok()?;
+            let changes = commit["changes"].as_array_mut()?;
+            (changes.len() > 1).then(|| changes.pop())?;
+            *canonical = commit.to_string();
+            Some(())
+        }
+        _ => None,
+    })
+}
+
+fn short_list(lines: &mut Lines, _: &Log) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Answer { answer: Answer::Listed { entities, .. }, .. } => entities.pop().map(drop),
+        _ => None,
+    })
+}
+
+fn dropped_delta(lines: &mut Lines, _: &Log) -> Option<()> {
+    let (first, _) = successive(lines, |a, b| is_delta(a) && is_delta(b))?;
+    lines.remove(first);
+    Some(())
+}
+
+fn settled(lines: &Lines) -> Option<usize> {
+    place(lines, |line| line.event == Event::Settled {})
+}
+
+fn never_caught_up(lines: &mut Lines, log: &Log) -> Option<()> {
+    let who = lines.iter().find(|line| line.who.starts_with("follower-"))?.who.clone();
+    let revision_of = |event: &Event| match event {
+        Event::Took {
+            message:
+                Message::Delta { revision, .. }
+                | Message::Snapshot { revision, .. }
+                | Message::Step { revision, .. }
+                | Message::Progress { revision, .. },
+        } => Some(*revision),
+        _ => None,
+    };
+    lines.retain(|line| line.who != who || revision_of(&line.event) != Some(log.last()));
+    settled(lines).map(drop)
+}
+
+fn never_settled(lines: &mut Lines, _: &Log) -> Option<()> {
+    let at = settled(lines)?;
+    lines.remove(at);
+    Some(())
+}
+
+fn begun_anew(lines: &mut Lines, log: &Log) -> Option<()> {
+    let hello = place(
+        lines,
+        |line| matches!(&line.event, Event::Hello { scope, position: Some(1..), .. } if scope.is_empty()),
+    )?;
+    let Event::Hello { position: Some(revision), .. } = lines[hello].event else { return None };
+    let state = log.state(revision)?;
+    let message = Message::Snapshot {
+        revision,
+        chain: log.chain(revision)?,
+        scope: Vec::new(),
+        entities: state.entities.values().map(|entity| (**entity).clone()).collect(),
+        settings: state.settings.values().cloned().collect(),
+    };
+    let mut line = lines[hello].clone();
+    line.n += 1;
+    line.event = Event::Took { message };
+    lines.insert(hello + 1, line);
+    Some(())
+}
+
+fn refused_past(lines: &mut Lines, _: &Log) -> Option<()> {
+    let at = place(lines, |line| matches!(line.event, Event::Ended { .. }))?;
+    lines[at].event = Event::Ended { reason: "CHAIN_MISMATCH".to_owned() };
+    Some(())
+}
+
+fn progress_past(lines: &mut Lines, log: &Log) -> Option<()> {
+    let (_, second) = successive(lines, |a, b| is_delta(a) && is_delta(b))?;
+    let Event::Took { message: Message::Delta { revision, .. } } = lines[second].event else {
+        return None;
+    };
+    let message = Message::Progress { revision, chain: log.chain(revision)? };
+    lines[second].event = Event::Took { message };
+    Some(())
+}
+
+fn progress_to_nowhere(lines: &mut Lines, _: &Log) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Took { message: Message::Progress { chain, .. } } => {
+            *chain = digest(&[b"nowhere"]);
+            Some(())
+        }
+        _ => None,
+    })
+}
+
+fn beyond_scope(lines: &mut Lines, log: &Log) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Took { message: Message::Step { revision, scope, put, .. } } => {
+            let part = log.part(*revision, scope)?;
+            let state = log.state(*revision)?;
+            let beyond = state.entities.iter().find(|(key, _)| !part.contains_key(*key))?;
+            put.push((**beyond.1).clone());
+            Some(())
+        }
+        _ => None,
+    })
+}
+
+fn kept_in_scope(lines: &mut Lines, _: &Log) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Took { message: Message::Step { removed, .. } } => removed.pop().map(drop),
+        _ => None,
+    })
+}
+
+fn stale_read(lines: &mut Lines, log: &Log) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Answer { answer: Answer::Found { revision, entity }, .. } => {
+            let state = log.state(*revision)?;
+            let newer = state.entities[&entity.key].lifecycle.as_ref()?;
+            *entity = (**log.state(newer.revision - 1)?.entities.get(&entity.key)?).clone();
+            Some(())
+        }
+        _ => None,
+    })
+}
+
+fn early_read(lines: &mut Lines, log: &Log) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Answer { answer: Answer::Found { revision, .. }, .. } if *revision < 3 => {
+            *revision = log.last();
+            Some(())
+        }
+        _ => None,
+    })
+}
+
+/// An answer of a server is that of the first revision, though it has shown more.
+fn hidden_again(lines: &mut Lines, log: &Log) -> Option<()> {
+    lines.iter_mut().rev().find_map(|line| match &mut line.event {
+        Event::Answer { answer: Answer::Listed { revision, entities }, .. } if *revision > 1 => {
+            *revision = 1;
+            let state = log.state(1)?.entities.values();
+            *entities = state.map(|entity| (**entity).clone()).collect();
+            Some(())
+        }
+        _ => None,
+    })
+}
+
+/// Changes a document of the log, and its digest wherever it is named.
+fn edit_document(
+    lines: &mut Lines,
+    fits: impl Fn(&Value) -> bool,
+    edit: impl Fn(&mut Value),
+) -> Option<()> {
+    let mut changed = None;
+    for line in lines.iter_mut() {
+        let Event::Commit { documents, canonical, .. } = &mut line.event else { continue };
+        for document in documents.iter_mut() {
+            let mut value: Value = serde_json::from_str(document).expect("a history has JSON");
+            if changed.is_none() && fits(&value) {
+                let before = digest(&[document.as_bytes()]);
+                edit(&mut value);
+                *document = value.to_string();
+                changed = Some((before, digest(&[document.as_bytes()])));
+            }
+        }
+        if let Some((before, after)) = &changed {
+            *canonical = canonical.replace(before, after);
+        }
+    }
+    changed.map(drop)
+}
+
+fn dangling(lines: &mut Lines, _: &Log) -> Option<()> {
+    let is_tool = |document: &Value| document.get("source").is_some();
+    edit_document(lines, is_tool, |tool| tool["source"]["serverVersion"] = json!("9.9.9"))
+}
+
+fn circle(lines: &mut Lines, _: &Log) -> Option<()> {
+    let is_agent = |document: &Value| document.get("skills").is_some();
+    edit_document(lines, is_agent, |agent| {
+        let own = json!({
+            "type": "agent", "name": agent["name"], "version": agent["version"], "skill": "work",
+        });
+        agent["capabilities"]["extensions"][0]["params"]["depends"] = json!([own]);
+    })
+}
+
+fn lost_commit(lines: &mut Lines, log: &Log) -> Option<()> {
+    let last = commit_with(lines, |commit| commit["revision"] == log.last())?;
+    lines.remove(last);
+    Some(())
+}
+
+fn refused_yet_done(lines: &mut Lines, log: &Log) -> Option<()> {
+    let id = log.commits.iter().find_map(|commit| commit.value["requestId"].as_str())?;
+    let calls = lines.iter().filter_map(|line| match &line.event {
+        Event::Call { op, request: Request::Apply { id: Some(of), .. }, .. } if of == id => {
+            Some(*op)
+        }
+        _ => None,
+    });
+    let calls: Vec<u64> = calls.collect();
+    for line in lines.iter_mut() {
+        if let Event::Answer { op, answer } = &mut line.event
+            && calls.contains(op)
+        {
+            *answer = Answer::Refused { reason: "VALIDATION_FAILED".to_owned() };
+        }
+    }
+    Some(())
+}
+
+fn unasked(lines: &mut Lines, log: &Log) -> Option<()> {
+    let id = log.commits.iter().find_map(|commit| commit.value["requestId"].as_str())?.to_owned();
+    lines.retain(|line| {
+        !matches!(&line.event, Event::Call { request: Request::Apply { id: Some(of), .. }, .. } if *of == id)
+    });
+    Some(())
+}
+
+fn edit_cache(lines: &mut Lines, edit: impl Fn(&mut Value) -> Option<()>) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Cache { content, spoiled: false, .. } => {
+            let mut copy: Value = serde_json::from_str(content).ok()?;
+            edit(&mut copy)?;
+            *content = copy.to_string();
+            Some(())
+        }
+        _ => None,
+    })
+}
+
+fn forged_cache(lines: &mut Lines, _: &Log) -> Option<()> {
+    edit_cache(lines, |copy| {
+        *copy["records"].get_mut(0)?.get_mut("owner")? = json!("somebody");
+        Some(())
+    })
+}
+
+fn forged_revision(lines: &mut Lines, _: &Log) -> Option<()> {
+    edit_cache(lines, |copy| {
+        copy["revision"] = json!(copy["revision"].as_u64()? + 1);
+        Some(())
+    })
+}
+
+fn spoiled_start(lines: &mut Lines, _: &Log) -> Option<()> {
+    let mut killed = false;
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Killed {} if line.who.starts_with("gateway-") => {
+            killed = true;
+            None
+        }
+        Event::Cache { spoiled, .. } if killed => {
+            *spoiled = true;
+            None
+        }
+        Event::Started { revision: Some(_) } if killed => Some(()),
+        _ => None,
+    })
+}
