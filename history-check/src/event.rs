@@ -251,6 +251,9 @@ pub enum Message {
         chain: String,
         /// The roots of the scope; none: everything.
         scope: Vec<String>,
+        /// The oldest revision that the stream still has; absent: that is not why it is sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        oldest: Option<u64>,
         /// The entities.
         entities: Vec<Entity>,
         /// What is set.

@@ -120,7 +120,7 @@ fn after(held: Option<&Held>, message: &Message, registry: &str) -> Held {
     let nothing = || Held { chain: genesis(registry), ..Held::default() };
     let held = held.cloned().unwrap_or_else(nothing);
     match message.clone() {
-        Message::Snapshot { revision, chain, scope, entities, settings } => {
+        Message::Snapshot { revision, chain, scope, oldest: _, entities, settings } => {
             let entities: Entities =
                 entities.into_iter().map(|entity| (entity.key.clone(), Arc::new(entity))).collect();
             let settings: BTreeMap<String, Set> =

@@ -49,15 +49,14 @@ struct State {
 }
 
 impl Gateway {
-    /// Prepares a gateway that follows these addresses with this scope.
+    /// Starts a gateway with these lines about its registry.
     pub(crate) async fn start(
         index: usize,
         dir: PathBuf,
-        addresses: &[String],
-        (scope, book): (&[&str], Arc<Book>),
+        (registry, book): (String, Arc<Book>),
     ) -> Self {
         let name = format!("gateway-{index}");
-        write_config(&dir, &name, addresses, scope);
+        write_config(&dir, &name, &registry);
         let state = Arc::default();
         let gateway = Self { name, dir, book, state, at: watch::Sender::new((0, 0)) };
         gateway.restart().await;
@@ -174,18 +173,10 @@ fn loaded(greeting: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-fn write_config(dir: &Path, name: &str, addresses: &[String], scope: &[&str]) {
-    let source = addresses.join(",");
-    let scope = match scope {
-        [] => String::new(),
-        roots => {
-            let quoted: Vec<String> = roots.iter().map(|root| format!("\"{root}\"")).collect();
-            format!("  scope: [{}]\n", quoted.join(", "))
-        }
-    };
+fn write_config(dir: &Path, name: &str, registry: &str) {
     let cache = dir.join("cache").join(FILES[0]);
     let yaml = format!(
-        "name: {name}\nlisten: 127.0.0.1:0\nregistry:\n  source: grpc://{source}\n{scope}  cache: {}\n",
+        "name: {name}\nlisten: 127.0.0.1:0\nregistry:\n{registry}  cache: {}\n",
         cache.display()
     );
     fs::create_dir_all(dir.join("cache")).expect("a directory of our own");

@@ -27,6 +27,7 @@ pub(crate) struct Holding {
 struct Snapshot {
     position: Position,
     scope: Scope,
+    oldest: Option<u64>,
     records: Vec<Record>,
     settings: Vec<(Selector, Set)>,
 }
@@ -68,7 +69,8 @@ impl Holding {
         let scope = scope.map_err(|e| e.to_string())?;
         let (records, settings) = (Vec::new(), Vec::new());
         self.not_back(&position)?;
-        self.snapshot = Some(Snapshot { position, scope, records, settings });
+        let oldest = (begin.oldest_revision > 0).then_some(begin.oldest_revision);
+        self.snapshot = Some(Snapshot { position, scope, oldest, records, settings });
         Ok(())
     }
 
@@ -82,7 +84,7 @@ impl Holding {
     }
 
     fn end(&mut self, snapshot: Snapshot, end: &SnapshotEnd) -> Result<Told, Refusal> {
-        let Snapshot { position, scope, records, settings: sets } = snapshot;
+        let Snapshot { position, scope, oldest, records, settings: sets } = snapshot;
         let catalog =
             Catalog::restore(position.registry, position.revision, position.chain, records)
                 .with_settings(Settings::restore(sets))
@@ -94,6 +96,7 @@ impl Holding {
             revision: catalog.revision().0,
             chain: catalog.chain().to_string(),
             scope: roots(catalog.scope()),
+            oldest,
             entities: entities(&catalog),
             settings: settings(&catalog),
         };

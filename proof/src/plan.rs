@@ -189,11 +189,11 @@ fn scope(rng: &mut Rng) -> Vec<&'static str> {
 
 fn flags(rng: &mut Rng) -> Vec<String> {
     let recent = rng.pick(&["0", "4", "64", "8192"]).to_string();
-    let gap = rng.pick(&["0", "3", "30", "10000"]).to_string();
+    let kept = rng.pick(&["0", "3", "30", "10000"]).to_string();
     let poll = rng.pick(&["200ms", "1s"]).to_string();
     let pairs = [
         ("--recent-commits", recent),
-        ("--snapshot-gap", gap),
+        ("--keep-deltas", kept),
         ("--poll-interval", poll),
         ("--progress-interval", "300ms".to_owned()),
         ("--database-timeout", "1s".to_owned()),

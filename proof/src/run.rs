@@ -68,8 +68,6 @@ impl Stage {
         let (database, book) = at;
         let servers = servers(plan, dir, database, book).await?;
         let (mut gateways, mut disks) = (Vec::new(), Vec::new());
-        let addresses: Vec<String> =
-            servers.iter().map(|server| server.ways.fleet.address.clone()).collect();
         for (i, scope) in plan.gateways.iter().enumerate() {
             let own = dir.join(format!("gateway-{i}"));
             let cache = own.join("cache");
@@ -78,8 +76,8 @@ impl Stage {
                 disks.extend(SmallDisk::mount(&cache.canonicalize()?));
             }
             let own = own.canonicalize()?;
-            let (scope, book) = (scope.as_slice(), book.clone());
-            gateways.push(Gateway::start(i, own, &addresses, (scope, book)).await);
+            let registry = registry_of(&servers, scope);
+            gateways.push(Gateway::start(i, own, (registry, book.clone())).await);
         }
         let (known, told) = (Known::default(), watch::Sender::new(0));
         Ok(Self { book: book.clone(), servers, gateways, known, told, _disks: disks })
@@ -171,4 +169,17 @@ async fn servers(
         servers.push(Server::start(index, setup, book.clone()).await);
     }
     Ok(servers)
+}
+
+/// What a gateway's configuration says about its registry.
+fn registry_of(servers: &[Server], scope: &[&str]) -> String {
+    let addresses: Vec<&str> =
+        servers.iter().map(|server| server.ways.fleet.address.as_str()).collect();
+    let quoted: Vec<String> = scope.iter().map(|root| format!("\"{root}\"")).collect();
+    let of_scope = format!("  scope: [{}]\n", quoted.join(", "));
+    let lines = [
+        Some(format!("  source: grpc://{}\n", addresses.join(","))),
+        (!scope.is_empty()).then_some(of_scope),
+    ];
+    lines.into_iter().flatten().collect()
 }

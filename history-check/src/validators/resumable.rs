@@ -59,6 +59,9 @@ fn first(hello: &Moment, message: &Message) -> Option<String> {
         Message::Snapshot { revision, .. } if scope.is_empty() && revision == position => {
             Some(format!("it has {position} already, and gets all of it again"))
         }
+        Message::Snapshot { oldest: Some(oldest), .. } if position + 1 >= *oldest => {
+            Some(format!("it has {position}, and is refused {oldest} and what follows on it"))
+        }
         _ => None,
     }
 }

@@ -31,6 +31,7 @@ pub(crate) const MUTATIONS: &[(&str, &str, Mutate)] = &[
     ("reliable", "never settle", never_settled),
     ("resumable", "begin anew for whoever missed nothing", begun_anew),
     ("resumable", "refuse a true past", refused_past),
+    ("resumable", "say that commits are gone which are there", never_compacted),
     ("bookmarkable", "tell progress past a commit", progress_past),
     ("bookmarkable", "tell progress to nowhere", progress_to_nowhere),
     ("filtered", "send what is beyond the scope", beyond_scope),
@@ -213,6 +214,7 @@ fn begun_anew(lines: &mut Lines, log: &Log) -> Option<()> {
     let Event::Hello { position: Some(revision), .. } = lines[hello].event else { return None };
     let state = log.state(revision)?;
     let message = Message::Snapshot {
+        oldest: None,
         revision,
         chain: log.chain(revision)?,
         scope: Vec::new(),
@@ -224,6 +226,17 @@ fn begun_anew(lines: &mut Lines, log: &Log) -> Option<()> {
     line.event = Event::Took { message };
     lines.insert(hello + 1, line);
     Some(())
+}
+
+fn never_compacted(lines: &mut Lines, log: &Log) -> Option<()> {
+    begun_anew(lines, log)?;
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Took { message: Message::Snapshot { oldest, revision, .. } } if line.n % 10 == 1 => {
+            (*oldest, *revision) = (Some(*revision), *revision + 1);
+            Some(())
+        }
+        _ => None,
+    })
 }
 
 fn refused_past(lines: &mut Lines, _: &Log) -> Option<()> {
