@@ -152,6 +152,10 @@ impl Holding {
         if !is_here && !is_later {
             return Err(format!("progress to {revision}, but {} is held", held.revision()));
         }
+        let content = &progress.content;
+        if !content.is_empty() && content != held.content_digest().as_bytes().as_slice() {
+            return Err(format!("progress to {revision}, with other content than is held"));
+        }
         self.catalog = Some(held.at(revision, chain));
         Ok(Told::Progress { revision: revision.0, chain: chain.to_string() })
     }

@@ -205,7 +205,7 @@ impl Incoming {
 
     fn progress(
         &mut self,
-        Progress { revision, chain }: &Progress,
+        Progress { revision, chain, content }: &Progress,
         attestation: Option<Attestation>,
     ) -> Result<Taken, Refusal> {
         let revision = Revision(*revision);
@@ -222,6 +222,12 @@ impl Incoming {
             } else {
                 format!("nothing new up to revision {revision}, but {} is served", held.revision())
             }));
+        }
+        // Otherwise something was lost on the way, or overtaken.
+        if !content.is_empty() && content != held.content_digest().as_bytes().as_slice() {
+            return Err(refused(&format!(
+                "at revision {revision}, other content is in scope than is held"
+            )));
         }
         if self.admission.wants_signature() {
             // Made once, and shared by all copies from then on.

@@ -8,8 +8,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gateway_agent::{cache::Cache, source::SourceState};
 use registry_core::{Action, ChainHash, Commit, Document, Notice, SealedCommit};
-use registry_proto::v1::{
-    Delta, Nack, SnapshotChunk, SnapshotEnd, SyncResponse, sync_request, sync_response::Message,
+use registry_proto::{
+    convert::Position,
+    v1::{
+        Delta, Nack, Progress, SnapshotChunk, SnapshotEnd, SyncResponse, sync_request,
+        sync_response::Message,
+    },
 };
 
 use crate::{
@@ -139,10 +143,13 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
 fn bad_places(history: &History) -> Vec<Case> {
     let mut forked = History::new("r", HELD - 1);
     forked.grow(99);
+    let mut overtaking = Progress::from(&Position::of(history.at(HELD)));
+    overtaking.content = history.at(HELD - 1).content_digest().as_bytes().to_vec().into();
     vec![
         ("nothing", vec![SyncResponse::default()], "without content"),
         ("ahead", vec![progress(history.at(HELD + 1))], "nothing new up to revision 5, but 4"),
         ("behind", vec![progress(history.at(HELD - 1))], "nothing new up to revision 3, but 4"),
+        ("overtaking", vec![response(Message::Progress(overtaking))], "other content is in scope"),
         ("forked progress", vec![progress(forked.head())], "another chain hash"),
     ]
 }
@@ -153,7 +160,7 @@ fn bad_places(history: &History) -> Vec<Case> {
 async fn what_does_not_verify_is_refused_and_changes_nothing() {
     let history = History::new("r", HELD + 2);
     let cases = [bad_deltas(&history), bad_snapshots(&history), bad_places(&history)].concat();
-    assert_eq!(cases.len(), 30);
+    assert_eq!(cases.len(), 31);
     for (name, messages, expected) in cases {
         let told = history.clone();
         let mut server = Server::start(move |number, hello| match number {

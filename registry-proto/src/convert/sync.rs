@@ -87,7 +87,7 @@ fn chain_bytes(chain: &ChainHash) -> Bytes {
 /// Nothing new up to here, as the server says it.
 impl From<&Position> for v1::Progress {
     fn from(Position { registry: _, revision, chain }: &Position) -> Self {
-        Self { revision: revision.0, chain: chain_bytes(chain) }
+        Self { revision: revision.0, chain: chain_bytes(chain), content: Bytes::new() }
     }
 }
 

@@ -168,7 +168,7 @@ impl Following<'_> {
         if self.place != Some((now.revision(), now.chain())) {
             return Ok(());
         }
-        let place = feed.reached.place(&now, now.attestation().copied());
+        let place = feed.reached.place(&now, None, now.attestation().copied());
         self.teller.tell_progress(place).await
     }
 }

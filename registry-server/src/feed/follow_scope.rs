@@ -83,7 +83,7 @@ impl<'a> FollowingScope<'a> {
             Some(from) if is_same(&from, &to) => {
                 if even_if_nothing || place.0 > self.told {
                     let signed = to.attestation(&self.teller.feed.hub);
-                    let place = self.channel.reached.place(&to.catalog, signed);
+                    let place = self.channel.reached.place(&to.catalog, Some(to.content), signed);
                     self.teller.tell_progress(place).await?;
                 }
             }

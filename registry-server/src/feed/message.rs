@@ -66,6 +66,8 @@ pub struct Delta {
 pub struct Place {
     /// Where.
     pub position: Position,
+    /// Of a scope: the digest of what is in it there.
+    pub content: Option<Digest>,
     /// The registry's word on the state there.
     pub attestation: Option<Attestation>,
 }

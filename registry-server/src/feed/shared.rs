@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use registry_core::{Attestation, Catalog};
+use registry_core::{Attestation, Catalog, Digest};
 use registry_proto::convert::Position;
 
 use super::{Place, roster::lock};
@@ -50,9 +50,10 @@ impl Reached {
     pub(super) fn place(
         &self,
         state: &Catalog,
+        content: Option<Digest>,
         attestation: Option<Attestation>,
     ) -> Arc<Shared<Place>> {
-        let place = Place { position: Position::of(state), attestation };
+        let place = Place { position: Position::of(state), content, attestation };
         let mut last = lock(&self.0);
         match &*last {
             Some(last) if ***last == place => last.clone(),

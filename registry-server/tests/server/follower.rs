@@ -182,7 +182,7 @@ impl Follower {
                 assert_eq!(catalog.content_digest(), content);
                 self.catalog = Some(catalog);
             }
-            Message::Progress(v1::Progress { revision, chain }) => {
+            Message::Progress(v1::Progress { revision, chain, content }) => {
                 self.heard.push(format!("progress {revision}"));
                 let held = self.catalog.take().unwrap();
                 let catalog = if **held.scope() == Scope::Everything {
@@ -194,6 +194,9 @@ impl Follower {
                 let catalog = self.catalog.insert(catalog);
                 assert_eq!(catalog.revision(), Revision(revision));
                 assert_eq!(catalog.chain().as_bytes()[..], chain[..]);
+                let of_part = (**catalog.scope() != Scope::Everything)
+                    .then(|| catalog.content_digest().as_bytes().to_vec());
+                assert_eq!(of_part.unwrap_or_default(), content);
             }
         }
     }

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use prost::Message as _;
-use registry_core::{Attestation, Scope, limits};
+use registry_core::{Attestation, Digest, Scope, limits};
 use registry_proto::{
     convert,
     v1::{self, sync_response::Message as Wire},
@@ -47,8 +47,10 @@ pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
         Message::Step(step) => {
             step.wire(|step| encode("step", encode_step(step), step.attestation()))
         }
-        Message::Progress(place) => place.wire(|Place { position, attestation }| {
-            encode("progress", Wire::Progress(position.into()), attestation.as_ref())
+        Message::Progress(place) => place.wire(|Place { position, content, attestation }| {
+            let content = content.as_ref().map_or_else(Bytes::new, wire_digest);
+            let progress = v1::Progress { content, ..position.into() };
+            encode("progress", Wire::Progress(progress), attestation.as_ref())
         }),
     };
     match frame.len() - PREFIX {
@@ -108,10 +110,7 @@ fn encode_piece(piece: &Piece) -> Wire {
             entities: Vec::new(),
             settings: settings.iter().map(|(on, set)| convert::setting_state(on, set)).collect(),
         }),
-        Piece::End(digest, _) => {
-            let digest = Bytes::copy_from_slice(digest.as_bytes());
-            Wire::SnapshotEnd(v1::SnapshotEnd { digest })
-        }
+        Piece::End(digest, _) => Wire::SnapshotEnd(v1::SnapshotEnd { digest: wire_digest(digest) }),
     }
 }
 
@@ -120,9 +119,13 @@ fn encode_step(step: &Step) -> Wire {
         position: Some((&step.position()).into()),
         entities: step.put.iter().map(|record| (&**record).into()).collect(),
         removed: step.removed.iter().map(ToString::to_string).collect(),
-        content: Bytes::copy_from_slice(step.content().as_bytes()),
+        content: wire_digest(&step.content()),
         scope: Some(step.scope().into()),
     })
+}
+
+fn wire_digest(digest: &Digest) -> Bytes {
+    Bytes::copy_from_slice(digest.as_bytes())
 }
 
 #[cfg(test)]
@@ -130,8 +133,8 @@ mod tests {
     use std::sync::Arc;
 
     use registry_core::{
-        Action, Catalog, Change, Commit, Digest, Document, Kind, RegistryId, Revision,
-        SealedCommit, Timestamp,
+        Action, Catalog, Change, Commit, Document, Kind, RegistryId, Revision, SealedCommit,
+        Timestamp,
     };
 
     use registry_proto::convert::Position;
@@ -201,6 +204,7 @@ mod tests {
             (
                 Message::Progress(Shared::new(Place {
                     position: position.clone(),
+                    content: None,
                     attestation: signed,
                 })),
                 Wire::Progress((&position).into()),
