@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo up build test lint bench fuzz fmt docker-up
+.PHONY: help demo up build test lint bench soak fuzz fmt docker-up
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
@@ -32,6 +32,10 @@ lint: ## formatting, clippy without warnings, proto lint where npm is there
 bench: ## measure against peers and limits; prints and records to bench/README.md
 	$(CARGO) build --release --workspace --bins
 	target/release/bench
+
+soak: ## record and check histories under faults: make soak FOR=10m SEED=1
+	$(CARGO) build --release --workspace --bins
+	target/release/proof soak --for $(or $(FOR),10m) --seed $(or $(SEED),1)
 
 fuzz: ## run each fuzz target for a minute (needs cargo-fuzz)
 	./.ci/fuzz

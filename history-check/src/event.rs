@@ -112,7 +112,7 @@ pub enum Event {
     Cache {
         /// `registry-v2.json`, or the same with `.previous` or `.log`.
         file: String,
-        /// What was in it.
+        /// What was in it; of `.log`, in hexadecimal digits.
         content: String,
         /// Whether the nemesis has changed its bytes.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -10,6 +10,7 @@ pub mod closure;
 pub mod event;
 mod held;
 mod history;
+mod journal;
 pub mod log;
 mod requests;
 pub mod state;

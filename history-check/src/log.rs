@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: whether anybody asked for them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -139,12 +139,17 @@ pub fn digest(parts: &[&[u8]]) -> String {
     for part in parts {
         hash.update(part);
     }
-    shown(&hash.finalize())
+    format!("sha256:{}", digits(&hash.finalize()))
 }
 
-fn shown(hash: &[u8]) -> String {
-    let digits = hash.iter().map(|byte| format!("{byte:02x}"));
-    format!("sha256:{}", digits.collect::<String>())
+/// Two hexadecimal digits a byte.
+pub fn digits(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing into a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// The chain hash before the first commit.
@@ -154,10 +159,12 @@ pub fn genesis(registry: &str) -> String {
 
 /// The chain hash after one more commit; `None`: the hash before it is none.
 pub fn then(chain: &str, canonical: &str) -> Option<String> {
-    let digits = chain.strip_prefix("sha256:")?;
-    let bytes: Option<Vec<u8>> = (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok())
-        .collect();
-    Some(digest(&[&bytes?, canonical.as_bytes()]))
+    let before = bytes_of(chain.strip_prefix("sha256:")?)?;
+    Some(digest(&[&before, canonical.as_bytes()]))
+}
+
+/// The bytes that hexadecimal digits stand for.
+pub(crate) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).map(byte).collect()
 }

@@ -42,7 +42,7 @@ pub struct Counts {
 impl Book {
     /// Begins a history in a new file.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = BufWriter::new(File::create(path)?);
+        let file = BufWriter::new(File::create_new(path)?);
         let inner = Inner { file, lines: 0, ops: 0, commits: 0, faults: 0 };
         Ok(Self { began: Instant::now(), inner: Mutex::new(inner) })
     }

@@ -23,7 +23,7 @@ const STILL: Duration = Duration::from_millis(400);
 pub(crate) struct Crowd {
     pub(crate) database: String,
     pub(crate) followers: Vec<watch::Receiver<u64>>,
-    pub(crate) gateways: Vec<(Gateway, bool)>,
+    pub(crate) gateways: Vec<Gateway>,
     pub(crate) caller: Caller,
 }
 
@@ -60,10 +60,10 @@ impl Crowd {
                 behind.push(format!("follower-{i} at {at}"));
             }
         }
-        for (gateway, is_whole) in &self.gateways {
-            let (served, cached) = gateway.at();
-            if served != head || *is_whole && cached != head {
-                behind.push(format!("{} at {served}, on disk {cached}", gateway.name));
+        for gateway in &self.gateways {
+            let (served, persisted) = gateway.at();
+            if served != head || persisted != head {
+                behind.push(format!("{} at {served}, on disk {persisted}", gateway.name));
             }
         }
         if !behind.is_empty() {

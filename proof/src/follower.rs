@@ -26,6 +26,9 @@ use crate::{book::Book, entity::roots, holding::Holding, rng::Rng, server::Serve
 
 /// A stream that says nothing for so long is dead.
 const SILENCE: Duration = Duration::from_millis(1_500);
+/// The flow-control window of a follower that has little room, in bytes: whoever sends it more has to
+/// wait until it reads.
+const NARROW: u32 = 1024;
 /// How long it may take to open a stream.
 const OPENING: Duration = Duration::from_secs(2);
 
@@ -72,7 +75,8 @@ impl Follower {
             },
         );
         let held = hello.position.as_ref().and(resumed).map(|(_, catalog)| catalog);
-        match timeout(OPENING, self.open(server, hello)).await {
+        let window = self.rng.chance(50).then_some(NARROW);
+        match timeout(OPENING, self.open(server, hello, window)).await {
             Ok(Ok((answers, stream))) => self.follow(Holding::of(held), &answers, stream).await,
             Ok(Err(status)) => shown(&status),
             Err(_) => "the server does not answer".to_owned(),
@@ -129,11 +133,13 @@ impl Follower {
         &self,
         server: usize,
         hello: Hello,
+        window: Option<u32>,
     ) -> Result<(Answers, Streaming<SyncResponse>), Status> {
         let address = &self.servers[server].ways.streams.address;
         let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
         let lost = |e: tonic::transport::Error| Status::unavailable(e.to_string());
-        let channel = endpoint.connect_timeout(OPENING).connect().await.map_err(lost)?;
+        let endpoint = endpoint.connect_timeout(OPENING).initial_stream_window_size(window);
+        let channel = endpoint.connect().await.map_err(lost)?;
         let mut client = SyncServiceClient::new(channel).max_decoding_message_size(64 << 20);
         let (answers, requests) = mpsc::channel(16);
         // There is room: it is the first.

@@ -12,8 +12,7 @@ use std::{
 };
 
 use acceptance::Process;
-use history_check::Event;
-use serde_json::Value;
+use history_check::{Event, log::digits};
 use tokio::{
     sync::{Mutex, watch},
     task::spawn_blocking,
@@ -26,6 +25,7 @@ use crate::{book::Book, rng::Rng, spoil::Spoil};
 const LOOK: Duration = Duration::from_millis(150);
 /// The files of a cache.
 const FILES: [&str; 2] = ["registry-v2.json", "registry-v2.json.previous"];
+const JOURNAL: &str = "registry-v2.json.log";
 
 /// One gateway. A clone is the same one.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub(crate) struct Gateway {
     pub(crate) dir: PathBuf,
     book: Arc<Book>,
     state: Arc<Mutex<State>>,
-    /// The revisions that it serves and that its cache has.
+    /// The revisions that it serves and that it has on disk.
     at: watch::Sender<(u64, u64)>,
 }
 
@@ -74,12 +74,13 @@ impl Gateway {
         let Some(mut process) = state.process.take() else { return };
         process.kill_9();
         self.book.note(&self.name, Event::Killed {});
-        for file in FILES {
+        for file in [FILES[0], FILES[1], JOURNAL] {
             let path = self.cache().join(file);
             // Sometimes the copy before it is spoiled too.
             let wanted = if file == FILES[0] || rng.chance(40) { spoil } else { Spoil::Nothing };
             let is_spoiled = wanted.file(&path, rng);
-            if let Some(content) = read(&path) {
+            let content = if file == JOURNAL { read_digits(&path) } else { read(&path) };
+            if let Some(content) = content {
                 if is_spoiled {
                     state.spoiled.insert(content.clone());
                 }
@@ -125,7 +126,7 @@ impl Gateway {
         }
     }
 
-    /// The revisions that it serves and that its cache has, as last seen.
+    /// The revisions that it serves and that it has on disk, as last seen.
     pub(crate) fn at(&self) -> (u64, u64) {
         *self.at.borrow()
     }
@@ -133,10 +134,9 @@ impl Gateway {
     async fn look(&self, client: &reqwest::Client) {
         let mut state = self.state.lock().await;
         let Some(process) = &state.process else { return };
-        let url = format!("http://{}/readyz", process.address());
-        if let Some(revision) = served(client, &url).await
-            && revision != state.served
-        {
+        let url = format!("http://{}/metrics", process.address());
+        let Some((revision, persisted)) = revisions(client, &url).await else { return };
+        if revision != state.served {
             state.served = revision;
             self.book.note(&self.name, Event::Serves { revision });
         }
@@ -146,8 +146,7 @@ impl Gateway {
             state.cache.clone_from(&content);
             self.note_cache(FILES[0], content, &state);
         }
-        let cached: Value = serde_json::from_str(&state.cache).unwrap_or_default();
-        self.at.send_replace((state.served, cached["revision"].as_u64().unwrap_or_default()));
+        self.at.send_replace((revision, persisted));
     }
 
     fn note_cache(&self, file: &str, content: String, state: &State) {
@@ -156,15 +155,24 @@ impl Gateway {
     }
 }
 
-async fn served(client: &reqwest::Client, url: &str) -> Option<u64> {
+/// The revisions that a gateway serves and that it has on disk.
+async fn revisions(client: &reqwest::Client, url: &str) -> Option<(u64, u64)> {
     let text = client.get(url).send().await.ok()?.text().await.ok()?;
-    let ready: Value = serde_json::from_str(&text).ok()?;
-    ready["revision"].as_u64()
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line?.parse().ok()
+    };
+    Some((number("gateway_catalog_revision")?, number("gateway_catalog_persisted_revision")?))
 }
 
 /// A file as text; `None`: it is not there.
 fn read(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A file in hexadecimal digits; `None`: it is not there.
+fn read_digits(path: &Path) -> Option<String> {
+    fs::read(path).ok().map(|bytes| digits(&bytes))
 }
 
 /// The revision in `(catalog revision 7 from cache)`.

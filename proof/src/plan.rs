@@ -19,6 +19,8 @@ pub struct Plan {
     pub(crate) followers: usize,
     pub(crate) writers: usize,
     pub(crate) readers: usize,
+    /// Whether it begins with so much that gateways keep a journal beside their copies.
+    pub(crate) bulk: bool,
     /// The longest pause of a writer, in milliseconds.
     pub(crate) pause: u64,
     pub(crate) flags: Vec<String>,
@@ -71,8 +73,13 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::of(seed, "plan");
         let servers = *rng.pick(&[1, 2, 2, 2, 3]);
-        let gateways = (0..rng.between(1, 2)).map(|_| scope(&mut rng)).collect::<Vec<_>>();
-        let work = Duration::from_millis(rng.between(1_200, 2_400));
+        let bulk = rng.chance(15);
+        let mut gateways = (0..rng.between(1, 2)).map(|_| scope(&mut rng)).collect::<Vec<_>>();
+        if bulk {
+            gateways[0].clear();
+        }
+        let more = if bulk { 1_000 } else { 0 };
+        let work = Duration::from_millis(rng.between(1_200, 2_400) + more);
         let mut plan = Self {
             seed,
             work,
@@ -81,6 +88,7 @@ impl Plan {
             followers: rng.below(3) + 3,
             writers: rng.below(3) + 1,
             readers: 1,
+            bulk,
             pause: *rng.pick(&[0, 20, 60]),
             flags: flags(&mut rng),
             faults: Vec::new(),
@@ -108,6 +116,7 @@ impl Plan {
             gateways: vec![Vec::new(), vec!["agent/planner@*"]],
             followers: 6,
             writers: 2,
+            bulk: true,
             pause: 20,
             faults: vec![
                 planned(800, 300, Fault::Cut(Way::Streams, 0)),
@@ -155,10 +164,10 @@ impl Plan {
 
     /// The plan in words, a line each.
     pub fn shown(&self) -> Vec<String> {
-        let Self { servers, gateways, followers, writers, readers, flags, .. } = self;
+        let Self { servers, gateways, followers, writers, readers, bulk, flags, .. } = self;
         let mut lines = vec![format!(
             "{servers} servers, {writers} writers, {readers} readers, {followers} followers, \
-             gateways with the scopes {gateways:?}, flags {}",
+             gateways with the scopes {gateways:?}, bulk {bulk}, flags {}",
             flags.join(" ")
         )];
         lines.extend(self.faults.iter().map(|Planned { at, lasts, fault }| {

@@ -33,7 +33,8 @@ pub struct Recorded {
     pub took: Duration,
 }
 
-/// Records the history of a plan into `DIR/history.jsonl`; the logs of the programs are beside it.
+/// Records the history of a plan into `DIR/history.jsonl`; the logs of the programs are beside it. Fails
+/// where there is a history already.
 pub async fn record(plan: &Plan, postgres: &Postgres, dir: &Path) -> io::Result<Recorded> {
     let began = Instant::now();
     std::fs::create_dir_all(dir)?;
@@ -110,11 +111,10 @@ impl Stage {
             done.expect("who takes part ends by itself");
         }
         calm.send_replace(true);
-        let gateways = self.gateways.iter().cloned();
         let mut crowd = Crowd {
             database: database.to_owned(),
             followers,
-            gateways: gateways.zip(plan.gateways.iter().map(Vec::is_empty)).collect(),
+            gateways: self.gateways.clone(),
             caller: self.caller("recorder".to_owned()),
         };
         crowd.settle(&self.book).await;
@@ -131,7 +131,8 @@ impl Stage {
             let rng = Rng::of(plan.seed, &who);
             let (known, told) = (self.known.clone(), self.told.clone());
             let caller = self.caller(who);
-            let writer = Writer { index, caller, known, rng, pause: plan.pause, told };
+            let (bulk, pause) = (plan.bulk && index == 0, plan.pause);
+            let writer = Writer { index, caller, known, rng, bulk, pause, told };
             workers.spawn(writer.run(until));
         }
         for index in 0..plan.readers {

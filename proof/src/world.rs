@@ -105,6 +105,25 @@ impl World {
         Batch { proposed, settings }
     }
 
+    /// So much that a copy of it is big.
+    pub(crate) fn bulk(rng: &mut Rng) -> Batch {
+        let text = |rng: &mut Rng| {
+            let words: Vec<String> = (0..440).map(|_| format!("{:016x}", rng.next())).collect();
+            words.join(" ")
+        };
+        let schema = |number: usize, rng: &mut Rng| {
+            register(
+                Kind::Schema,
+                &json!({
+                    "name": format!("Bulk{number}"), "version": "1.0.0", "description": text(rng),
+                    "schema": { "type": "string" },
+                }),
+            )
+        };
+        let proposed = (0..160).map(|number| schema(number, rng)).collect();
+        Batch { proposed, settings: Vec::new() }
+    }
+
     fn version(&self) -> String {
         format!("1.{}.{}", self.made, self.writer)
     }

@@ -25,6 +25,8 @@ pub(crate) struct Writer {
     pub(crate) caller: Caller,
     pub(crate) known: Known,
     pub(crate) rng: Rng,
+    /// Whether it begins with a big batch.
+    pub(crate) bulk: bool,
     /// The longest pause between two batches, in milliseconds.
     pub(crate) pause: u64,
     /// The highest revision that anybody was told of.
@@ -36,6 +38,11 @@ impl Writer {
     pub(crate) async fn run(mut self, until: Instant) {
         let mut world = World::new(self.index, self.known.clone());
         let mut number = 0;
+        if self.bulk {
+            let batch = World::bulk(&mut self.rng);
+            self.settle(&Submission { batch, id: Some("bulk".to_owned()), base: None }, until)
+                .await;
+        }
         while Instant::now() < until {
             number += 1;
             let batch = world.next(&mut self.rng);
@@ -65,7 +72,7 @@ impl Writer {
             if submission.id.is_none() || !is_worth_another(&answer) || Instant::now() > until {
                 return;
             }
-            sleep(Duration::from_millis(50 << attempt)).await;
+            sleep(Duration::from_millis(50 << attempt.min(2))).await;
         }
     }
 

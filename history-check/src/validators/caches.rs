@@ -1,10 +1,11 @@
 //! The files of a gateway's cache are true past states, and after a restart it begins with one of
 //! them.
 //!
-//! Deliberately absent: a file whose bytes the nemesis changed, but for its not being used.
+//! A file whose bytes the nemesis changed may be anything, but is begun with only where it is true all the
+//! same. Deliberately absent: signatures.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -15,8 +16,12 @@ use super::{Violation, filtered::differs};
 use crate::{
     event::Event,
     history::History,
+    journal::{Frame, frames},
     state::{Entities, Entity, Set},
 };
+
+/// The file of a journal.
+const JOURNAL: &str = "registry-v2.json.log";
 
 /// What counts of a verified copy.
 #[derive(Deserialize)]
@@ -41,39 +46,72 @@ struct Copy {
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
-    // What a gateway may begin with, and the lines that say so.
-    let mut usable: HashMap<&str, Vec<(u64, Option<u64>)>> = HashMap::new();
+    let mut usable: HashMap<&str, Usable> = HashMap::new();
     for line in &history.lines {
         let who = line.who.as_str();
         match &line.event {
-            Event::Killed {} => drop(usable.insert(who, Vec::new())),
-            Event::Cache { content, spoiled, .. } => {
-                let read: Result<Copy, _> = serde_json::from_str(content);
-                let revision = read.as_ref().ok().map(|copy| copy.revision);
-                if *spoiled {
-                    usable.entry(who).or_default().push((line.n, None));
-                    continue;
-                }
-                usable.entry(who).or_default().push((line.n, revision));
-                let problem = match read {
-                    Ok(copy) => problem(history, &copy),
-                    Err(e) => Some(format!("it cannot be read: {e}")),
+            Event::Killed {} => drop(usable.insert(who, Usable::default())),
+            Event::Cache { file, content, spoiled } => {
+                let usable = usable.entry(who).or_default();
+                usable.lines.push(line.n);
+                let problem = if file == JOURNAL {
+                    journal(history, content, usable)
+                } else {
+                    copy(history, content, usable)
                 };
-                let problem = problem.map(|what| format!("the cache of {who}: {what}"));
-                found.extend(problem.map(|what| Violation::new([line.n], what)));
+                if let Some(what) = problem.filter(|_| !spoiled) {
+                    found.push(Violation::new([line.n], format!("the cache of {who}: {what}")));
+                }
             }
             Event::Started { revision: Some(revision) } if who.starts_with("gateway-") => {
-                let files = usable.remove(who).unwrap_or_default();
-                if !files.iter().any(|(_, usable)| *usable == Some(*revision)) {
+                let usable = usable.remove(who).unwrap_or_default();
+                if !usable.revisions.contains(revision) {
                     let what = format!("{who} begins with {revision}, which no good file has");
-                    let lines = files.iter().map(|(line, _)| *line).chain([line.n]);
-                    found.push(Violation::new(lines, what));
+                    found.push(Violation::new(usable.lines.into_iter().chain([line.n]), what));
                 }
             }
             _ => {}
         }
     }
     found
+}
+
+/// What a gateway may begin with: the revisions that its files have, and the lines that say so.
+#[derive(Default)]
+struct Usable {
+    revisions: BTreeSet<u64>,
+    lines: Vec<u64>,
+}
+
+/// What is wrong with a copy; if nothing is, it may be begun with.
+fn copy(history: &History, content: &str, usable: &mut Usable) -> Option<String> {
+    let copy: Copy = match serde_json::from_str(content) {
+        Ok(copy) => copy,
+        Err(e) => return Some(format!("it cannot be read: {e}")),
+    };
+    let problem = problem(history, &copy);
+    if problem.is_none() {
+        usable.revisions.insert(copy.revision);
+    }
+    problem
+}
+
+/// What is wrong with a journal; where it follows on a copy, it may be begun with.
+fn journal(history: &History, content: &str, usable: &mut Usable) -> Option<String> {
+    for Frame { chain, canonical, documents } in frames(content) {
+        let commit: Value = serde_json::from_str(&canonical).unwrap_or_default();
+        let revision = commit["revision"].as_u64().unwrap_or_default();
+        let is_true = history.log.commit(revision).is_some_and(|commit| {
+            commit.canonical == canonical && commit.chain == chain && commit.documents == documents
+        });
+        if !is_true {
+            return Some(format!("its journal has a commit {revision}, which is not the log's"));
+        }
+        if usable.revisions.contains(&(revision.saturating_sub(1))) {
+            usable.revisions.insert(revision);
+        }
+    }
+    None
 }
 
 fn problem(history: &History, copy: &Copy) -> Option<String> {

@@ -1,14 +1,23 @@
-//! Nobody who follows goes back, and nobody is anywhere but at a place of the log.
+//! Nobody who follows goes back, and nobody is anywhere but at a place of the log. The log's own times
+//! never go back either, whatever the clocks of its servers do.
 //!
 //! Deliberately absent: gaps and repetitions.
 
 use std::collections::HashMap;
 
 use super::Violation;
-use crate::{event::Event, history::History};
+use crate::{event::Event, history::History, log::Commit};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut found = gateways(history);
+    for two in history.log.commits.windows(2) {
+        let [before, after] = two else { continue };
+        let time = |commit: &Commit| commit.value["committedAt"].as_str().map(str::to_owned);
+        if time(before) > time(after) {
+            let what = format!("revision {} is older than the one before it", after.revision);
+            found.push(Violation::new([before.line, after.line], what));
+        }
+    }
     for following in &history.followers {
         for (moment, _, after) in following.taken() {
             let mut wrong = |what| found.push(Violation::new([moment.line], what));

@@ -8,8 +8,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Room for a cache, the copy before it and one that is being written.
-const SIZE: &str = "size=4m";
+/// Room for a cache, the copy before it, one that is being written, and a journal.
+const SIZE: &str = "size=16m";
 const FILLER: &str = "filler";
 
 /// A mounted disk; unmounted when dropped.

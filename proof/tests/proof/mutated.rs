@@ -13,15 +13,17 @@ const ROOM: u64 = 10;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_validator_catches_what_it_is_for() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    // Kept where this fails, for whoever reads the failure.
+    let dir = tempfile::tempdir().expect("a temporary directory").keep();
     let postgres = Postgres::start().await;
-    record(&Plan::varied(), &postgres, dir.path()).await.expect("a history is recorded");
-    let text = std::fs::read_to_string(dir.path().join("history.jsonl")).expect("it is there");
+    record(&Plan::varied(), &postgres, &dir).await.expect("a history is recorded");
+    let text = std::fs::read_to_string(dir.join("history.jsonl")).expect("it is there");
     let recorded = History::parse(&text).expect("a history");
     let lines = with_room(recorded.lines);
     let unmutated = History::of(lines.clone());
     for validator in VALIDATORS {
-        assert_eq!((validator.check)(&unmutated), [], "{}, of the real one", validator.name);
+        let found = (validator.check)(&unmutated);
+        assert_eq!(found, [], "{}, of the real one in {dir:?}", validator.name);
     }
     for (validator, what, mutate) in MUTATIONS {
         let mut lines = lines.clone();
@@ -35,6 +37,7 @@ async fn each_validator_catches_what_it_is_for() {
         let has_one = MUTATIONS.iter().any(|(name, _, _)| *name == validator.name);
         assert!(has_one, "{} catches nothing here", validator.name);
     }
+    std::fs::remove_dir_all(&dir).expect("a directory of our own");
 }
 
 fn with_room(mut lines: Vec<Line>) -> Vec<Line> {

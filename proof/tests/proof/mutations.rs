@@ -7,9 +7,12 @@ use std::collections::HashMap;
 use history_check::{
     Event, Line, Log,
     event::{Answer, Message, Request},
-    log::digest,
+    log::{digest, digits},
 };
 use serde_json::{Value, json};
+
+/// The file of a journal.
+const JOURNAL: &str = "registry-v2.json.log";
 
 type Lines = Vec<Line>;
 /// Changes a history; `None`: there is nothing like that in it.
@@ -22,6 +25,7 @@ pub(crate) const MUTATIONS: &[(&str, &str, Mutate)] = &[
     ("ordered", "lead a follower back", led_back),
     ("ordered", "let a gateway serve less than before", served_less),
     ("ordered", "lead to a chain hash of nowhere", chain_of_nowhere),
+    ("ordered", "date a commit back", dated_back),
     ("unique", "tell a delta twice", delta_twice),
     ("unique", "commit a request twice", request_twice),
     ("atomic", "tell only a part of a commit", split_delta),
@@ -35,7 +39,7 @@ pub(crate) const MUTATIONS: &[(&str, &str, Mutate)] = &[
     ("bookmarkable", "tell progress past a commit", progress_past),
     ("bookmarkable", "tell progress to nowhere", progress_to_nowhere),
     ("filtered", "send what is beyond the scope", beyond_scope),
-    ("filtered", "keep what leaves the scope", kept_in_scope),
+    ("filtered", "leave out a part of a step", short_step),
     ("linearizable", "read what is stale", stale_read),
     ("linearizable", "read what is not yet asked for", early_read),
     ("linearizable", "hide what was shown", hidden_again),
@@ -46,6 +50,7 @@ pub(crate) const MUTATIONS: &[(&str, &str, Mutate)] = &[
     ("acknowledged", "do what nobody asked for", unasked),
     ("caches", "forge an owner in a cache", forged_cache),
     ("caches", "forge the revision of a cache", forged_revision),
+    ("caches", "forge a journal", forged_journal),
     ("caches", "begin with a spoiled cache", spoiled_start),
 ];
 
@@ -133,6 +138,14 @@ fn chain_of_nowhere(lines: &mut Lines, _: &Log) -> Option<()> {
         }
         _ => None,
     })
+}
+
+fn dated_back(lines: &mut Lines, log: &Log) -> Option<()> {
+    let last = commit_with(lines, |commit| commit["revision"] == log.last())?;
+    edit_commit(&mut lines[last], |commit| {
+        commit["committedAt"] = json!("2020-01-01T00:00:00.000Z");
+    });
+    Some(())
 }
 
 fn delta_twice(lines: &mut Lines, _: &Log) -> Option<()> {
@@ -278,9 +291,11 @@ fn beyond_scope(lines: &mut Lines, log: &Log) -> Option<()> {
     })
 }
 
-fn kept_in_scope(lines: &mut Lines, _: &Log) -> Option<()> {
+fn short_step(lines: &mut Lines, _: &Log) -> Option<()> {
     lines.iter_mut().find_map(|line| match &mut line.event {
-        Event::Took { message: Message::Step { removed, .. } } => removed.pop().map(drop),
+        Event::Took { message: Message::Step { put, removed, .. } } => {
+            removed.pop().map(drop).or_else(|| put.pop().map(drop))
+        }
         _ => None,
     })
 }
@@ -419,6 +434,21 @@ fn forged_revision(lines: &mut Lines, _: &Log) -> Option<()> {
     })
 }
 
+/// A journal of one commit that never was, with a true checksum.
+fn forged_journal(lines: &mut Lines, _: &Log) -> Option<()> {
+    lines.iter_mut().find_map(|line| match &mut line.event {
+        Event::Cache { file, content, spoiled: false } if file == JOURNAL => {
+            let commit = br#"{"revision":1}"#;
+            let mut body = vec![7; 32];
+            body.extend([14, 0, 0, 0].iter().chain(commit));
+            let hash = digest(&[&body]).split_off("sha256:".len());
+            *content = format!("{:02x}000000{hash}{}", body.len(), digits(&body));
+            Some(())
+        }
+        _ => None,
+    })
+}
+
 fn spoiled_start(lines: &mut Lines, _: &Log) -> Option<()> {
     let mut killed = false;
     lines.iter_mut().find_map(|line| match &mut line.event {
@@ -426,8 +456,8 @@ fn spoiled_start(lines: &mut Lines, _: &Log) -> Option<()> {
             killed = true;
             None
         }
-        Event::Cache { spoiled, .. } if killed => {
-            *spoiled = true;
+        Event::Cache { spoiled, content, .. } if killed => {
+            (*spoiled, *content) = (true, String::new());
             None
         }
         Event::Started { revision: Some(_) } if killed => Some(()),
