@@ -8,6 +8,7 @@ use super::{ApplyError, Catalog, LifecycleState};
 use crate::{
     Kind, Name,
     commit::{Action, Change, Commit, Revision, SealedCommit},
+    lifecycle::Notice,
     rules::testing::{catalog, schema, server, set, source_tool, versioned},
     setting::{Setting, SettingChange},
     timestamp::Timestamp,
@@ -106,5 +107,24 @@ fn the_content_digest_follows_settings_too() {
         assert_eq!(catalog.content_digest(), afresh.content_digest());
         assert!(!seen.contains(&catalog.content_digest()));
         seen.push(catalog.content_digest());
+    }
+}
+
+#[test]
+fn among_many_entities_each_change_is_seen() {
+    let schemas: Vec<_> = (0..300).map(|i| schema(&format!("S{i:03}"), &json!(true))).collect();
+    let before = catalog(&schemas);
+    for (key, _) in before.iter() {
+        let commit = Commit {
+            revision: before.revision().next(),
+            changes: vec![Change { key: key.clone(), action: Action::Retire(Notice::default()) }],
+            ..Commit::default()
+        };
+        let mut after = before.clone();
+        after.apply(&SealedCommit::seal(&before.chain(), commit, Vec::new()).unwrap()).unwrap();
+        let changed = after.changed_since(&before).unwrap();
+        let changed: Vec<_> = changed.iter().map(|record| record.document.key()).collect();
+        assert_eq!(changed, [key]);
+        assert_ne!(before, after);
     }
 }
