@@ -111,7 +111,7 @@ impl Plan {
             Planned { at, lasts, fault }
         };
         Self {
-            work: Duration::from_secs(3),
+            work: Duration::from_secs(6),
             servers: 2,
             gateways: vec![Vec::new(), vec!["agent/planner@*"]],
             followers: 6,
@@ -119,9 +119,9 @@ impl Plan {
             bulk: true,
             pause: 20,
             faults: vec![
-                planned(800, 300, Fault::Cut(Way::Streams, 0)),
-                planned(1_200, 200, Fault::KillServer(0)),
-                planned(1_800, 200, Fault::KillGateway(0, Spoil::Nothing)),
+                planned(2_000, 300, Fault::Cut(Way::Streams, 0)),
+                planned(3_000, 200, Fault::KillServer(0)),
+                planned(5_000, 200, Fault::KillGateway(0, Spoil::Nothing)),
             ],
             ..Self::of(1)
         }

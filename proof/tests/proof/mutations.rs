@@ -19,7 +19,9 @@ type Lines = Vec<Line>;
 type Mutate = fn(&mut Lines, &Log) -> Option<()>;
 
 /// The validator that must catch it, what it does, and how.
-pub(crate) const MUTATIONS: &[(&str, &str, Mutate)] = &[
+pub(crate) type Mutation = (&'static str, &'static str, Mutate);
+
+pub(crate) const MUTATIONS: &[Mutation] = &[
     ("chain", "change the author of a commit", other_author),
     ("chain", "swap two commits", swapped_commits),
     ("ordered", "lead a follower back", led_back),
