@@ -126,6 +126,7 @@ impl Follower {
             position: held.map(|held| (&Position::of(held)).into()),
             content: content.unwrap_or_default().into(),
             observer: self.rng.chance(30),
+            ..Hello::default()
         }
     }
 
