@@ -14,6 +14,7 @@ mod hub;
 mod memory;
 mod message;
 mod outbox;
+mod pages;
 mod pulse;
 mod recent;
 mod retention;
@@ -51,6 +52,7 @@ use crate::{
     store::Store,
 };
 use admission::Admission;
+use pages::Pages;
 use pulse::Pulse;
 use retention::Retention;
 use roster::Seat;
@@ -71,6 +73,7 @@ pub struct Feed {
     reached: Reached,
     pulse: Pulse,
     admission: Admission,
+    pages: Pages,
     draining: CancellationToken,
 }
 
@@ -100,6 +103,7 @@ impl Feed {
             reached: Reached::default(),
             pulse,
             admission: Admission::default(),
+            pages: Pages::default(),
             draining,
         }
     }

@@ -16,6 +16,8 @@ use tonic::{Streaming, transport::Endpoint};
 
 const FOLLOWERS: usize = 20;
 const COMMITS: u64 = 5;
+/// No more than are read from the log at once.
+const MISSED: u64 = 60;
 /// More than are sent a snapshot at the same time.
 const STALLED: usize = 70;
 /// More than the windows of a stream that nobody reads and its server's buffers hold.
@@ -144,6 +146,33 @@ async fn who_followed_before_a_restart_goes_on_from_memory() {
     for revision in [2, 3] {
         assert!(matches!(next(&mut stream).await, Delta(delta) if delta.revision == revision));
     }
+}
+
+/// While Postgres is paused all come to wait for the same page.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_read_once_for_all_that_are_at_one_place() {
+    let cluster = PrivateCluster::durable().await;
+    let database = cluster.create_database("crowd").await;
+    let registry = Registry::start_with(&database, &["--recent-commits", "2"]);
+    let SnapshotBegin(begin) = next(&mut follow(&registry, None).await).await else { panic!() };
+    let mut client = registry.client().await;
+    for revision in 1..=MISSED {
+        client.apply(register(&format!("s{revision}"))).await.expect("accepted");
+    }
+    cluster.pause();
+    let mut streams = Vec::new();
+    for _ in 0..FOLLOWERS {
+        let position = begin.position.clone();
+        streams.push(open(&registry, v1::Hello { position, ..Default::default() }).await);
+    }
+    cluster.resume();
+    for stream in &mut streams {
+        for revision in 1..=MISSED {
+            assert!(matches!(next(stream).await, Delta(delta) if delta.revision == revision));
+        }
+    }
+    let encoded = "registry_sync_messages_encoded_total{kind=\"delta\"}";
+    assert_eq!(metric(&registry, encoded).await, Some(MISSED));
 }
 
 fn big_schema(number: usize) -> v1::ApplyRequest {

@@ -3,23 +3,18 @@
 //! Deliberately absent: queues. The only state is the position; what comes next is looked up when
 //! the follower has taken what came before.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc};
 
 use registry_core::{ChainHash, Revision, Scope};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 
 use super::{
-    Delta, Error, Feed, Message, Shared, follow_scope::FollowingScope, recent::Next, start::Start,
-    teller::Teller,
+    Delta, Error, Feed, Message, Shared, follow_scope::FollowingScope, pages, recent::Next,
+    start::Start, teller::Teller,
 };
-
-/// How many commits are read from the log at once.
-const PAGE: usize = 64;
-/// How long the log may take before a snapshot from memory is sent instead.
-const LOG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs until the follower goes, or is cut off, or the server drains.
 pub(super) async fn run(teller: Teller, start: Start, wanted: watch::Receiver<Scope>) -> Error {
@@ -134,21 +129,19 @@ impl Following<'_> {
             (self.place, self.compacted) = (None, Some(feed.oldest_delta()));
             return Ok(());
         }
-        let reading = async {
-            let _turn = feed.admission.log.take().await;
-            feed.store.commits_after(place, PAGE).await
+        let page = feed.pages.after(place.0);
+        let commits = page.get_or_init(|| pages::read(feed, place)).await;
+        let commits = match commits {
+            Ok(commits) => commits.as_slice(),
+            // A snapshot would be of no use.
+            Err(error) if history => return Err(error.clone().into()),
+            Err(_) => &[],
         };
-        let page = match timeout(LOG_PATIENCE, reading).await {
-            Ok(Ok(page)) => page,
-            Ok(Err(error)) if history => return Err(error.into()),
-            Ok(Err(error)) => give_up_on_log(&error.to_string()),
-            Err(_) => give_up_on_log("it takes too long"),
-        };
-        if page.is_empty() {
+        if commits.is_empty() {
             self.place = None;
         }
-        for commit in page {
-            self.tell_commit(Shared::new(Delta { commit, attestation: None })).await?;
+        for commit in commits {
+            self.tell_commit(commit.clone()).await?;
         }
         Ok(())
     }
@@ -171,9 +164,4 @@ impl Following<'_> {
         let place = feed.reached.place(&now, None, now.attestation().copied());
         self.teller.tell_progress(place).await
     }
-}
-
-fn give_up_on_log<T>(why: &str) -> Vec<T> {
-    tracing::warn!("the log cannot be read, so a follower gets a snapshot: {why}");
-    Vec::new()
 }
