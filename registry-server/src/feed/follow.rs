@@ -110,7 +110,13 @@ impl Following<'_> {
             match self.teller.feed.hub.after(revision) {
                 Next::Commit(commit) => self.tell_commit(commit).await?,
                 Next::Nothing => return Ok(()),
-                Next::Older => Box::pin(self.tell_from_log((revision, chain))).await?,
+                Next::Older => {
+                    let teller = self.teller;
+                    tokio::select! {
+                        told = Box::pin(self.tell_from_log((revision, chain))) => told?,
+                        end = teller.end() => return Err(end),
+                    }
+                }
             }
         }
     }
