@@ -1,119 +1,181 @@
-//! From the apply to the moment when every follower has verified and applied the commit.
+//! From the apply to the moment when every follower was told of the commit, beside etcd's watch with
+//! as many watchers and the same payloads.
 //!
-//! Deliberately absent: 10,000 streams, scoped streams, relays.
+//! Deliberately absent: relays.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use acceptance::Registry;
 use hdrhistogram::Histogram;
 use registry_core::{Catalog, Record};
 use registry_proto::{
     convert::{self, Position},
-    v1::{self, sync_service_client::SyncServiceClient},
+    v1,
 };
 use tokio::sync::mpsc;
-use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tonic::transport::Channel;
 
-use crate::{load, report::Report, sample};
+use crate::{
+    crowd::{self, Crowd, Responses, SHARED},
+    etcd::{self, Etcd, Watchers},
+    load,
+    report::{Report, Row},
+    sample,
+};
 
+/// Commits to a crowd of thousands, and to a smaller one.
+const FEW_COMMITS: usize = 30;
 const COMMITS: usize = 100;
+/// How many different scopes a crowd follows.
+const SCOPES: usize = 100;
 
-/// Measures at 1, 100 and 1,000 streams.
+/// Measures at 1 to 10,000 streams, of everything and of a hundred scopes.
 pub(crate) async fn measure(report: &mut Report) {
-    for streams in [1, 100, 1_000] {
-        let latencies = latencies(streams).await;
-        let (p50, p99) = (load::quantile_ms(&latencies, 0.5), load::quantile_ms(&latencies, 0.99));
-        report.add_alone(
-            format!("apply sent → applied by each of {streams} followers"),
-            format!("p50 {p50:.2} ms, p99 {p99:.2} ms"),
-            "p99 < 50 ms at 1,000 streams",
-        );
+    for streams in [1, 100, 1_000, 10_000] {
+        Crowded { streams, scopes: None }.measure(report).await;
+    }
+    for streams in [1_000, 10_000] {
+        Crowded { streams, scopes: Some(SCOPES) }.measure(report).await;
     }
 }
 
-async fn latencies(streams: usize) -> Histogram<u64> {
-    let registry = Registry::start();
-    let (applied, mut arrivals) = mpsc::unbounded_channel();
-    for _ in 0..streams {
-        let follower = Follower::connect(&registry).await;
-        tokio::spawn(follower.run(applied.clone()));
+/// So many streams, of so many scopes or everything.
+struct Crowded {
+    streams: usize,
+    scopes: Option<usize>,
+}
+
+/// What one side gave: how long it took, and the processor time for each message that was told.
+struct Told {
+    latencies: Histogram<u64>,
+    cpu_micros: f64,
+    message_bytes: usize,
+}
+
+impl Told {
+    fn text(&self) -> String {
+        let (p50, p99) = (self.quantile(0.5), self.quantile(0.99));
+        format!("p50 {p50:.2} ms, p99 {p99:.2} ms, {:.0} µs CPU a message", self.cpu_micros)
     }
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let mut client = registry.client().await;
-    let mut latencies = load::histogram();
-    for number in 1..=COMMITS {
-        let sent = Instant::now();
-        client.apply(sample::request(vec![sample::schema(number)])).await.expect("accepted");
-        for _ in 0..streams {
-            let (revision, at): (u64, Instant) = arrivals.recv().await.expect("followers live");
-            assert_eq!(revision, number as u64, "in order");
-            load::record(&mut latencies, at - sent);
+
+    fn quantile(&self, quantile: f64) -> f64 {
+        load::quantile_ms(&self.latencies, quantile)
+    }
+}
+
+impl Crowded {
+    async fn measure(&self, report: &mut Report) {
+        let ours = self.ours().await;
+        let theirs = match Etcd::start().await {
+            Some(etcd) => Some(self.theirs(&etcd, ours.message_bytes).await),
+            None => None,
+        };
+        let of = self.scopes.map(|scopes| format!(", {scopes} scopes")).unwrap_or_default();
+        let (streams, connections) = (self.streams, self.connections());
+        report.add(Row {
+            path: format!(
+                "apply sent → told to each of {streams} streams on {connections} connections{of}"
+            ),
+            value: format!("{}; {} bytes", ours.text(), ours.message_bytes),
+            beside: theirs.as_ref().map(|it| format!("etcd: {}", it.text())).unwrap_or_default(),
+            ratio: theirs.map(|it| ours.quantile(0.99) / it.quantile(0.99)),
+            budget: if streams > 1_000 { "p99 < 250 ms" } else { "p99 < 50 ms" },
+        });
+    }
+
+    fn connections(&self) -> usize {
+        self.streams.div_ceil(SHARED)
+    }
+
+    fn commits(&self) -> usize {
+        if self.streams > 1_000 { FEW_COMMITS } else { COMMITS }
+    }
+
+    async fn ours(&self) -> Told {
+        let registry = Registry::start();
+        let connections = crowd::connections(&registry.url(), self.connections()).await;
+        let scope = |number: usize| self.scopes.map(|scopes| crowd::scope(number % scopes));
+        let mut crowd = Crowd::open(&connections, self.streams, scope).await;
+        let mut client = registry.client().await;
+        let (mut latencies, before) = (load::histogram(), registry.process.cpu_seconds());
+        for number in 1..=self.commits() {
+            let request = match self.scopes {
+                None => sample::request(vec![sample::schema(number)]),
+                Some(scopes) => crowd::one_in_each(scopes, number),
+            };
+            let sent = Instant::now();
+            client.apply(request).await.expect("accepted");
+            crowd.all_reach(Some(number as u64), &mut latencies, sent).await;
         }
+        let cpu_micros = self.micros_each(registry.process.cpu_seconds() - before);
+        Told { latencies, cpu_micros, message_bytes: crowd.message_bytes }
     }
-    latencies
+
+    async fn theirs(&self, etcd: &Etcd, bytes: usize) -> Told {
+        let connections = crowd::connections(&etcd.address, self.connections()).await;
+        let groups = self.scopes.unwrap_or(1);
+        let prefix = |number: usize| format!("/{}/", number % groups);
+        let mut watchers = Watchers::open(&connections, self.streams, prefix).await;
+        let (channel, value) = (&connections[0], &vec![b'x'; bytes]);
+        let before = etcd.cpu_seconds();
+        let put = async |number: usize| {
+            let keys: Vec<_> = (0..groups).map(|group| format!("/{group}/{number}")).collect();
+            etcd::put_all(channel, &keys, value).await;
+        };
+        let latencies = watchers.latencies(self.commits(), put).await;
+        let cpu_micros = self.micros_each(etcd.cpu_seconds() - before);
+        Told { latencies, cpu_micros, message_bytes: bytes }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts fit a double")]
+    fn micros_each(&self, seconds: f64) -> f64 {
+        seconds * 1e6 / (self.streams * self.commits()) as f64
+    }
 }
 
 /// A follower that does what a gateway does: verify, apply, acknowledge.
 pub(crate) struct Follower {
     requests: mpsc::Sender<v1::SyncRequest>,
-    responses: tonic::Streaming<v1::SyncResponse>,
-    catalog: Option<Catalog>,
+    responses: Responses,
 }
 
 impl Follower {
-    /// Opens a stream of its own connection.
+    /// Opens a stream on a connection of its own.
     pub(crate) async fn connect(registry: &Registry) -> Self {
-        Self::open(registry.sync().await).await
+        Self::open(registry.channel().await, None).await
     }
 
-    /// Opens a stream on a connection that others may use too.
-    pub(crate) async fn open(mut client: SyncServiceClient<Channel>) -> Self {
-        let (requests, receiver) = mpsc::channel(4);
-        let hello = v1::Hello { gateway: "bench".to_owned(), ..Default::default() };
-        let hello = v1::sync_request::Message::Hello(hello);
-        requests.send(v1::SyncRequest { message: Some(hello) }).await.expect("room");
-        let answer = client.sync(ReceiverStream::new(receiver)).await.expect("a stream");
-        Self { requests, responses: answer.into_inner(), catalog: None }
+    /// Opens a stream on a connection that others may use too, from what is there already.
+    pub(crate) async fn open(channel: Channel, position: Option<Position>) -> Self {
+        let position = position.as_ref().map(Into::into);
+        let hello = v1::Hello { gateway: "bench".to_owned(), position, ..v1::Hello::default() };
+        let (requests, responses) = crowd::open(channel, hello).await;
+        Self { requests, responses }
     }
 
-    /// Applies for ever, and tells when.
-    async fn run(mut self, applied: mpsc::UnboundedSender<(u64, Instant)>) {
-        while let Some(Ok(response)) = self.responses.next().await {
-            match response.message {
-                Some(v1::sync_response::Message::SnapshotBegin(begin)) => {
-                    let begin = begin.position.expect("a position");
-                    let position = Position::try_from(begin).expect("a sound position");
-                    self.catalog = Some(Catalog::empty(position.registry));
-                }
-                Some(v1::sync_response::Message::Delta(delta)) => {
-                    let catalog = self.catalog.as_mut().expect("a snapshot came first");
-                    let sealed = convert::sealed_commit(&catalog.chain(), delta).expect("sound");
-                    catalog.apply(&sealed).expect("in order");
-                    let revision = catalog.revision().0;
-                    let _ = applied.send((revision, Instant::now()));
-                    self.acknowledge(revision).await;
-                }
-                _ => {}
+    /// Verifies and applies commits until the catalog is at a revision; `each` sees it after each.
+    pub(crate) async fn apply_until(
+        &mut self,
+        catalog: &mut Catalog,
+        revision: u64,
+        mut each: impl FnMut(&Catalog),
+    ) {
+        while catalog.revision().0 < revision {
+            let response = self.responses.message().await.expect("sound").expect("it goes on");
+            if let Some(v1::sync_response::Message::Delta(delta)) = response.message {
+                let sealed = convert::sealed_commit(&catalog.chain(), delta).expect("sound");
+                catalog.apply(&sealed).expect("in order");
+                each(catalog);
             }
         }
-    }
-
-    async fn acknowledge(&self, revision: u64) {
-        let ack = v1::Ack {
-            applied_revision: revision,
-            persisted_revision: revision,
-            ..Default::default()
-        };
-        let message = Some(v1::sync_request::Message::Ack(ack));
-        let _ = self.requests.send(v1::SyncRequest { message }).await;
+        crowd::acknowledge(&self.requests, revision).await;
     }
 
     /// Reads the whole snapshot and verifies it, as a gateway does.
     pub(crate) async fn snapshot(mut self) -> Catalog {
         let (mut position, mut records) = (None, Vec::new());
-        while let Some(response) = self.responses.next().await {
-            match response.expect("a sound stream").message {
+        while let Some(response) = self.responses.message().await.expect("a sound stream") {
+            match response.message {
                 Some(v1::sync_response::Message::SnapshotBegin(begin)) => {
                     let begin = begin.position.expect("a position");
                     position = Some(Position::try_from(begin).expect("a sound position"));

@@ -6,6 +6,9 @@
 mod bulk;
 mod calls;
 mod catalog;
+mod catchup;
+mod crowd;
+mod etcd;
 mod follow;
 mod graph;
 mod large;
@@ -17,6 +20,7 @@ mod report;
 mod sample;
 mod sbom;
 mod search;
+mod storm;
 mod writes;
 
 use clap::{Parser, ValueEnum};
@@ -47,8 +51,12 @@ enum Section {
     Reads,
     /// Questions about the graph at 100,000 entities.
     Graph,
-    /// Commit to applied, at 1, 100 and 1,000 streams.
+    /// From the commit to each of 1 to 10,000 streams, beside etcd.
     Follow,
+    /// Catching up after missed commits, beside etcd.
+    Catchup,
+    /// Followers that do not read, and 10,000 that come back at once.
+    Storm,
     /// 100,000 entities: snapshot, validation.
     Catalog,
     /// 100,000 entities on Postgres: releases under every rule, `audit verify`.
@@ -76,6 +84,8 @@ async fn main() {
             Section::Reads => reads::measure(&mut report, cli.seconds).await,
             Section::Graph => graph::measure(&mut report, cli.seconds).await,
             Section::Follow => follow::measure(&mut report).await,
+            Section::Catchup => catchup::measure(&mut report).await,
+            Section::Storm => storm::measure(&mut report).await,
             Section::Catalog => catalog::measure(&mut report).await,
             Section::Large => large::measure(&mut report, cli.seconds).await,
             Section::Search => search::measure(&mut report, cli.seconds).await,

@@ -4,18 +4,24 @@
 
 use std::time::{Duration, Instant};
 
-use acceptance::{Gateway, GatewayOptions, ModernClient, Registry};
+use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, process::resident_bytes};
 use serde_json::json;
 
 use crate::{
+    crowd::{self, Crowd},
+    etcd::{self, Etcd, Watchers},
     follow::Follower,
-    reads,
+    load, reads,
     report::{Report, Row},
     sample,
 };
 
 const TOOLS: usize = 10_000;
 const STREAMS: usize = 1_000;
+/// What each stream is told before it is idle again.
+const COMMITS: usize = 10;
+/// How long memory is given to come to rest.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// Measures a gateway with 10,000 tools, its start from disk, and 1,000 idle streams.
 pub(crate) async fn measure(report: &mut Report) {
@@ -71,28 +77,56 @@ async fn gateway(report: &mut Report) {
     );
 }
 
-/// A stream's own memory, and what it takes with the connection that a gateway has for it.
-#[expect(clippy::cast_precision_loss, reason = "sizes fit a double")]
+/// A stream's own memory, and what it takes with the connection that a gateway has for it: before
+/// anything was told, and after some commits.
 async fn streams(report: &mut Report) {
     for (connections, what) in [(10, "100 on a connection"), (STREAMS, "a connection each")] {
         let registry = Registry::start();
+        // What the first commits and the first stream take is not the streams'.
         let _warm = Follower::connect(&registry).await;
-        let before = registry.process.resident_bytes();
-        let mut followers = Vec::new();
-        for _ in 0..connections {
-            let client = registry.sync().await;
-            for _ in 0..STREAMS / connections {
-                followers.push(Follower::open(client.clone()).await);
-            }
+        let mut client = registry.client().await;
+        for number in 1..=COMMITS {
+            client.apply(sample::request(vec![sample::schema(number)])).await.expect("accepted");
         }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let grown = registry.process.resident_bytes().saturating_sub(before);
+        tokio::time::sleep(SETTLE).await;
+        let before = registry.process.resident_bytes();
+        let channels = crowd::connections(&registry.url(), connections).await;
+        let mut crowd = Crowd::open(&channels, STREAMS, |_| None).await;
+        tokio::time::sleep(SETTLE).await;
+        let fresh = each(registry.process.resident_bytes().saturating_sub(before));
+        for number in COMMITS + 1..=2 * COMMITS {
+            client.apply(sample::request(vec![sample::schema(number)])).await.expect("accepted");
+            crowd.all_reach(Some(number as u64), &mut load::histogram(), Instant::now()).await;
+        }
+        tokio::time::sleep(SETTLE).await;
+        let used = each(registry.process.resident_bytes().saturating_sub(before));
+        let theirs = watches(connections).await;
         report.add(Row {
             path: format!("registry memory per idle stream, {STREAMS} streams, {what}"),
-            value: format!("{:.1} KiB", grown as f64 / 1024.0 / STREAMS as f64),
-            beside: format!("{} MiB with none", before >> 20),
-            ratio: None,
+            value: format!("{fresh:.1} KiB, after {COMMITS} commits {used:.1} KiB"),
+            beside: theirs.map(|kib| format!("etcd: {kib:.1} KiB a watch")).unwrap_or_default(),
+            ratio: theirs.map(|kib| used / kib),
             budget: "≤ 16 KiB",
         });
     }
+}
+
+/// What a watch of etcd takes after as many changes.
+async fn watches(connections: usize) -> Option<f64> {
+    let etcd = Etcd::start().await?;
+    let before = resident_bytes(etcd.id());
+    let channels = crowd::connections(&etcd.address, connections).await;
+    let mut watchers = Watchers::open(&channels, STREAMS, |_| "/0/".to_owned()).await;
+    let put = async |number| {
+        etcd::put(&channels[0], &format!("/0/{number}"), &[b'x'; 700]).await;
+    };
+    watchers.latencies(COMMITS, put).await;
+    tokio::time::sleep(SETTLE).await;
+    Some(each(resident_bytes(etcd.id()).saturating_sub(before)))
+}
+
+/// KiB for each stream.
+#[expect(clippy::cast_precision_loss, reason = "sizes fit a double")]
+fn each(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0 / STREAMS as f64
 }

@@ -126,17 +126,31 @@ impl Process {
 
     /// Resident memory in bytes, from `/proc`.
     pub fn resident_bytes(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.id());
-        let status = std::fs::read_to_string(path).expect("a running process has a status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
-        kibibytes * 1024
+        resident_bytes(self.id())
+    }
+
+    /// The most resident memory that it has had, in bytes, from `/proc`.
+    pub fn peak_bytes(&self) -> u64 {
+        memory(self.id(), "VmHWM:")
     }
 
     /// Processor time used so far, user and system, in seconds, from `/proc`.
     pub fn cpu_seconds(&self) -> f64 {
         cpu_seconds(self.id())
     }
+}
+
+/// Resident memory of a process in bytes, from `/proc`.
+pub fn resident_bytes(id: u32) -> u64 {
+    memory(id, "VmRSS:")
+}
+
+fn memory(id: u32, what: &str) -> u64 {
+    let path = format!("/proc/{id}/status");
+    let status = std::fs::read_to_string(path).expect("a running process has a status");
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).expect("a size");
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kibibytes * 1024
 }
 
 /// Processor time that a process has used, user and system, in seconds.

@@ -1,0 +1,129 @@
+//! A follower that missed commits: until it has verified and applied them, from memory and, after a
+//! restart of the server, from the log; beside etcd's watch from as old a revision.
+//!
+//! Deliberately absent: full resyncs; `catalog.rs` has those.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use acceptance::Registry;
+use futures_util::{StreamExt as _, stream};
+use registry_core::Catalog;
+use registry_proto::convert::Position;
+
+use crate::{
+    crowd,
+    etcd::{self, Etcd},
+    follow::Follower,
+    load,
+    report::{Report, Row},
+    sample,
+};
+
+const MISSED: [u64; 3] = [1, 100, 10_000];
+const HEAD: u64 = 10_000;
+const WRITERS: usize = 64;
+/// Each is measured so often; the median counts.
+const TIMES: usize = 5;
+/// About what a commit of the sample takes on the wire.
+const BYTES: usize = 700;
+
+/// Measures after 1, 100 and 10,000 missed commits.
+pub(crate) async fn measure(report: &mut Report) {
+    let mut registry = Registry::start();
+    let empty = Follower::connect(&registry).await.snapshot().await;
+    commit(&registry).await;
+    let past = past(&registry, &empty).await;
+    let from_memory = catch_up_all(&registry, &past).await;
+    assert!(registry.process.stop().success());
+    registry.restart();
+    let from_log = catch_up_all(&registry, &past).await;
+    drop(registry);
+    let theirs = theirs().await;
+    for (at, missed) in MISSED.into_iter().enumerate() {
+        let (ours, later) = (from_memory[at], from_log[at]);
+        report.add(Row {
+            path: format!("catch-up after {missed} missed commits, verified and applied"),
+            value: format!("{ours:.1} ms; after a restart {later:.1} ms"),
+            beside: theirs
+                .as_ref()
+                .map(|it| format!("etcd, only read: {:.1} ms", it[at]))
+                .unwrap_or_default(),
+            ratio: theirs.as_ref().map(|it| ours / it[at]),
+            budget: "",
+        });
+    }
+}
+
+/// Commits of one schema each.
+async fn commit(registry: &Registry) {
+    let channel = registry.client().await;
+    let commits = (0..HEAD).map(|number| {
+        let mut client = channel.clone();
+        async move {
+            let schema = sample::schema(usize::try_from(number).expect("it fits"));
+            client.apply(sample::request(vec![schema])).await.expect("accepted");
+        }
+    });
+    stream::iter(commits).buffer_unordered(WRITERS).collect::<()>().await;
+    assert_eq!(registry.revision().await, HEAD);
+}
+
+/// The catalog as it was before each number of missed commits.
+async fn past(registry: &Registry, empty: &Catalog) -> Vec<Catalog> {
+    let mut past = BTreeMap::from([(0, empty.clone())]);
+    let mut follower = Follower::open(registry.channel().await, Some(Position::of(empty))).await;
+    let keep = |catalog: &Catalog| {
+        let revision = catalog.revision().0;
+        if MISSED.contains(&(HEAD - revision)) {
+            past.insert(revision, catalog.clone());
+        }
+    };
+    follower.apply_until(&mut empty.clone(), HEAD, keep).await;
+    MISSED.iter().map(|missed| past[&(HEAD - missed)].clone()).collect()
+}
+
+/// How long it takes from each of these, in milliseconds.
+async fn catch_up_all(registry: &Registry, past: &[Catalog]) -> Vec<f64> {
+    let mut medians = Vec::new();
+    for past in past {
+        let mut times = load::histogram();
+        for _ in 0..TIMES {
+            let (channel, mut catalog) = (registry.channel().await, past.clone());
+            let begin = Instant::now();
+            let mut follower = Follower::open(channel, Some(Position::of(past))).await;
+            follower.apply_until(&mut catalog, HEAD, |_| {}).await;
+            load::record(&mut times, begin.elapsed());
+        }
+        medians.push(load::quantile_ms(&times, 0.5));
+    }
+    medians
+}
+
+/// The same of etcd, whose watchers only read.
+async fn theirs() -> Option<Vec<f64>> {
+    let etcd = Etcd::start().await?;
+    let channel = crowd::connections(&etcd.address, 1).await.remove(0);
+    let puts = (0..HEAD).map(|number| {
+        let channel = channel.clone();
+        async move { etcd::put(&channel, &format!("/0/{number}"), &[b'x'; BYTES]).await }
+    });
+    let revisions: Vec<i64> = stream::iter(puts).buffer_unordered(WRITERS).collect().await;
+    let last = revisions.into_iter().max().expect("there are some");
+    let mut medians = Vec::new();
+    for missed in MISSED {
+        let first = last + 1 - i64::try_from(missed).expect("it fits");
+        let mut times = load::histogram();
+        for _ in 0..TIMES {
+            let channel = crowd::connections(&etcd.address, 1).await.remove(0);
+            let (begin, mut seen) = (Instant::now(), 0);
+            let mut watch = etcd::watch(&channel, "/0/", first).await;
+            while seen < missed {
+                let response = watch.message().await.expect("sound").expect("it goes on");
+                seen += response.events() as u64;
+            }
+            load::record(&mut times, begin.elapsed());
+        }
+        medians.push(load::quantile_ms(&times, 0.5));
+    }
+    Some(medians)
+}

@@ -1,0 +1,289 @@
+//! What many followers do to a server at once: some that do not read, and all that come back after
+//! a restart.
+//!
+//! Deliberately absent: faults of the network and of the database.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use acceptance::Registry;
+use hdrhistogram::Histogram;
+use registry_proto::v1::{
+    self, sync_request, sync_response::Message, sync_service_client::SyncServiceClient,
+};
+use tokio::{task::JoinSet, time::sleep};
+use tonic::{Status, transport::Channel};
+
+use crate::{
+    crowd::{self, Crowd, SHARED},
+    follow::Follower,
+    load, reads,
+    report::{Report, Row},
+    sample,
+};
+
+const READERS: usize = 1_000;
+const STALLED: usize = 100;
+const COMMITS: usize = 100;
+/// Of a document that fills the windows of a stream that is not read within a few commits.
+const BIG_BYTES: usize = 16 << 10;
+
+const RETURNING: usize = 10_000;
+const TOOLS: usize = 10_000;
+/// Commits that some of those who come back have missed.
+const MISSED: usize = 50;
+/// As a gateway waits: longer each time, and never the same.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Measures both.
+pub(crate) async fn measure(report: &mut Report) {
+    slow_readers(report).await;
+    storm(report).await;
+}
+
+async fn slow_readers(report: &mut Report) {
+    let alone = told_beside(0).await;
+    let beside = told_beside(STALLED).await;
+    let text = |latencies: &Histogram<u64>| {
+        let (p50, p99) = (load::quantile_ms(latencies, 0.5), load::quantile_ms(latencies, 0.99));
+        format!("p50 {p50:.2} ms, p99 {p99:.2} ms")
+    };
+    report.add(Row {
+        path: format!("told to each of {READERS} streams beside {STALLED} that do not read"),
+        value: text(&beside),
+        beside: format!("beside none: {}", text(&alone)),
+        ratio: Some(load::quantile_ms(&beside, 0.99) / load::quantile_ms(&alone, 0.99)),
+        budget: "about 1",
+    });
+}
+
+/// How long those who read wait for each commit. The others have a connection each.
+async fn told_beside(stalled: usize) -> Histogram<u64> {
+    let registry = Registry::start();
+    let connections = crowd::connections(&registry.url(), READERS.div_ceil(SHARED)).await;
+    let mut readers = Crowd::open(&connections, READERS, |_| None).await;
+    let mut idle = Vec::new();
+    for channel in crowd::connections(&registry.url(), stalled).await {
+        idle.push(Follower::open(channel, None).await);
+    }
+    let mut client = registry.client().await;
+    let mut latencies = load::histogram();
+    for number in 1..=COMMITS {
+        let sent = Instant::now();
+        client.apply(sample::request(vec![big_schema(number)])).await.expect("accepted");
+        readers.all_reach(Some(number as u64), &mut latencies, sent).await;
+    }
+    latencies
+}
+
+fn big_schema(number: usize) -> v1::Change {
+    let schema = v1::Schema {
+        name: format!("Big{number}"),
+        version: "1.0.0".to_owned(),
+        schema: format!(r#"{{"description":"{}"}}"#, "x".repeat(BIG_BYTES)),
+        ..v1::Schema::default()
+    };
+    let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
+    v1::Change { change: Some(v1::change::Change::Register(entity)) }
+}
+
+/// What readers and writers feel meanwhile.
+struct Felt {
+    reads: Histogram<u64>,
+    writes: Histogram<u64>,
+    failed: usize,
+}
+
+impl Felt {
+    fn text(&self) -> String {
+        let (reads, writes) = (&self.reads, &self.writes);
+        let of = |latencies: &Histogram<u64>| {
+            let (p99, most) =
+                (load::quantile_ms(latencies, 0.99), load::quantile_ms(latencies, 1.0));
+            format!("p99 {p99:.0} ms, at most {most:.0} ms")
+        };
+        format!("gets {}; applies {}; {} failed", of(reads), of(writes), self.failed)
+    }
+}
+
+async fn storm(report: &mut Report) {
+    let mut registry = Registry::start();
+    reads::apply_all(&registry, TOOLS).await;
+    let (quiet, ()) = feel(&registry, 0, sleep(Duration::from_secs(3))).await;
+    let mut places = Vec::new();
+    let mut client = registry.client().await;
+    for number in 1..=MISSED {
+        client.apply(sample::request(vec![sample::schema(number)])).await.expect("accepted");
+        places.push(place(&registry).await);
+    }
+    assert!(registry.process.stop().success());
+    registry.restart();
+    let (began, before) = (Instant::now(), registry.process.resident_bytes());
+    let there = Arc::new(AtomicUsize::new(0));
+    let mut returning = JoinSet::new();
+    for number in 0..RETURNING {
+        // Nine of ten were up to date; of the others one in ten has nothing.
+        let position = match number % 100 {
+            0 => None,
+            behind @ 1..10 => Some(places[MISSED - 1 - behind * 5].clone()),
+            _ => places.last().cloned(),
+        };
+        let comes =
+            Returning { url: registry.url(), number, position, head: places[MISSED - 1].revision };
+        returning.spawn(comes.run(there.clone()));
+    }
+    let all = async {
+        while there.load(Ordering::Relaxed) < RETURNING {
+            sleep(Duration::from_millis(5)).await;
+        }
+        began.elapsed()
+    };
+    let (felt, took) = feel(&registry, 1_000, all).await;
+    let peak = registry.process.peak_bytes();
+    sleep(Duration::from_secs(2)).await;
+    let after = registry.process.resident_bytes();
+    report.add(Row {
+        path: format!(
+            "{RETURNING} streams come back at once, a connection each, after a restart with {TOOLS} tools"
+        ),
+        value: format!(
+            "all up to date after {:.1} s; {} MiB before, {} at most, {} after",
+            took.as_secs_f64(),
+            before >> 20,
+            peak >> 20,
+            after >> 20
+        ),
+        beside: String::new(),
+        ratio: None,
+        budget: "",
+    });
+    report.add(Row {
+        path: "what is felt meanwhile".to_owned(),
+        value: felt.text(),
+        beside: format!("without them: {}", quiet.text()),
+        ratio: Some(load::quantile_ms(&felt.reads, 0.99) / load::quantile_ms(&quiet.reads, 0.99)),
+        budget: "",
+    });
+}
+
+/// Where the registry is, as a follower of it says.
+async fn place(registry: &Registry) -> v1::Position {
+    let (_requests, mut responses) =
+        crowd::open(registry.channel().await, v1::Hello::default()).await;
+    let mut place = None;
+    while let Some(response) = responses.message().await.expect("a sound stream") {
+        match response.message {
+            // It may be of an earlier revision, which others were sent before.
+            Some(Message::SnapshotBegin(begin)) => place = begin.position,
+            Some(Message::Progress(v1::Progress { revision, chain })) => {
+                let begun = place.expect("a snapshot began");
+                return v1::Position { revision, chain, ..begun };
+            }
+            _ => {}
+        }
+    }
+    panic!("the stream ended before its snapshot");
+}
+
+/// Reads and writes until something is done.
+async fn feel<T>(registry: &Registry, base: usize, until: impl Future<Output = T>) -> (Felt, T) {
+    let (mut gets, mut applies) = (load::histogram(), load::histogram());
+    let (mut no_gets, mut no_applies) = (0, 0);
+    let (mut reader, mut writer) = (registry.client().await, registry.client().await);
+    let reading = async {
+        loop {
+            let began = Instant::now();
+            let key = v1::EntityKey {
+                kind: v1::Kind::Tool.into(),
+                name: sample::tool_name(7),
+                version: "1.0.0".to_owned(),
+            };
+            let request = v1::GetRequest { key: Some(key), ..v1::GetRequest::default() };
+            no_gets += usize::from(reader.get(request).await.is_err());
+            load::record(&mut gets, began.elapsed());
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let writing = async {
+        for number in base.. {
+            let began = Instant::now();
+            let schema = sample::schema(1_000_000 + number);
+            let outcome = writer.apply(sample::request(vec![schema])).await;
+            no_applies += usize::from(outcome.is_err());
+            load::record(&mut applies, began.elapsed());
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let done = tokio::select! {
+        done = until => done,
+        () = reading => unreachable!("it reads for ever"),
+        () = writing => unreachable!("it writes for ever"),
+    };
+    (Felt { reads: gets, writes: applies, failed: no_gets + no_applies }, done)
+}
+
+/// A follower that comes back, and tries again as long as it has to.
+struct Returning {
+    url: String,
+    number: usize,
+    position: Option<v1::Position>,
+    head: u64,
+}
+
+impl Returning {
+    async fn run(self, there: Arc<AtomicUsize>) {
+        let mut wait = FIRST_WAIT;
+        loop {
+            // What it says does not matter; a gateway tries again too.
+            let _: Result<(), Status> = self.follow(&there).await;
+            sleep(wait.mul_f64(random(self.number))).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    async fn follow(&self, there: &AtomicUsize) -> Result<(), Status> {
+        let endpoint = Channel::from_shared(self.url.clone()).expect("an address");
+        let channel = endpoint.connect_timeout(PATIENCE).connect().await;
+        let channel = channel.map_err(|e| Status::unavailable(e.to_string()))?;
+        let hello = v1::Hello {
+            gateway: format!("gateway-{}", self.number),
+            position: self.position.clone(),
+            ..v1::Hello::default()
+        };
+        let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
+        let requests = futures_util::StreamExt::chain(
+            tokio_stream::once(hello),
+            futures_util::stream::pending(),
+        );
+        let mut client = SyncServiceClient::new(channel).max_decoding_message_size(64 << 20);
+        let answer = tokio::time::timeout(PATIENCE, client.sync(requests)).await;
+        let mut responses =
+            answer.map_err(|_| Status::deadline_exceeded("no answer"))??.into_inner();
+        let mut is_there = false;
+        while let Some(response) = responses.message().await? {
+            let revision = match response.message {
+                Some(Message::Delta(delta)) => delta.revision,
+                Some(Message::Progress(progress)) => progress.revision,
+                Some(Message::SnapshotEnd(_)) => self.head,
+                _ => 0,
+            };
+            if revision >= self.head && !std::mem::replace(&mut is_there, true) {
+                there.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Between a half and one and a half, the same in every run.
+fn random(number: usize) -> f64 {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    0.5 + f64::from(u32::try_from(mixed).unwrap_or_default()) / f64::from(u16::MAX)
+}
