@@ -182,7 +182,7 @@ async fn place(registry: &Registry) -> v1::Position {
         match response.message {
             // It may be of an earlier revision, which others were sent before.
             Some(Message::SnapshotBegin(begin)) => place = begin.position,
-            Some(Message::Progress(v1::Progress { revision, chain })) => {
+            Some(Message::Progress(v1::Progress { revision, chain, .. })) => {
                 let begun = place.expect("a snapshot began");
                 return v1::Position { revision, chain, ..begun };
             }

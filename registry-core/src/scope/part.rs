@@ -9,7 +9,10 @@ use std::sync::Arc;
 use imbl::OrdSet;
 
 use super::{Scope, closure};
-use crate::{catalog::Catalog, reference::Key};
+use crate::{
+    catalog::{Catalog, Record},
+    reference::Key,
+};
 
 /// A scope's part of a catalog.
 #[derive(Debug, Clone)]
@@ -34,15 +37,20 @@ impl Part {
         &self.catalog
     }
 
-    /// Goes on to a later catalog of the same registry. Says whether anything in scope
-    /// may have changed.
-    pub fn advance(&mut self, source: &Catalog) -> bool {
-        let Some(changed) = source.changed_since(&self.source) else {
+    /// The whole catalog that it was worked out from last.
+    pub fn source(&self) -> &Catalog {
+        &self.source
+    }
+
+    /// Goes on to a later catalog of the same registry, which differs in these records
+    /// ([`Catalog::changed_since`]). Says whether anything in scope may have changed.
+    pub fn advance(&mut self, source: &Catalog, changed: Option<&[Arc<Record>]>) -> bool {
+        let Some(changed) = changed else {
             *self = Self::of(self.scope.clone(), source);
             return true;
         };
         let mut is_touched = false;
-        for record in &changed {
+        for record in changed {
             let key = record.document.key();
             let moved = if self.scope.names(record) {
                 self.named.insert(key.clone()).is_none()

@@ -106,7 +106,8 @@ proptest! {
             if i % stride != 0 {
                 continue;
             }
-            let has_changed = part.advance(&catalog);
+            let changed = catalog.changed_since(part.source());
+            let has_changed = part.advance(&catalog, changed.as_deref());
             let held: BTreeSet<Key> = part.catalog().iter().map(|(key, _)| key.clone()).collect();
             prop_assert_eq!(held, expected(&catalog, &roots));
             let afresh = Part::of(scope.clone(), &catalog);

@@ -2,15 +2,16 @@
 //!
 //! Deliberately absent: the streams themselves; each pulls at its own speed.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
-use registry_core::{Catalog, ChainHash, Revision, SealedCommit, Timestamp};
+use registry_core::{Catalog, ChainHash, Record, Revision, SealedCommit, Timestamp};
 use tokio::sync::{Mutex, watch};
 
 use super::{
     Delta, Shared, Voucher,
     recent::{Limits, Next, Recent},
+    roster::lock,
     snapshot::Snapshot,
 };
 use crate::{
@@ -32,6 +33,13 @@ pub struct Hub {
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     keep_deltas: u64,
     voucher: Voucher,
+    changed: SyncMutex<Option<Changed>>,
+}
+
+/// What changed between two revisions; `None`: they do not share a history.
+struct Changed {
+    between: (Revision, Revision),
+    records: Option<Arc<[Arc<Record>]>>,
 }
 
 /// When a revision was no longer the head.
@@ -58,6 +66,7 @@ impl Hub {
             snapshot: Mutex::new(None),
             keep_deltas: config.keep_deltas,
             voucher,
+            changed: SyncMutex::default(),
         }
     }
 
@@ -120,6 +129,23 @@ impl Hub {
         let now = self.catalog();
         if now.revision() == catalog.revision() {
             self.catalog.compare_and_swap(&now, Arc::new(catalog));
+        }
+    }
+
+    /// What changed from one catalog to another; the scopes, which all go the same way, share it.
+    pub(super) fn changed_since(
+        &self,
+        earlier: &Catalog,
+        later: &Catalog,
+    ) -> Option<Arc<[Arc<Record>]>> {
+        let between = (earlier.revision(), later.revision());
+        let mut changed = lock(&self.changed);
+        match &*changed {
+            Some(known) if known.between == between => known.records.clone(),
+            _ => {
+                let records: Option<Arc<[_]>> = later.changed_since(earlier).map(Into::into);
+                changed.insert(Changed { between, records }).records.clone()
+            }
         }
     }
 

@@ -256,10 +256,12 @@ impl Keeper {
     /// Goes on to the head. Says whether anything in scope changed.
     async fn advance(&mut self) -> bool {
         self.head.borrow_and_update();
-        let Some(source) = self.hub.upgrade().map(|hub| hub.catalog()) else { return false };
+        let Some(hub) = self.hub.upgrade() else { return false };
+        let source = hub.catalog();
+        let changed = hub.changed_since(self.part.source(), &source);
         let mut part = self.part.clone();
         let advance = move || {
-            let is_touched = part.advance(&source);
+            let is_touched = part.advance(&source, changed.as_deref());
             let content = is_touched.then(|| part.catalog().content_digest());
             (part, content)
         };
