@@ -1,5 +1,6 @@
 //! Opening databases: new, ours, somebody else's, of another time.
 
+use registry_core::{Attestation, ChainHash, RegistryId, Revision, Timestamp};
 use registry_server::store::{Error, Store};
 
 use crate::{
@@ -102,7 +103,7 @@ async fn goes_on((store, mut log): (Store, Log)) {
 pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &Fixture) {
     let drafts =
         [Draft::new().register("A", "1.0.0"), Draft::new().deprecate("A", "1.0.0", "use B")];
-    let undo = "DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
+    let undo = "ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
              DROP TABLE access_events; DROP TABLE setting_changes;
              DROP INDEX commits_time; DROP INDEX changes_of_lifecycle;
              ALTER TABLE entities DROP COLUMN lifecycle_notice;
@@ -115,7 +116,7 @@ pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &
 
 /// A database of the version before migration 3, with a log in it.
 pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fixture) {
-    let undo = "DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
+    let undo = "ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
              DROP TABLE access_events;
              ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
              DELETE FROM _sqlx_migrations WHERE version >= 3";
@@ -126,7 +127,7 @@ pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fi
 
 /// A database of the version before migration 4, with a log in it.
 pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixture) {
-    let undo = "DROP TABLE gateways; DROP TABLE gateway_servers;
+    let undo = "ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
              ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
              UPDATE registry SET needs_version = 1;
              DELETE FROM _sqlx_migrations WHERE version >= 4";
@@ -140,11 +141,36 @@ pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixtu
 
 /// A database of the version before migration 5, with a log in it.
 pub(crate) async fn a_database_without_gateways_gets_a_place_for_them(fixture: &Fixture) {
-    let undo = "DROP TABLE gateways; DROP TABLE gateway_servers;
+    let undo = "ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
              DELETE FROM _sqlx_migrations WHERE version >= 5";
     let again = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
     assert_eq!(fixture.number("SELECT count(*) FROM gateways").await, 0);
     goes_on(again).await;
+}
+
+/// A database of the version before migration 6, with a log in it: no relay's, and none becomes one.
+pub(crate) async fn a_database_without_signatures_gets_a_place_for_one(fixture: &Fixture) {
+    let undo = "ALTER TABLE registry DROP COLUMN attestation;
+             DELETE FROM _sqlx_migrations WHERE version >= 6";
+    let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
+    assert_eq!(again.attestation().await.unwrap(), None);
+    let signed = Attestation { time: Timestamp::from_millis(7), signature: [9; 64] };
+    again.keep_attestation(Revision(1), &signed).await.unwrap();
+    assert_eq!(again.attestation().await.unwrap(), Some((Revision(1), signed)));
+    goes_on((again, log)).await;
+}
+
+/// Only a database that is known by no key becomes another registry's.
+pub(crate) async fn a_new_database_becomes_that_of_a_relay(fixture: &Fixture) {
+    let other = RegistryId::new("0198c0de");
+    let store = fixture.open().await.adopt(&other, "the key").await.unwrap();
+    assert_eq!(store.registry(), &other);
+    let catalog = store.load().await.unwrap();
+    assert_eq!(catalog.chain(), ChainHash::genesis(&other));
+    assert_eq!(store.known_checkpoint_key().await.unwrap().as_deref(), Some("the key"));
+    let store = store.adopt(&RegistryId::new("another"), "another key").await.unwrap();
+    assert_eq!(store.registry(), &other);
+    assert_eq!(store.known_checkpoint_key().await.unwrap().as_deref(), Some("the key"));
 }
 
 pub(crate) async fn an_edited_migration_is_found(fixture: &Fixture) {
