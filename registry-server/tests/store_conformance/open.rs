@@ -52,7 +52,7 @@ pub(crate) async fn a_database_that_needs_a_newer_program_is_refused(fixture: &F
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 5, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 6, .. }), "{error}");
     assert!(error.to_string().contains("run a newer registry-server"), "{error}");
 }
 

@@ -216,8 +216,9 @@ mod tests {
     fn a_frame_is_what_tonic_would_send() {
         for (message, wire) in messages() {
             let frame = of(&message).unwrap();
-            let expected =
-                v1::SyncResponse { message: Some(wire), attestation: None }.encode_to_vec();
+            let is_state = !matches!(wire, Wire::SnapshotBegin(_) | Wire::SnapshotChunk(_));
+            let attestation = is_state.then(|| (&signed()).into());
+            let expected = v1::SyncResponse { message: Some(wire), attestation }.encode_to_vec();
             let length = u32::try_from(expected.len()).unwrap().to_be_bytes();
             assert_eq!(frame[..], [&[0], &length[..], &expected].concat(), "{message:?}");
         }
