@@ -179,10 +179,10 @@ impl Follower {
     }
 }
 
-/// tonic keeps the reason in the chain of sources.
-fn reason_of(error: &tonic::transport::Error) -> String {
+/// What an error says, with its chain of sources: clients keep the reason there.
+pub fn reason_of(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(cause) = source {
         text = format!("{text}: {cause}");
         source = cause.source();

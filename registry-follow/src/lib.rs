@@ -7,14 +7,16 @@
 //! have failed is the wait longer each time. Deliberately absent: what a message means for the copy; see
 //! [`Follow`].
 
+mod address;
 mod backoff;
 mod credentials;
 mod follow;
 mod follower;
 mod session;
 
+pub use address::{InvalidAddress, MOST, addresses};
 pub use backoff::{Backoff, jittered};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, Heard, News, Refusal, Taken};
-pub use follower::{Follower, Timing};
+pub use follower::{Follower, Timing, reason_of};
 pub use session::shortened;

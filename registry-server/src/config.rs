@@ -193,8 +193,8 @@ pub enum InvalidConfig {
     },
     /// The registry to follow is no address.
     #[error(
-        "`{0}` is no registry to follow; write grpc(s)://host:port, several of its servers with commas \
-         between"
+        "`{0}` is no registry to follow; write grpc(s)://host:port, at most 16 of its servers with \
+         commas between"
     )]
     Upstream(String),
     /// Whoever listens on the way would learn the token.

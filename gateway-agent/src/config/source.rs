@@ -4,12 +4,10 @@
 
 use std::{path::PathBuf, str::FromStr};
 
-use http::{Uri, uri::Authority};
+use http::Uri;
+use registry_follow::{InvalidAddress, MOST, addresses};
 
 use super::Source;
-
-/// Most servers of one registry.
-const ADDRESSES: usize = 16;
 
 /// A text that is not a source; it is kept without credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +24,7 @@ pub enum InvalidSource {
     )]
     Address(String),
     /// Too many addresses.
-    #[error("{0} addresses of registry servers, {ADDRESSES} are allowed")]
+    #[error("{0} addresses of registry servers, {MOST} are allowed")]
     Addresses(usize),
     /// An `http(s)://` URL that does not parse.
     #[error("`{0}` is not a URL such as https://registry.example.com/registry.json")]
@@ -56,8 +54,7 @@ impl FromStr for Source {
             return Err(InvalidSource::Form(without_credentials(text)));
         };
         match scheme {
-            "grpc" => grpc("http", text, rest),
-            "grpcs" => grpc("https", text, rest),
+            "grpc" | "grpcs" => grpc(text),
             "http" | "https" => http(text),
             "file" if rest.is_empty() => Err(InvalidSource::Path(text.to_owned())),
             "file" => Ok(Self::File(PathBuf::from(rest))),
@@ -67,20 +64,11 @@ impl FromStr for Source {
 }
 
 /// One address, or several of servers of one registry: `grpc://a:7070,b:7070`.
-fn grpc(scheme: &str, text: &str, rest: &str) -> Result<Source, InvalidSource> {
-    let invalid = || InvalidSource::Address(without_credentials(text));
-    let addresses: Vec<&str> = rest.trim_end_matches('/').split(',').map(str::trim).collect();
-    if addresses.len() > ADDRESSES {
-        return Err(InvalidSource::Addresses(addresses.len()));
-    }
-    let read = |address: &str| {
-        let authority: Authority = address.parse().map_err(|_| invalid())?;
-        if authority.port_u16().is_none() || authority.as_str().contains('@') {
-            return Err(invalid());
-        }
-        Ok(format!("{scheme}://{authority}"))
-    };
-    Ok(Source::Grpc(addresses.into_iter().map(read).collect::<Result<_, _>>()?))
+fn grpc(text: &str) -> Result<Source, InvalidSource> {
+    addresses(text).map(Source::Grpc).map_err(|e| match e {
+        InvalidAddress::Form => InvalidSource::Address(without_credentials(text)),
+        InvalidAddress::TooMany(count) => InvalidSource::Addresses(count),
+    })
 }
 
 fn http(text: &str) -> Result<Source, InvalidSource> {

@@ -9,7 +9,7 @@ use http::header::{AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use reqwest::{Certificate, Client, Identity, Response, StatusCode, redirect::Policy};
 
 use super::{Feed, content::Rejected, intake::Intake};
-use registry_follow::{Backoff, jittered};
+use registry_follow::{Backoff, jittered, reason_of};
 
 use crate::config::{Credentials, RegistryConfig};
 
@@ -25,7 +25,7 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 /// Why an answer is none.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
-    #[error("{}", chain(.0))]
+    #[error("{}", reason_of(.0))]
     Http(reqwest::Error),
     #[error("{0}")]
     Credentials(#[from] std::io::Error),
@@ -40,17 +40,6 @@ impl From<reqwest::Error> for Failed {
     fn from(error: reqwest::Error) -> Self {
         Self::Http(error.without_url())
     }
-}
-
-/// reqwest keeps the reason in the chain of sources.
-fn chain(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// An answer: new content, or the one that is known.

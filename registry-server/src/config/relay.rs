@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use registry_core::checkpoint::VerifierKey;
-use registry_follow::{Credentials, Follower, Timing, Token};
+use registry_follow::{Credentials, Follower, Timing, Token, addresses};
 
 use super::InvalidConfig;
 
@@ -45,21 +45,8 @@ impl RelayConfig {
     /// How to reach the registry; `None`: this is no relay.
     pub fn follower(&self) -> Result<Option<Follower>, InvalidConfig> {
         let Some(url) = &self.follow else { return Ok(None) };
-        let invalid = || InvalidConfig::Upstream(url.clone());
-        let (scheme, hosts) = url.split_once("://").ok_or_else(invalid)?;
-        let scheme = match scheme {
-            "grpc" => "http",
-            "grpcs" => "https",
-            _ => return Err(invalid()),
-        };
-        let hosts = hosts.trim_end_matches('/').split(',').map(str::trim);
-        let has_port = |host: &str| {
-            let host = host.parse::<http::uri::Authority>();
-            host.is_ok_and(|host| host.port_u16().is_some() && !host.as_str().contains('@'))
-        };
-        let addresses = hosts
-            .map(|host| has_port(host).then(|| format!("{scheme}://{host}")).ok_or_else(invalid));
-        let addresses: Vec<String> = addresses.collect::<Result<_, _>>()?;
+        let addresses =
+            addresses(url).map_err(|_| InvalidConfig::Upstream(without_user(url).to_owned()))?;
         let credentials = Credentials {
             token: self.follow_token_file.clone().map(Token::File),
             ca: self.follow_ca.clone(),
@@ -72,4 +59,9 @@ impl RelayConfig {
         let agent = concat!("registry-server/", env!("CARGO_PKG_VERSION"));
         Ok(Some(Follower { addresses, credentials, timing: Timing::default(), agent }))
     }
+}
+
+/// What comes after a user and a password, which are not repeated.
+fn without_user(url: &str) -> &str {
+    url.rsplit_once('@').map_or(url, |(_, rest)| rest)
 }

@@ -1,0 +1,55 @@
+//! Where a registry is: `grpc(s)://host:port`, several of its servers with commas between.
+//!
+//! Deliberately absent: credentials, which an address may not have.
+
+use http::uri::Authority;
+
+/// Most servers of one registry.
+pub const MOST: usize = 16;
+
+/// A text that is no address of a registry. It is not repeated, because it may hold credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvalidAddress {
+    /// Another form.
+    Form,
+    /// So many servers, which are more than [`MOST`].
+    TooMany(usize),
+}
+
+/// The servers of a registry, as `http(s)://host:port`.
+pub fn addresses(url: &str) -> Result<Vec<String>, InvalidAddress> {
+    let (scheme, servers) = url.split_once("://").ok_or(InvalidAddress::Form)?;
+    let scheme = match scheme {
+        "grpc" => "http",
+        "grpcs" => "https",
+        _ => return Err(InvalidAddress::Form),
+    };
+    let servers: Vec<&str> = servers.trim_end_matches('/').split(',').map(str::trim).collect();
+    if servers.len() > MOST {
+        return Err(InvalidAddress::TooMany(servers.len()));
+    }
+    let read = |server: &str| {
+        let authority: Authority = server.parse().map_err(|_| InvalidAddress::Form)?;
+        if authority.port_u16().is_none() || authority.as_str().contains('@') {
+            return Err(InvalidAddress::Form);
+        }
+        Ok(format!("{scheme}://{authority}"))
+    };
+    servers.into_iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_or_several_each_with_its_port_and_nothing_more() {
+        assert_eq!(addresses("grpc://a:1").unwrap(), ["http://a:1"]);
+        assert_eq!(addresses("grpcs://a:1, b:2/").unwrap(), ["https://a:1", "https://b:2"]);
+        for bad in ["a:1", "http://a:1", "grpc://a", "grpc://", "grpc://u:p@a:1", "grpc://a:1,"] {
+            assert_eq!(addresses(bad), Err(InvalidAddress::Form), "{bad}");
+        }
+        let many = format!("grpc://{}", vec!["a:1"; MOST + 1].join(","));
+        assert_eq!(addresses(&many), Err(InvalidAddress::TooMany(MOST + 1)));
+    }
+}
