@@ -10,7 +10,8 @@ use futures_util::{StreamExt as _, stream};
 use hdrhistogram::Histogram;
 use prost::Message as _;
 use registry_proto::v1::{
-    self, sync_request, sync_response::Message, sync_service_client::SyncServiceClient,
+    self, registry_service_client::RegistryServiceClient, sync_request, sync_response::Message,
+    sync_service_client::SyncServiceClient,
 };
 use tokio::{
     sync::mpsc,
@@ -60,7 +61,7 @@ impl Crowd {
         streams: usize,
         scope: impl Fn(usize) -> Option<v1::Scope>,
     ) -> Self {
-        let (told, arrivals) = mpsc::unbounded_channel();
+        let (told, mut arrivals) = mpsc::unbounded_channel::<Arrival>();
         let mut tasks = JoinSet::new();
         let follow = |number| {
             let hello = v1::Hello {
@@ -74,26 +75,30 @@ impl Crowd {
         while let Some((requests, responses)) = opened.next().await {
             let _: AbortHandle = tasks.spawn(run(requests, responses, told.clone()));
         }
-        let mut crowd = Self { arrivals, streams, message_bytes: 0, _tasks: tasks };
-        crowd.all_reach(None, &mut load::histogram(), Instant::now()).await;
-        crowd
+        let mut client = RegistryServiceClient::new(connections[0].clone());
+        let request = v1::ListRequest { page_size: 1, ..v1::ListRequest::default() };
+        let head = client.list(request).await.expect("a list").into_inner().revision;
+        // A shared snapshot may be of an earlier revision; then commits follow.
+        let mut there = 0;
+        while there < streams {
+            there += usize::from(arrivals.recv().await.expect("followers live").revision == head);
+        }
+        Self { arrivals, streams, message_bytes: 0, _tasks: tasks }
     }
 
-    /// Waits until all are at a revision (any, where none is given), and notes how long after
-    /// `since` each of them got there.
+    /// Waits until all are at a revision, the next one, and notes how long after `since` each of them
+    /// got there.
     pub(crate) async fn all_reach(
         &mut self,
-        revision: Option<u64>,
+        revision: u64,
         latencies: &mut Histogram<u64>,
         since: Instant,
     ) {
         let mut chain = None;
         for _ in 0..self.streams {
             let arrival = self.arrivals.recv().await.expect("followers live");
-            if let Some(revision) = revision {
-                assert_eq!(arrival.revision, revision, "in order");
-                assert_eq!(*chain.get_or_insert(arrival.chain.clone()), arrival.chain, "the same");
-            }
+            assert_eq!(arrival.revision, revision, "in order");
+            assert_eq!(*chain.get_or_insert(arrival.chain.clone()), arrival.chain, "the same");
             self.message_bytes = arrival.bytes;
             load::record(latencies, arrival.at - since);
         }

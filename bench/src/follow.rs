@@ -105,7 +105,7 @@ impl Crowded {
             };
             let sent = Instant::now();
             client.apply(request).await.expect("accepted");
-            crowd.all_reach(Some(number as u64), &mut latencies, sent).await;
+            crowd.all_reach(number as u64, &mut latencies, sent).await;
         }
         let cpu_micros = self.micros_each(registry.process.cpu_seconds() - before);
         Told { latencies, cpu_micros, message_bytes: crowd.message_bytes }

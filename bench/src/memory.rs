@@ -96,7 +96,7 @@ async fn streams(report: &mut Report) {
         let fresh = each(registry.process.resident_bytes().saturating_sub(before));
         for number in COMMITS + 1..=2 * COMMITS {
             client.apply(sample::request(vec![sample::schema(number)])).await.expect("accepted");
-            crowd.all_reach(Some(number as u64), &mut load::histogram(), Instant::now()).await;
+            crowd.all_reach(number as u64, &mut load::histogram(), Instant::now()).await;
         }
         tokio::time::sleep(SETTLE).await;
         let used = each(registry.process.resident_bytes().saturating_sub(before));

@@ -78,7 +78,7 @@ async fn told_beside(stalled: usize) -> Histogram<u64> {
     for number in 1..=COMMITS {
         let sent = Instant::now();
         client.apply(sample::request(vec![big_schema(number)])).await.expect("accepted");
-        readers.all_reach(Some(number as u64), &mut latencies, sent).await;
+        readers.all_reach(number as u64, &mut latencies, sent).await;
     }
     latencies
 }

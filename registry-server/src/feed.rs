@@ -115,6 +115,11 @@ impl Feed {
         }
     }
 
+    /// Whether what is served was the registry's latest state once; in a new relay that takes a while.
+    pub fn is_synced(&self) -> bool {
+        self.hub.catalog().attestation().is_some()
+    }
+
     /// The oldest revision whose commit followers can still have.
     pub fn oldest_delta(&self) -> Revision {
         let kept = self.retention.before(self.hub.catalog().revision());
@@ -154,6 +159,9 @@ impl Feed {
     {
         if self.draining.is_cancelled() {
             return Err(Error::Draining);
+        }
+        if !self.is_synced() {
+            return Err(Error::Syncing);
         }
         let seat = self.roster.seat(&hello)?;
         let start = start::decide(&self, &hello).await?;

@@ -53,6 +53,9 @@ pub enum Error {
     /// What the follower said cannot be read.
     #[error("the follower's message cannot be read: {0}")]
     Unreadable(String),
+    /// A relay that does not know yet whether what it has is what its registry has.
+    #[error("this relay has yet to hear from its registry; try another server, or again later")]
+    Syncing,
     /// Too many streams.
     #[error("{limit} followers are connected already, which is the limit; try another server")]
     TooManyStreams {
@@ -106,6 +109,7 @@ impl Error {
             Self::Deadline => "deadline",
             Self::CredentialsEnded => "credentials_ended",
             Self::Draining => "draining",
+            Self::Syncing => "syncing",
             Self::Store(_) => "store",
             Self::Gone => "gone",
         }

@@ -222,6 +222,7 @@ impl From<feed::Error> for Status {
                 Error::Deadline => say(Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
                 Error::CredentialsEnded => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
                 Error::Draining => say(Code::Unavailable, "DRAINING"),
+                Error::Syncing => say(Code::Unavailable, "SYNCING"),
                 Error::Store(error) => store_refusal(error),
                 Error::Gone => say(Code::Cancelled, "CANCELLED"),
             };

@@ -38,6 +38,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     let problem = problem.or(away.map(|reason| format!("the registry is not followed: {reason}")));
     let (code, status) = match (app.draining.is_cancelled(), &problem) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        (false, _) if !app.feed.is_synced() => (StatusCode::SERVICE_UNAVAILABLE, "syncing"),
         (false, Some(_)) => (StatusCode::OK, "degraded"),
         (false, None) => (StatusCode::OK, "ready"),
     };
