@@ -1,7 +1,7 @@
 //! From the apply to the moment when every follower was told of the commit, beside etcd's watch with
-//! as many watchers and the same payloads.
+//! as many watchers and the same payloads; and through a relay, beside the same without one.
 //!
-//! Deliberately absent: relays.
+//! Deliberately absent: relays of relays, and networks between them.
 
 use std::time::Instant;
 
@@ -29,13 +29,16 @@ const COMMITS: usize = 100;
 /// How many different scopes a crowd follows.
 const SCOPES: usize = 100;
 
-/// Measures at 1 to 10,000 streams, of everything and of a hundred scopes.
+/// Measures at 1 to 10,000 streams, of everything and of a hundred scopes, and through a relay.
 pub(crate) async fn measure(report: &mut Report) {
     for streams in [1, 100, 1_000, 10_000] {
-        Crowded { streams, scopes: None }.measure(report).await;
+        Crowded { streams, scopes: None }.beside_etcd(report).await;
     }
     for streams in [1_000, 10_000] {
-        Crowded { streams, scopes: Some(SCOPES) }.measure(report).await;
+        Crowded { streams, scopes: Some(SCOPES) }.beside_etcd(report).await;
+    }
+    for scopes in [None, Some(SCOPES)] {
+        Crowded { streams: 1_000, scopes }.through_a_relay(report).await;
     }
 }
 
@@ -64,23 +67,46 @@ impl Told {
 }
 
 impl Crowded {
-    async fn measure(&self, report: &mut Report) {
-        let ours = self.ours().await;
+    async fn beside_etcd(&self, report: &mut Report) {
+        let registry = Registry::start();
+        let ours = self.ours(&registry, &registry).await;
         let theirs = match Etcd::start().await {
             Some(etcd) => Some(self.theirs(&etcd, ours.message_bytes).await),
             None => None,
         };
-        let of = self.scopes.map(|scopes| format!(", {scopes} scopes")).unwrap_or_default();
-        let (streams, connections) = (self.streams, self.connections());
         report.add(Row {
-            path: format!(
-                "apply sent → told to each of {streams} streams on {connections} connections{of}"
-            ),
+            path: self.path(),
             value: format!("{}; {} bytes", ours.text(), ours.message_bytes),
             beside: theirs.as_ref().map(|it| format!("etcd: {}", it.text())).unwrap_or_default(),
             ratio: theirs.map(|it| ours.quantile(0.99) / it.quantile(0.99)),
-            budget: if streams > 1_000 { "p99 < 250 ms" } else { "p99 < 50 ms" },
+            budget: if self.streams > 1_000 { "p99 < 250 ms" } else { "p99 < 50 ms" },
         });
+    }
+
+    /// The relay is all that the registry has to tell.
+    async fn through_a_relay(&self, report: &mut Report) {
+        let (direct, registry) = (Registry::start(), Registry::start());
+        let relay = registry.start_relay(&[]);
+        acceptance::eventually("the relay has heard from its registry", || async {
+            let ready = reqwest::get(format!("{}/readyz", relay.url())).await;
+            ready.is_ok_and(|answer| answer.status().is_success())
+        })
+        .await;
+        let relayed = self.ours(&registry, &relay).await;
+        let direct = self.ours(&direct, &direct).await;
+        report.add(Row {
+            path: format!("{}, through a relay", self.path()),
+            value: relayed.text(),
+            beside: format!("without it: {}", direct.text()),
+            ratio: Some(relayed.quantile(0.99) / direct.quantile(0.99)),
+            budget: "",
+        });
+    }
+
+    fn path(&self) -> String {
+        let of = self.scopes.map(|scopes| format!(", {scopes} scopes")).unwrap_or_default();
+        let (streams, connections) = (self.streams, self.connections());
+        format!("apply sent → told to each of {streams} streams on {connections} connections{of}")
     }
 
     fn connections(&self) -> usize {
@@ -91,13 +117,13 @@ impl Crowded {
         if self.streams > 1_000 { FEW_COMMITS } else { COMMITS }
     }
 
-    async fn ours(&self) -> Told {
-        let registry = Registry::start();
-        let connections = crowd::connections(&registry.url(), self.connections()).await;
+    /// From the registry's apply to what the followers of a server are told.
+    async fn ours(&self, registry: &Registry, server: &Registry) -> Told {
+        let connections = crowd::connections(&server.url(), self.connections()).await;
         let scope = |number: usize| self.scopes.map(|scopes| crowd::scope(number % scopes));
         let mut crowd = Crowd::open(&connections, self.streams, scope).await;
         let mut client = registry.client().await;
-        let (mut latencies, before) = (load::histogram(), registry.process.cpu_seconds());
+        let (mut latencies, before) = (load::histogram(), server.process.cpu_seconds());
         for number in 1..=self.commits() {
             let request = match self.scopes {
                 None => sample::request(vec![sample::schema(number)]),
@@ -107,7 +133,7 @@ impl Crowded {
             client.apply(request).await.expect("accepted");
             crowd.all_reach(number as u64, &mut latencies, sent).await;
         }
-        let cpu_micros = self.micros_each(registry.process.cpu_seconds() - before);
+        let cpu_micros = self.micros_each(server.process.cpu_seconds() - before);
         Told { latencies, cpu_micros, message_bytes: crowd.message_bytes }
     }
 

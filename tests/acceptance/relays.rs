@@ -10,23 +10,8 @@ use registry_core::{
     Catalog, Record,
     registry_file::{read_export, write_export},
 };
-use tempfile::TempDir;
 
 use crate::world::gateway_revision;
-
-/// A relay with a database of its own, and the directory of that.
-struct Relay {
-    server: Registry,
-    _dir: TempDir,
-}
-
-fn relay(of: &Registry, flags: &[&str]) -> Relay {
-    let dir = tempfile::tempdir().expect("a directory");
-    let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-    let follow = format!("grpc://{}", of.address);
-    let server = Registry::start_with(&database, &[&["--follow", &follow], flags].concat());
-    Relay { server, _dir: dir }
-}
 
 /// The key that a registry's signatures are checked with.
 fn key_of(registry: &Registry) -> String {
@@ -53,10 +38,10 @@ async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
     let registry = Registry::start();
     registry.apply_example();
     let key = key_of(&registry);
-    let near = relay(&registry, &["--follow-key", &key]);
-    let far = relay(&near.server, &[]);
-    let whole = Gateway::start(&pinned(&far.server, &key, ""));
-    let part = Gateway::start(&pinned(&far.server, &key, AGENT));
+    let near = registry.start_relay(&["--follow-key", &key]);
+    let far = near.start_relay(&[]);
+    let whole = Gateway::start(&pinned(&far, &key, ""));
+    let part = Gateway::start(&pinned(&far, &key, AGENT));
     reaches(&whole, 1).await;
     reaches(&part, 1).await;
 
@@ -68,20 +53,17 @@ async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
     for question in
         [&["log", "--output", "json"][..], &["list", "tool"], &["get", "tool/fetch@1.2.3"]]
     {
-        assert_eq!(far.server.run(question), registry.run(question), "{question:?}");
+        assert_eq!(far.run(question), registry.run(question), "{question:?}");
     }
     let file = root().join("examples/registry-v2.json");
-    let refused = far.server.ctl(&["deprecate", "tool/fetch@1.2.3"]);
+    let refused = far.ctl(&["deprecate", "tool/fetch@1.2.3"]);
     assert!(refused.stderr.contains("is a relay of") && !refused.success(), "{refused:?}");
-    assert!(refused.stderr.contains(&near.server.address), "{refused:?}");
-    let planned = far.server.ctl(&["apply", "--dry-run", "-f", &file.display().to_string()]);
+    assert!(refused.stderr.contains(&near.address), "{refused:?}");
+    let planned = far.ctl(&["apply", "--dry-run", "-f", &file.display().to_string()]);
     assert!(planned.success(), "{planned:?}");
-    let ready = reqwest::get(format!("http://{}/readyz", far.server.address)).await;
+    let ready = reqwest::get(format!("http://{}/readyz", far.address)).await;
     let ready = ready.expect("an answer").text().await.expect("text");
-    assert!(
-        ready.contains("\"status\":\"ready\"") && ready.contains(&near.server.address),
-        "{ready}"
-    );
+    assert!(ready.contains("\"status\":\"ready\"") && ready.contains(&near.address), "{ready}");
 }
 
 #[tokio::test]
@@ -89,21 +71,21 @@ async fn a_relay_goes_on_without_its_registry_and_starts_without_it() {
     let mut registry = Registry::start();
     registry.apply_example();
     let key = key_of(&registry);
-    let mut relay = relay(&registry, &[]);
-    let part = Gateway::start(&pinned(&relay.server, &key, AGENT));
+    let mut relay = registry.start_relay(&[]);
+    let part = Gateway::start(&pinned(&relay, &key, AGENT));
     reaches(&part, 1).await;
     registry.process.kill_9();
     // Its registry is gone, and a new follower wants everything, another what was followed before.
     for more in ["", AGENT] {
-        let new = Gateway::start(&pinned(&relay.server, &key, more));
+        let new = Gateway::start(&pinned(&relay, &key, more));
         reaches(&new, 1).await;
     }
-    relay.server.process.kill_9();
-    relay.server.restart();
-    let new = Gateway::start(&pinned(&relay.server, &key, ""));
+    relay.process.kill_9();
+    relay.restart();
+    let new = Gateway::start(&pinned(&relay, &key, ""));
     reaches(&new, 1).await;
     acceptance::eventually("the relay says that its registry is away", || async {
-        let ready = reqwest::get(format!("http://{}/readyz", relay.server.address)).await;
+        let ready = reqwest::get(format!("http://{}/readyz", relay.address)).await;
         ready.expect("an answer").text().await.expect("text").contains("\"degraded\"")
     })
     .await;
@@ -162,12 +144,11 @@ async fn nobody_without_the_key_can_invent_or_hide_anything() {
     assert_eq!(gateway_revision(&honest).await, Some(1));
     assert_eq!(gateway_revision(&fresh).await.unwrap_or(0), 0);
     // So does a relay.
-    let mut relay = relay(&registry, &[]);
-    acceptance::eventually("the relay has it", || async { relay.server.revision().await == 1 })
-        .await;
-    relay.server.process.stop();
+    let mut relay = registry.start_relay(&[]);
+    acceptance::eventually("the relay has it", || async { relay.revision().await == 1 }).await;
+    relay.process.stop();
     let follow = format!("grpc://{}", forger.address);
-    let fooled = Registry::start_with(relay.server.database(), &["--follow", &follow]);
+    let fooled = Registry::start_with(relay.database(), &["--follow", &follow]);
     acceptance::eventually("the relay refuses", || async {
         let ready = reqwest::get(format!("http://{}/readyz", fooled.address)).await;
         ready.expect("an answer").text().await.expect("text").contains("is known by the key")

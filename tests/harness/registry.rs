@@ -54,6 +54,16 @@ impl Registry {
         Self::start_at("127.0.0.1:0", (database, flags), path, Some(dir))
     }
 
+    /// Starts a relay of it, with a database of its own.
+    pub fn start_relay(&self, flags: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+        let follow = format!("grpc://{}", self.address);
+        let flags = [&["--follow", &follow], flags].concat();
+        let path = dir.path().to_path_buf();
+        Self::start_at("127.0.0.1:0", (&database, &flags), path, Some(dir))
+    }
+
     fn start_at(
         listen: &str,
         (database, flags): (&str, &[&str]),
