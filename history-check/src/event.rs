@@ -23,7 +23,8 @@ pub struct Line {
     pub us: u64,
     /// Milliseconds since 1970-01-01T00:00:00Z, on the recorder's wall clock.
     pub wall: u64,
-    /// Whose event it is: `writer-0`, `follower-2`, `gateway-1`, `server-0`, `nemesis`, `recorder`.
+    /// Whose event it is: `writer-0`, `follower-2`, `gateway-1`, `server-0`, `relay-2`, `nemesis`,
+    /// `recorder`. Servers and relays are numbered together, servers first.
     pub who: String,
     /// What happened.
     #[serde(flatten)]
@@ -47,7 +48,7 @@ pub enum Event {
     Call {
         /// Which call, to find its answer.
         op: u64,
-        /// Which server.
+        /// Which server, or which relay.
         server: usize,
         /// What is asked.
         #[serde(flatten)]
@@ -63,7 +64,7 @@ pub enum Event {
     },
     /// A follower opens a stream.
     Hello {
-        /// At which server.
+        /// At which server, or which relay.
         server: usize,
         /// The roots of its scope; none: everything.
         scope: Vec<String>,
@@ -129,7 +130,7 @@ pub enum Event {
     /// Nothing is broken any more, and there was time to catch up: from here on, everybody who
     /// follows has everything.
     Settled {},
-    /// The log's registry, as the database has it; its commits follow.
+    /// The log's registry, as the database of its servers, or of a relay, has it; its commits follow.
     Log {
         /// The registry's id.
         registry: String,

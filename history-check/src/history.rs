@@ -2,10 +2,12 @@
 //!
 //! Deliberately absent: judging.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::{
     event::{Event, FORMAT, Line},
     held::Following,
-    log::Log,
+    log::{Log, RECORDER},
     requests::Requests,
 };
 
@@ -16,6 +18,8 @@ pub struct History {
     pub lines: Vec<Line>,
     /// The log at its end.
     pub log: Log,
+    /// The names of the relays, each with its log.
+    pub copies: BTreeMap<String, Log>,
     pub(crate) requests: Requests,
     pub(crate) followers: Vec<Following>,
 }
@@ -44,10 +48,13 @@ impl History {
 
     /// A history of these lines.
     pub fn of(lines: Vec<Line>) -> Self {
-        let log = Log::of(&lines);
+        let log = Log::of(&lines, RECORDER);
+        let relays = lines.iter().map(|line| &line.who).filter(|who| who.starts_with("relay-"));
+        let relays: BTreeSet<&String> = relays.collect();
+        let copies = relays.into_iter().map(|who| (who.clone(), Log::of(&lines, who))).collect();
         let requests = Requests::of(&lines, &log);
         let followers = Following::all(&lines, &log.registry);
-        Self { lines, log, requests, followers }
+        Self { lines, log, copies, requests, followers }
     }
 
     /// The line after which all was well again and had caught up.

@@ -13,6 +13,9 @@ use crate::{
     state::{Entities, State},
 };
 
+/// Who writes down the registry's log. The log of a relay is written down in the relay's name.
+pub const RECORDER: &str = "recorder";
+
 /// One commit.
 #[derive(Debug, Clone)]
 pub struct Commit {
@@ -47,10 +50,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// The log of a history; empty where it has none.
-    pub fn of(lines: &[Line]) -> Self {
+    /// The log that a history has in this name; empty where it has none.
+    pub fn of(lines: &[Line], who: &str) -> Self {
         let mut log = Self { states: vec![State::default()], ..Self::default() };
-        for line in lines {
+        for line in lines.iter().filter(|line| line.who == who) {
             match &line.event {
                 Event::Log { registry, revision, chain } => {
                     log.registry.clone_from(registry);

@@ -47,7 +47,7 @@ pub struct Validator {
 pub const VALIDATORS: [Validator; 12] = [
     Validator {
         name: "chain",
-        promise: "the log has no gap, and every chain hash and digest is what its bytes give",
+        promise: "the log has no gap, every seal is what its bytes give, and relays have the same",
         check: chain::check,
     },
     Validator {

@@ -10,7 +10,7 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use history_check::{Event, Line};
+use history_check::{Event, Line, log::RECORDER};
 
 /// A history that is being written.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ struct Inner {
 pub struct Counts {
     /// Events.
     pub lines: u64,
-    /// Commits in its log.
+    /// Commits in the registry's log.
     pub commits: u64,
     /// What the nemesis did.
     pub faults: u64,
@@ -51,7 +51,8 @@ impl Book {
     pub fn note(&self, who: &str, event: Event) -> u64 {
         let mut inner = self.lock();
         inner.lines += 1;
-        inner.commits += u64::from(matches!(event, Event::Commit { .. }));
+        let is_of_registry = who == RECORDER;
+        inner.commits += u64::from(is_of_registry && matches!(event, Event::Commit { .. }));
         inner.faults += u64::from(matches!(event, Event::Fault { .. }));
         // Taken under the lock, so that lines and times have one order.
         let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -30,7 +30,7 @@ const OPEN: [&str; 4] = ["OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED", "INTERNAL", "DA
 
 type Client = RegistryServiceClient<Channel>;
 
-/// A client of all servers.
+/// A client of some servers.
 #[derive(Debug)]
 pub(crate) struct Caller {
     who: String,
@@ -56,6 +56,11 @@ impl Caller {
     /// How many servers there are.
     pub(crate) fn servers(&self) -> usize {
         self.servers.len()
+    }
+
+    /// What one of them is called.
+    pub(crate) fn name(&self, server: usize) -> &str {
+        &self.servers[server].name
     }
 
     pub(crate) async fn apply(&mut self, server: usize, wanted: &Submission) -> Answer {

@@ -1,12 +1,16 @@
-//! The end of a history: everybody catches up, and the log is written down as the database has it.
+//! The end of a history: everybody catches up, and the log is written down as the database has it,
+//! and as those of relays have it.
 //!
 //! Deliberately absent: judging who did not.
 
 use std::{collections::HashMap, time::Duration};
 
-use history_check::Event;
+use history_check::{Event, log::RECORDER};
 use serde_json::Value;
-use sqlx::{Connection as _, PgConnection, query_as, query_scalar};
+use sqlx::{
+    Connection, Database, Executor, FromRow, IntoArguments, PgConnection, SqliteConnection,
+    query_as, query_scalar,
+};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -18,6 +22,8 @@ use crate::{book::Book, caller::Caller, gateway::Gateway};
 const PATIENCE: Duration = Duration::from_secs(45);
 /// How long the head has to stand still.
 const STILL: Duration = Duration::from_millis(400);
+
+type Row<C> = <<C as Connection>::Database as Database>::Row;
 
 /// Who has to catch up.
 pub(crate) struct Crowd {
@@ -37,7 +43,7 @@ impl Crowd {
             if behind.is_empty() {
                 sleep(STILL).await;
                 if self::head(&self.database).await == head {
-                    book.note("recorder", Event::Settled {});
+                    book.note(RECORDER, Event::Settled {});
                     for server in 0..self.caller.servers() {
                         self.caller.list(server).await;
                     }
@@ -45,7 +51,7 @@ impl Crowd {
                 }
             } else if Instant::now() > deadline {
                 let fault = format!("not at {head} in time: {}", behind.join(", "));
-                book.note("recorder", Event::Fault { fault, repeats: false });
+                book.note(RECORDER, Event::Fault { fault, repeats: false });
                 return;
             }
             sleep(Duration::from_millis(50)).await;
@@ -71,7 +77,7 @@ impl Crowd {
         }
         for server in 0..self.caller.servers() {
             if self.caller.revision(server).await != Some(head) {
-                behind.push(format!("server-{server}"));
+                behind.push(self.caller.name(server).to_owned());
             }
         }
         behind
@@ -91,19 +97,45 @@ async fn head(database: &str) -> u64 {
     u64::try_from(head).unwrap_or_default()
 }
 
-/// Writes down the log.
-pub(crate) async fn write_log(database: &str, book: &Book) {
+/// The key that the registry signs with.
+pub(crate) async fn key(database: &str) -> String {
     let mut connection = connect(database).await;
+    query_scalar("SELECT checkpoint_key FROM registry")
+        .fetch_one(&mut connection)
+        .await
+        .expect("a server that has started has a key")
+}
+
+/// Writes down the registry's log.
+pub(crate) async fn write_log(database: &str, book: &Book) {
+    write(&mut connect(database).await, RECORDER, book).await;
+}
+
+/// Writes down the log of a relay.
+pub(crate) async fn write_copy(database: &str, relay: &str, book: &Book) {
+    let connection = SqliteConnection::connect(database).await;
+    write(&mut connection.expect("a relay has a database"), relay, book).await;
+}
+
+async fn write<C>(connection: &mut C, who: &str, book: &Book)
+where
+    C: Connection,
+    for<'c> &'c mut C: Executor<'c, Database = C::Database>,
+    <C::Database as Database>::Arguments: IntoArguments<C::Database>,
+    for<'r> (String, i64, String): FromRow<'r, Row<C>>,
+    for<'r> (String, String, String, Vec<u8>): FromRow<'r, Row<C>>,
+    for<'r> (i64, String, Vec<u8>): FromRow<'r, Row<C>>,
+{
     let (registry, revision, chain): (String, i64, String) =
         query_as("SELECT registry.id, head.revision, head.chain FROM registry, head")
-            .fetch_one(&mut connection)
+            .fetch_one(&mut *connection)
             .await
             .expect("there is a head");
     let revision = u64::try_from(revision).unwrap_or_default();
-    book.note("recorder", Event::Log { registry, revision, chain });
+    book.note(who, Event::Log { registry, revision, chain });
     let documents: Vec<(String, String, String, Vec<u8>)> =
         query_as("SELECT kind, name, version, document FROM entities")
-            .fetch_all(&mut connection)
+            .fetch_all(&mut *connection)
             .await
             .expect("there are entities");
     let documents: HashMap<[String; 3], String> = documents
@@ -112,7 +144,7 @@ pub(crate) async fn write_log(database: &str, book: &Book) {
         .collect();
     let commits: Vec<(i64, String, Vec<u8>)> =
         query_as("SELECT revision, chain, canonical FROM commits ORDER BY revision")
-            .fetch_all(&mut connection)
+            .fetch_all(&mut *connection)
             .await
             .expect("there are commits");
     for (revision, chain, canonical) in commits {
@@ -120,7 +152,7 @@ pub(crate) async fn write_log(database: &str, book: &Book) {
         let documents = registered(&canonical).filter_map(|key| documents.get(&key).cloned());
         let documents = documents.collect();
         let revision = u64::try_from(revision).unwrap_or_default();
-        book.note("recorder", Event::Commit { revision, chain, canonical, documents });
+        book.note(who, Event::Commit { revision, chain, canonical, documents });
     }
 }
 

@@ -35,6 +35,7 @@ const OPENING: Duration = Duration::from_secs(2);
 /// A follower.
 pub(crate) struct Follower {
     pub(crate) who: String,
+    /// Servers and relays.
     pub(crate) servers: Vec<Server>,
     pub(crate) book: Arc<Book>,
     pub(crate) rng: Rng,

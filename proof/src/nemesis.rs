@@ -33,6 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Nemesis {
     pub(crate) book: Arc<Book>,
+    /// The servers, and after them the relays.
     pub(crate) servers: Vec<Server>,
     pub(crate) gateways: Vec<Gateway>,
     pub(crate) postgres: Postgres,
@@ -123,6 +124,7 @@ impl Nemesis {
             Way::Calls => &ways.calls,
             Way::Streams => &ways.streams,
             Way::Fleet => &ways.fleet,
+            Way::Relays => &ways.relays,
         }
     }
 

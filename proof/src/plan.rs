@@ -14,8 +14,16 @@ pub struct Plan {
     /// For how long is written and broken.
     pub work: Duration,
     pub(crate) servers: usize,
+    /// The first follows the registry, each other one the relay before it. Where servers are told by numbers,
+    /// relays have those after them.
+    pub(crate) relays: usize,
+    /// How many of the servers the first relay knows.
+    pub(crate) upstreams: usize,
+    pub(crate) relay_flags: Vec<String>,
     /// The scope of each gateway; none: everything.
     pub(crate) gateways: Vec<Vec<&'static str>>,
+    /// Which gateways follow the relays, not the servers.
+    pub(crate) relayed: Vec<usize>,
     pub(crate) followers: usize,
     pub(crate) writers: usize,
     pub(crate) readers: usize,
@@ -66,6 +74,7 @@ pub(crate) enum Way {
     Calls,
     Streams,
     Fleet,
+    Relays,
 }
 
 impl Plan {
@@ -84,7 +93,11 @@ impl Plan {
             seed,
             work,
             servers,
+            relays: 0,
+            upstreams: servers,
+            relay_flags: Vec::new(),
             gateways,
+            relayed: Vec::new(),
             followers: rng.below(3) + 3,
             writers: rng.below(3) + 1,
             readers: 1,
@@ -95,13 +108,33 @@ impl Plan {
         };
         for _ in 0..rng.between(1, 6) {
             let fault = plan.fault(&mut rng);
-            let latest = u64::try_from(work.as_millis()).unwrap_or(u64::MAX);
-            let at = Duration::from_millis(rng.between(100, latest));
-            let lasts = Duration::from_millis(rng.between(50, 1_000));
-            plan.faults.push(Planned { at, lasts, fault });
+            plan.schedule(fault, &mut rng);
         }
+        plan.with_relays(Rng::of(seed, "relays"));
         plan.faults.sort_by_key(|planned| planned.at);
         plan
+    }
+
+    fn schedule(&mut self, fault: Fault, rng: &mut Rng) {
+        let latest = u64::try_from(self.work.as_millis()).unwrap_or(u64::MAX);
+        let at = Duration::from_millis(rng.between(100, latest));
+        let lasts = Duration::from_millis(rng.between(50, 1_000));
+        self.faults.push(Planned { at, lasts, fault });
+    }
+
+    /// Adds what has to do with relays, of which most histories have none.
+    fn with_relays(&mut self, mut rng: Rng) {
+        self.relays = *rng.pick(&[0, 0, 0, 1, 1, 2]);
+        self.upstreams = rng.below(self.servers) + 1;
+        self.relay_flags = flags(&mut rng);
+        if self.relays == 0 {
+            return;
+        }
+        self.relayed = (0..self.gateways.len()).filter(|_| rng.chance(60)).collect();
+        for _ in 0..rng.between(1, 4) {
+            let fault = self.fault_of_relay(&mut rng);
+            self.schedule(fault, &mut rng);
+        }
     }
 
     /// A plan whose history has something of everything.
@@ -116,11 +149,14 @@ impl Plan {
             gateways: vec![Vec::new(), vec!["agent/planner@*"]],
             followers: 6,
             writers: 2,
+            relays: 1,
+            relayed: vec![1],
             bulk: true,
             pause: 20,
             faults: vec![
                 planned(2_000, 300, Fault::Cut(Way::Streams, 0)),
                 planned(3_000, 200, Fault::KillServer(0)),
+                planned(4_000, 200, Fault::KillServer(2)),
                 planned(5_000, 200, Fault::KillGateway(0, Spoil::Nothing)),
             ],
             ..Self::of(1)
@@ -150,6 +186,21 @@ impl Plan {
         }
     }
 
+    fn fault_of_relay(&self, rng: &mut Rng) -> Fault {
+        let number = rng.below(self.relays);
+        let relay = self.servers + number;
+        let upstream = if number == 0 { rng.below(self.upstreams) } else { relay - 1 };
+        let way = *rng.pick(&[Way::Calls, Way::Streams, Way::Fleet]);
+        match rng.below(10) {
+            0..3 => Fault::KillServer(relay),
+            3 => Fault::PauseServer(relay),
+            4..7 => Fault::Network(Way::Relays, upstream, weather(Way::Relays, rng)),
+            7 => Fault::Cut(Way::Relays, upstream),
+            8 => Fault::Replay(Way::Relays, upstream),
+            _ => Fault::Network(way, relay, weather(way, rng)),
+        }
+    }
+
     /// Whether the plan wants a clock that can be set at this server.
     pub(crate) fn sets_clock(&self, server: usize) -> bool {
         self.faults
@@ -164,12 +215,20 @@ impl Plan {
 
     /// The plan in words, a line each.
     pub fn shown(&self) -> Vec<String> {
-        let Self { servers, gateways, followers, writers, readers, bulk, flags, .. } = self;
+        let Self { servers, relays, gateways, followers, writers, readers, bulk, flags, .. } = self;
         let mut lines = vec![format!(
-            "{servers} servers, {writers} writers, {readers} readers, {followers} followers, \
+            "{servers} servers, {relays} relays, {writers} writers, {readers} readers, {followers} followers, \
              gateways with the scopes {gateways:?}, bulk {bulk}, flags {}",
             flags.join(" ")
         )];
+        if *relays > 0 {
+            let Self { upstreams, relayed, relay_flags, .. } = self;
+            lines.push(format!(
+                "the first relay follows the first {upstreams} servers, the gateways {relayed:?} follow \
+                 relays, relays have the numbers from {servers} on and the flags {}",
+                relay_flags.join(" ")
+            ));
+        }
         lines.extend(self.faults.iter().map(|Planned { at, lasts, fault }| {
             format!("at {} ms for {} ms: {fault:?}", at.as_millis(), lasts.as_millis())
         }));
@@ -183,8 +242,8 @@ fn weather(way: Way, rng: &mut Rng) -> Weather {
     let delayed = Weather::Delayed(rng.between(5, 120));
     let of_any = [Weather::Severed, delayed, Weather::Frozen];
     match (way, rng.below(5)) {
-        (Way::Streams | Way::Fleet, 0) => Weather::Twice,
-        (Way::Streams | Way::Fleet, 1) => Weather::Swapped,
+        (Way::Streams | Way::Fleet | Way::Relays, 0) => Weather::Twice,
+        (Way::Streams | Way::Fleet | Way::Relays, 1) => Weather::Swapped,
         _ => *rng.pick(&of_any),
     }
 }

@@ -1,4 +1,4 @@
-//! A reader: single entities and whole lists, from whichever server.
+//! A reader: single entities and whole lists, from whichever server or relay.
 //!
 //! Deliberately absent: comparing them.
 

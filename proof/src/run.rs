@@ -2,9 +2,14 @@
 //!
 //! Deliberately absent: what happens in between; each has a file of its own.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use history_check::{Event, event::FORMAT};
+use history_check::{Event, event::FORMAT, log::RECORDER};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 use crate::{
@@ -13,12 +18,13 @@ use crate::{
     end::{self, Crowd},
     follower::Follower,
     gateway::Gateway,
+    link::Link,
     nemesis::{Nemesis, SmallDisk},
     plan::Plan,
     postgres::Postgres,
     reader::Reader,
     rng::Rng,
-    server::{Server, Setup},
+    server::{Server, Setup, Ways},
     shim::Shim,
     world::Known,
     writer::Writer,
@@ -40,11 +46,11 @@ pub async fn record(plan: &Plan, postgres: &Postgres, dir: &Path) -> io::Result<
     std::fs::create_dir_all(dir)?;
     let book = Arc::new(Book::create(&dir.join("history.jsonl"))?);
     let first = Event::Begin { format: FORMAT, seed: plan.seed, plan: plan.shown() };
-    book.note("recorder", first);
+    book.note(RECORDER, first);
     let database = postgres.create_database(&name_of(plan)).await;
     let stage = Stage::set(plan, dir, (&database, &book)).await?;
     stage.play(plan, (postgres, &database)).await;
-    end::write_log(&database, &book).await;
+    stage.write_logs(&database).await;
     Ok(Recorded { counts: book.finish()?, took: began.elapsed() })
 }
 
@@ -58,6 +64,7 @@ fn name_of(plan: &Plan) -> String {
 struct Stage {
     book: Arc<Book>,
     servers: Vec<Server>,
+    relays: Vec<Server>,
     gateways: Vec<Gateway>,
     known: Known,
     told: watch::Sender<u64>,
@@ -68,6 +75,8 @@ impl Stage {
     async fn set(plan: &Plan, dir: &Path, at: (&str, &Arc<Book>)) -> io::Result<Self> {
         let (database, book) = at;
         let servers = servers(plan, dir, database, book).await?;
+        let relays = relays(plan, dir, &servers, book).await?;
+        let key = end::key(database).await;
         let (mut gateways, mut disks) = (Vec::new(), Vec::new());
         for (i, scope) in plan.gateways.iter().enumerate() {
             let own = dir.join(format!("gateway-{i}"));
@@ -77,11 +86,12 @@ impl Stage {
                 disks.extend(SmallDisk::mount(&cache.canonicalize()?));
             }
             let own = own.canonicalize()?;
-            let registry = registry_of(&servers, scope);
+            let followed = if plan.relayed.contains(&i) { &relays } else { &servers };
+            let registry = registry_of(followed, scope, (i == 0).then_some(&key));
             gateways.push(Gateway::start(i, own, (registry, book.clone())).await);
         }
         let (known, told) = (Known::default(), watch::Sender::new(0));
-        Ok(Self { book: book.clone(), servers, gateways, known, told, _disks: disks })
+        Ok(Self { book: book.clone(), servers, relays, gateways, known, told, _disks: disks })
     }
 
     async fn play(&self, plan: &Plan, (postgres, database): (&Postgres, &str)) {
@@ -100,7 +110,7 @@ impl Stage {
         self.work(plan, began + plan.work, &mut workers);
         let nemesis = Nemesis {
             book: self.book.clone(),
-            servers: self.servers.clone(),
+            servers: self.all(),
             gateways: self.gateways.clone(),
             postgres: postgres.clone(),
             database: database.to_owned(),
@@ -115,14 +125,28 @@ impl Stage {
             database: database.to_owned(),
             followers,
             gateways: self.gateways.clone(),
-            caller: self.caller("recorder".to_owned()),
+            caller: self.caller(RECORDER.to_owned(), &self.all()),
         };
         crowd.settle(&self.book).await;
         onlookers.shutdown().await;
     }
 
-    fn caller(&self, who: String) -> Caller {
-        Caller::new(who, &self.servers, self.book.clone())
+    /// The servers, and after them the relays.
+    fn all(&self) -> Vec<Server> {
+        [&self.servers[..], &self.relays].concat()
+    }
+
+    fn caller(&self, who: String, servers: &[Server]) -> Caller {
+        Caller::new(who, servers, self.book.clone())
+    }
+
+    async fn write_logs(&self, database: &str) {
+        end::write_log(database, &self.book).await;
+        for relay in &self.relays {
+            if let Some(copy) = relay.copy() {
+                end::write_copy(copy, &relay.name, &self.book).await;
+            }
+        }
     }
 
     fn work(&self, plan: &Plan, until: Instant, workers: &mut JoinSet<()>) {
@@ -130,7 +154,7 @@ impl Stage {
             let who = format!("writer-{index}");
             let rng = Rng::of(plan.seed, &who);
             let (known, told) = (self.known.clone(), self.told.clone());
-            let caller = self.caller(who);
+            let caller = self.caller(who, &self.servers);
             let (bulk, pause) = (plan.bulk && index == 0, plan.pause);
             let writer = Writer { index, caller, known, rng, bulk, pause, told };
             workers.spawn(writer.run(until));
@@ -138,7 +162,8 @@ impl Stage {
         for index in 0..plan.readers {
             let who = format!("reader-{index}");
             let rng = Rng::of(plan.seed, &who);
-            let reader = Reader { caller: self.caller(who), known: self.known.clone(), rng };
+            let caller = self.caller(who, &self.all());
+            let reader = Reader { caller, known: self.known.clone(), rng };
             workers.spawn(reader.run(until));
         }
     }
@@ -146,7 +171,7 @@ impl Stage {
     fn follower(&self, plan: &Plan, index: usize, calm: watch::Receiver<bool>) -> Follower {
         let who = format!("follower-{index}");
         let rng = Rng::of(plan.seed, &who);
-        let (servers, book) = (self.servers.clone(), self.book.clone());
+        let (servers, book) = (self.all(), self.book.clone());
         let (at, past) = (watch::Sender::new(0), Vec::new());
         Follower { who, servers, book, rng, calm, at, past }
     }
@@ -160,26 +185,55 @@ async fn servers(
 ) -> io::Result<Vec<Server>> {
     let mut servers = Vec::new();
     for index in 0..plan.servers {
-        let dir = dir.join(format!("server-{index}"));
-        std::fs::create_dir_all(&dir)?;
-        let dir = dir.canonicalize()?;
+        let dir = own_dir(dir, &format!("server-{index}"))?;
         let library = if plan.sets_clock(index) { Shim::compile(&dir) } else { None };
         let shim = library.map(|library| Shim::new(library, dir.join("clock")));
         let (database, flags) = (database.to_owned(), plan.flags.clone());
-        let setup = Setup { dir, database, flags, shim };
+        let setup = Setup { dir, database, flags, follow: None, shim };
         servers.push(Server::start(index, setup, book.clone()).await);
     }
     Ok(servers)
 }
 
-/// What a gateway's configuration says about its registry.
-fn registry_of(servers: &[Server], scope: &[&str]) -> String {
+/// The relays: the first of some of the servers, each other one of the relay before it.
+async fn relays(
+    plan: &Plan,
+    dir: &Path,
+    servers: &[Server],
+    book: &Arc<Book>,
+) -> io::Result<Vec<Server>> {
+    let mut relays: Vec<Server> = Vec::new();
+    for index in plan.servers..plan.servers + plan.relays {
+        let dir = own_dir(dir, &format!("relay-{index}"))?;
+        let followed = relays.last().map_or(&servers[..plan.upstreams], std::slice::from_ref);
+        let follow = Some(addresses(followed, |ways| &ways.relays));
+        let database = format!("sqlite:{}", dir.join("registry.db").display());
+        let setup = Setup { dir, database, flags: plan.relay_flags.clone(), follow, shim: None };
+        relays.push(Server::start(index, setup, book.clone()).await);
+    }
+    Ok(relays)
+}
+
+fn own_dir(dir: &Path, name: &str) -> io::Result<PathBuf> {
+    let dir = dir.join(name);
+    std::fs::create_dir_all(&dir)?;
+    dir.canonicalize()
+}
+
+/// Servers as those who follow name them.
+fn addresses(servers: &[Server], way: impl Fn(&Ways) -> &Link) -> String {
     let addresses: Vec<&str> =
-        servers.iter().map(|server| server.ways.fleet.address.as_str()).collect();
+        servers.iter().map(|server| way(&server.ways).address.as_str()).collect();
+    format!("grpc://{}", addresses.join(","))
+}
+
+/// What a gateway's configuration says about its registry.
+fn registry_of(servers: &[Server], scope: &[&str], key: Option<&String>) -> String {
     let quoted: Vec<String> = scope.iter().map(|root| format!("\"{root}\"")).collect();
     let of_scope = format!("  scope: [{}]\n", quoted.join(", "));
     let lines = [
-        Some(format!("  source: grpc://{}\n", addresses.join(","))),
+        Some(format!("  source: {}\n", addresses(servers, |ways| &ways.fleet))),
+        key.map(|key| format!("  key: {key}\n")),
         (!scope.is_empty()).then_some(of_scope),
     ];
     lines.into_iter().flatten().collect()

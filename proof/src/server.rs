@@ -1,4 +1,5 @@
-//! A registry server of a history: started, killed, paused and started again at the same address.
+//! A registry server of a history, or a relay, which is one too: started, killed, paused and started
+//! again at the same address.
 //!
 //! Deliberately absent: its clients.
 
@@ -30,6 +31,8 @@ pub(crate) struct Ways {
     pub(crate) streams: Link,
     /// For gateways.
     pub(crate) fleet: Link,
+    /// For relays.
+    pub(crate) relays: Link,
 }
 
 /// How a server is started.
@@ -38,6 +41,8 @@ pub(crate) struct Setup {
     pub(crate) dir: PathBuf,
     pub(crate) database: String,
     pub(crate) flags: Vec<String>,
+    /// Of a relay: whose log it copies.
+    pub(crate) follow: Option<String>,
     pub(crate) shim: Option<Shim>,
 }
 
@@ -63,10 +68,12 @@ impl Server {
             calls: Link::start().await,
             streams: Link::start().await,
             fleet: Link::start().await,
+            relays: Link::start().await,
         };
         let running = Running { process: None, listen: "127.0.0.1:0".to_owned() };
         let running = Arc::new(Mutex::new(running));
-        let server = Self { name: format!("server-{index}"), ways, setup, book, running };
+        let kind = if setup.follow.is_some() { "relay" } else { "server" };
+        let server = Self { name: format!("{kind}-{index}"), ways, setup, book, running };
         server.restart().await;
         server
     }
@@ -74,6 +81,11 @@ impl Server {
     /// The shim under it, where there is one.
     pub(crate) fn shim(&self) -> Option<&Shim> {
         self.setup.shim.as_ref()
+    }
+
+    /// The database of its own that a relay has.
+    pub(crate) fn copy(&self) -> Option<&str> {
+        self.setup.follow.as_ref().map(|_| self.setup.database.as_str())
     }
 
     /// `kill -9`.
@@ -100,7 +112,8 @@ impl Server {
             match self.spawn(running.listen.clone()).await {
                 Ok(process) => {
                     running.listen = process.address();
-                    for way in [&self.ways.calls, &self.ways.streams, &self.ways.fleet] {
+                    let Ways { calls, streams, fleet, relays } = &self.ways;
+                    for way in [calls, streams, fleet, relays] {
                         way.lead_to(&running.listen);
                     }
                     running.process = Some(process);
@@ -123,6 +136,9 @@ impl Server {
                 command.args(["--listen", &listen, "--database", &setup.database]);
                 command.arg("--data-dir").arg(&setup.dir).args(&setup.flags);
                 command.env("REGISTRY_CHECKPOINT_KEY", setup.dir.with_file_name("checkpoint.key"));
+                if let Some(registry) = &setup.follow {
+                    command.args(["--follow", registry]);
+                }
                 if let Some(shim) = &setup.shim {
                     shim.put_under(command);
                 }

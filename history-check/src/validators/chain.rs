@@ -1,4 +1,4 @@
-//! The log's own seals, computed anew from its bytes.
+//! The log's own seals, computed anew from its bytes; and the logs of relays, which are the same.
 //!
 //! Deliberately absent: what followers were told of it.
 
@@ -34,7 +34,38 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     if *revision != log.last() || *head != chain {
         found.push(Violation::new([*line], "the head is not the last commit of the log"));
     }
+    found.extend(copies(history));
     found.extend(log.unfit.iter().map(|(line, why)| Violation::new([*line], why.as_str())));
+    found
+}
+
+/// The logs of relays, byte by byte.
+fn copies(history: &History) -> Vec<Violation> {
+    let log = &history.log;
+    let mut found = Vec::new();
+    for (relay, copy) in &history.copies {
+        let (line, revision, chain) = &copy.head;
+        let mut wrong =
+            |line: u64, what: String| found.push(Violation::new([line], format!("{relay} {what}")));
+        if copy.registry != log.registry {
+            wrong(*line, format!("ends with a log of the registry `{}`", copy.registry));
+        }
+        if (revision, chain) != (&log.head.1, &log.head.2) || copy.last() != log.last() {
+            wrong(
+                *line,
+                format!("ends at {revision} with {} commits, not as the log", copy.last()),
+            );
+        }
+        for (copied, commit) in copy.commits.iter().zip(&log.commits) {
+            let what = |commit: &'_ Commit| {
+                let Commit { revision, chain, canonical, documents, .. } = commit.clone();
+                (revision, chain, canonical, documents)
+            };
+            if what(copied) != what(commit) {
+                wrong(copied.line, format!("has another commit {} than the log", commit.revision));
+            }
+        }
+    }
     found
 }
 
