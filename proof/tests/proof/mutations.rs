@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: subtlety; what a validator must catch is small, but plain.
 
+mod relays;
+
 use std::collections::HashMap;
 
 use history_check::{
@@ -24,6 +26,12 @@ pub(crate) type Mutation = (&'static str, &'static str, Mutate);
 pub(crate) const MUTATIONS: &[Mutation] = &[
     ("chain", "change the author of a commit", other_author),
     ("chain", "swap two commits", swapped_commits),
+    ("chain", "end a relay's log a commit earlier", relays::short_copy),
+    ("chain", "leave a commit out of a relay's log", relays::headless_copy),
+    ("chain", "change a commit of a relay's log", relays::forged_copy),
+    ("chain", "change a chain hash of a relay's log", relays::forged_seal),
+    ("chain", "give a relay the log of another registry", relays::copy_of_another),
+    ("chain", "lose a relay's log", relays::no_copy),
     ("ordered", "lead a follower back", led_back),
     ("ordered", "let a gateway serve less than before", served_less),
     ("ordered", "lead to a chain hash of nowhere", chain_of_nowhere),
@@ -35,6 +43,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ("reliable", "drop a delta", dropped_delta),
     ("reliable", "lose a follower's last message", never_caught_up),
     ("reliable", "never settle", never_settled),
+    ("reliable", "leave a relay behind in the end", relays::left_behind),
     ("resumable", "begin anew for whoever missed nothing", begun_anew),
     ("resumable", "refuse a true past", refused_past),
     ("resumable", "say that commits are gone which are there", never_compacted),
@@ -44,7 +53,9 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ("filtered", "leave out a part of a step", short_step),
     ("linearizable", "read what is stale", stale_read),
     ("linearizable", "read what is not yet asked for", early_read),
-    ("linearizable", "hide what was shown", hidden_again),
+    ("linearizable", "hide what was shown", relays::hidden_by_server),
+    ("linearizable", "hide at a relay what it has shown", relays::hidden_by_relay),
+    ("linearizable", "read at a relay what never was", relays::invented_by_relay),
     ("references", "let a tool refer to nothing", dangling),
     ("references", "let an agent need itself", circle),
     ("acknowledged", "lose an acknowledged commit", lost_commit),
@@ -318,19 +329,6 @@ fn early_read(lines: &mut Lines, log: &Log) -> Option<()> {
     lines.iter_mut().find_map(|line| match &mut line.event {
         Event::Answer { answer: Answer::Found { revision, .. }, .. } if *revision < 3 => {
             *revision = log.last();
-            Some(())
-        }
-        _ => None,
-    })
-}
-
-/// An answer of a server is that of the first revision, though it has shown more.
-fn hidden_again(lines: &mut Lines, log: &Log) -> Option<()> {
-    lines.iter_mut().rev().find_map(|line| match &mut line.event {
-        Event::Answer { answer: Answer::Listed { revision, entities }, .. } if *revision > 1 => {
-            *revision = 1;
-            let state = log.state(1)?.entities.values();
-            *entities = state.map(|entity| (**entity).clone()).collect();
             Some(())
         }
         _ => None,
