@@ -118,7 +118,9 @@ impl Plan {
     fn schedule(&mut self, fault: Fault, rng: &mut Rng) {
         let latest = u64::try_from(self.work.as_millis()).unwrap_or(u64::MAX);
         let at = Duration::from_millis(rng.between(100, latest));
-        let lasts = Duration::from_millis(rng.between(50, 1_000));
+        // So long that a relay falls behind by more than servers wait for each other.
+        let longest = if let Fault::Network(Way::Relays, ..) = fault { 4_000 } else { 1_000 };
+        let lasts = Duration::from_millis(rng.between(50, longest));
         self.faults.push(Planned { at, lasts, fault });
     }
 
