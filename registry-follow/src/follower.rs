@@ -26,7 +26,7 @@ const SILENCE: Duration = PROGRESS.saturating_mul(3);
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 /// The longest such wait.
 const RETRY_LONGEST: Duration = Duration::from_secs(15);
-/// The wait after what only an operator can mend.
+/// The wait after what only an operator can mend, at each of the addresses.
 const RETRY_FINAL: Duration = Duration::from_secs(30);
 
 /// How long things take; tests are in a hurry.
@@ -84,7 +84,8 @@ impl Follower {
             return stop.cancelled().await;
         }
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
-        let mut failed = 0;
+        // Of the addresses, since the last of them that was of use.
+        let (mut failed, mut refused) = (0, 0);
         for address in self.addresses.iter().cycle() {
             let session = Session::new(&mut who, self.timing);
             let outcome = tokio::select! {
@@ -93,14 +94,17 @@ impl Follower {
             };
             if outcome.was_useful {
                 backoff.reset();
-                failed = 0;
+                (failed, refused) = (0, 0);
             }
             failed += 1;
             let longer = self.note(&mut who, address, &outcome.ended);
+            refused += usize::from(longer.is_some());
             let wait = if failed < self.addresses.len() {
                 spread(self.timing.retry_first)
             } else {
-                failed = 0;
+                // One that only lags, as a relay may, is no reason to stay away from the others.
+                let longer = longer.filter(|_| refused == failed);
+                (failed, refused) = (0, 0);
                 longer.unwrap_or_else(|| backoff.wait_spread())
             };
             let parked = async {

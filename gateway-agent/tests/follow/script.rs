@@ -175,6 +175,11 @@ pub(crate) fn hurried() -> Timing {
 impl Following {
     /// Follows an address with a cache.
     pub(crate) fn start(address: SocketAddr, cache: Cache, timing: Timing) -> Self {
+        Self::start_at(&[address], cache, timing)
+    }
+
+    /// Follows whichever of these addresses there is.
+    pub(crate) fn start_at(addresses: &[SocketAddr], cache: Cache, timing: Timing) -> Self {
         let (status, stop) = (Status::new("test"), CancellationToken::new());
         let feed = Feed {
             cache: cache.clone(),
@@ -183,7 +188,7 @@ impl Following {
             stop: stop.clone(),
         };
         let follower = Follower {
-            addresses: vec![format!("http://{address}")],
+            addresses: addresses.iter().map(|address| format!("http://{address}")).collect(),
             credentials: Credentials::default(),
             timing,
             agent: sync::AGENT,

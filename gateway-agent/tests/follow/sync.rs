@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what is refused (`refusal.rs`) and broken connections (`cut.rs`).
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use gateway_agent::{cache::Cache, config::StartupValidation, source::SourceState};
 use registry_follow::Timing;
@@ -187,18 +187,15 @@ async fn progress_keeps_a_quiet_stream_alive() {
     assert!(following.cache.age().expect("confirmed") < Duration::from_millis(300));
 }
 
+fn refusal(reason: &str) -> Status {
+    let details = ErrorDetails::with_error_info(reason, "registry", HashMap::new());
+    Status::with_error_details(Code::FailedPrecondition, "no", details)
+}
+
 #[tokio::test]
 async fn another_registrys_cache_is_kept_and_served() {
     for reason in ["REGISTRY_MISMATCH", "CHAIN_MISMATCH", "AHEAD"] {
-        let server = Server::start(move |_, _| {
-            let details = ErrorDetails::with_error_info(
-                reason.to_owned(),
-                "registry".to_owned(),
-                std::collections::HashMap::new(),
-            );
-            error(Status::with_error_details(Code::FailedPrecondition, "no", details))
-        })
-        .await;
+        let server = Server::start(move |_, _| error(refusal(reason))).await;
         let held = History::new("mine", 5);
         let cache = Cache::in_memory(Some(held.head().clone()));
         let following = Following::start(server.address, cache, hurried());
@@ -209,6 +206,22 @@ async fn another_registrys_cache_is_kept_and_served() {
         let told = following.status.report().reason.expect("a reason");
         assert!(told.contains("delete its cache (with .previous and .log)"), "{told}");
     }
+}
+
+#[tokio::test]
+async fn a_relay_that_is_behind_does_not_keep_from_a_server_that_comes_back() {
+    let history = History::new("r", 5);
+    let (told, held) = (history.clone(), history.at(4).clone());
+    let server = Server::start(move |number, hello| match number {
+        0 => error(Status::unavailable("restarting")),
+        _ => then_silence(told.answer(revision_of(&hello))),
+    })
+    .await;
+    let relay = Server::start(|_, _| error(refusal("AHEAD"))).await;
+    let cache = Cache::in_memory(Some(held));
+    let following = Following::start_at(&[server.address, relay.address], cache, hurried());
+    following.reaches(history.head()).await;
+    assert_eq!(relay.streams(), 1);
 }
 
 #[tokio::test]
