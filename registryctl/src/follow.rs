@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use registry_core::{Catalog, Record, Revision, SealedCommit, Selector, Settings, setting::Set};
+use registry_core::{
+    Attestation, Catalog, Record, Revision, SealedCommit, Selector, Settings, setting::Set,
+};
 use registry_proto::{
     convert::{self, Position},
     v1::{self, sync_request, sync_response},
@@ -17,6 +19,9 @@ use crate::{client::Client, failure::Failure, progress::Progress};
 
 /// How long a server may be silent before a snapshot begins, or in the middle of one.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A message of the stream, and the registry's signature on the state after it.
+pub(crate) type Told = (sync_response::Message, Option<Attestation>);
 
 /// An open stream.
 pub(crate) struct Follower {
@@ -45,18 +50,21 @@ impl Follower {
         Ok(Self { client: client.clone(), requests, responses })
     }
 
-    /// The next message. An end of the stream is a failure: followers stay.
-    pub(crate) async fn next(&mut self) -> Result<sync_response::Message, Failure> {
+    /// The next message, and the registry's signature on the state after it, where one came with it.
+    /// An end of the stream is a failure: followers stay.
+    pub(crate) async fn next(&mut self) -> Result<Told, Failure> {
         match self.responses.message().await {
-            Ok(Some(response)) => {
-                response.message.ok_or_else(|| Failure::answer("an empty message of the stream"))
+            Ok(Some(v1::SyncResponse { message, attestation })) => {
+                let empty = || Failure::answer("an empty message of the stream");
+                let attestation = attestation.map(Attestation::try_from).transpose();
+                Ok((message.ok_or_else(empty)?, attestation.map_err(Failure::answer)?))
             }
             Ok(None) => Err(self.client.failure(&tonic::Status::unavailable("the stream ended"))),
             Err(status) => Err(self.client.failure(&status)),
         }
     }
 
-    async fn next_in_time(&mut self) -> Result<sync_response::Message, Failure> {
+    async fn next_in_time(&mut self) -> Result<Told, Failure> {
         let silent = |_| Failure::answer(format!("silence for {} s", PATIENCE.as_secs()));
         tokio::time::timeout(PATIENCE, self.next()).await.map_err(silent)?
     }
@@ -74,52 +82,59 @@ impl Follower {
         let _ = self.requests.send(v1::SyncRequest { message }).await;
     }
 
-    /// Follows a stream that was opened from nothing until the catalog is at this revision: a
-    /// snapshot, perhaps an old one, and the commits after it.
+    /// Follows a stream that was opened from nothing until the catalog is at this revision, or a later
+    /// one, and signed if the server signs: a snapshot, perhaps an old one, and the commits after it.
     pub(crate) async fn catalog(&mut self, head: Revision) -> Result<Catalog, Failure> {
         let mut catalog = self.snapshot().await?;
+        let is_signed = catalog.attestation().is_some();
         let missing = head.0.saturating_sub(catalog.revision().0);
         let progress = Progress::bar("receiving", missing);
-        while catalog.revision() < head {
-            match self.next_in_time().await? {
+        while catalog.revision() < head || is_signed && catalog.attestation().is_none() {
+            let (message, attestation) = self.next_in_time().await?;
+            match message {
                 sync_response::Message::Delta(delta) => {
                     let sealed = convert::sealed_commit(&catalog.chain(), delta);
                     let sealed = sealed.map_err(Failure::answer)?;
                     catalog.apply(&sealed).map_err(Failure::answer)?;
                     progress.advance(1);
                 }
+                // There is nothing new, so it is about the state that is here.
                 sync_response::Message::Progress(_) => {}
                 _ => return Err(Failure::answer("a second snapshot")),
             }
+            catalog = catalog.attested(attestation);
         }
         Ok(catalog)
     }
 
     /// Takes the snapshot with which a stream from nothing begins, and proves it.
     async fn snapshot(&mut self) -> Result<Catalog, Failure> {
-        let sync_response::Message::SnapshotBegin(begin) = self.next_in_time().await? else {
+        let (sync_response::Message::SnapshotBegin(begin), _) = self.next_in_time().await? else {
             return Err(Failure::answer("the stream does not begin with a snapshot"));
         };
         let v1::SnapshotBegin { position, entities, settings, .. } = begin;
         let position = read_position(position)?;
         let progress = Progress::bar("receiving", entities);
         let (mut records, mut sets) = (Vec::new(), Vec::new());
-        let digest = loop {
-            match self.next_in_time().await? {
+        let (digest, attestation) = loop {
+            let (message, attestation) = self.next_in_time().await?;
+            match message {
                 sync_response::Message::SnapshotChunk(chunk) => {
                     let v1::SnapshotChunk { entities, settings } = chunk;
                     progress.advance(entities.len() as u64);
                     records.extend(read_records(entities)?);
                     sets.extend(convert::settings(settings).map_err(Failure::answer)?);
                 }
-                sync_response::Message::SnapshotEnd(v1::SnapshotEnd { digest }) => break digest,
+                sync_response::Message::SnapshotEnd(v1::SnapshotEnd { digest }) => {
+                    break (digest, attestation);
+                }
                 _ => return Err(Failure::answer("something else inside of a snapshot")),
             }
         };
         if (records.len() as u64, sets.len() as u64) != (entities, settings) {
             return Err(Failure::answer("the snapshot does not have as much as it claims"));
         }
-        restore(position, sets, records, &digest)
+        Ok(restore(position, sets, records, &digest)?.attested(attestation))
     }
 }
 

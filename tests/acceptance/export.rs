@@ -66,6 +66,20 @@ async fn an_export_can_be_applied_to_another_registry() {
     assert_eq!(tool(&first), tool(&second));
 }
 
+#[tokio::test]
+async fn a_gateway_with_a_pinned_key_lives_from_an_export() {
+    let registry = Registry::start();
+    registry.apply_example();
+    // What the stream begins with from here on is of this revision, and signed.
+    registry.run(&["export"]);
+    registry.run(&["archive", "schema/SearchQuery"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("export.json");
+    registry.run(&["export", "-o", file.to_str().unwrap()]);
+    let key = registry.run(&["audit", "key"]);
+    serves_the_example(format!("file://{}\n  key: {}", file.display(), key.trim())).await;
+}
+
 async fn serves_the_example(source: String) {
     let backend = Backend::start();
     let targets = backend.targets();

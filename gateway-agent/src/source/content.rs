@@ -42,8 +42,8 @@ pub enum Rejected {
     NotAdmitted(#[from] NotAdmitted),
     /// A plain file, which nobody signs.
     #[error(
-        "it is a plain registry file, which carries no signature, and `registry.key` wants one; use what a \
-         server has at `/registry.json`, or take `registry.key` out"
+        "it is a plain registry file, which carries no signature, and `registry.key` wants one; use an \
+         export (`registryctl export`, `/registry.json`), or take `registry.key` out"
     )]
     PlainFile,
     /// It belongs to another registry.

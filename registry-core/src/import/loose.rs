@@ -101,8 +101,17 @@ impl Loose<'_> {
                 self.read_list(kind, list, &format!("/{}", member_of(kind)));
             }
         }
-        let known =
-            ["schemaVersion", "$comment", "registry", "revision", "chain", "digest", "records"];
+        let known = [
+            "schemaVersion",
+            "$comment",
+            "registry",
+            "revision",
+            "chain",
+            "digest",
+            "records",
+            "scope",
+            "attestation",
+        ];
         for (name, value) in map {
             let is_known = known.contains(&name.as_str())
                 || Kind::ALL.into_iter().any(|kind| member_of(kind) == name);

@@ -84,7 +84,7 @@ fn read_v2(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
     }
     // What makes a file a verified copy says nothing about what a team wants registered, except
     // for the lifecycle.
-    for copy in ["registry", "revision", "chain", "digest", "settings"] {
+    for copy in ["registry", "revision", "chain", "digest", "scope", "attestation", "settings"] {
         fields.get(copy);
     }
     for (i, record) in entities(problems, &fields, "records").iter().enumerate() {

@@ -73,7 +73,8 @@ impl Watch<'_> {
         let mut follower = Follower::open(client, self.position.as_ref()).await?;
         let mut snapshot = None;
         loop {
-            match follower.next().await? {
+            let (message, _) = follower.next().await?;
+            match message {
                 Message::SnapshotBegin(begin) => {
                     snapshot = Some(follow::read_position(begin.position)?);
                 }
