@@ -9,6 +9,7 @@ use proof::{
     Plan, Postgres, record,
     soak::{Soak, soak},
 };
+use registry_core::parse_duration;
 
 /// Records what real servers, gateways and followers do under faults, for history-check.
 #[derive(Debug, Parser)]
@@ -52,19 +53,6 @@ enum Command {
         #[arg(long, default_value = "target/histories")]
         dir: PathBuf,
     },
-}
-
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a time like 90s, 10m or 2h");
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    Ok(Duration::from_secs(number.saturating_mul(seconds)))
 }
 
 #[tokio::main]

@@ -5,7 +5,6 @@
 
 mod access;
 mod command;
-mod duration;
 mod oidc;
 mod relay;
 mod tls;
@@ -19,7 +18,6 @@ use uuid::Uuid;
 
 pub use access::{AccessConfig, Door};
 pub use command::{CheckpointKeyCommand, Command, TokenCommand};
-pub use duration::{parse_duration, parse_wait};
 pub use oidc::{OidcConfig, RoleRule};
 pub use registry_core::Secret;
 pub use relay::RelayConfig;

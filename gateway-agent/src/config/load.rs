@@ -10,14 +10,17 @@ use std::{
     time::Duration,
 };
 
-use registry_core::checkpoint::{InvalidVerifierKey, VerifierKey};
+use registry_core::{
+    checkpoint::{InvalidVerifierKey, VerifierKey},
+    parse_wait,
+};
 
 use super::{
     Access, Args, Config, IdentityConfig, InvalidConfig, InvalidSource, LimitsConfig, Mode,
     Problem, RegistryConfig, RuntimeValidation, Source, StartupValidation, credentials,
     problem::Problems,
     reach,
-    read::{Section, parse_duration},
+    read::Section,
     scope, staleness, target,
     yaml::{self, Node},
 };
@@ -166,7 +169,7 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
     let key = key(problems, &section, args);
     let credentials = credentials::read_section(problems, &section, args, source.as_ref());
     let scope = scope::read(&section, args, source.as_ref());
-    let poll = section.find("pollInterval").and_then(|field| field.parse(parse_duration));
+    let poll = section.find("pollInterval").and_then(|field| field.parse(parse_wait));
     let poll_interval = poll.unwrap_or(DEFAULT_POLL);
     let max_staleness = staleness::read(&section);
     let validation = section.section("validation");

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what the sections are.
 
-use std::{cell::RefCell, collections::BTreeMap, fmt::Display, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, fmt::Display};
 
 use super::{
     problem::Problems,
@@ -217,20 +217,4 @@ impl<'a> Field<'a> {
         };
         section.fields.iter().filter_map(text).collect()
     }
-}
-
-/// Reads `250ms`, `10s`, `5m` or `2h`.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("`{text}` is not a duration such as 250ms, 10s, 5m or 2h");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| invalid())?;
-    let millis = match unit {
-        "ms" => Some(number),
-        "s" => number.checked_mul(1_000),
-        "m" => number.checked_mul(60_000),
-        "h" => number.checked_mul(3_600_000),
-        _ => None,
-    };
-    millis.filter(|ms| *ms > 0).map(Duration::from_millis).ok_or_else(invalid)
 }

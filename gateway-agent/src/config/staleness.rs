@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use super::read::{Section, parse_duration};
+use registry_core::parse_wait;
+
+use super::read::Section;
 
 /// The age from which a kind of call is no longer let through; without one, there is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub struct MaxStaleness {
 
 pub(super) fn read(registry: &Section<'_>) -> MaxStaleness {
     let section = registry.section("maxStaleness");
-    let age = |name| section.find(name).and_then(|field| field.parse(parse_duration));
+    let age = |name| section.find(name).and_then(|field| field.parse(parse_wait));
     let limits = MaxStaleness { tools: age("tools"), read_only_tools: age("readOnlyTools") };
     match (limits.tools, limits.read_only_tools) {
         (None, Some(_)) if section.find("tools").is_none() => section.problem(

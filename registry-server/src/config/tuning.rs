@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use registry_core::{parse_duration, parse_wait};
 
-use super::{at_least_one, at_most, parse_duration, parse_wait};
+use super::{at_least_one, at_most};
 
 /// How requests are served.
 #[derive(Debug, Clone, Args)]

@@ -5,6 +5,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use clap::{Args, Subcommand};
+use registry_core::parse_wait;
 use registry_proto::v1;
 
 #[derive(Debug, Args)]
@@ -58,7 +59,7 @@ pub(crate) struct WaitArgs {
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "100%")]
     pub(crate) wait: Option<Percent>,
     /// With --wait: how long at most: 30s, 5m or 1h
-    #[arg(long, value_name = "TIME", default_value = "5m", requires = "wait", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "5m", requires = "wait", value_parser = parse_wait)]
     pub(crate) timeout: Duration,
 }
 
@@ -89,21 +90,6 @@ impl FromStr for Percent {
     }
 }
 
-fn time(text: &str) -> Result<Duration, String> {
-    let (number, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        _ => 0,
-    };
-    let seconds = number.parse::<u32>().map_or(0, |number| u64::from(number) * seconds);
-    if seconds == 0 {
-        return Err(format!("`{text}` is not a time like 30s, 5m or 1h"));
-    }
-    Ok(Duration::from_secs(seconds))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,15 +109,6 @@ mod tests {
         }
         for bad in ["", "%", "0%", "101%", "-1", "9.5%", "half"] {
             assert!(of(bad, 1).unwrap_err().contains(&format!("`{bad}`")));
-        }
-    }
-
-    #[test]
-    fn a_time_has_a_unit_and_is_not_nothing() {
-        let seconds = |text: &str| time(text).map(|time| time.as_secs());
-        assert_eq!([seconds("30s"), seconds("5m"), seconds("1h")], [Ok(30), Ok(300), Ok(3_600)]);
-        for bad in ["", "5", "s", "0s", "5d", "-5s", "5ü", "99999999999h"] {
-            assert!(seconds(bad).unwrap_err().contains(&format!("`{bad}`")), "{bad}");
         }
     }
 }

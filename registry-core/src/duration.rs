@@ -1,0 +1,60 @@
+//! Durations as people write them: `250ms`, `10s`, `5m`, `2h`.
+//!
+//! Deliberately absent: fractions, and sums such as `1m30s`.
+
+use std::time::Duration;
+
+/// A text that is no such duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDuration {
+    /// Not a whole number with a unit, or too long.
+    #[error("`{0}` is not a duration such as 250ms, 10s, 5m or 2h")]
+    Malformed(String),
+    /// None at all, where some time must pass.
+    #[error("`{0}` is no time at all; write a duration such as 250ms, 10s, 5m or 2h")]
+    Zero(String),
+}
+
+/// Parses a whole number with its unit: `ms`, `s`, `m` or `h`.
+pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let invalid = || InvalidDuration::Malformed(text.to_owned());
+    let number: u64 = number.parse().map_err(|_| invalid())?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(invalid()),
+    };
+    number.checked_mul(millis).map(Duration::from_millis).ok_or_else(invalid)
+}
+
+/// As [`parse_duration`], for what must take some time: nothing may spin.
+pub fn parse_wait(text: &str) -> Result<Duration, InvalidDuration> {
+    let duration = parse_duration(text)?;
+    if duration.is_zero() { Err(InvalidDuration::Zero(text.to_owned())) } else { Ok(duration) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_four_units_and_nothing_else() {
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(parse_duration("5m"), Ok(Duration::from_mins(5)));
+        assert_eq!(parse_duration("2h"), Ok(Duration::from_hours(2)));
+        let too_long = ["99999999999999999999h", "9999999999999999h"];
+        for bad in
+            ["", "10", "s", "1.5s", "-1s", "10 s", "1d", "5\u{fc}"].into_iter().chain(too_long)
+        {
+            let refused = parse_wait(bad).unwrap_err().to_string();
+            assert_eq!(refused, format!("`{bad}` is not a duration such as 250ms, 10s, 5m or 2h"));
+        }
+        assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
+        assert!(parse_wait("0s").unwrap_err().to_string().contains("no time at all"));
+    }
+}
