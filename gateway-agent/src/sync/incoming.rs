@@ -122,7 +122,7 @@ impl Incoming {
             format!("it is registry {}, the cache is of {}", position.registry, held.registry())
         } else if position.revision < held.revision() {
             format!(
-                "the snapshot is of revision {}, but {} is served already",
+                "it leads to revision {}, but {} is served already",
                 position.revision,
                 held.revision()
             )

@@ -188,7 +188,7 @@ async fn a_snapshot_of_another_past_waits_for_people() {
     forked.grow(99);
     for (served, expected) in [
         (History::new("other", 9), "it is registry other, the cache is of r"),
-        (History::new("r", HELD - 1), "the snapshot is of revision 3, but 4 is served"),
+        (History::new("r", HELD - 1), "it leads to revision 3, but 4 is served"),
         (forked, "another chain hash"),
     ] {
         let messages = snapshot(served.head(), 2);
