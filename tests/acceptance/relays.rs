@@ -59,6 +59,9 @@ async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
     let refused = far.ctl(&["deprecate", "tool/fetch@1.2.3"]);
     assert!(refused.stderr.contains("is a relay of") && !refused.success(), "{refused:?}");
     assert!(refused.stderr.contains(&near.address), "{refused:?}");
+    let unsigned = far.ctl(&["audit", "key"]);
+    let there = format!("--registry http://{}", near.address);
+    assert!(unsigned.stderr.contains(&there) && !unsigned.success(), "{unsigned:?}");
     let planned = far.ctl(&["apply", "--dry-run", "-f", &file.display().to_string()]);
     assert!(planned.success(), "{planned:?}");
     let ready = reqwest::get(format!("http://{}/readyz", far.address)).await;

@@ -71,7 +71,9 @@ pub enum Error {
         problem: String,
     },
     /// Only the registry signs, and this is a relay.
-    #[error("this server is a relay of {0} and signs nothing; ask there")]
+    #[error(
+        "this server is a relay of {0} and signs nothing; ask there: `registryctl --registry {0}`"
+    )]
     Relay(String),
     /// The database.
     #[error(transparent)]
