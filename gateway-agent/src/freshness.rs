@@ -5,7 +5,14 @@
 //! something is refused, then everything. Lists and calls ask the same [`Verdict`]. Deliberately
 //! absent: measuring the age; [`Cache::age`] does, also across a restart.
 
-use std::{future::pending, time::Duration};
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::sleep;
 
@@ -102,17 +109,36 @@ impl Freshness {
 pub struct Watchman {
     cache: Cache,
     limits: MaxStaleness,
+    has_warned: Arc<AtomicBool>,
 }
 
 impl Watchman {
     /// Judges the age of this cache by these limits.
     pub fn new(cache: Cache, limits: MaxStaleness) -> Self {
-        Self { cache, limits }
+        Self { cache, limits, has_warned: Arc::default() }
     }
 
     /// The catalog's age now, and what follows from it.
     pub fn look(&self) -> Freshness {
         Freshness::of(self.cache.age(), self.limits)
+    }
+
+    /// Notes an age that the catalog came to although its source was there all the time. A limit needs
+    /// room above it, or calls are refused while nothing is wrong; says so once.
+    pub(crate) fn note_usual(&self, age: Duration) {
+        // The other limit is no shorter.
+        let Some(limit) = self.limits.tools.filter(|limit| *limit < 2 * age) else { return };
+        if self.has_warned.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (reached, least) = (age.as_secs_f64(), (2 * age).as_secs() + 1);
+        tracing::warn!(
+            "registry.maxStaleness.tools is {limit:?}, which is too short: while nothing is new, the \
+             catalog is {reached:.1} s old before its source confirms it, and calls are refused \
+             although all is well; set it to {least}s or more, or have it confirmed more often \
+             (`--progress-interval` of a registry server, 10s by default; `registry.pollInterval` of \
+             an http(s) source)"
+        );
     }
 
     /// Resolves when the verdict is another one. May be dropped and called again.

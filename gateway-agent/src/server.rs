@@ -56,14 +56,14 @@ pub async fn run(
     let status = Status::new(&name_of(&config.registry.source));
     let health = Health {
         cache: cache.clone(),
-        watchman,
+        watchman: watchman.clone(),
         status: status.clone(),
         upstreams: upstreams.clone(),
         metrics,
     };
     let router = mcp::router(gateway.clone()).merge(health::router(health));
     let mut running = Running::start(listener, router, (cache, writer))?;
-    let mut following = running.follow(config, status);
+    let mut following = running.follow(config, (watchman, status));
     let outcome = tokio::select! {
         () = shutdown => Ok(()),
         ended = &mut following => rejected(ended),
@@ -114,9 +114,14 @@ impl Running {
     }
 
     /// Begins to follow the source.
-    fn follow(&self, config: Config, status: Status) -> JoinHandle<Result<(), Rejected>> {
+    fn follow(
+        &self,
+        config: Config,
+        (watchman, status): (Watchman, Status),
+    ) -> JoinHandle<Result<(), Rejected>> {
         let feed = Feed {
             cache: self.cache.clone(),
+            watchman,
             status,
             admission: config.registry.admission(),
             stop: self.stop.clone(),

@@ -22,6 +22,7 @@ use crate::{
     admission::Admission,
     cache::Cache,
     config::{Config, Source},
+    freshness::Watchman,
     sync,
 };
 
@@ -30,6 +31,8 @@ use crate::{
 pub struct Feed {
     /// Where catalogs go.
     pub cache: Cache,
+    /// Who judges the age of what is there.
+    pub watchman: Watchman,
     /// Where it says how it is doing.
     pub status: Status,
     /// What a catalog must have to be served.
@@ -43,8 +46,13 @@ impl Feed {
     /// signature counts, as of the time that it says.
     pub(crate) fn live(&self, signed_at: Option<Timestamp>) {
         let signed_at = signed_at.filter(|_| self.admission.wants_signature());
+        let reached = self.cache.age();
         self.cache.confirm(signed_at.map_or(Duration::ZERO, age_of));
-        self.status.live();
+        if !self.status.live()
+            && let Some(age) = reached
+        {
+            self.watchman.note_usual(age);
+        }
     }
 
     /// Waits, but not past the end; says whether to go on.

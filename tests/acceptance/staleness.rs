@@ -18,9 +18,13 @@ struct World {
 
 impl World {
     async fn start(limits: &str) -> Self {
+        Self::confirmed_every("300ms", limits).await
+    }
+
+    async fn confirmed_every(interval: &str, limits: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-        let registry = Registry::start_with(&database, &["--progress-interval", "300ms"]);
+        let registry = Registry::start_with(&database, &["--progress-interval", interval]);
         registry.apply_example();
         let backend = Backend::start();
         let source = format!("grpc://{}\n  maxStaleness: {limits}", registry.address);
@@ -154,6 +158,17 @@ async fn a_restart_does_not_make_a_catalog_young() {
     refused(&world.check().await, 4);
     world.registry.restart();
     world.serves_everything().await;
+}
+
+#[tokio::test]
+async fn a_limit_that_a_healthy_gateway_comes_close_to_is_told() {
+    let world = World::confirmed_every("2s", "{ tools: 3s, readOnlyTools: 1h }").await;
+    eventually("it says which setting is too short, and what would do", || async {
+        let log = world.gateway.process.stderr();
+        log.contains("registry.maxStaleness.tools is 3s, which is too short")
+            && log.contains("s or more")
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -70,10 +70,13 @@ impl Status {
         self.lock().clone()
     }
 
-    pub(crate) fn live(&self) {
-        if self.change(SourceState::Live, None) {
+    /// Says whether it is a change.
+    pub(crate) fn live(&self) -> bool {
+        let is_change = self.change(SourceState::Live, None);
+        if is_change {
             tracing::info!(source = %self.name, "following the registry");
         }
+        is_change
     }
 
     pub(crate) fn down(&self, reason: &str) {

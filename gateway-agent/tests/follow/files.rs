@@ -6,7 +6,8 @@ use std::{fs, path::Path, time::Duration};
 
 use gateway_agent::{
     cache::Cache,
-    config::{Args, Config},
+    config::{Args, Config, MaxStaleness},
+    freshness::Watchman,
     source::{self, Feed, Rejected, SourceState, Status},
 };
 use registry_core::registry_file::write_export;
@@ -32,6 +33,7 @@ impl Watching {
         let (status, stop) = (Status::new(source), CancellationToken::new());
         let feed = Feed {
             cache: cache.clone(),
+            watchman: Watchman::new(cache.clone(), MaxStaleness::default()),
             status: status.clone(),
             admission: config.registry.admission(),
             stop: stop.clone(),

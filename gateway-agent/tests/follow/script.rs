@@ -15,7 +15,8 @@ use std::{
 use futures_util::{Stream, StreamExt, stream};
 use gateway_agent::{
     cache::Cache,
-    config::StartupValidation,
+    config::{MaxStaleness, StartupValidation},
+    freshness::Watchman,
     source::{Feed, SourceState, Status},
     sync,
 };
@@ -183,6 +184,7 @@ impl Following {
         let (status, stop) = (Status::new("test"), CancellationToken::new());
         let feed = Feed {
             cache: cache.clone(),
+            watchman: Watchman::new(cache.clone(), MaxStaleness::default()),
             status: status.clone(),
             admission: StartupValidation::default().into(),
             stop: stop.clone(),
