@@ -10,7 +10,7 @@ use crate::{
     catalog::Record,
     commit::Revision,
     document::Digest,
-    lifecycle::{InvalidLifecycleState, Lifecycle, LifecycleState, Notice},
+    lifecycle::{InvalidLifecycleState, Lifecycle, Notice},
     timestamp::Timestamp,
 };
 
@@ -43,9 +43,7 @@ struct WrittenLifecycle<'a> {
 impl<'a> WrittenRecord<'a> {
     pub(super) fn of(record: &'a Record) -> Self {
         let Record { document, owner, registered, registered_at, lifecycle } = record;
-        let untouched = lifecycle.state == LifecycleState::Active
-            && lifecycle.revision == *registered
-            && lifecycle.notice.is_none();
+        let untouched = *lifecycle == Lifecycle::active((*registered, *registered_at));
         Self {
             key: document.key().to_string().into(),
             digest: document.digest(),
