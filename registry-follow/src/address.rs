@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: credentials, which an address may not have.
 
+use std::net::Ipv6Addr;
+
 use http::uri::Authority;
 
 /// Most servers of one registry.
@@ -30,12 +32,22 @@ pub fn addresses(url: &str) -> Result<Vec<String>, InvalidAddress> {
     }
     let read = |server: &str| {
         let authority: Authority = server.parse().map_err(|_| InvalidAddress::Form)?;
-        if authority.port_u16().is_none() || authority.as_str().contains('@') {
+        let port = authority.port().ok_or(InvalidAddress::Form)?;
+        let host = authority.host();
+        if !is_host(host) || authority.as_str() != format!("{host}:{}", port.as_str()) {
             return Err(InvalidAddress::Form);
         }
         Ok(format!("{scheme}://{authority}"))
     };
     servers.into_iter().map(read).collect()
+}
+
+/// Whether this is a name, an IPv4 address, or an IPv6 address in brackets.
+fn is_host(host: &str) -> bool {
+    match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.split('%').next().unwrap_or_default().parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains(['[', ']', ':']),
+    }
 }
 
 #[cfg(test)]
@@ -46,7 +58,11 @@ mod tests {
     fn one_server_or_several_each_with_its_port_and_nothing_more() {
         assert_eq!(addresses("grpc://a:1").unwrap(), ["http://a:1"]);
         assert_eq!(addresses("grpcs://a:1, b:2/").unwrap(), ["https://a:1", "https://b:2"]);
-        for bad in ["a:1", "http://a:1", "grpc://a", "grpc://", "grpc://u:p@a:1", "grpc://a:1,"] {
+        assert_eq!(addresses("grpc://[::1]:2").unwrap(), ["http://[::1]:2"]);
+        for bad in ["a:1", "http://a:1", "grpc://a", "grpc://", "grpc://u:p@a:1", "grpc://a:1,"]
+            .into_iter()
+            .chain(["grpc://:1", "grpc://[:]7:1", "grpc://[:]:1", "grpc://a:[:1:]:70"])
+        {
             assert_eq!(addresses(bad), Err(InvalidAddress::Form), "{bad}");
         }
         let many = format!("grpc://{}", vec!["a:1"; MOST + 1].join(","));
