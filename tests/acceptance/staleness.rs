@@ -61,7 +61,10 @@ impl World {
 
     async fn serves_everything(&self) {
         eventually("everything is served", || async {
-            self.ready().await.1["staleness"] == "serve"
+            let (status, ready) = self.ready().await;
+            // Without limits it would serve everything before it has anything.
+            status == 200
+                && ready["staleness"] == "serve"
                 && self.client().tool_names().await.len() > 20
         })
         .await;
