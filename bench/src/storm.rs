@@ -6,7 +6,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -14,7 +14,8 @@ use std::{
 use acceptance::Registry;
 use hdrhistogram::Histogram;
 use registry_proto::v1::{
-    self, sync_request, sync_response::Message, sync_service_client::SyncServiceClient,
+    self, registry_service_client::RegistryServiceClient, sync_request, sync_response::Message,
+    sync_service_client::SyncServiceClient,
 };
 use tokio::{task::JoinSet, time::sleep};
 use tonic::{Status, transport::Channel};
@@ -192,41 +193,61 @@ async fn place(registry: &Registry) -> v1::Position {
     panic!("the stream ended before its snapshot");
 }
 
-/// Reads and writes until something is done.
+/// Reads and writes until something is done, in a thread that does nothing else: what waits here waits
+/// for the server.
 async fn feel<T>(registry: &Registry, base: usize, until: impl Future<Output = T>) -> (Felt, T) {
-    let (mut gets, mut applies) = (load::histogram(), load::histogram());
-    let (mut no_gets, mut no_applies) = (0, 0);
-    let (mut reader, mut writer) = (registry.client().await, registry.client().await);
-    let reading = async {
-        loop {
-            let began = Instant::now();
-            let key = v1::EntityKey {
-                kind: v1::Kind::Tool.into(),
-                name: sample::tool_name(7),
-                version: "1.0.0".to_owned(),
-            };
-            let request = v1::GetRequest { key: Some(key), ..v1::GetRequest::default() };
-            no_gets += usize::from(reader.get(request).await.is_err());
-            load::record(&mut gets, began.elapsed());
-            sleep(Duration::from_millis(2)).await;
+    let (url, stop) = (registry.url(), Arc::new(AtomicBool::new(false)));
+    let stopped = stop.clone();
+    let feeling = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let client = RegistryServiceClient::connect(url).await.expect("a connection");
+            let reading = read(client.clone(), &stopped);
+            let ((reads, no_reads), (writes, no_writes)) =
+                tokio::join!(reading, write(client, base, &stopped));
+            Felt { reads, writes, failed: no_reads + no_writes }
+        })
+    });
+    let done = until.await;
+    stop.store(true, Ordering::Relaxed);
+    let felt = tokio::task::spawn_blocking(|| feeling.join()).await.expect("it is waited for");
+    (felt.expect("it ends"), done)
+}
+
+type Client = RegistryServiceClient<Channel>;
+
+/// How long gets take, and how many failed.
+async fn read(mut client: Client, stop: &AtomicBool) -> (Histogram<u64>, usize) {
+    let (mut latencies, mut failed) = (load::histogram(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        let key = v1::EntityKey {
+            kind: v1::Kind::Tool.into(),
+            name: sample::tool_name(7),
+            version: "1.0.0".to_owned(),
+        };
+        let request = v1::GetRequest { key: Some(key), ..v1::GetRequest::default() };
+        let began = Instant::now();
+        failed += usize::from(client.get(request).await.is_err());
+        load::record(&mut latencies, began.elapsed());
+        sleep(Duration::from_millis(2)).await;
+    }
+    (latencies, failed)
+}
+
+/// How long applies take, and how many failed.
+async fn write(mut client: Client, base: usize, stop: &AtomicBool) -> (Histogram<u64>, usize) {
+    let (mut latencies, mut failed) = (load::histogram(), 0);
+    for number in base.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
         }
-    };
-    let writing = async {
-        for number in base.. {
-            let began = Instant::now();
-            let schema = sample::schema(1_000_000 + number);
-            let outcome = writer.apply(sample::request(vec![schema])).await;
-            no_applies += usize::from(outcome.is_err());
-            load::record(&mut applies, began.elapsed());
-            sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let done = tokio::select! {
-        done = until => done,
-        () = reading => unreachable!("it reads for ever"),
-        () = writing => unreachable!("it writes for ever"),
-    };
-    (Felt { reads: gets, writes: applies, failed: no_gets + no_applies }, done)
+        let schema = sample::schema(1_000_000 + number);
+        let began = Instant::now();
+        failed += usize::from(client.apply(sample::request(vec![schema])).await.is_err());
+        load::record(&mut latencies, began.elapsed());
+        sleep(Duration::from_millis(50)).await;
+    }
+    (latencies, failed)
 }
 
 /// A follower that comes back, and tries again as long as it has to.

@@ -42,12 +42,14 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Notes that the source was heard, and that the catalog is its latest: where the registry's
-    /// signature counts, as of the time that it says.
-    pub(crate) fn live(&self, signed_at: Option<Timestamp>) {
+    /// Notes that the source was heard, and that the catalog was the registry's latest so long ago, if the
+    /// source says that; where the registry's signature counts, no later than the time that it says.
+    pub(crate) fn live(&self, heard: Option<Duration>, signed_at: Option<Timestamp>) {
         let signed_at = signed_at.filter(|_| self.admission.wants_signature());
         let reached = self.cache.age();
-        self.cache.confirm(signed_at.map_or(Duration::ZERO, age_of));
+        if let Some(age) = heard {
+            self.cache.confirm(age.max(signed_at.map_or(Duration::ZERO, age_of)));
+        }
         if !self.status.live()
             && let Some(age) = reached
         {

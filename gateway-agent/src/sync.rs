@@ -104,7 +104,7 @@ impl Follow for Keeping {
 
     fn heard(&mut self, heard: Heard<'_>) {
         match heard {
-            Heard::Live => self.feed.live(self.incoming.signed_at()),
+            Heard::Live => self.feed.live(self.incoming.age(), self.incoming.signed_at()),
             Heard::Down(reason) => {
                 self.feed.status.down(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);

@@ -7,7 +7,14 @@
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 
-use crate::{catalog::Catalog, checkpoint::VerifierKey, timestamp::Timestamp};
+use crate::{
+    catalog::Catalog,
+    checkpoint::VerifierKey,
+    commit::{ChainHash, RegistryId, Revision},
+    document::Digest,
+    scope::Scope,
+    timestamp::Timestamp,
+};
 
 /// The registry's word on a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +43,7 @@ pub struct NotAttested {
 impl Attestation {
     /// Signs a state as the latest one at this time.
     pub fn sign(catalog: &Catalog, time: Timestamp, pair: &Ed25519KeyPair) -> Self {
-        let signature = pair.sign(text(catalog, time).as_bytes());
+        let signature = pair.sign(Statement::of(catalog).text(time).as_bytes());
         let mut bytes = [0; 64];
         // Ed25519 signatures have 64 bytes (RFC 8032, section 5.1.6).
         bytes.copy_from_slice(signature.as_ref());
@@ -45,29 +52,63 @@ impl Attestation {
 
     /// Whether this key signed this state.
     pub fn verify(&self, catalog: &Catalog, key: &VerifierKey) -> Result<(), NotAttested> {
-        let text = text(catalog, self.time);
-        if key.is_of(catalog.registry()) && key.has_signed(text.as_bytes(), &self.signature) {
+        self.verify_statement(&Statement::of(catalog), key)
+    }
+
+    /// The same where the state itself is not at hand.
+    pub fn verify_statement(
+        &self,
+        statement: &Statement<'_>,
+        key: &VerifierKey,
+    ) -> Result<(), NotAttested> {
+        let text = statement.text(self.time);
+        if key.is_of(statement.registry) && key.has_signed(text.as_bytes(), &self.signature) {
             return Ok(());
         }
         Err(NotAttested {
-            registry: catalog.registry().to_string(),
-            revision: catalog.revision().0,
+            registry: statement.registry.to_string(),
+            revision: statement.revision.0,
             key: key.to_string(),
         })
     }
 }
 
-/// What is signed. Its second line is no number, which that of a checkpoint is.
-fn text(catalog: &Catalog, time: Timestamp) -> String {
-    format!(
-        "registry/{}\nstate\nrevision {}\nchain {}\nscope {}\ncontent {}\ntime {time}\n",
-        catalog.registry(),
-        catalog.revision(),
-        catalog.chain(),
+/// What is signed of a state.
+#[derive(Debug, Clone, Copy)]
+pub struct Statement<'a> {
+    /// Whose state it is.
+    pub registry: &'a RegistryId,
+    /// After which revision.
+    pub revision: Revision,
+    /// The chain hash after it.
+    pub chain: ChainHash,
+    /// Of which part.
+    pub scope: &'a Scope,
+    /// The digest of what is in it.
+    pub content: Digest,
+}
+
+impl<'a> Statement<'a> {
+    fn of(catalog: &'a Catalog) -> Self {
+        Self {
+            registry: catalog.registry(),
+            revision: catalog.revision(),
+            chain: catalog.chain(),
+            scope: catalog.scope(),
+            content: catalog.content_digest(),
+        }
+    }
+
+    /// Its second line is no number, which that of a checkpoint is.
+    fn text(&self, time: Timestamp) -> String {
+        let Self { registry, revision, chain, scope, content } = self;
         // A list of texts always is JSON, and has no line breaks in it.
-        serde_json::to_string(&**catalog.scope()).unwrap_or_default(),
-        catalog.content_digest(),
-    )
+        let scope = serde_json::to_string(scope).unwrap_or_default();
+        format!(
+            "registry/{registry}\nstate\nrevision {revision}\nchain {chain}\nscope {scope}\ncontent \
+             {content}\ntime {time}\n"
+        )
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod admission;
 mod changes;
+mod contact;
 mod error;
 mod follow;
 mod follow_scope;
@@ -34,6 +35,7 @@ use registry_core::{Revision, Scope, Timestamp};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use contact::Contact;
 pub use error::Error;
 pub use hub::{Hub, Passed};
 pub use memory::Memory;

@@ -1,28 +1,29 @@
 //! A relay: a server whose log is a copy of another one's. It serves reads and streams, and takes no
 //! writes.
 //!
-//! Every commit is proved by the chain before it is stored, every state by the registry's signature
-//! before followers get it as such; so a relay cannot invent or hide anything from a follower that knows the
-//! registry's key. It goes on serving without the registry. Deliberately absent: how its followers are
+//! Every commit is proved by the chain and by the registry's signature on a state that it leads to,
+//! before it is stored or told to anybody; so nobody in between can invent or hide anything. It goes on serving without the registry. Deliberately absent: how its followers are
 //! served, which is as on any server.
 
 mod copy;
 mod introduction;
+mod staging;
 mod witness;
 
 use std::{
     str::FromStr as _,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use registry_core::{Catalog, checkpoint::VerifierKey};
+use registry_core::{Attestation, Catalog, Revision, Timestamp, checkpoint::VerifierKey};
 use registry_follow::{Follower, Heard};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::audit::Key,
-    feed::{Voucher, Witness},
+    feed::{Contact, Voucher, Witness},
     registrar::{self, Parts, Registrar},
     store::{self, Store},
 };
@@ -56,7 +57,11 @@ pub struct Relay {
     key: Arc<VerifierKey>,
     name: Arc<str>,
     status: Arc<Mutex<Option<String>>>,
+    contact: Arc<Contact>,
 }
+
+/// A registry that was not heard of for so long is not followed, though the server between may be there.
+const SILENCE: Duration = Duration::from_secs(30);
 
 impl Relay {
     /// Makes the store that of a relay: a new one waits for the registry, to hear which it is.
@@ -81,7 +86,9 @@ impl Relay {
             return Err(Error::OtherKey { known: key.to_string(), theirs: theirs.to_string() });
         }
         let status = Arc::new(Mutex::new(Some("it was not heard of yet".to_owned())));
-        let relay = Self { follower: follower.into(), key: key.into(), name: name.into(), status };
+        let contact = Arc::new(Contact::new(Duration::MAX));
+        let (follower, key, name) = (follower.into(), key.into(), name.into());
+        let relay = Self { follower, key, name, status, contact };
         Ok((relay, store))
     }
 
@@ -104,19 +111,31 @@ impl Relay {
     pub fn voucher(&self, stop: CancellationToken) -> Voucher {
         let relay = self.clone();
         let witness: Witness = Arc::new(move |scope| witness::follow(&relay, scope, stop.clone()));
-        Voucher::Upstream(witness, self.key.clone())
+        Voucher::Upstream { witness, key: self.key.clone(), contact: self.contact.clone() }
     }
 
-    /// The catalog with the registry's signature on it, if that was the last to be kept.
-    pub async fn attested(&self, store: &Store, catalog: Catalog) -> Result<Catalog, Error> {
-        let Some((revision, kept)) = store.attestation().await? else { return Ok(catalog) };
-        if revision != catalog.revision() || kept.verify(&catalog, &self.key).is_err() {
-            tracing::warn!(
-                "the registry's signature on what is held was not kept; followers with a pinned key wait until the registry is there"
-            );
+    /// The catalog with the registry's signature on it, if that was kept.
+    pub async fn attested(
+        &self,
+        store: &Store,
+        catalog: Catalog,
+        now: Timestamp,
+    ) -> Result<Catalog, Error> {
+        let kept = store.attestations().await?;
+        let is_of_it = |(revision, kept): &&(Revision, Attestation)| {
+            *revision == catalog.revision() && kept.verify(&catalog, &self.key).is_ok()
+        };
+        let Some((_, kept)) = kept.iter().find(is_of_it) else {
+            if catalog.revision() > Revision(0) {
+                tracing::warn!(
+                    "the registry's signature on what is held was not kept; followers wait until the registry is there"
+                );
+            }
             return Ok(catalog);
-        }
-        Ok(catalog.attested(Some(kept)))
+        };
+        let age = now.as_millis().saturating_sub(kept.time.as_millis());
+        self.contact.heard(Duration::from_millis(u64::try_from(age).unwrap_or_default()));
+        Ok(catalog.attested(Some(*kept)))
     }
 
     /// Who signs checkpoints: the registry.
@@ -140,7 +159,11 @@ impl Relay {
     /// Notes how the registry's stream is.
     fn note(&self, heard: Heard<'_>) {
         let now = match heard {
-            Heard::Live => None,
+            Heard::Live if self.contact.age() < SILENCE => None,
+            Heard::Live => Some(format!(
+                "{} is a relay too, and has not heard of the registry for a while",
+                self.upstream()
+            )),
             Heard::Nacked => return,
             Heard::Down(reason) | Heard::Refused(reason) => Some(reason.to_owned()),
         };

@@ -110,7 +110,7 @@ impl Server {
         let catalog = store.load().await?;
         let draining = CancellationToken::new();
         let (catalog, voucher, key) = if let Some(relay) = &relay {
-            let catalog = relay.attested(&store, catalog).await?;
+            let catalog = relay.attested(&store, catalog, clock.now()).await?;
             (catalog, relay.voucher(draining.clone()), relay.signer())
         } else {
             // Late: a server that does not start for another reason makes no key known.

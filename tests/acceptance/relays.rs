@@ -3,6 +3,9 @@
 //!
 //! Deliberately absent: what followers of any server get.
 
+mod between;
+mod distrust;
+
 use std::{fs, path::Path, process::Command};
 
 use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, binary, root};

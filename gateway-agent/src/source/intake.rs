@@ -25,7 +25,7 @@ impl Intake {
     /// The source says the same as before.
     pub(super) fn unchanged(&self) {
         match &self.refused {
-            None => self.feed.live(None),
+            None => self.feed.live(Some(std::time::Duration::ZERO), None),
             Some(reason) => self.feed.status.refused(reason),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the stream.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use registry_core::{Attestation, Catalog, Revision, Scope, SealedCommit, Timestamp};
 use registry_proto::{
@@ -27,19 +27,27 @@ pub(super) struct Incoming {
     ahead: Ahead,
     /// What the registry has signed last of what was taken.
     signed_at: Option<Timestamp>,
+    /// How old the latest news was when it came; `None` until the server has said that what it told is
+    /// all that it has.
+    age: Option<Duration>,
     /// What was asked for on this stream; what is on its way may be of an earlier one.
     scopes: Vec<Scope>,
 }
 
 impl Incoming {
     pub(super) fn new(cache: Cache, admission: Admission) -> Self {
-        let (snapshot, ahead, signed_at, scopes) = (None, Ahead::default(), None, Vec::new());
-        Self { cache, admission, snapshot, ahead, signed_at, scopes }
+        let (snapshot, ahead, scopes) = (None, Ahead::default(), Vec::new());
+        Self { cache, admission, snapshot, ahead, signed_at: None, age: None, scopes }
     }
 
     /// When what was taken last was the registry's latest state, by its signature.
     pub(super) fn signed_at(&self) -> Option<Timestamp> {
         self.signed_at
+    }
+
+    /// How long ago what was taken last was the registry's latest state, as the server says.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.age
     }
 
     /// Notes which part was asked for.
@@ -55,6 +63,11 @@ impl Incoming {
         };
         let attestation = attestation.map(Attestation::try_from).transpose();
         let attestation = attestation.map_err(|e| self.refuse_next(&e))?;
+        // What a server tells when it has told all, it has just heard itself.
+        self.age = match &message {
+            Message::Progress(progress) => Some(Duration::from_millis(progress.age_ms)),
+            _ => self.age.map(|_| Duration::ZERO),
+        };
         match (message, self.snapshot.take()) {
             (Message::SnapshotBegin(begin), None) => {
                 self.snapshot = Some(self.begin(begin)?);
@@ -205,7 +218,7 @@ impl Incoming {
 
     fn progress(
         &mut self,
-        Progress { revision, chain, content }: &Progress,
+        Progress { revision, chain, content, .. }: &Progress,
         attestation: Option<Attestation>,
     ) -> Result<Taken, Refusal> {
         let revision = Revision(*revision);

@@ -87,7 +87,8 @@ fn chain_bytes(chain: &ChainHash) -> Bytes {
 /// Nothing new up to here, as the server says it.
 impl From<&Position> for v1::Progress {
     fn from(Position { registry: _, revision, chain }: &Position) -> Self {
-        Self { revision: revision.0, chain: chain_bytes(chain), content: Bytes::new() }
+        let (chain, content) = (chain_bytes(chain), Bytes::new());
+        Self { revision: revision.0, chain, content, age_ms: 0 }
     }
 }
 

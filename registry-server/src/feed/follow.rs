@@ -49,7 +49,10 @@ async fn tell_all(
             state = None;
         } else {
             let Feed { scopes, hub, admission, .. } = &*teller.feed;
-            let channel = Box::pin(scopes.channel(scope, hub, &admission.scopes)).await?;
+            let channel = tokio::select! {
+                opened = Box::pin(scopes.channel(scope, hub, &admission.scopes)) => opened?,
+                end = teller.end() => return Err(end),
+            };
             let from = state.take().or_else(|| channel.find(content?));
             let following = FollowingScope::new(teller, channel, told, from).await?;
             let (now, holds) = following.run(&mut wanted).await?;
@@ -76,16 +79,21 @@ impl Following<'_> {
     /// Runs until the follower wants another scope; gives where it is then.
     async fn run(mut self, wanted: &mut watch::Receiver<Scope>) -> Result<Revision, Error> {
         self.catch_up().await?;
-        self.tell_progress().await?;
+        let mut is_current = self.tell_progress().await?;
         let mut quiet = pin!(sleep(self.teller.progress_interval()));
         let mut end = pin!(self.teller.end());
         loop {
             tokio::select! {
                 changed = self.head.changed() => {
                     changed.map_err(|_| Error::Draining)?;
+                    let before = self.told;
                     self.catch_up().await?;
+                    // A relay has heard from its registry, if there is nothing else to say.
+                    if !is_current || self.told == before {
+                        is_current = self.tell_progress().await?;
+                    }
                 }
-                () = &mut quiet => self.tell_progress().await?,
+                () = &mut quiet => is_current = self.tell_progress().await?,
                 changed = wanted.changed() => {
                     changed.map_err(|_| Error::Gone)?;
                     return Ok(self.told);
@@ -160,14 +168,16 @@ impl Following<'_> {
         Ok(())
     }
 
-    async fn tell_progress(&mut self) -> Result<(), Error> {
+    /// Tells that there is nothing new. Says whether that is so: until then, what is told may be old.
+    async fn tell_progress(&mut self) -> Result<bool, Error> {
         let feed = &self.teller.feed;
         let now = feed.hub.vouched();
-        // There is something to say instead.
         if self.place != Some((now.revision(), now.chain())) {
-            return Ok(());
+            return Ok(false);
         }
-        let place = feed.reached.place(&now, None, now.attestation().copied());
-        self.teller.tell_progress(place).await
+        let (attestation, age) = (now.attestation().copied(), feed.hub.voucher().age());
+        let place = feed.reached.place(&now, None, attestation, age);
+        self.teller.tell_progress(place).await?;
+        Ok(true)
     }
 }

@@ -37,8 +37,12 @@ impl<'a> FollowingScope<'a> {
     ) -> Result<Self, Error> {
         let mut now = channel.watch();
         // The scope's keeper may not have got there yet.
-        let reached = now.wait_for(|state| state.revision() >= told).await;
-        reached.map_err(|_| Error::Draining)?;
+        tokio::select! {
+            reached = now.wait_for(|state| state.revision() >= told) => {
+                drop(reached.map_err(|_| Error::Draining)?);
+            }
+            end = teller.end() => return Err(end),
+        }
         Ok(Self { teller, channel, now, held, told })
     }
 
@@ -47,29 +51,30 @@ impl<'a> FollowingScope<'a> {
         mut self,
         wanted: &mut watch::Receiver<T>,
     ) -> Result<(Revision, Arc<State>), Error> {
-        let mut held = self.tell_present(true).await?;
+        let mut held = self.tell_present().await?;
+        // Until now, what was told may have been old.
+        if !self.teller.wants.signatures {
+            self.tell_progress(&held).await?;
+        }
         let mut quiet = pin!(sleep(self.teller.progress_interval()));
         let mut end = pin!(self.teller.end());
         loop {
-            let is_due = tokio::select! {
-                changed = self.now.changed() => {
-                    changed.map_err(|_| Error::Draining)?;
-                    false
-                }
-                () = &mut quiet => true,
+            tokio::select! {
+                changed = self.now.changed() => changed.map_err(|_| Error::Draining)?,
+                () = &mut quiet => {}
                 changed = wanted.changed() => {
                     changed.map_err(|_| Error::Gone)?;
                     return Ok((self.told, held));
                 }
                 end = &mut end => return Err(end),
-            };
-            held = self.tell_present(is_due).await?;
+            }
+            held = self.tell_present().await?;
             quiet.as_mut().reset(Instant::now() + self.teller.progress_interval());
         }
     }
 
     /// Tells whatever leads to the present state, which the follower holds then.
-    async fn tell_present(&mut self, even_if_nothing: bool) -> Result<Arc<State>, Error> {
+    async fn tell_present(&mut self) -> Result<Arc<State>, Error> {
         let to = self.now.borrow_and_update().clone();
         let place = place_of(&to);
         if self.teller.wants.signatures {
@@ -80,18 +85,19 @@ impl<'a> FollowingScope<'a> {
             return Ok(to);
         }
         match self.held.replace(to.clone()) {
-            Some(from) if is_same(&from, &to) => {
-                if even_if_nothing || place.0 > self.told {
-                    let signed = to.attestation(&self.teller.feed.hub);
-                    let place = self.channel.reached.place(&to.catalog, Some(to.content), signed);
-                    self.teller.tell_progress(place).await?;
-                }
-            }
+            Some(from) if is_same(&from, &to) => self.tell_progress(&to).await?,
             Some(from) => self.tell_step(&from, &to).await?,
             None => self.tell_snapshot(&to).await?,
         }
         self.told = place.0;
         Ok(to)
+    }
+
+    async fn tell_progress(&self, of: &State) -> Result<(), Error> {
+        let hub = &self.teller.feed.hub;
+        let (signed, age) = (of.attestation(hub), hub.voucher().age());
+        let place = self.channel.reached.place(&of.catalog, Some(of.content), signed, age);
+        self.teller.tell_progress(place).await
     }
 
     async fn tell_snapshot(&self, of: &State) -> Result<(), Error> {

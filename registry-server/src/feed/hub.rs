@@ -124,12 +124,20 @@ impl Hub {
         vouched
     }
 
-    /// Takes the registry's newer signature on the current state, in a relay.
+    /// Takes the registry's newer signature on the current state, in a relay; followers hear of it at
+    /// once, so that what they know is no older than what the relay knows.
     pub(crate) fn renew(&self, catalog: Catalog) {
         let now = self.catalog();
-        if now.revision() == catalog.revision() {
+        if (now.revision(), now.chain()) == (catalog.revision(), catalog.chain()) {
             self.catalog.compare_and_swap(&now, Arc::new(catalog));
+            self.head.send_modify(|_same| {});
         }
+    }
+
+    /// Forgets the recent commits: those that are published next do not follow on them.
+    pub(crate) fn leap(&self, place: (Revision, ChainHash)) {
+        let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+        recent.recall(place, Vec::new());
     }
 
     /// What changed from one catalog to another; the scopes, which all go the same way, share it.

@@ -70,6 +70,8 @@ pub struct Place {
     pub content: Option<Digest>,
     /// The registry's word on the state there.
     pub attestation: Option<Attestation>,
+    /// In a relay: how long ago its registry was heard of, in milliseconds.
+    pub age_ms: u64,
 }
 
 /// What a follower is told; it shares it with others.

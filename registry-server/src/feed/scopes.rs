@@ -121,7 +121,9 @@ impl Scopes {
             let place = Place { channels: self.channels.clone(), scope, channel: channel.clone() };
             let (words, content) = (hub.voucher().witness(&place.scope), told.borrow().content);
             let hub = Arc::downgrade(hub);
-            tokio::spawn(Keeper { place, told, part, content, head, words, hub }.run());
+            tokio::spawn(
+                Keeper { place, told, part, content, head, words, hub, unsigned_since: None }.run(),
+            );
             channel
         });
         let channel = opened.await.clone();

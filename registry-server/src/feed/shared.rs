@@ -6,6 +6,7 @@
 use std::{
     ops::Deref,
     sync::{Arc, Mutex, OnceLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -13,6 +14,9 @@ use registry_core::{Attestation, Catalog, Digest};
 use registry_proto::convert::Position;
 
 use super::{Place, roster::lock};
+
+/// In which steps a relay tells its age.
+const AGE_STEP_MILLIS: u128 = 100;
 
 /// A value and its wire form, which lives as long as the value is shared.
 #[derive(Debug)]
@@ -52,8 +56,13 @@ impl Reached {
         state: &Catalog,
         content: Option<Digest>,
         attestation: Option<Attestation>,
+        age: Duration,
     ) -> Arc<Shared<Place>> {
-        let place = Place { position: Position::of(state), content, attestation };
+        let position = Position::of(state);
+        // What is no older than the steps of this is told in the same bytes.
+        let steps = age.as_millis() / AGE_STEP_MILLIS;
+        let age_ms = u64::try_from(steps * AGE_STEP_MILLIS).unwrap_or(u64::MAX);
+        let place = Place { position, content, attestation, age_ms };
         let mut last = lock(&self.0);
         match &*last {
             Some(last) if ***last == place => last.clone(),

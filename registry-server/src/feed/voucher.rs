@@ -4,7 +4,7 @@
 //! A signature says when the state was the latest. One that is no older than a second is shared. Deliberately
 //! absent: checkpoints, which are about the whole log.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use registry_core::{
@@ -13,6 +13,7 @@ use registry_core::{
 };
 use tokio::sync::watch;
 
+use super::Contact;
 use crate::clock::Clock;
 
 /// For how long a signature is used, in milliseconds.
@@ -24,7 +25,14 @@ pub enum Voucher {
     /// This server, which has the key.
     Key(Arc<Ed25519KeyPair>, Arc<dyn Clock>),
     /// The registry that this server is a relay of. What it says of everything comes with the commits.
-    Upstream(Witness, Arc<VerifierKey>),
+    Upstream {
+        /// What it says of scopes.
+        witness: Witness,
+        /// The key that signs it.
+        key: Arc<VerifierKey>,
+        /// When it was heard of last.
+        contact: Arc<Contact>,
+    },
 }
 
 /// Where a relay hears what the registry says of a scope, for as long as it listens.
@@ -61,7 +69,7 @@ impl Voucher {
     pub(super) fn witness(&self, scope: &Scope) -> Option<watch::Receiver<Option<Word>>> {
         match self {
             Self::Key(..) => None,
-            Self::Upstream(witness, _) => Some(witness(scope.clone())),
+            Self::Upstream { witness, .. } => Some(witness(scope.clone())),
         }
     }
 
@@ -69,7 +77,15 @@ impl Voucher {
     pub(super) fn verifier_key(&self, registry: &RegistryId) -> VerifierKey {
         match self {
             Self::Key(key, _) => Checkpoint::verifier_key(registry, key),
-            Self::Upstream(_, key) => (**key).clone(),
+            Self::Upstream { key, .. } => (**key).clone(),
+        }
+    }
+
+    /// How long ago the registry was heard of.
+    pub(super) fn age(&self) -> Duration {
+        match self {
+            Self::Key(..) => Duration::ZERO,
+            Self::Upstream { contact, .. } => contact.age(),
         }
     }
 }

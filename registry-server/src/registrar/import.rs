@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: validation, which the registry has done, and proving, which the relay has.
 
-use registry_core::{Catalog, SealedCommit};
+use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
 
 use super::{Database, log::Appended, writer::Writer};
 use crate::store;
@@ -15,19 +15,17 @@ impl Importer {
         Self(writer)
     }
 
-    /// Stores these commits, which follow on what is published, and publishes the catalog after them.
-    /// Fails with nothing stored, or with what another relay of the same database has stored first.
-    pub async fn import(
+    /// Stores commits that follow on a revision. Fails with nothing stored, or with what another relay of the
+    /// same database has stored first.
+    pub async fn store(
         &mut self,
-        catalog: Catalog,
-        commits: Vec<SealedCommit>,
+        after: Revision,
+        commits: &[SealedCommit],
     ) -> Result<(), store::Error> {
         let Self(writer) = self;
-        let base = writer.hub.catalog().revision();
-        match writer.log.append(None, base, &commits).await {
+        match writer.log.append(None, after, commits).await {
             Appended::Stored => {
                 writer.set_database(Database::Writable);
-                writer.publish(catalog, commits);
                 Ok(())
             }
             Appended::Behind | Appended::RequestIdTaken(_) => {
@@ -41,5 +39,19 @@ impl Importer {
                 Err(cause)
             }
         }
+    }
+
+    /// Publishes a catalog and the last commits that led to it, the first after this place.
+    pub fn publish(
+        &mut self,
+        catalog: Catalog,
+        after: (Revision, ChainHash),
+        commits: Vec<SealedCommit>,
+    ) {
+        let Self(writer) = self;
+        if writer.hub.catalog().revision() != after.0 {
+            writer.hub.leap(after);
+        }
+        writer.publish(catalog, commits);
     }
 }

@@ -1,27 +1,27 @@
-//! The relay's copy of the log: every commit, proved, stored as it is, and published with the
-//! registry's signature.
+//! The relay's copy of the log: every commit, proved, stored as it is once the registry has signed a
+//! state that it leads to, and published then.
 //!
 //! Deliberately absent: snapshots; a copy of the log has all of it.
 
 use std::{
+    error::Error,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use registry_core::{Attestation, Catalog, Revision, SealedCommit};
+use registry_core::{Attestation, Catalog, Revision};
 use registry_follow::{Follow, Heard, News, Refusal, Taken};
 use registry_proto::{
     convert::{CacheState, Position, chain_hash, sealed_commit},
     v1::{Ack, Delta, Hello, Progress, SyncResponse, Welcome, sync_response::Message},
 };
 
-use super::Relay;
+use super::{
+    Relay,
+    staging::{Place, Staging},
+};
 use crate::{feed::Hub, registrar::Importer, store::Store};
 
-/// Commits that are stored together, where the registry has not signed for one before.
-const COMMITS: usize = 256;
-/// Bytes of such commits.
-const BYTES: usize = 8 << 20;
 /// How often a signature is kept while nothing else happens.
 const KEEP: Duration = Duration::from_secs(5);
 
@@ -33,9 +33,10 @@ pub(super) struct Copy {
     importer: Importer,
     /// The state after all that has come.
     ahead: Catalog,
-    /// What of it is yet to be stored.
-    waiting: Vec<SealedCommit>,
-    waiting_bytes: usize,
+    /// What of it is yet to be signed and stored.
+    waiting: Staging,
+    /// Whether the registry has said on this stream how old its word is; what came before may be old.
+    is_current: bool,
     kept_at: Option<Instant>,
 }
 
@@ -53,8 +54,9 @@ pub(super) fn hello(name: &str, position: Option<&Position>) -> Hello {
 impl Copy {
     pub(super) fn new(relay: Relay, (hub, store): (Arc<Hub>, Store), importer: Importer) -> Self {
         let ahead = (*hub.catalog()).clone();
-        let (waiting, waiting_bytes, kept_at) = (Vec::new(), 0, None);
-        Self { relay, hub, store, importer, ahead, waiting, waiting_bytes, kept_at }
+        let waiting = Staging::after(place(&ahead));
+        let (is_current, kept_at) = (false, None);
+        Self { relay, hub, store, importer, ahead, waiting, is_current, kept_at }
     }
 
     fn refused(&self, message: &dyn ToString) -> Refusal {
@@ -74,22 +76,18 @@ impl Copy {
         let sealed = sealed_commit(&self.ahead.chain(), delta).map_err(|e| self.refused(&e))?;
         let mut next = self.ahead.clone();
         next.apply(&sealed).map_err(|e| self.refused(&e))?;
+        let staged = self.waiting.push(sealed).await;
+        staged.map_err(|e| self.refused(&format!("the relay cannot keep it for now: {e}")))?;
         self.ahead = next;
-        let documents = sealed.documents().iter().map(|document| document.bytes().len());
-        self.waiting_bytes += sealed.bytes().len() + documents.sum::<usize>();
-        self.waiting.push(sealed);
-        if signed.is_some() {
-            return self.arrived(signed).await;
+        if signed.is_none() {
+            return Ok(Taken::Part);
         }
-        if self.waiting.len() >= COMMITS || self.waiting_bytes >= BYTES {
-            self.import().await?;
-        }
-        Ok(Taken::Part)
+        self.arrived(signed, self.is_current.then_some(Duration::ZERO)).await
     }
 
     async fn progress(
         &mut self,
-        Progress { revision, chain, .. }: Progress,
+        Progress { revision, chain, content: _, age_ms }: Progress,
         signed: Option<Attestation>,
     ) -> Result<Taken, Refusal> {
         let chain = chain_hash(&chain).map_err(|e| self.refused(&e))?;
@@ -100,11 +98,16 @@ impl Copy {
             );
             return Err(self.refused(&message));
         }
-        self.arrived(signed).await
+        self.is_current = true;
+        self.arrived(signed, Some(Duration::from_millis(age_ms))).await
     }
 
-    /// The registry has signed the state after all that has come.
-    async fn arrived(&mut self, signed: Option<Attestation>) -> Result<Taken, Refusal> {
+    /// The registry has signed the state after all that has come; that is so old, if it is known.
+    async fn arrived(
+        &mut self,
+        signed: Option<Attestation>,
+        age: Option<Duration>,
+    ) -> Result<Taken, Refusal> {
         let key = self.relay.key();
         let signed =
             signed.ok_or_else(|| self.refused(&"a state without the registry's signature"))?;
@@ -112,41 +115,66 @@ impl Copy {
             return Err(Refusal { is_final: true, ..self.refused(&e) });
         }
         self.ahead = self.ahead.clone().attested(Some(signed));
-        let is_new = !self.waiting.is_empty();
-        if is_new {
-            self.import().await?;
-        } else {
-            self.hub.renew(self.ahead.clone());
+        if let Some(age) = age {
+            self.relay.contact.heard(age);
         }
+        let is_new = !self.waiting.is_empty();
         self.keep(signed, is_new).await;
-        Ok(if is_new { Taken::Applied } else { Taken::Current })
+        if !is_new {
+            self.hub.renew(self.ahead.clone());
+            return Ok(Taken::Current);
+        }
+        let waiting = std::mem::replace(&mut self.waiting, Staging::after(place(&self.ahead)));
+        if let Err(error) = self.import(waiting).await {
+            self.begin_anew();
+            return Err(self.refused(&format!("the relay cannot store it: {error}")));
+        }
+        Ok(Taken::Applied)
     }
 
-    /// Stores what waits, and publishes the state after it.
-    async fn import(&mut self) -> Result<(), Refusal> {
-        let commits = std::mem::take(&mut self.waiting);
-        self.waiting_bytes = 0;
-        let imported = self.importer.import(self.ahead.clone(), commits).await;
-        imported.map_err(|e| self.refused(&format!("the relay cannot store it: {e}")))
+    /// Stores all that has waited, and publishes the state after it.
+    async fn import(&mut self, waiting: Staging) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let mut pages = waiting.into_pages().await?;
+        while let Some((after, commits)) = pages.next().await? {
+            self.importer.store(after.0, &commits).await?;
+            if pages.is_over() {
+                self.importer.publish(self.ahead.clone(), after, commits);
+            }
+        }
+        Ok(())
     }
 
-    /// Remembers the signature for a start without the registry.
+    /// Lets go of what is not stored.
+    fn begin_anew(&mut self) {
+        self.ahead = (*self.hub.catalog()).clone();
+        self.waiting = Staging::after(place(&self.ahead));
+    }
+
+    /// Remembers the signature for a start without the registry; before anything is stored, beside that on
+    /// what is stored already.
     async fn keep(&mut self, signed: Attestation, is_new: bool) {
         if !is_new && self.kept_at.is_some_and(|at| at.elapsed() < KEEP) {
             return;
         }
         self.kept_at = Some(Instant::now());
-        if let Err(error) = self.store.keep_attestation(self.ahead.revision(), &signed).await {
+        let mut kept = vec![(self.ahead.revision(), signed)];
+        if is_new {
+            let held = self.hub.catalog();
+            kept.extend(held.attestation().map(|signed| (held.revision(), *signed)));
+        }
+        if let Err(error) = self.store.keep_attestations(&kept).await {
             tracing::warn!(%error, "the registry's signature was not kept");
         }
     }
 }
 
+fn place(catalog: &Catalog) -> Place {
+    (catalog.revision(), catalog.chain())
+}
+
 impl Follow for Copy {
     fn hello(&mut self) -> Hello {
-        self.ahead = (*self.hub.catalog()).clone();
-        self.waiting.clear();
-        self.waiting_bytes = 0;
+        self.is_current = false;
         hello(&self.relay.name, Some(&Position::of(&self.ahead)))
     }
 
@@ -179,6 +207,10 @@ impl Follow for Copy {
     }
 
     fn heard(&mut self, heard: Heard<'_>) {
+        // What the registry does not know may be what is not signed.
+        if let Heard::Nacked | Heard::Refused(_) = heard {
+            self.begin_anew();
+        }
         self.relay.note(heard);
     }
 }

@@ -3,10 +3,14 @@
 //! What is in scope the relay works out from its copy. Deliberately absent: putting the two together
 //! (`feed/scopes.rs`).
 
-use registry_core::{Attestation, Revision, Scope};
+use std::sync::Arc;
+
+use registry_core::{
+    Attestation, Revision, Scope, attestation::Statement, checkpoint::VerifierKey,
+};
 use registry_follow::{Follow, Heard, News, Refusal, Taken};
 use registry_proto::{
-    convert,
+    convert::{self, Position},
     v1::{Ack, Hello, SyncResponse, sync_response::Message},
 };
 use tokio::sync::watch;
@@ -22,10 +26,10 @@ pub(super) fn follow(
     stop: CancellationToken,
 ) -> watch::Receiver<Option<Word>> {
     let (said, words) = watch::channel(None);
-    let (follower, name) = (relay.follower.clone(), relay.name.to_string());
+    let (follower, key, name) = (relay.follower.clone(), relay.key.clone(), relay.name.to_string());
     tokio::spawn(async move {
         let listening = said.clone();
-        let witness = Witness { name, scope, said };
+        let witness = Witness { name, scope, key, said, problem: None };
         tokio::select! {
             () = follower.run(witness, stop) => {}
             () = listening.closed() => {}
@@ -37,7 +41,10 @@ pub(super) fn follow(
 struct Witness {
     name: String,
     scope: Scope,
+    key: Arc<VerifierKey>,
     said: watch::Sender<Option<Word>>,
+    /// Why there are no signatures, as it was logged last.
+    problem: Option<String>,
 }
 
 impl Follow for Witness {
@@ -64,8 +71,17 @@ impl Follow for Witness {
         let signed =
             attestation.ok_or_else(|| refused(&"a state without the registry's signature"))?;
         let attestation = Attestation::try_from(signed).map_err(|e| refused(&e))?;
-        let place = (step.position.revision, step.position.chain);
-        self.said.send_replace(Some(Word { place, content: step.content, attestation }));
+        let Position { registry, revision, chain } = &step.position;
+        let statement = Statement {
+            registry,
+            revision: *revision,
+            chain: *chain,
+            scope: &self.scope,
+            content: step.content,
+        };
+        attestation.verify_statement(&statement, &self.key).map_err(|e| refused(&e))?;
+        let word = Word { place: (*revision, *chain), content: step.content, attestation };
+        self.said.send_replace(Some(word));
         Ok(Taken::Applied)
     }
 
@@ -83,8 +99,17 @@ impl Follow for Witness {
     }
 
     fn heard(&mut self, heard: Heard<'_>) {
-        if let Heard::Down(reason) | Heard::Refused(reason) = heard {
-            tracing::debug!(scope = %self.scope, "no signatures of a scope at the moment: {reason}");
+        match heard {
+            Heard::Live => self.problem = None,
+            // The stream of commits, which broke off too, says so.
+            Heard::Down(reason) => {
+                tracing::debug!(scope = %self.scope, "no signatures of a scope at the moment: {reason}");
+            }
+            Heard::Refused(reason) if self.problem.as_deref() != Some(reason) => {
+                tracing::warn!(scope = %self.scope, "the registry's signatures of a scope cannot be had: {reason}");
+                self.problem = Some(reason.to_owned());
+            }
+            Heard::Nacked | Heard::Refused(_) => {}
         }
     }
 }

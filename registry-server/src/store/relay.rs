@@ -20,10 +20,10 @@ const ADOPT_REGISTRY: &str =
 /// The log of another registry begins elsewhere: $1 chain hash before the first commit.
 const ADOPT_HEAD: &str = "UPDATE head SET chain = $1 WHERE revision = 0";
 
-/// Remembers a signature: $1 revision, time and signature.
+/// Remembers signatures: $1 revision, time and signature, a line for each.
 const KEEP_ATTESTATION: &str = "UPDATE registry SET attestation = $1";
 
-/// The signature that is remembered.
+/// The signatures that are remembered.
 const ATTESTATION: &str = "SELECT attestation FROM registry";
 
 impl Store {
@@ -48,23 +48,23 @@ impl Store {
         Ok(Self { registry: RegistryId::new(id), ..self })
     }
 
-    /// Remembers the registry's signature on a state.
-    pub async fn keep_attestation(
-        &self,
-        revision: Revision,
-        Attestation { time, signature }: &Attestation,
-    ) -> Result<(), Error> {
-        let text = format!("{revision} {} {}", time.as_millis(), BASE64.encode(signature));
-        execute!(&self.backend, KEEP_ATTESTATION, [text.as_str()])
+    /// Remembers the registry's signatures on some states.
+    pub async fn keep_attestations(&self, signed: &[(Revision, Attestation)]) -> Result<(), Error> {
+        let lines: Vec<String> = signed.iter().map(line).collect();
+        execute!(&self.backend, KEEP_ATTESTATION, [lines.join("\n").as_str()])
     }
 
-    /// The signature that was remembered last, and of which revision.
-    pub async fn attestation(&self) -> Result<Option<(Revision, Attestation)>, Error> {
+    /// The signatures that were remembered last, and of which revisions.
+    pub async fn attestations(&self) -> Result<Vec<(Revision, Attestation)>, Error> {
         let row: (Option<String>,) =
             run!(Backend(&self.backend), (Option<String>,), ATTESTATION, [], fetch_one)
                 .map_err(|e| self.backend.explain(&e))?;
-        Ok(row.0.as_deref().and_then(read))
+        Ok(row.0.as_deref().unwrap_or_default().lines().filter_map(read).collect())
     }
+}
+
+fn line((revision, Attestation { time, signature }): &(Revision, Attestation)) -> String {
+    format!("{revision} {} {}", time.as_millis(), BASE64.encode(signature))
 }
 
 fn read(text: &str) -> Option<(Revision, Attestation)> {

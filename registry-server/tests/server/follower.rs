@@ -182,7 +182,7 @@ impl Follower {
                 assert_eq!(catalog.content_digest(), content);
                 self.catalog = Some(catalog);
             }
-            Message::Progress(v1::Progress { revision, chain, content }) => {
+            Message::Progress(v1::Progress { revision, chain, content, .. }) => {
                 self.heard.push(format!("progress {revision}"));
                 let held = self.catalog.take().unwrap();
                 let catalog = if **held.scope() == Scope::Everything {

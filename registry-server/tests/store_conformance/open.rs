@@ -153,10 +153,11 @@ pub(crate) async fn a_database_without_signatures_gets_a_place_for_one(fixture: 
     let undo = "ALTER TABLE registry DROP COLUMN attestation;
              DELETE FROM _sqlx_migrations WHERE version >= 6";
     let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
-    assert_eq!(again.attestation().await.unwrap(), None);
+    assert_eq!(again.attestations().await.unwrap(), []);
     let signed = Attestation { time: Timestamp::from_millis(7), signature: [9; 64] };
-    again.keep_attestation(Revision(1), &signed).await.unwrap();
-    assert_eq!(again.attestation().await.unwrap(), Some((Revision(1), signed)));
+    again.keep_attestations(&[(Revision(1), signed), (Revision(0), signed)]).await.unwrap();
+    let kept = again.attestations().await.unwrap();
+    assert_eq!(kept, [(Revision(1), signed), (Revision(0), signed)]);
     goes_on((again, log)).await;
 }
 

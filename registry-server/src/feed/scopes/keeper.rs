@@ -24,6 +24,8 @@ const PROGRESS: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_mins(5);
 /// The same in a relay.
 const LINGER_SIGNED: Duration = Duration::from_hours(24);
+/// How long a relay waits for the signature of a state.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// From so many entities on, a part is worked out beside the runtime.
 const MANY: usize = 500;
 
@@ -61,6 +63,8 @@ pub(super) struct Keeper {
     /// In a relay: what the registry says of the scope. Only what it has signed is published.
     pub(super) words: Option<watch::Receiver<Option<Word>>>,
     pub(super) hub: Weak<Hub>,
+    /// Since when there is a state that the registry has not signed.
+    pub(super) unsigned_since: Option<Instant>,
 }
 
 impl Keeper {
@@ -85,6 +89,7 @@ impl Keeper {
                     self.publish();
                 }
                 () = changed(&mut self.words) => self.publish(),
+                () = at(self.unsigned_since.map(|since| since + PATIENCE)) => self.publish_unsigned(),
                 () = sleep(LINGER / 10) => self.place.channel.forget_steps(),
             }
             if self.is_over(&mut deserted_since) {
@@ -136,13 +141,33 @@ impl Keeper {
         let mut catalog = self.part.catalog().clone();
         if let Some(words) = &mut self.words {
             let word = words.borrow_and_update().clone().filter(|w| w.content == self.content);
-            let Some(Word { place: (revision, chain), attestation, .. }) = word else { return };
+            let Some(Word { place: (revision, chain), attestation, .. }) = word else {
+                self.unsigned_since.get_or_insert_with(Instant::now);
+                return;
+            };
             if revision < self.told.borrow().revision() {
                 return;
             }
+            self.unsigned_since = None;
             catalog = catalog.at(revision, chain).attested(Some(attestation));
         }
-        let state = State::new(catalog, self.content, hub.voucher());
+        self.tell(State::new(catalog, self.content, hub.voucher()));
+    }
+
+    /// In a relay that hears of its registry, but not of this scope: followers that know no key need
+    /// not wait for a signature.
+    fn publish_unsigned(&mut self) {
+        self.unsigned_since = Some(Instant::now());
+        let Some(hub) = self.hub.upgrade() else { return };
+        let is_newer = self.part.catalog().revision() > self.told.borrow().revision();
+        if !is_newer || hub.voucher().age() > 2 * PATIENCE {
+            return;
+        }
+        tracing::warn!(scope = %self.place.scope, "the registry's signatures of a scope do not come; its states are told without, and followers with a pinned key refuse them");
+        self.tell(State::new(self.part.catalog().clone(), self.content, hub.voucher()));
+    }
+
+    fn tell(&self, state: Arc<State>) {
         self.place.channel.remember(state.clone());
         self.told.send_replace(state);
     }

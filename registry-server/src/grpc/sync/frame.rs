@@ -47,11 +47,13 @@ pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
         Message::Step(step) => {
             step.wire(|step| encode("step", encode_step(step), step.attestation()))
         }
-        Message::Progress(place) => place.wire(|Place { position, content, attestation }| {
-            let content = content.as_ref().map_or_else(Bytes::new, wire_digest);
-            let progress = v1::Progress { content, ..position.into() };
-            encode("progress", Wire::Progress(progress), attestation.as_ref())
-        }),
+        Message::Progress(place) => {
+            place.wire(|Place { position, content, attestation, age_ms }| {
+                let content = content.as_ref().map_or_else(Bytes::new, wire_digest);
+                let progress = v1::Progress { content, age_ms: *age_ms, ..position.into() };
+                encode("progress", Wire::Progress(progress), attestation.as_ref())
+            })
+        }
     };
     match frame.len() - PREFIX {
         0..=MESSAGE_BYTES => Ok(frame),
@@ -206,6 +208,7 @@ mod tests {
                     position: position.clone(),
                     content: None,
                     attestation: signed,
+                    age_ms: 0,
                 })),
                 Wire::Progress((&position).into()),
             ),

@@ -1,0 +1,56 @@
+//! When a relay's registry was heard of last.
+//!
+//! Told in ages, which add up from relay to relay whatever their clocks say. Deliberately absent: what
+//! was heard.
+
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use super::roster::lock;
+
+/// When the registry was heard of last, by way of however many relays.
+#[derive(Debug)]
+pub struct Contact(Mutex<Heard>);
+
+#[derive(Debug)]
+struct Heard {
+    at: Instant,
+    /// How old the news was then.
+    age: Duration,
+}
+
+impl Contact {
+    /// The registry was heard of so long ago.
+    pub fn new(age: Duration) -> Self {
+        Self(Mutex::new(Heard { at: Instant::now(), age }))
+    }
+
+    /// It is heard of now; the news is so old.
+    pub fn heard(&self, age: Duration) {
+        *lock(&self.0) = Heard { at: Instant::now(), age };
+    }
+
+    /// How old the latest news is.
+    pub fn age(&self) -> Duration {
+        let heard = lock(&self.0);
+        heard.at.elapsed().saturating_add(heard.age)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_add_up_from_relay_to_relay() {
+        let near = Contact::new(Duration::ZERO);
+        let far = Contact::new(Duration::from_hours(1));
+        near.heard(Duration::from_secs(20));
+        far.heard(near.age());
+        assert!(far.age() >= Duration::from_secs(20) && far.age() < Duration::from_hours(1));
+        far.heard(Duration::MAX);
+        assert_eq!(far.age(), Duration::MAX);
+    }
+}
