@@ -130,6 +130,12 @@ pub(crate) fn progress(catalog: &Catalog) -> SyncResponse {
     response(Message::Progress(Progress::from(&Position::of(catalog))))
 }
 
+/// The same from a relay that has not heard of its registry for so long.
+pub(crate) fn old_progress(catalog: &Catalog, age_ms: u64) -> SyncResponse {
+    let progress = Progress { age_ms, ..Progress::from(&Position::of(catalog)) };
+    response(Message::Progress(progress))
+}
+
 /// The beginning of this catalog's snapshot.
 pub(crate) fn begin(catalog: &Catalog) -> SyncResponse {
     let position = Some((&Position::of(catalog)).into());

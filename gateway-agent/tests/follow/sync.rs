@@ -7,14 +7,14 @@ use std::{collections::HashMap, time::Duration};
 use gateway_agent::{cache::Cache, config::StartupValidation, source::SourceState};
 use registry_follow::Timing;
 use registry_proto::v1::{Ack, CacheState, sync_request::Message};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::{
     disk::{beside, place},
-    history::{History, progress, snapshot},
+    history::{History, old_progress, progress, snapshot},
     script::{Aborted, Following, Server, error, hurried, revision_of, then_end, then_silence},
 };
 
@@ -44,8 +44,38 @@ async fn takes_a_snapshot_and_then_each_commit() {
         assert_eq!(server.hear_until(ack).await.applied_revision, applied);
     }
     following.is(SourceState::Live).await;
-    assert!(following.cache.age().expect("it was confirmed") < Duration::from_secs(5));
+    // The server has not said that this is all, and from when it is.
+    assert_eq!(following.cache.age(), None);
     assert_eq!(server.streams(), 1);
+}
+
+#[tokio::test]
+async fn what_is_held_is_as_old_as_the_server_says() {
+    let history = History::new("r", 2);
+    for (catches_up, is_old) in [(true, true), (false, false)] {
+        let told = history.clone();
+        let server = Server::start(move |_, _| {
+            let mut messages = snapshot(told.at(1), 1);
+            if catches_up {
+                messages.extend(told.deltas(1, 2));
+                messages.push(old_progress(told.at(2), 60_000));
+            } else {
+                messages.push(old_progress(told.at(1), 60_000));
+                messages.extend(told.deltas(1, 2));
+            }
+            then_silence(messages)
+        })
+        .await;
+        let following = Following::start(server.address, Cache::in_memory(None), hurried());
+        following.reaches(history.head()).await;
+        let is_known = |age: Duration| (age >= Duration::from_mins(1)) == is_old;
+        let known = timeout(Duration::from_secs(10), async {
+            while !following.cache.age().is_some_and(is_known) {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+        known.await.expect("it is known how old it is");
+    }
 }
 
 #[tokio::test]

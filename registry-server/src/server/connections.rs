@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -16,7 +16,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Sleep, sleep, timeout},
+    time::{Instant, Sleep, sleep, timeout},
 };
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
@@ -27,6 +27,11 @@ use super::{Peer, tls::Tls};
 const SILENCE: Duration = Duration::from_secs(10);
 /// Bytes that tell the protocol: the preface of HTTP/2 (RFC 9113 section 3.4).
 const PREFACE: usize = 24;
+/// How many new connections are looked at, at the same time. When thousands come at once the others wait
+/// in the kernel's queue, and not in ours before those that are there already.
+const NEW: usize = 64;
+/// For how long a connection counts as new, if it says nothing.
+const NEW_FOR: Duration = Duration::from_millis(100);
 /// How long to wait when no connection can be accepted (no file descriptors, say).
 const BREATHER: Duration = Duration::from_millis(100);
 
@@ -37,7 +42,7 @@ pub(super) fn connections(
     most: usize,
     tls: Option<Tls>,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let room = Arc::new(Semaphore::new(most));
+    let room = Room { places: Arc::new(Semaphore::new(most)), new: Arc::new(Semaphore::new(NEW)) };
     stream::unfold((listener, room), |(listener, room)| async move {
         let accepted = accept(&listener, &room).await?;
         Some((accepted, (listener, room)))
@@ -47,10 +52,22 @@ pub(super) fn connections(
     .filter_map(|opened| ready(opened.map(Ok)))
 }
 
+/// How many connections there may be.
+struct Room {
+    places: Arc<Semaphore>,
+    new: Arc<Semaphore>,
+}
+
+/// A connection's place among those allowed, and among the new ones.
+struct Place {
+    _any: OwnedSemaphorePermit,
+    new: Option<OwnedSemaphorePermit>,
+}
+
 /// A connection whose caller finishes the handshake in time.
 async fn open(
     stream: TcpStream,
-    place: OwnedSemaphorePermit,
+    mut place: Place,
     tls: Option<Tls>,
     patience: Duration,
 ) -> Option<Connection> {
@@ -58,23 +75,28 @@ async fn open(
     let (stream, certificate) = match tls {
         None => (Socket::Plain(stream), None),
         Some(tls) => {
-            let stream = timeout(patience, tls.accept(stream)).await.ok()??;
+            let mut handshake = pin!(timeout(patience, tls.accept(stream)));
+            let stream = if let Ok(done) = timeout(NEW_FOR, &mut handshake).await {
+                done
+            } else {
+                place.new = None;
+                handshake.await
+            };
+            let stream = stream.ok()??;
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate = shown.map(|certificate| Arc::new(certificate.clone().into_owned()));
             (Socket::Tls(Box::new(stream)), certificate)
         }
     };
-    let silence = Some((Box::pin(sleep(patience)), 0));
+    let silence = Some(Silence { timer: Box::pin(sleep(NEW_FOR)), came: 0, patience });
     let peer = Peer { address, local, certificate };
-    Some(Connection { stream, peer, silence, _place: place })
+    Some(Connection { stream, peer, silence, place })
 }
 
 /// A shortage is told once, not ten times a second.
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(room).acquire_owned().await.ok()?;
+async fn accept(listener: &TcpListener, room: &Room) -> Option<(TcpStream, Place)> {
+    let any = room.places.clone().acquire_owned().await.ok()?;
+    let place = Place { _any: any, new: Some(room.new.clone().acquire_owned().await.ok()?) };
     let mut is_told = false;
     loop {
         match listener.accept().await {
@@ -113,9 +135,18 @@ macro_rules! on_socket {
 pub(super) struct Connection {
     stream: Socket,
     peer: Peer,
-    /// Until the protocol is known: when to give up, and the bytes that came.
-    silence: Option<(Pin<Box<Sleep>>, usize)>,
-    _place: OwnedSemaphorePermit,
+    /// Until the protocol is known.
+    silence: Option<Silence>,
+    place: Place,
+}
+
+/// A connection whose caller has yet to say which protocol it speaks.
+struct Silence {
+    /// When it is no longer new; then, when it is given up.
+    timer: Pin<Box<Sleep>>,
+    /// How many bytes came.
+    came: usize,
+    patience: Duration,
 }
 
 impl Connected for Connection {
@@ -134,12 +165,19 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = on_socket!(self, poll_read(cx, buffer));
-        let Some((deadline, came)) = &mut self.silence else { return read };
+        let Self { silence, place, .. } = &mut *self;
+        let Some(Silence { timer, came, patience }) = silence else { return read };
         *came += buffer.filled().len() - before;
         if *came >= PREFACE {
-            self.silence = None;
-        } else if read.is_pending() && deadline.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            (*silence, place.new) = (None, None);
+            return read;
+        }
+        if read.is_pending() && timer.as_mut().poll(cx).is_ready() {
+            if place.new.take().is_none() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            timer.as_mut().reset(Instant::now() + *patience);
+            cx.waker().wake_by_ref();
         }
         read
     }
@@ -197,10 +235,37 @@ mod tests {
         assert!(timeout(patience, connections.next()).await.is_ok());
     }
 
+    fn room(places: usize, new: usize) -> Room {
+        Room { places: Arc::new(Semaphore::new(places)), new: Arc::new(Semaphore::new(new)) }
+    }
+
+    #[tokio::test]
+    async fn the_next_one_waits_until_one_has_said_something_but_not_for_long() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, room) = (listener.local_addr().unwrap(), room(9, 1));
+        for says_something in [true, false] {
+            let mut clients = Vec::new();
+            for _ in 0..2 {
+                clients.push(TcpStream::connect(address).await.unwrap());
+            }
+            let (stream, place) = accept(&listener, &room).await.unwrap();
+            let mut connection = open(stream, place, None, SILENCE).await.unwrap();
+            assert!(timeout(NEW_FOR, accept(&listener, &room)).await.is_err(), "it waits");
+            if says_something {
+                clients[0].write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+            }
+            let reading = tokio::spawn(async move {
+                let _ = connection.read_exact(&mut [0; PREFACE + 1]).await;
+            });
+            assert!(timeout(SILENCE / 2, accept(&listener, &room)).await.is_ok());
+            reading.abort();
+        }
+    }
+
     #[tokio::test]
     async fn who_does_not_show_the_protocol_in_time_is_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, room) = (listener.local_addr().unwrap(), Arc::new(Semaphore::new(2)));
+        let (address, room) = (listener.local_addr().unwrap(), room(2, 2));
         let patience = Duration::from_millis(100);
         for (said, is_closed) in
             [(&b""[..], true), (b"PRI * HTTP", true), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false)]
@@ -211,7 +276,7 @@ mod tests {
             let mut connection = open(stream, place, None, patience).await.unwrap();
             let mut came = vec![0; said.len()];
             connection.read_exact(&mut came).await.unwrap();
-            let more = timeout(patience * 3, connection.read_u8()).await;
+            let more = timeout(NEW_FOR + patience * 3, connection.read_u8()).await;
             assert_eq!(more.is_ok(), is_closed, "{said:?}: {more:?}");
         }
     }

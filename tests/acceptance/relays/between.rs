@@ -21,11 +21,6 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 /// What becomes of a message of the registry; `None`: it is not passed on.
 pub(super) type Change = Arc<dyn Fn(SyncResponse) -> Option<SyncResponse> + Send + Sync>;
 
-/// Passes everything on.
-pub(super) fn nothing(message: SyncResponse) -> Option<SyncResponse> {
-    Some(message)
-}
-
 pub(super) struct Between {
     pub(super) address: SocketAddr,
     change: Arc<Mutex<Change>>,
@@ -36,7 +31,7 @@ impl Between {
     pub(super) async fn start(registry: &Registry) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let change = Arc::new(Mutex::new(Arc::new(nothing) as Change));
+        let change = Arc::new(Mutex::new(Arc::new(Some) as Change));
         let pass = Pass { upstream: registry.url(), change: change.clone() };
         let serving = Server::builder().add_service(SyncServiceServer::new(pass));
         let serving = tokio::spawn(async move {

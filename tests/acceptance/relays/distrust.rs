@@ -12,11 +12,7 @@ use registry_proto::{
     v1::{SyncResponse, sync_response::Message},
 };
 
-use super::{
-    AGENT,
-    between::{Between, nothing},
-    key_of, reaches,
-};
+use super::{AGENT, between::Between, key_of, reaches};
 use crate::{hammer::pair, world::gateway_revision};
 
 /// A relay of whatever stands at an address, with a database of its own.
@@ -88,7 +84,7 @@ async fn a_relay_keeps_to_what_is_signed_whatever_else_it_is_told() {
         reaches(&new, 1).await;
         assert_eq!(gateway_revision(&gateway).await, Some(1));
     }
-    between.changes(nothing);
+    between.changes(Some);
     relay.server.process.kill_9();
     relay.server.restart();
     relay.is_at(2).await;
@@ -98,13 +94,13 @@ async fn a_relay_keeps_to_what_is_signed_whatever_else_it_is_told() {
 }
 
 /// Signatures of scopes are said to be of later revisions.
-fn promised(mut message: SyncResponse) -> Option<SyncResponse> {
+fn promised(mut message: SyncResponse) -> SyncResponse {
     if let Some(Message::Step(step)) = &mut message.message
         && let Some(position) = &mut step.position
     {
         position.revision += 1_000_000_000;
     }
-    Some(message)
+    message
 }
 
 #[tokio::test]
@@ -113,7 +109,7 @@ async fn a_scope_without_signatures_is_served_to_who_needs_none() {
     registry.apply_example();
     let key = key_of(&registry);
     let between = Between::start(&registry).await;
-    between.changes(promised);
+    between.changes(|message| Some(promised(message)));
     let relay = Relay::of(between.address, &key);
     relay.is_at(1).await;
     let trusting = Gateway::start(&follower(&relay.server, AGENT));
@@ -123,7 +119,7 @@ async fn a_scope_without_signatures_is_served_to_who_needs_none() {
     reaches(&trusting, 2).await;
     assert!(relay.server.process.stderr().contains("signatures of a scope"), "it says why");
     // With the true ones, everybody is.
-    between.changes(nothing);
+    between.changes(Some);
     let careful = Gateway::start(&follower(&relay.server, &format!("key: {key}\n  {AGENT}")));
     reaches(&careful, 2).await;
 }
