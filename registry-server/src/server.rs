@@ -3,11 +3,11 @@
 //! Deliberately absent: signals and telemetry, which belong to the program.
 
 mod connections;
-mod tls;
 
 use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use aws_lc_rs::signature::Ed25519KeyPair;
+use registry_tls::Acceptor;
 use rustls::pki_types::CertificateDer;
 use tokio::{
     net::TcpListener,
@@ -17,7 +17,6 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server as Transport};
 
-use self::tls::Tls;
 use crate::{
     access::{self, Access, Certificates, Failures, Issued, Oidc, RateLimit, Tokens},
     app::{
@@ -92,7 +91,7 @@ pub struct Server {
     writer: JoinHandle<()>,
     memory: Memory,
     config: ServeConfig,
-    tls: Option<Tls>,
+    tls: Option<Acceptor>,
     _claim: Claim,
 }
 
@@ -100,7 +99,7 @@ impl Server {
     /// Opens the database and reads the catalog.
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
-        let tls = Tls::open(&config.tls).await?;
+        let tls = config.tls.acceptor()?;
         let database = config.database()?;
         let store = Store::open(&database).await?;
         let claim = database.claim()?;

@@ -6,8 +6,13 @@
 use std::{path::PathBuf, str::FromStr};
 
 use clap::Args;
+use registry_tls::{Acceptor, Clients, Counts, InvalidFile, ServerFiles};
 
-use crate::access::{InvalidRole, Role, Roles, is_personal};
+use super::InvalidConfig;
+use crate::{
+    access::{InvalidRole, Role, Roles, is_personal},
+    metrics,
+};
 
 /// What SPIFFE ids begin with.
 pub(crate) const SPIFFE: &str = "spiffe://";
@@ -43,6 +48,32 @@ pub struct TlsConfig {
         requires = "tls_client_ca"
     )]
     pub tls_clients: Vec<ClientRule>,
+}
+
+impl TlsConfig {
+    /// What accepts TLS, where there is a certificate.
+    pub(crate) fn acceptor(&self) -> Result<Option<Acceptor>, InvalidConfig> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        let files = ServerFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            client_ca: self.tls_client_ca.clone(),
+            client_crl: self.tls_client_crl.clone(),
+            clients: Clients::MayShow,
+            protocols: &["h2", "http/1.1"],
+        };
+        let counts =
+            Counts { changed: metrics::tls_changed, refused: metrics::certificate_refused };
+        Ok(Some(Acceptor::open(files, counts)?))
+    }
+}
+
+impl From<InvalidFile> for InvalidConfig {
+    fn from(InvalidFile { path, reason }: InvalidFile) -> Self {
+        Self::File { path, reason }
+    }
 }
 
 /// What the holders of certificates with such a name may do.

@@ -12,6 +12,7 @@ use std::{
 };
 
 use futures_util::{Stream, StreamExt as _, future::ready, stream};
+use registry_tls::Acceptor;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
@@ -21,7 +22,7 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::{Peer, tls::Tls};
+use super::Peer;
 
 /// How long a connection may take to show its protocol.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -40,7 +41,7 @@ const BREATHER: Duration = Duration::from_millis(100);
 pub(super) fn connections(
     listener: TcpListener,
     most: usize,
-    tls: Option<Tls>,
+    tls: Option<Acceptor>,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let room = Room { places: Arc::new(Semaphore::new(most)), new: Arc::new(Semaphore::new(NEW)) };
     stream::unfold((listener, room), |(listener, room)| async move {
@@ -68,7 +69,7 @@ struct Place {
 async fn open(
     stream: TcpStream,
     mut place: Place,
-    tls: Option<Tls>,
+    tls: Option<Acceptor>,
     patience: Duration,
 ) -> Option<Connection> {
     let (address, local) = (stream.peer_addr().ok(), stream.local_addr().ok());

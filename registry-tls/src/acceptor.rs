@@ -1,0 +1,207 @@
+//! TLS for a port, with certificates of clients where an authority is named.
+//!
+//! Deliberately absent: who a certificate is; and ending connections whose certificate is revoked
+//! later: they stay.
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use rustls::{
+    ServerConfig,
+    crypto::aws_lc_rs,
+    pki_types::CertificateRevocationListDer,
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use crate::{Fresh, InvalidFile, file::File, fresh::Source};
+
+/// The time for which one line about a refused certificate stands; others only count.
+const TOLD: Duration = Duration::from_secs(1);
+/// Such lines that may come at once.
+const TOLD_AT_ONCE: u32 = 20;
+
+/// What a port shows and asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFiles {
+    /// The server's certificate and those that it leads to.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// The certificates that a client's must lead to.
+    pub client_ca: Option<PathBuf>,
+    /// Which certificates those have revoked: their lists (CRL), one of each at least.
+    pub client_crl: Option<PathBuf>,
+    /// Whether clients must show one, where an authority is named.
+    pub clients: Clients,
+    /// What is spoken over it (ALPN), the best first.
+    pub protocols: &'static [&'static str],
+}
+
+/// Whether clients must show a certificate. One that they show must be good either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clients {
+    /// They need not.
+    MayShow,
+    /// Without one there is no connection.
+    MustShow,
+}
+
+/// What a program counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Counts {
+    /// The files have changed, and were `taken` or `refused`.
+    pub changed: fn(&'static str),
+    /// A client's certificate was refused, or it showed none.
+    pub refused: fn(),
+}
+
+/// What accepts TLS, as the files say now.
+#[derive(Debug, Clone)]
+pub struct Acceptor {
+    current: Fresh<ServerConfig>,
+    refused: fn(),
+    /// When no line of log is owed any more.
+    told: Arc<Mutex<Option<Instant>>>,
+}
+
+impl ServerFiles {
+    /// Whether the files can be used.
+    pub fn check(&self) -> Result<(), InvalidFile> {
+        self.read()?.server().map(drop)
+    }
+
+    fn read(&self) -> Result<Read, InvalidFile> {
+        Ok(Read {
+            certificate: File::read(&self.certificate)?,
+            key: File::read(&self.key)?,
+            client_ca: File::read_where(self.client_ca.as_ref())?,
+            client_crl: File::read_where(self.client_crl.as_ref())?,
+            clients: self.clients,
+            protocols: self.protocols,
+        })
+    }
+}
+
+impl Acceptor {
+    /// Keeps reading the files for as long as it is used. Must be called inside a runtime.
+    pub fn open(files: ServerFiles, counts: Counts) -> Result<Self, InvalidFile> {
+        let Counts { changed, refused } = counts;
+        let read = move || files.read();
+        let current = Fresh::open(Source { read, make: Read::server, changed })?;
+        Ok(Self { current, refused, told: Arc::default() })
+    }
+
+    /// Shakes hands with one caller, for as long as that takes. Whoever speaks no TLS is not worth
+    /// a line of log.
+    pub async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+        let address = stream.peer_addr().ok();
+        let accepted = TlsAcceptor::from(self.current.get()).accept(stream).await;
+        accepted.map_err(|error| self.note(address, &error)).ok()
+    }
+
+    /// A client's certificate that is not good may be a mistake of ours, or an attack.
+    fn note(&self, address: Option<SocketAddr>, error: &io::Error) {
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        let Some(reason) = cause.and_then(refusal) else { return };
+        let address = address.map(|address| address.to_string()).unwrap_or_default();
+        (self.refused)();
+        if self.may_tell(Instant::now()) {
+            tracing::warn!(target: "audit", event = "certificate-refused", address, reason);
+        }
+    }
+
+    /// One line each second, and some at once.
+    fn may_tell(&self, now: Instant) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = told.map_or(now, |until| until.max(now));
+        let may = until - now <= TOLD * (TOLD_AT_ONCE - 1);
+        if may {
+            *told = Some(until + TOLD);
+        }
+        may
+    }
+}
+
+/// What is wrong with the certificate of a client, where that is what went wrong.
+fn refusal(error: &rustls::Error) -> Option<String> {
+    use rustls::Error::{InvalidCertRevocationList, InvalidCertificate, NoCertificatesPresented};
+    let is_about_it = matches!(
+        error,
+        InvalidCertificate(_) | InvalidCertRevocationList(_) | NoCertificatesPresented
+    );
+    is_about_it.then(|| error.to_string())
+}
+
+/// What the files say.
+#[derive(PartialEq, Eq)]
+struct Read {
+    certificate: File,
+    key: File,
+    client_ca: Option<File>,
+    client_crl: Option<File>,
+    clients: Clients,
+    protocols: &'static [&'static str],
+}
+
+impl Read {
+    fn server(&self) -> Result<ServerConfig, InvalidFile> {
+        let Self { certificate, key, client_ca, .. } = self;
+        let (chain, key) = (certificate.chain()?, key.key()?);
+        let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| certificate.invalid(&e))?;
+        let builder = match client_ca {
+            Some(ca) => builder.with_client_cert_verifier(self.verifier(ca)?),
+            None => builder.with_no_client_auth(),
+        };
+        let server = builder.with_single_cert(chain, key);
+        let mut server = server.map_err(|e| certificate.invalid(&e))?;
+        server.alpn_protocols = self.protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
+        Ok(server)
+    }
+
+    /// With revocation lists, each certificate on the way must be in the scope of one that is not
+    /// over.
+    fn verifier(&self, ca: &File) -> Result<Arc<dyn ClientCertVerifier>, InvalidFile> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let roots = Arc::new(ca.roots()?);
+        let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
+        if let Some(file) = &self.client_crl {
+            let lists: Vec<CertificateRevocationListDer<'_>> = file.all("revocation list")?;
+            builder = builder.with_crls(lists).enforce_revocation_expiration();
+        }
+        if self.clients == Clients::MayShow {
+            builder = builder.allow_unauthenticated();
+        }
+        let file = self.client_crl.as_ref().unwrap_or(ca);
+        builder.build().map_err(|e| file.invalid(&e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_refusals_is_told_once_a_second() {
+        let current = Fresh::fixed(
+            ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_cert_resolver(Arc::new(rustls::server::ResolvesServerCertUsingSni::new())),
+        );
+        let acceptor = Acceptor { current, refused: || (), told: Arc::default() };
+        let start = Instant::now();
+        let told = (0..100).filter(|_| acceptor.may_tell(start)).count();
+        assert_eq!(told, 20);
+        assert!(acceptor.may_tell(start + TOLD) && !acceptor.may_tell(start + TOLD));
+    }
+}
