@@ -15,12 +15,14 @@ mod staleness;
 mod target;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use registry_core::{Key, Scope, checkpoint::VerifierKey};
 pub use registry_follow::Credentials;
+pub use registry_tls::{ClientFiles, ServerFiles};
 
 use crate::admission::Admission;
 
@@ -37,6 +39,8 @@ pub struct Config {
     pub name: String,
     /// Where to listen; loopback unless told otherwise.
     pub listen: SocketAddr,
+    /// What callers are shown and asked for; `None`: plain text.
+    pub tls: Option<ServerFiles>,
     /// The web origins (`https://app.example.com`) whose pages may call; requests without an
     /// `Origin` are not from pages. Empty: only loopback origins.
     pub allowed_origins: Vec<String>,
@@ -178,6 +182,9 @@ pub enum TransportConfig {
         url: String,
         /// Headers that are sent with every request (credentials of the gateway's own).
         headers: BTreeMap<String, String>,
+        /// What it must show and is shown; `None`: a certificate of the system's authorities, and
+        /// nothing.
+        tls: Option<ClientFiles>,
     },
     /// A child process that speaks MCP over stdio.
     Stdio {

@@ -89,6 +89,21 @@ fn describe_metrics() {
     describe_counter!("gateway_sync_reconnects_total", "Attempts to open a stream after the first");
     describe_counter!("gateway_sync_nacks_total", "Messages of the registry that were refused");
     describe_counter!("gateway_cache_write_failures_total", "Writes of the cache that failed");
+    describe_counter!("gateway_tls_changes_total", "Changes of files of TLS, by outcome");
+    describe_counter!(
+        "gateway_tls_refused_certificates_total",
+        "Connections refused for the certificate of the caller"
+    );
+}
+
+/// Files of TLS have changed, and were taken or refused.
+pub(crate) fn tls_changed(outcome: &'static str) {
+    metrics::counter!("gateway_tls_changes_total", "outcome" => outcome).increment(1);
+}
+
+/// A caller's certificate was refused, or it showed none.
+pub(crate) fn certificate_refused() {
+    metrics::counter!("gateway_tls_refused_certificates_total").increment(1);
 }
 
 /// The routes.

@@ -97,7 +97,8 @@ async fn serve(config: Config) -> Result<(), String> {
     // It fails only where a provider is installed already, which serves as well.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let listen = config.listen;
-    if !listen.ip().is_loopback() {
+    let asks = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if !listen.ip().is_loopback() && !asks {
         tracing::warn!(address = %listen, "listening beyond loopback without authentication: whoever reaches this address may call tools");
     }
     let listener =

@@ -10,9 +10,11 @@ mod writes;
 use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::Router;
+use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+use self::connections::Door;
 use crate::{
     cache::{Cache, CacheError, Writer},
     config::{Config, Source, without_credentials},
@@ -36,6 +38,9 @@ pub enum Error {
     /// There is nothing to serve, and the source's catalog is refused.
     #[error("the registry file is refused, and there is no cache to serve instead: {0}")]
     Rejected(#[from] Rejected),
+    /// A certificate or key for callers.
+    #[error(transparent)]
+    Tls(#[from] InvalidFile),
     /// The socket.
     #[error("cannot tell where the gateway listens: {0}")]
     Socket(#[from] std::io::Error),
@@ -48,6 +53,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let metrics = health::install_metrics();
+    let counts = Counts { changed: health::tls_changed, refused: health::certificate_refused };
+    let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
     let upstreams = Upstreams::start(&config.targets, config.limits);
     let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
     let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
@@ -62,7 +69,7 @@ pub async fn run(
         metrics,
     };
     let router = mcp::router(gateway.clone()).merge(health::router(health));
-    let mut running = Running::start(listener, router, (cache, writer))?;
+    let mut running = Running::start(Door { listener, tls }, router, (cache, writer))?;
     let mut following = running.follow(config, (watchman, status));
     let outcome = tokio::select! {
         () = shutdown => Ok(()),
@@ -95,13 +102,14 @@ struct Running {
 impl Running {
     /// Begins to serve, and says so.
     fn start(
-        listener: TcpListener,
+        door: Door,
         router: Router,
         (cache, writer): (Cache, Writer),
     ) -> std::io::Result<Self> {
-        let address = listener.local_addr()?;
+        let address = door.listener.local_addr()?;
+        let scheme = if door.tls.is_some() { "https" } else { "http" };
         let (stop, stop_writing) = (CancellationToken::new(), CancellationToken::new());
-        let serving = connections::serve(listener, router, stop.clone(), DRAIN);
+        let serving = connections::serve(door, router, stop.clone(), DRAIN);
         let (serving, writing) =
             (tokio::spawn(serving), tokio::spawn(writer.run(stop_writing.clone())));
         let origin = if cache.has_catalog() {
@@ -109,7 +117,7 @@ impl Running {
         } else {
             "none".to_owned()
         };
-        announce(&format!("gateway-agent listening on http://{address} (catalog {origin})"));
+        announce(&format!("gateway-agent listening on {scheme}://{address} (catalog {origin})"));
         Ok(Self { cache, serving, writing, stop, stop_writing })
     }
 

@@ -21,6 +21,21 @@ pub struct Args {
     /// Where to listen; overrides `listen` [default: 127.0.0.1:7080]
     #[arg(long, value_name = "ADDRESS:PORT", env = "GATEWAY_LISTEN")]
     pub listen: Option<SocketAddr>,
+    /// The certificate that callers are shown, and those that it leads to (PEM); overrides
+    /// `tls.certFile`
+    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_CERT", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key (PEM); overrides `tls.keyFile`
+    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_KEY", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// The certificates (PEM) that a caller's must lead to; without one nobody gets a connection;
+    /// overrides `tls.clientCaFile`
+    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_CLIENT_CA")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Which certificates those have revoked: their lists (CRL, PEM), one of each at least; overrides
+    /// `tls.clientCrlFile`
+    #[arg(long, value_name = "FILE", env = "GATEWAY_TLS_CLIENT_CRL")]
+    pub tls_client_crl: Option<PathBuf>,
     /// Where the registry is: `grpc(s)://host:port` (several servers: `grpc://a:7070,b:7070`),
     /// `http(s)://host/registry.json` or `file://path`; overrides `registry.source`
     #[arg(long, value_name = "SOURCE", env = "GATEWAY_REGISTRY", hide_env_values = true)]
@@ -48,7 +63,7 @@ pub struct Args {
     /// What the registry calls this gateway [default: the host's name]
     #[arg(long, value_name = "NAME", env = "GATEWAY_NAME")]
     pub name: Option<String>,
-    /// Listen on other addresses than loopback although callers are not authenticated
+    /// Listen on other addresses than loopback although callers need no certificate
     #[arg(long, env = "GATEWAY_INSECURE")]
     pub insecure: bool,
     /// What to log: error, warn, info, debug, trace, or per module `gateway_agent::sync=debug`

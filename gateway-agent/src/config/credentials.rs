@@ -2,13 +2,11 @@
 //!
 //! The files are read whenever a connection is made, so that new ones are taken without a restart.
 //! A token goes over TLS, or to this machine, or not at all. Deliberately absent: what upstreams
-//! are shown; each target has its headers.
-
-use std::path::PathBuf;
+//! are shown; each target has its headers and its `tls`.
 
 use registry_follow::{Credentials, Token};
 
-use super::{Args, Source, problem::Problems, read::Section};
+use super::{Args, Source, problem::Problems, read::Section, tls};
 
 /// Reads what the `registry` block and the flags say.
 pub(super) fn read_section(
@@ -17,16 +15,8 @@ pub(super) fn read_section(
     args: &Args,
     source: Option<&Source>,
 ) -> Credentials {
-    let file = |name| section.find(name).and_then(|field| field.text()).map(PathBuf::from);
-    let (token_file, ca) = (file("tokenFile"), file("caFile"));
-    let identity = match (file("certFile"), file("keyFile")) {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (None, None) => None,
-        _ => {
-            section.problem("`certFile` and `keyFile` go together");
-            None
-        }
-    };
+    let (token_file, ca) = (tls::file(section, "tokenFile"), tls::file(section, "caFile"));
+    let identity = tls::identity(section);
     let is_plaintext_fine = section.switch("plaintextToken", false);
     let given = args.registry_token.clone().map(|token| Token::Text(token.expose().to_owned()));
     let credentials = Credentials { token: given.or(token_file.map(Token::File)), ca, identity };

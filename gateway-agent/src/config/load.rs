@@ -17,11 +17,12 @@ use registry_core::{
 
 use super::{
     Access, Args, Config, IdentityConfig, InvalidConfig, InvalidSource, LimitsConfig, Mode,
-    Problem, RegistryConfig, RuntimeValidation, Source, StartupValidation, credentials,
+    Problem, RegistryConfig, RuntimeValidation, ServerFiles, Source, StartupValidation,
+    credentials,
     problem::Problems,
     reach,
     read::Section,
-    scope, staleness, target,
+    scope, staleness, target, tls,
     yaml::{self, Node},
 };
 
@@ -95,7 +96,8 @@ pub(super) fn read_text(file: &Path, most: u64) -> std::io::Result<String> {
 fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let root = Section::root(problems, root);
     let name = name(problems, &root, args);
-    let listen = listen(problems, &root, args);
+    let tls = tls::read(&root, args);
+    let listen = listen(problems, &root, args, tls.as_ref());
     let registry = registry(problems, &root, args);
     let identity = identity(&root);
     let targets = target::read(&root);
@@ -107,6 +109,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     Some(Config {
         name,
         listen,
+        tls,
         allowed_origins,
         allowed_hosts,
         registry: registry?,
@@ -134,17 +137,23 @@ fn host_name() -> String {
     if name.is_empty() { "gateway".to_owned() } else { name.to_owned() }
 }
 
-fn listen(problems: &Problems, root: &Section<'_>, args: &Args) -> SocketAddr {
+fn listen(
+    problems: &Problems,
+    root: &Section<'_>,
+    args: &Args,
+    tls: Option<&ServerFiles>,
+) -> SocketAddr {
     let form = |text: &str| {
         let invalid = || format!("`{text}` is not an address and a port such as 127.0.0.1:7080");
         text.parse::<SocketAddr>().map_err(|_| invalid())
     };
     let written = root.find("listen").and_then(|field| field.parse(form));
     let listen = args.listen.or(written).unwrap_or(DEFAULT_LISTEN);
-    if !listen.ip().is_loopback() && !args.insecure {
+    let asks = tls.is_some_and(|tls| tls.client_ca.is_some());
+    if !listen.ip().is_loopback() && !asks && !args.insecure {
         let message = format!(
-            "{listen} can be reached from other machines, and callers are not authenticated yet; \
-             listen on 127.0.0.1, or accept the risk with --insecure"
+            "{listen} can be reached from other machines, and callers need no certificate; give \
+             `tls` with `clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
         );
         problems.at(0, "listen", message);
     }

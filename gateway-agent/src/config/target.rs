@@ -13,7 +13,7 @@ use registry_core::{Key, Kind};
 use super::{
     TargetConfig, TransportConfig,
     read::{Field, Section},
-    without_credentials,
+    tls, without_credentials,
 };
 
 /// Headers of a message as such, or of its connection, and those that the gateway sets for each
@@ -83,8 +83,9 @@ fn transport(section: &Section<'_>) -> Option<TransportConfig> {
 
 fn http(section: &Section<'_>, url: &Field<'_>) -> Option<TransportConfig> {
     let headers = headers(section);
-    let url = url.parse(endpoint)?;
-    Some(TransportConfig::Http { url, headers })
+    let url = url.parse(endpoint);
+    let tls = section.find("tls").map(|field| tls::read_target(&field, url.as_deref()));
+    Some(TransportConfig::Http { url: url?, headers, tls })
 }
 
 fn endpoint(text: &str) -> Result<String, String> {

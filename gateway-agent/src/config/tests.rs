@@ -77,7 +77,7 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
     );
     assert_eq!(config.registry.runtime.input_validation, Mode::Error);
     assert_eq!(config.limits.call_timeout_ms, 3);
-    let TransportConfig::Http { url, headers } = &config.targets[0].transport else { panic!() };
+    let TransportConfig::Http { url, headers, .. } = &config.targets[0].transport else { panic!() };
     assert_eq!((url.as_str(), headers["X-Number"].as_str()), ("http://127.0.0.1:7090/mcp", "7"));
     let TransportConfig::Stdio { args, env, .. } = &config.targets[1].transport else { panic!() };
     assert_eq!((args.len(), env["TZ"].as_str()), (3, "UTC"));
@@ -136,7 +136,7 @@ limits: { sessions: 0 }
         ("line 8: targets[0].http: `not-a-url` is not a URL", ""),
         ("line 9: targets[1]: has neither `http: URL` nor", ""),
         ("line 10: targets[2]: has both `http` and `stdio`", ""),
-        ("line 11: colour: unknown field; here go name, listen", ""),
+        ("line 11: colour: unknown field; here go name, tls, listen", ""),
         ("line 12: limits.sessions: expected a whole number of at least 1", "the number 0"),
     ] {
         let hit = found.iter().any(|line| line.starts_with(start) && line.ends_with(end));
@@ -158,6 +158,10 @@ fn each_of_these_is_refused() {
             "registry.tokenFile: cannot",
         ),
         ("registry: { source: grpcs://h:1, certFile: x }", "`certFile` and `keyFile` go together"),
+        (
+            "registry: { source: 'grpc://h:1' }\ntls: { certFile: x }",
+            "tls: `certFile` and `keyFile` go together",
+        ),
         ("registry: { source: grpc://h }", "must be grpc(s)://host:port"),
         ("registry: { source: 'grpc://h:1,' }", "must be grpc(s)://host:port"),
         ("registry: { source: grpc://h:1/path }", "must be grpc(s)://host:port"),

@@ -1,7 +1,8 @@
-//! Connections: HTTP/1 with keep-alive, bounded in number, in the size and the time of what a
-//! client sends, in the time that it does not read, and drained at the end.
+//! Connections: HTTP/1 with keep-alive, over TLS where there is a certificate. They are bounded in
+//! number, in the size and the time of what a client sends, in the time that it does not read, and
+//! drained at the end.
 //!
-//! Deliberately absent: TLS and HTTP/2.
+//! Deliberately absent: HTTP/2, and who a caller's certificate is.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -12,7 +13,9 @@ use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
+use registry_tls::Acceptor;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep, timeout},
@@ -25,6 +28,8 @@ use crate::capacity;
 
 /// How long the head of a request may take, and so how long an idle connection is kept.
 const HEAD: Duration = Duration::from_secs(30);
+/// How long the handshake of TLS may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Largest head of a request, in bytes.
 const HEAD_BYTES: usize = 64 * 1024;
 /// How long a client may read nothing of an answer that waits.
@@ -34,9 +39,15 @@ const BREATHER: Duration = Duration::from_millis(100);
 /// How long nothing must have failed before it is said that connections are accepted again.
 const CALM: Duration = Duration::from_secs(1);
 
+/// Where callers come in.
+pub(super) struct Door {
+    pub(super) listener: TcpListener,
+    pub(super) tls: Option<Acceptor>,
+}
+
 /// Serves until it is stopped; then lets calls that have begun finish, but not for ever.
 pub(super) async fn serve(
-    listener: TcpListener,
+    Door { listener, tls }: Door,
     router: Router,
     stop: CancellationToken,
     drain: Duration,
@@ -55,7 +66,8 @@ pub(super) async fn serve(
                 if failed.take_if(|failed| failed.elapsed() >= CALM).is_some() {
                     tracing::info!("connections are accepted again");
                 }
-                let connection = Connection { router: router.clone(), peer, _place: place };
+                let (router, tls, stop) = (router.clone(), tls.clone(), stop.clone());
+                let connection = Connection { router, peer, tls, stop, _place: place };
                 tokio::spawn(connection.run(stream, graceful.watcher()));
             }
             Err(e) => {
@@ -88,13 +100,27 @@ async fn accept(
 struct Connection {
     router: Router,
     peer: SocketAddr,
+    tls: Option<Acceptor>,
+    stop: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
+    /// Shakes hands where there is TLS, unless it is time to stop.
     async fn run(self, stream: TcpStream, watcher: Watcher) {
         // Without it answers wait for acknowledgements; where it fails they do.
         let _ = stream.set_nodelay(true);
+        let Some(tls) = &self.tls else { return self.serve(stream, watcher).await };
+        let accepted = timeout(HANDSHAKE, tls.accept(stream));
+        if let Some(Ok(Some(stream))) = self.stop.run_until_cancelled(accepted).await {
+            self.serve(stream, watcher).await;
+        }
+    }
+
+    async fn serve<S>(self, stream: S, watcher: Watcher)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let peer = self.peer;
         let service = self.router.map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));

@@ -6,6 +6,7 @@
 
 mod answer;
 mod client;
+mod connector;
 mod doubt;
 mod session;
 

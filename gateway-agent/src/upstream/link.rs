@@ -40,8 +40,13 @@ impl Link {
     ) -> Self {
         let server = start.config.server.clone();
         match &start.config.transport {
-            TransportConfig::Http { url, headers } => {
-                match HttpLink::new(server.clone(), url, headers, client.clone()) {
+            TransportConfig::Http { url, headers, tls } => {
+                let client = match tls.clone().map(|files| client.with(files)) {
+                    None => client.clone(),
+                    Some(Ok(own)) => own,
+                    Some(Err(error)) => return Self::Broken(server, error.to_string()),
+                };
+                match HttpLink::new(server.clone(), url, headers, client) {
                     Ok(link) => Self::Http(Box::new(link)),
                     Err(error) => Self::Broken(server, error.to_string()),
                 }

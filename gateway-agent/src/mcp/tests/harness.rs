@@ -116,12 +116,13 @@ impl Bench {
         let (seen, finished) = (Arc::default(), Arc::default());
         let url = upstream(setup.lists, Arc::clone(&seen), Arc::clone(&finished)).await;
         let server = "server/up@1.0.0".parse().unwrap();
-        let transport = TransportConfig::Http { url, headers: BTreeMap::new() };
+        let transport = TransportConfig::Http { url, headers: BTreeMap::new(), tls: None };
         let config = Config {
             name: "under-test".to_owned(),
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             listen: "127.0.0.1:7080".parse().unwrap(),
+            tls: None,
             registry: RegistryConfig {
                 scope: ScopeConfig::default(),
                 key: None,

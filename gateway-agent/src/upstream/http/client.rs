@@ -1,8 +1,9 @@
-//! The HTTP client that all targets share: pooled connections, TLS where a target wants it.
+//! The HTTP client that targets share: pooled connections, TLS where a target wants it. A target
+//! with `tls` of its own has a client of its own.
 //!
 //! Deliberately absent: redirects, proxies, cookies and compression; hyper has none of them.
 
-use std::{collections::BTreeMap, io, time::Duration};
+use std::{collections::BTreeMap, error::Error as StdError, io, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -11,17 +12,20 @@ use http::{
 };
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{self, connect::HttpConnector},
+    client::legacy,
     rt::{TokioExecutor, TokioTimer},
 };
 use registry_core::Key;
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use registry_tls::InvalidFile;
+use rustls::AlertDescription;
 use tokio_util::task::TaskTracker;
 
-use super::{Breach, Error, Phase};
-use crate::config::{LimitsConfig, TargetConfig, TransportConfig};
+use super::{Breach, Error, Phase, connector::Connector};
+use crate::{
+    config::{ClientFiles, LimitsConfig, TargetConfig},
+    health,
+};
 
 /// How long a connection may stay idle. Common servers close theirs after five seconds, and a
 /// request that meets a closing connection is lost.
@@ -33,7 +37,7 @@ const BACKGROUND: Duration = Duration::from_secs(5);
 /// The client; clones share the connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    inner: legacy::Client<Connector, Full<Bytes>>,
     limits: LimitsConfig,
     tasks: TaskTracker,
 }
@@ -41,19 +45,20 @@ pub(crate) struct Client {
 impl Client {
     /// A client for these targets.
     pub(crate) fn new(targets: &[TargetConfig], limits: LimitsConfig, tasks: TaskTracker) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(Duration::from_millis(limits.connect_timeout_ms)));
-        let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls(targets))
-            .https_or_http()
-            .enable_all_versions()
-            .wrap_connector(tcp);
+        Self::over(Connector::shared(targets, limits), limits, tasks)
+    }
+
+    /// One like it, for a target that has certificates of its own.
+    pub(crate) fn with(&self, files: ClientFiles) -> Result<Self, InvalidFile> {
+        let tls = files.open(health::tls_changed)?;
+        Ok(Self::over(Connector::new(tls, self.limits), self.limits, self.tasks.clone()))
+    }
+
+    fn over(connector: Connector, limits: LimitsConfig, tasks: TaskTracker) -> Self {
         let inner = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .build(https);
+            .build(connector);
         Self { inner, limits, tasks }
     }
 
@@ -89,18 +94,19 @@ impl Client {
     }
 
     fn describe(&self, server: &Key, error: &legacy::Error) -> Error {
+        if let Some(alert) = causes(error).find_map(refused_certificate) {
+            let source =
+                format!("it refused the gateway's certificate, or that there is none: {alert:?}");
+            return Error::Unavailable { target: server.clone(), source: source.into() };
+        }
         if !error.is_connect() {
             return Breach::Closed.into();
         }
-        let causes =
-            std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |e| {
-                e.source()
-            });
-        let is_timeout = |cause: &(dyn std::error::Error + 'static)| {
+        let is_timeout = |cause: &(dyn StdError + 'static)| {
             cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
         };
         let mut last = String::new();
-        for cause in causes {
+        for cause in causes(error) {
             if is_timeout(cause) {
                 let after_ms = self.limits.connect_timeout_ms;
                 return Error::Timeout { phase: Phase::Connect, after_ms };
@@ -111,25 +117,35 @@ impl Client {
     }
 }
 
-/// The certificates of the platform are read only when a target needs them.
-fn tls(targets: &[TargetConfig]) -> ClientConfig {
-    let wants_tls = targets.iter().any(|target| {
-        matches!(&target.transport, TransportConfig::Http { url, .. } if url.starts_with("https:"))
-    });
-    let builder = || {
-        ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .expect("the provider has the default versions")
+/// An error and what led to it.
+fn causes(error: &legacy::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    std::iter::successors(Some(error as &(dyn StdError + 'static)), |cause| (*cause).source())
+}
+
+/// How an upstream says that it does not take the certificate that it was shown. With TLS 1.3 it
+/// comes when the first answer is due.
+fn refused_certificate(cause: &(dyn StdError + 'static)) -> Option<AlertDescription> {
+    use AlertDescription::{
+        AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,
+        CertificateUnknown, DecryptError, UnknownCA, UnsupportedCertificate,
     };
-    if wants_tls {
-        match builder().try_with_platform_verifier() {
-            Ok(config) => return config.with_no_client_auth(),
-            Err(error) => {
-                tracing::warn!(%error, "no certificates to trust; https targets will fail");
-            }
-        }
-    }
-    builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+    let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
+    let rustls::Error::AlertReceived(alert) = inner.downcast_ref::<rustls::Error>()? else {
+        return None;
+    };
+    let is_about_it = matches!(
+        alert,
+        AccessDenied
+            | BadCertificate
+            | CertificateExpired
+            | CertificateRequired
+            | CertificateRevoked
+            | CertificateUnknown
+            | DecryptError
+            | UnknownCA
+            | UnsupportedCertificate
+    );
+    is_about_it.then_some(*alert)
 }
 
 /// Where an upstream listens, and what is sent with every request.

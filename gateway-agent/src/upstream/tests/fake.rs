@@ -141,7 +141,7 @@ impl Fake {
 
     pub(super) fn transport(&self) -> TransportConfig {
         let headers = BTreeMap::from([("Authorization".to_owned(), "Bearer ours".to_owned())]);
-        TransportConfig::Http { url: format!("http://{}/mcp", self.address), headers }
+        TransportConfig::Http { url: format!("http://{}/mcp", self.address), headers, tls: None }
     }
 
     /// All requests of one method so far.

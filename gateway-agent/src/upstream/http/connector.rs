@@ -1,0 +1,79 @@
+//! How connections to upstreams are made: TCP, and TLS as the files say at that moment.
+//!
+//! Deliberately absent: keeping connections; the client does.
+
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Uri;
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector};
+use hyper_util::client::legacy::connect::HttpConnector;
+use registry_tls::Fresh;
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use tower::Service;
+
+use crate::config::{LimitsConfig, TargetConfig, TransportConfig};
+
+/// Makes connections.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    tcp: HttpConnector,
+    tls: Fresh<ClientConfig>,
+}
+
+impl Connector {
+    /// One for all of these targets that have no certificates of their own.
+    pub(super) fn shared(targets: &[TargetConfig], limits: LimitsConfig) -> Self {
+        Self::new(Fresh::fixed(tls(targets)), limits)
+    }
+
+    pub(super) fn new(tls: Fresh<ClientConfig>, limits: LimitsConfig) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(Duration::from_millis(limits.connect_timeout_ms)));
+        Self { tcp, tls }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Error = <HttpsConnector<HttpConnector> as Service<Uri>>::Error;
+    type Future = <HttpsConnector<HttpConnector> as Service<Uri>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.tcp.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        HttpsConnector::from((self.tcp.clone(), self.tls.get())).call(uri)
+    }
+}
+
+/// The certificates of the platform are read only when a target needs them.
+fn tls(targets: &[TargetConfig]) -> ClientConfig {
+    let wants_tls = targets.iter().any(|target| {
+        matches!(&target.transport,
+            TransportConfig::Http { url, tls: None, .. } if url.starts_with("https:"))
+    });
+    let builder = || {
+        ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .expect("the provider has the default versions")
+    };
+    if wants_tls {
+        match builder().try_with_platform_verifier() {
+            Ok(config) => {
+                let mut config = config.with_no_client_auth();
+                config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+                return config;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no certificates to trust; https targets will fail");
+            }
+        }
+    }
+    builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+}
