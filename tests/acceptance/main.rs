@@ -13,6 +13,7 @@ mod export;
 mod faults;
 mod fleet;
 mod following;
+mod gateway_tls;
 mod gitops;
 mod governance;
 mod graph;

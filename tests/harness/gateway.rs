@@ -99,7 +99,13 @@ impl Gateway {
 
     /// The MCP endpoint.
     pub fn mcp_url(&self) -> String {
-        format!("http://{}/mcp", self.address)
+        format!("{}/mcp", self.url())
+    }
+
+    /// `http(s)://127.0.0.1:PORT`, as it says itself.
+    pub fn url(&self) -> String {
+        let scheme = if self.process.greeting.contains("https://") { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Waits until it has a catalog.

@@ -60,6 +60,11 @@ impl ModernClient {
         Self { agent, ..Self::anonymous(url) }
     }
 
+    /// The same over another HTTP client.
+    pub fn over(self, http: reqwest::Client) -> Self {
+        Self { http, ..self }
+    }
+
     /// Sends one request with all headers that the specification demands.
     pub async fn request(&self, method: &str, params: Value) -> Result<Answer, reqwest::Error> {
         let mut params = params;

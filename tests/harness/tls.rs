@@ -2,7 +2,11 @@
 //!
 //! Deliberately absent: anything that outlives the test.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
@@ -89,6 +93,25 @@ impl Authority {
         path
     }
 
+    /// A client over HTTPS that trusts this authority alone, and shows no certificate.
+    pub fn trusting(&self) -> reqwest::Client {
+        self.client_builder().build().expect("a client")
+    }
+
+    /// The same, with a certificate.
+    pub fn trusting_as(&self, Files { certificate, key }: &Files) -> reqwest::Client {
+        let read = |path| fs::read(path).expect("a file");
+        let identity = [read(certificate), read(key)].concat();
+        let identity = reqwest::Identity::from_pem(&identity).expect("a certificate");
+        self.client_builder().identity(identity).build().expect("a client")
+    }
+
+    fn client_builder(&self) -> reqwest::ClientBuilder {
+        let ca = fs::read(&self.ca).expect("a file");
+        let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");
+        reqwest::Client::builder().tls_certs_only([ca])
+    }
+
     fn sign(&self, file: &str, mut params: CertificateParams) -> Files {
         params.serial_number = Some(serial(file));
         let key = KeyPair::generate().expect("a key");
@@ -98,6 +121,38 @@ impl Authority {
         fs::write(&files.certificate, certificate.pem()).expect("a file");
         fs::write(&files.key, key.serialize_pem()).expect("a file");
         files
+    }
+}
+
+/// Certificates as Kubernetes mounts them: links through one directory, which is exchanged at once.
+pub struct Mounted(TempDir);
+
+impl Mounted {
+    /// Those of a server of this authority.
+    pub fn new(authority: &Authority) -> Self {
+        let mounted = Self(tempfile::tempdir().expect("a temporary directory"));
+        for file in ["tls.crt", "tls.key", "ca.crt"] {
+            symlink(Path::new("..data").join(file), mounted.path(file)).expect("a link");
+        }
+        mounted.exchange(authority);
+        mounted
+    }
+
+    /// `tls.crt`, `tls.key` or `ca.crt`.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    /// Exchanges all of them at once.
+    pub fn exchange(&self, authority: &Authority) {
+        let new = tempfile::tempdir_in(self.0.path()).expect("a directory").keep();
+        let Files { certificate, key } = authority.server();
+        for (from, to) in [(&certificate, "tls.crt"), (&key, "tls.key"), (&authority.ca, "ca.crt")]
+        {
+            fs::copy(from, new.join(to)).expect("a copy");
+        }
+        symlink(new, self.path("..new")).expect("a link");
+        fs::rename(self.path("..new"), self.path("..data")).expect("renamed");
     }
 }
 

@@ -1,14 +1,11 @@
 //! TLS on the one port, and clients that are known by their certificates.
 
-use std::{
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use acceptance::{
     Gateway, GatewayOptions, Registry,
     access::{Guarded, create_token},
-    tls::{Authority, Files},
+    tls::{Authority, Files, Mounted},
 };
 use serde_json::Value;
 
@@ -166,44 +163,9 @@ async fn a_gateway_follows_over_tls_with_a_token_file_or_a_certificate() {
     .await;
 }
 
-/// Certificates as Kubernetes mounts them: links through one directory, which is exchanged at once.
-struct Mounted(tempfile::TempDir);
-
-impl Mounted {
-    fn new(authority: &Authority) -> Self {
-        let mounted = Self(tempfile::tempdir().expect("a temporary directory"));
-        for file in ["tls.crt", "tls.key", "ca.crt"] {
-            symlink(Path::new("..data").join(file), mounted.path(file)).expect("a link");
-        }
-        mounted.exchange(authority);
-        mounted
-    }
-
-    fn path(&self, file: &str) -> PathBuf {
-        self.0.path().join(file)
-    }
-
-    fn exchange(&self, authority: &Authority) {
-        let new = tempfile::tempdir_in(self.0.path()).expect("a directory").keep();
-        let Files { certificate, key } = authority.server();
-        for (from, to) in [(&certificate, "tls.crt"), (&key, "tls.key"), (&authority.ca, "ca.crt")]
-        {
-            std::fs::copy(from, new.join(to)).expect("a copy");
-        }
-        symlink(new, self.path("..new")).expect("a link");
-        std::fs::rename(self.path("..new"), self.path("..data")).expect("renamed");
-    }
-}
-
 /// Somebody who trusts this authority and comes for the first time; whether they are served.
 async fn is_served(url: &str, authority: &Authority) -> bool {
-    trusting(authority).get(format!("{url}/livez")).send().await.is_ok()
-}
-
-fn trusting(authority: &Authority) -> reqwest::Client {
-    let ca = std::fs::read(&authority.ca).expect("a file");
-    let ca = reqwest::Certificate::from_pem(&ca).expect("a certificate");
-    reqwest::Client::builder().tls_certs_only([ca]).build().expect("a client")
+    authority.trusting().get(format!("{url}/livez")).send().await.is_ok()
 }
 
 #[tokio::test]
@@ -215,7 +177,7 @@ async fn new_certificates_are_taken_without_a_restart_and_open_connections_stay(
     let guarded = Guarded::start(&[&files[..], &[text(&ca)], &RULES].concat());
     let (url, ci) = (guarded.registry.url(), "ci.docs");
     let livez = format!("{url}/livez");
-    let early = trusting(&old);
+    let early = old.trusting();
     assert!(early.get(&livez).send().await.is_ok());
     assert!(!is_served(&url, &new).await);
     whoami(&guarded.registry, &old, Some(&old.client(ci))).expect("known by the old authority");
@@ -240,7 +202,7 @@ async fn new_certificates_are_taken_without_a_restart_and_open_connections_stay(
     assert!(is_served(&url, &new).await, "what was there before goes on");
     mounted.exchange(&old);
     acceptance::eventually("and mended", || is_served(&url, &old)).await;
-    let metrics = trusting(&old).get(format!("{url}/metrics")).send().await.expect("metrics");
+    let metrics = old.trusting().get(format!("{url}/metrics")).send().await.expect("metrics");
     let metrics = metrics.text().await.expect("text");
     for line in ["outcome=\"taken\"} 2", "outcome=\"refused\"} 1"] {
         assert!(metrics.contains(&format!("registry_tls_changes_total{{{line}")), "{metrics}");
@@ -256,7 +218,7 @@ async fn a_revoked_certificate_is_refused_as_soon_as_the_list_says_so() {
     let gateway = "spiffe://prod/gateways/eu-1";
     who("ci.docs").expect("let in");
     assert!(who("somebody").expect_err("revoked").starts_with("3:"), "no connection");
-    let metrics = trusting(&authority).get(format!("{}/metrics", guarded.registry.url()));
+    let metrics = authority.trusting().get(format!("{}/metrics", guarded.registry.url()));
     let metrics = metrics.send().await.expect("metrics").text().await.expect("text");
     let counted = |line: &str| line.starts_with("registry_tls_refused_certificates_total ");
     assert!(metrics.lines().any(counted), "{metrics}");

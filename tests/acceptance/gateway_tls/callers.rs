@@ -1,0 +1,110 @@
+//! Callers of a gateway: whom they trust, and what they must show.
+
+use std::process::Command;
+
+use acceptance::{binary, tls::Mounted};
+
+use super::{Authority, Backend, agent, gateway, pair, text, works};
+
+#[tokio::test]
+async fn an_agent_lists_and_calls_over_tls_and_nothing_else_is_served() {
+    let (authority, other, backend) = (Authority::new(), Authority::new(), Backend::start());
+    let gateway = gateway(&backend.targets(), &pair(&authority.server()));
+    assert!(gateway.process.greeting.contains("listening on https://127.0.0.1:"));
+    works(&agent(&gateway, authority.trusting())).await;
+    let livez = format!("{}/livez", gateway.url());
+    let answer = authority.trusting().get(&livez).send().await.expect("an answer");
+    assert_eq!((answer.status().as_u16(), answer.version()), (200, reqwest::Version::HTTP_11));
+
+    assert!(other.trusting().get(&livez).send().await.is_err(), "another authority");
+    let plain = reqwest::get(livez.replace("https", "http")).await;
+    assert!(plain.is_err(), "plain text on the port of TLS: {plain:?}");
+    assert!(!gateway.process.stderr().contains("certificate-refused"), "nobody showed any");
+}
+
+#[tokio::test]
+async fn where_a_certificate_is_asked_for_nobody_gets_in_without_a_good_one() {
+    let (authority, other, backend) = (Authority::new(), Authority::new(), Backend::start());
+    let (ca, crl) = (text(&authority.ca).to_owned(), authority.revoke(&["revoked"]));
+    let asks = format!("clientCaFile: {ca}, clientCrlFile: {}", text(&crl));
+    let tls = format!("{}, {asks}", pair(&authority.server()));
+    let gateway = gateway(&backend.targets(), &tls);
+    let livez = format!("{}/livez", gateway.url());
+    for (who, http) in [
+        ("nobody", authority.trusting()),
+        ("a stranger", authority.trusting_as(&other.client("planner"))),
+        ("one that was revoked", authority.trusting_as(&authority.client("revoked"))),
+    ] {
+        let refused = http.get(&livez).send().await;
+        assert!(refused.is_err(), "{who}: {refused:?}");
+    }
+    let known = authority.trusting_as(&authority.client("planner"));
+    works(&agent(&gateway, known.clone())).await;
+    let log = gateway.process.stderr();
+    assert_eq!(log.matches("certificate-refused").count(), 3, "{log}");
+    for why in ["no certificates", "Revoked"] {
+        assert!(log.contains(why), "no {why} in the log:\n{log}");
+    }
+    let metrics = known.get(format!("{}/metrics", gateway.url())).send().await.expect("metrics");
+    let metrics = metrics.text().await.expect("text");
+    assert!(metrics.contains("gateway_tls_refused_certificates_total 3"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_taken_without_a_restart() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let mounted = Mounted::new(&old);
+    let [certificate, key, ca] = ["tls.crt", "tls.key", "ca.crt"].map(|file| mounted.path(file));
+    let (certificate, key, ca) = (text(&certificate), text(&key), text(&ca));
+    let tls = format!("certFile: {certificate}, keyFile: {key}, clientCaFile: {ca}");
+    let gateway = gateway("", &tls);
+    let livez = format!("{}/livez", gateway.url());
+    let known = |authority: &Authority| authority.trusting_as(&authority.client("planner"));
+    let is_served = async |http: reqwest::Client| http.get(&livez).send().await.is_ok();
+    let early = known(&old);
+    assert!(is_served(early.clone()).await);
+    assert!(!is_served(known(&new)).await);
+
+    mounted.exchange(&new);
+    acceptance::eventually("the new certificate", || is_served(known(&new))).await;
+    assert!(!is_served(known(&old)).await, "the old one is gone");
+    assert!(is_served(early).await, "the connection from before stays");
+    std::fs::write(mounted.path("tls.key"), "no key").expect("a file");
+    acceptance::eventually("it is told", || async {
+        gateway.process.stderr().contains("the files of TLS have changed; those before go on")
+    })
+    .await;
+    assert!(is_served(known(&new)).await, "what was there before goes on");
+}
+
+#[test]
+fn half_settings_and_wrong_files_are_refused_at_the_start() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (ours, theirs) = (authority.server(), other.client("theirs"));
+    let [certificate, key, foreign] =
+        [&ours.certificate, &ours.key, &theirs.key].map(|path| text(path));
+    let open = "--listen=0.0.0.0:0";
+    for (flags, code, why) in [
+        (&["--tls-cert", certificate][..], 2, "--tls-key <FILE>"),
+        (&["--tls-key", key], 2, "--tls-cert <FILE>"),
+        (&["--tls-client-ca", text(&authority.ca)], 2, "needs `certFile` and `keyFile`"),
+        (&["--tls-cert", certificate, "--tls-key", foreign], 2, "cannot be used"),
+        (&["--tls-cert", certificate, "--tls-key", "/nobody/has/this"], 2, "/nobody/has/this"),
+        (&["--tls-cert", key, "--tls-key", key], 2, "no certificate is in it"),
+        (&["--tls-cert", certificate, "--tls-key", key, "--tls-client-crl", key], 2, "needs"),
+        (&["--tls-cert", certificate, "--tls-key", key, open], 2, "--insecure"),
+        (&["--tls-cert", certificate, "--tls-key", key], 0, ""),
+        (
+            &["--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", certificate, open],
+            0,
+            "",
+        ),
+    ] {
+        let mut command = Command::new(binary("gateway-agent"));
+        command.args(["--check", "--registry", "grpc://127.0.0.1:1"]).args(flags);
+        let output = command.current_dir("/").output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {said}");
+        assert!(said.contains(why), "{flags:?}: no {why:?} in {said}");
+    }
+}

@@ -1,0 +1,160 @@
+//! Upstreams over TLS: which certificate they are shown, and which of theirs are believed.
+
+use std::{
+    net::SocketAddr,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use acceptance::{binary, tls::Mounted};
+use registry_tls::{Acceptor, Clients, Counts, ServerFiles};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+};
+
+use super::{Authority, Backend, agent, gateway, is_answered, pair, text, works};
+
+/// TLS before the demo backend, which speaks none: whoever shows no good certificate is refused.
+struct Front {
+    address: SocketAddr,
+    /// Connections with a certificate.
+    shown: Arc<AtomicUsize>,
+    /// Ends all connections.
+    cut: Arc<Notify>,
+}
+
+impl Front {
+    async fn start(mounted: &Mounted, backend: &Backend) -> Self {
+        let files = ServerFiles {
+            certificate: mounted.path("tls.crt"),
+            key: mounted.path("tls.key"),
+            client_ca: Some(mounted.path("ca.crt")),
+            client_crl: None,
+            clients: Clients::MustShow,
+            protocols: &["http/1.1"],
+        };
+        let tls = Acceptor::open(files, Counts { changed: |_| (), refused: || () });
+        let (tls, to) = (tls.expect("good files"), backend.process.address());
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let shown = Arc::new(AtomicUsize::new(0));
+        let (counted, cut) = (Arc::clone(&shown), Arc::new(Notify::new()));
+        let ended = Arc::clone(&cut);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (tls, to) = (tls.clone(), to.clone());
+                let (counted, ended) = (Arc::clone(&counted), Arc::clone(&ended));
+                tokio::spawn(async move {
+                    let Some(mut stream) = tls.accept(stream).await else { return };
+                    let has_one = stream.get_ref().1.peer_certificates().is_some();
+                    counted.fetch_add(usize::from(has_one), Ordering::Relaxed);
+                    let mut backend = TcpStream::connect(to).await.expect("the backend");
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut stream, &mut backend) => {}
+                        () = ended.notified() => {}
+                    }
+                });
+            }
+        });
+        Self { address, shown, cut }
+    }
+
+    /// The backend's targets, with the document service behind this.
+    fn targets(&self, backend: &Backend, tls: &str) -> String {
+        let direct = format!("http://{}/documents/mcp\"", backend.process.address());
+        let through = format!("https://{}/documents/mcp\", tls: {{ {tls} }}", self.address);
+        let targets = backend.targets().replace(&direct, &through);
+        assert!(targets.contains(&through), "{targets}");
+        targets
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_that_asks_for_a_certificate_gets_the_gateways() {
+    let (authority, backend) = (Authority::new(), Backend::start());
+    let front = Front::start(&Mounted::new(&authority), &backend).await;
+    let tls = format!("caFile: {}, {}", text(&authority.ca), pair(&authority.client("gateway")));
+    let gateway = gateway(&front.targets(&backend, &tls), "");
+    works(&agent(&gateway, reqwest::Client::new())).await;
+    assert!(front.shown.load(Ordering::Relaxed) > 0);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_certificate_is_told() {
+    let (authority, other, backend) = (Authority::new(), Authority::new(), Backend::start());
+    let front = Front::start(&Mounted::new(&authority), &backend).await;
+    let (ours, theirs) = (authority.client("gateway"), other.client("gateway"));
+    let [right, wrong] = [&authority.ca, &other.ca].map(|ca| format!("caFile: {}", text(ca)));
+    for (tls, why) in [
+        (format!("{wrong}, {}", pair(&ours)), "invalid peer certificate: "),
+        (pair(&ours), "invalid peer certificate: UnknownIssuer"),
+        (right.clone(), "it refused the gateway's certificate, or that there is none"),
+        (format!("{right}, {}", pair(&theirs)), "it refused the gateway's certificate"),
+    ] {
+        let gateway = gateway(&front.targets(&backend, &tls), "");
+        gateway.ready().await;
+        let agent = agent(&gateway, reqwest::Client::new());
+        let told = format!("could not reach server/document-service@1.2.0: {why}");
+        acceptance::eventually(why, || async {
+            assert!(!is_answered(&agent).await);
+            let log = gateway.process.stderr();
+            log.lines().any(|line| line.contains("tools/call") && line.contains(&told))
+        })
+        .await;
+    }
+    assert_eq!(front.shown.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn new_certificates_for_upstreams_are_taken_without_a_restart() {
+    let (old, new, backend) = (Authority::new(), Authority::new(), Backend::start());
+    let (theirs, ours) = (Mounted::new(&old), Mounted::new(&old));
+    let front = Front::start(&theirs, &backend).await;
+    let [certificate, key, ca] = ["tls.crt", "tls.key", "ca.crt"].map(|file| ours.path(file));
+    let (certificate, key, ca) = (text(&certificate), text(&key), text(&ca));
+    let tls = format!("caFile: {ca}, certFile: {certificate}, keyFile: {key}");
+    let gateway = gateway(&front.targets(&backend, &tls), "");
+    let agent = agent(&gateway, reqwest::Client::new());
+    works(&agent).await;
+    theirs.exchange(&new);
+    acceptance::eventually("it trusts only the old one", || async {
+        front.cut.notify_waiters();
+        is_answered(&agent).await;
+        gateway.process.stderr().contains("invalid peer certificate")
+    })
+    .await;
+    ours.exchange(&new);
+    works(&agent).await;
+}
+
+#[test]
+fn settings_that_do_not_fit_are_refused_at_the_start() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (ours, theirs) = (authority.client("ours"), other.client("theirs"));
+    let (certificate, key, foreign) = (text(&ours.certificate), text(&ours.key), text(&theirs.key));
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("gateway.yaml");
+    for (scheme, tls, why) in [
+        ("https", format!("certFile: {certificate}"), "`certFile` and `keyFile` go together"),
+        ("https", "caFile: /nobody/has/this".to_owned(), "/nobody/has/this"),
+        ("https", format!("certFile: {certificate}, keyFile: {foreign}"), "cannot be used"),
+        ("https", format!("caFile: {key}"), "no certificate is in it"),
+        ("https", String::new(), "names nothing"),
+        ("https", format!("ca: {certificate}"), "unknown field"),
+        ("http", format!("caFile: {certificate}"), "of no use without TLS"),
+    ] {
+        let target = format!("server: a, version: 1.0.0, http: {scheme}://h/mcp, tls: {{ {tls} }}");
+        let yaml = format!("registry: {{ source: grpc://h:1 }}\ntargets: [{{ {target} }}]\n");
+        std::fs::write(&file, yaml).expect("a file");
+        let mut command = Command::new(binary("gateway-agent"));
+        let output = command.arg("--check").arg("--config").arg(&file).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{tls}: {said}");
+        assert!(said.contains("line 2: targets[0].tls") && said.contains(why), "{tls}: {said}");
+    }
+}
