@@ -137,7 +137,7 @@ impl Roster {
     pub(super) fn seat(&self, hello: &Hello) -> Result<Arc<Seat>, Error> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let key = (hello.gateway.clone(), hello.principal.clone());
-        let nack = lock(&self.shared.refused).get(&key).cloned();
+        let nack = lock(&self.shared.refused).get(&key).cloned().filter(|_| !hello.is_observer);
         let state = Arc::new(State {
             gateway: hello.gateway.clone(),
             gateway_version: hello.gateway_version.clone(),

@@ -229,9 +229,13 @@ async fn a_crowd_is_noted_together() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_watched_for_a_while_is_no_gateway() {
     let server = TestServer::start().await;
-    let hello = v1::Hello { gateway: "ctl".to_owned(), observer: true, ..Default::default() };
-    let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
-    let requests = tokio_stream::iter([hello]);
+    // It has the name of the gateway, as what a relay opens for signatures.
+    let hello = v1::Hello { gateway: "edge-1".to_owned(), observer: true, ..Default::default() };
+    let nack = v1::Nack { revision: 1, message: "not for me".to_owned(), ..Default::default() };
+    let said = [sync_request::Message::Hello(hello), sync_request::Message::Nack(nack)];
+    let said = said.map(|message| v1::SyncRequest { message: Some(message) });
+    let requests =
+        tokio_stream::StreamExt::chain(tokio_stream::iter(said), tokio_stream::pending());
     let mut watcher = server.sync().await.sync(requests).await.unwrap().into_inner();
     watcher.message().await.unwrap().unwrap();
     let _gateway = Follower::new(&server).await;
@@ -239,6 +243,9 @@ async fn what_is_watched_for_a_while_is_no_gateway() {
     assert_eq!((noted(&server).await.len(), gateways(&server).await.len()), (1, 1));
     let (_, _, metrics) = get(&server, "/metrics", "").await;
     assert!(metrics.contains("\nregistry_streams 2\n"), "{metrics}");
+    let _again = Follower::new(&server).await;
+    let listed = gateways(&server).await;
+    assert!(listed.iter().all(|gateway| gateway.last_nack.is_none()), "{listed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -111,6 +111,16 @@ impl Seat {
     }
 
     fn refused(&self, nack: &Nack) {
+        // It serves nobody, and may bear the name of a gateway or relay that refuses nothing.
+        if self.state.is_observer {
+            tracing::debug!(
+                observer = self.state.gateway,
+                revision = nack.revision.0,
+                reason = nack.message,
+                "an observer refused a revision"
+            );
+            return;
+        }
         crate::metrics::nack();
         let mut refused = lock(&self.shared.refused);
         let key = self.state.refusal_key();
