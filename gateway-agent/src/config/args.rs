@@ -41,7 +41,8 @@ pub struct Args {
     #[arg(long, value_name = "SOURCE", env = "GATEWAY_REGISTRY", hide_env_values = true)]
     pub registry: Option<String>,
     /// Follow only this and what it needs: `agent/planner@1.2.0`, `agent/planner@*`, `team/*` or
-    /// `tag:finance`; may be repeated; overrides `registry.scope`
+    /// `tag:finance`; may be repeated; overrides `registry.scope` and
+    /// `registry.scopeFile`
     #[arg(long, value_name = "ROOT", env = "GATEWAY_SCOPE", value_delimiter = ',')]
     pub scope: Vec<String>,
     /// The key that must have signed whatever is served, as `registryctl audit key` prints it; overrides

@@ -191,6 +191,18 @@ impl<'a> Field<'a> {
         number
     }
 
+    /// As a list of texts; a single text is a list of one.
+    pub(super) fn texts(&self) -> Option<Vec<String>> {
+        match &self.node.value {
+            Value::Text(text) => Some(vec![text.clone()]),
+            Value::List(_) => self.list().iter().map(Field::text).collect(),
+            _ => {
+                self.expected("a list");
+                None
+            }
+        }
+    }
+
     pub(super) fn list(&self) -> Vec<Field<'a>> {
         let Value::List(items) = &self.node.value else {
             self.expected("a list");

@@ -6,21 +6,18 @@ use std::path::{Path, PathBuf};
 
 use registry_core::Scope;
 
-use super::{
-    Args, ScopeConfig, Source,
-    load::read_text,
-    read::{Field, Section},
-};
+use super::{Args, ScopeConfig, Source, load::read_text, read::Section};
 
 /// Largest file, in bytes.
 const FILE_BYTES: u64 = 1024 * 1024;
 
 pub(super) fn read(section: &Section<'_>, args: &Args, source: Option<&Source>) -> ScopeConfig {
     let file = section.find("scopeFile").and_then(|field| field.text()).map(PathBuf::from);
-    let written = section.find("scope").map(|field| field.list());
-    let written = written.map(|items| items.iter().filter_map(Field::text).collect::<Vec<_>>());
-    let told = (!args.scope.is_empty()).then(|| args.scope.clone());
-    let roots = told.or(written);
+    let written = section.find("scope").and_then(|field| field.texts());
+    let (roots, file) = match &args.scope[..] {
+        [] => (written, file),
+        told => (Some(told.to_vec()), None),
+    };
     if (roots.is_some() || file.is_some()) && !matches!(source, Some(Source::Grpc(_)) | None) {
         section.problem("`scope` needs a grpc(s):// source; the others always bring everything");
     }

@@ -39,6 +39,27 @@ fn a_registry_may_have_several_servers() {
 }
 
 #[test]
+fn a_scope_is_a_list_or_one_text_and_the_flag_goes_before_all_of_it() {
+    let with = |scope: &str| format!("registry:\n  source: grpc://a:1\n  {scope}\n");
+    for one in ["scope: agent/x@*", "scope: [agent/x@*]"] {
+        assert_eq!(parse(&with(one)).unwrap().registry.scope.scope.to_string(), "agent/x@*");
+    }
+    for (bad, problem) in
+        [("scope: { agent: x }", "expected a list"), ("scope: [[a]]", "expected text")]
+    {
+        let problems = parse(&with(bad)).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains(problem), "{problems:?}");
+    }
+    let args = Args { scope: vec!["tag:a".to_owned()], ..Args::default() };
+    for file in ["scope: [agent/x@*]", "scopeFile: ./missing"] {
+        let scope = parse_with(&with(file), &args).unwrap().registry.scope;
+        assert_eq!((scope.scope.to_string(), scope.file), ("tag:a".to_owned(), None));
+    }
+    let both = parse(&with("scope: [agent/x@*]\n  scopeFile: ./missing")).unwrap_err();
+    assert!(both[0].contains("keep one of them"), "{both:?}");
+}
+
+#[test]
 fn everything_can_be_set() {
     let config = parse(
         r#"
