@@ -73,6 +73,14 @@ fn mode_of(diagnostic: &Diagnostic, modes: StartupValidation) -> Mode {
     }
 }
 
+/// References of a catalog to what it does not have.
+pub fn missing(catalog: &Catalog) -> Vec<Diagnostic> {
+    let (missing_entity, ignored) = (Mode::Error, Mode::Ignore);
+    let modes =
+        StartupValidation { missing_entity, deprecated_entity: ignored, unused_schema: ignored };
+    inspect(catalog, modes).into_iter().filter(Diagnostic::is_error).collect()
+}
+
 /// What a whole catalog shows without compiling anything: ends that are missing, deprecated or
 /// unused.
 fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {

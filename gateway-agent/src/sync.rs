@@ -5,6 +5,7 @@
 //! connecting and the stream itself (`registry-follow`), and where credentials come from.
 
 mod ahead;
+mod findings;
 mod incoming;
 mod snapshot;
 

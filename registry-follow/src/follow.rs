@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the stream.
 
-use registry_core::Revision;
+use registry_core::{Diagnostic, Revision};
 use registry_proto::v1::{Ack, Hello, SyncRequest, SyncResponse};
 
 /// Somebody who holds a copy of a registry, or of a part of it.
@@ -66,6 +66,8 @@ pub struct Refusal {
     pub revision: Revision,
     /// What is wrong with it.
     pub message: String,
+    /// What was found in it, where there is more to say.
+    pub findings: Vec<Diagnostic>,
     /// Whether only an operator can mend it.
     pub is_final: bool,
 }
@@ -73,6 +75,12 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal that another stream may mend.
     pub fn new(revision: Revision, message: &dyn ToString) -> Self {
-        Self { revision, message: message.to_string(), is_final: false }
+        Self { revision, message: message.to_string(), findings: Vec::new(), is_final: false }
+    }
+
+    /// Adds what was found.
+    #[must_use]
+    pub fn with(self, findings: Vec<Diagnostic>) -> Self {
+        Self { findings, ..self }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what a message means, and when to open the next stream.
 
-use registry_core::limits;
+use registry_core::{Diagnostic, limits};
 use registry_proto::{
     convert::Nack,
     v1::{
@@ -21,6 +21,10 @@ use crate::{Follow, Heard, News, Refusal, Taken, Timing, follower::Target};
 const MESSAGE_BYTES: usize = limits::BATCH_BYTES + (16 << 20);
 /// Longest text of a NACK, in bytes; the API's limit.
 const NACK_BYTES: usize = 4 * 1024;
+/// Most findings of a NACK.
+const FINDINGS: usize = 20;
+/// Longest text of a finding, in bytes.
+const FINDING_BYTES: usize = 1024;
 /// Answers that wait for the network; acknowledgements past that are merged.
 const ANSWERS: usize = 16;
 /// The reasons with which a server says that the follower's past is not its own.
@@ -187,8 +191,8 @@ impl<'a, F: Follow> Session<'a, F> {
         self.who.heard(Heard::Nacked);
         let nack = Nack {
             revision: refusal.revision,
-            message: shortened(&refusal.message, NACK_BYTES).to_owned(),
-            diagnostics: Vec::new(),
+            message: fit(&refusal.message, NACK_BYTES),
+            diagnostics: refusal.findings.into_iter().take(FINDINGS).map(fit_finding).collect(),
         };
         let request = SyncRequest { message: Some(Message::Nack((&nack).into())) };
         // Where the server does not read, it does not learn it.
@@ -233,6 +237,23 @@ fn ended_by(status: &Status) -> Ended {
         | Code::Unauthenticated => Ended::Final(text),
         _ => Ended::Lost(text),
     }
+}
+
+/// A finding as a NACK may carry it.
+fn fit_finding(found: Diagnostic) -> Diagnostic {
+    let fit = |text: &str| fit(text, FINDING_BYTES);
+    Diagnostic {
+        pointer: fit(&found.pointer),
+        message: fit(&found.message),
+        help: found.help.as_deref().map(fit),
+        ..found
+    }
+}
+
+/// The beginning of a text, without what the API refuses in texts.
+fn fit(text: &str, bytes: usize) -> String {
+    shortened(text, bytes)
+        .replace(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'), " ")
 }
 
 /// The beginning of a text, of at most so many bytes.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use acceptance::{
-    Database, Gateway, GatewayOptions, Registry, access::Guarded, ctl, postgres, root,
+    Database, FaultProxy, Gateway, GatewayOptions, Registry, access::Guarded, ctl, postgres, root,
 };
 use registry_proto::v1::{self, sync_request, sync_response};
 use serde_json::Value;
@@ -222,6 +222,48 @@ async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
             (&"source-unknown".into(), &"/source".into())
         );
     }
+}
+
+#[tokio::test]
+async fn a_gateway_says_what_it_refuses_and_why() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let proxy = FaultProxy::start(&registry.address).await;
+    let _gateway = Gateway::start(&GatewayOptions {
+        source: format!("grpc://{}", proxy.address()),
+        targets: String::new(),
+        runtime: None,
+        more: "name: deceived\n".to_owned(),
+    });
+    is_listed(&registry, "deceived", "connected", 1).await;
+    // In the document of a schema.
+    proxy.falsify("Words to look for");
+    registry.run(&["apply", "-f", NEWER, "--yes"]);
+    // While it comes again it may be there twice.
+    let deceived = || registry.json(&["gateways", "--prefix", "deceived"])[0].take();
+    acceptance::eventually("it is known", || async { !deceived()["refusal"].is_null() }).await;
+    let refusal = deceived()["refusal"].take();
+    let found = &refusal["diagnostics"][0];
+    assert_eq!(refusal["revision"], 2, "{refusal}");
+    assert_eq!(refusal["diagnostics"].as_array().map(Vec::len), Some(1), "{refusal}");
+    assert_eq!(
+        (&found["code"], &found["severity"], &found["entity"], &found["pointer"]),
+        (
+            &"document-invalid".into(),
+            &"error".into(),
+            &"schema/SearchQuery@1.1.0".into(),
+            &"".into()
+        ),
+        "{refusal}"
+    );
+    let why = found["message"].as_str().expect("a text");
+    assert!(why.starts_with("the document's bytes have the digest sha256:"), "{refusal}");
+    proxy.falsify("");
+    acceptance::eventually("it is well again", || async {
+        let now = deceived();
+        now["appliedRevision"] == 2 && now["refusal"].is_null()
+    })
+    .await;
 }
 
 #[tokio::test]

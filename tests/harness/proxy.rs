@@ -1,12 +1,12 @@
-//! A TCP proxy between two real programs that cuts connections at chosen bytes, or leaves them half
-//! open, on purpose.
+//! A TCP proxy between two real programs that cuts connections at chosen bytes, leaves them half open,
+//! or changes a text on its way, on purpose.
 //!
 //! Deliberately absent: delays and reordering.
 
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -30,6 +30,8 @@ pub struct FaultProxy {
     upstream: watch::Sender<String>,
     /// How many times answers were swallowed.
     swallows: Arc<AtomicU64>,
+    /// Which text from the server is changed; empty: none.
+    falsified: Arc<Mutex<Vec<u8>>>,
 }
 
 impl FaultProxy {
@@ -43,6 +45,7 @@ impl FaultProxy {
             is_fatal: Arc::new(AtomicBool::new(false)),
             upstream: watch::channel(upstream.to_owned()).0,
             swallows: Arc::new(AtomicU64::new(0)),
+            falsified: Arc::default(),
         };
         let accepting = proxy.clone();
         tokio::spawn(async move {
@@ -87,6 +90,22 @@ impl FaultProxy {
         self.swallows.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// From now on the first letter of this text, wherever it comes from the server in one piece, gets
+    /// the other case; an empty text: nothing is changed any more.
+    pub fn falsify(&self, text: &str) {
+        text.as_bytes().clone_into(&mut self.falsified.lock().expect("not poisoned"));
+    }
+
+    fn falsified(&self, bytes: &mut [u8]) {
+        let text = self.falsified.lock().expect("not poisoned").clone();
+        let last = bytes.len().checked_sub(text.len());
+        for at in last.filter(|_| !text.is_empty()).map_or(0..0, |last| 0..last + 1) {
+            if bytes[at..].starts_with(&text) {
+                bytes[at] ^= 0x20;
+            }
+        }
+    }
+
     /// How many connections were cut.
     pub fn cuts(&self) -> u64 {
         self.cuts.load(Ordering::SeqCst)
@@ -113,6 +132,7 @@ impl FaultProxy {
             if self.swallows.load(Ordering::SeqCst) > swallows {
                 continue;
             }
+            self.falsified(&mut buffer[..read]);
             let pass = usize::try_from(left).unwrap_or(usize::MAX).min(read);
             if to_client.write_all(&buffer[..pass]).await.is_err() {
                 break;

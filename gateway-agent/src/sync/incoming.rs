@@ -12,8 +12,8 @@ use registry_proto::{
 
 use registry_follow::{Refusal, Taken};
 
-use super::{ahead::Ahead, snapshot::Snapshot};
-use crate::{admission::Admission, cache::Cache};
+use super::{ahead::Ahead, findings, snapshot::Snapshot};
+use crate::{admission::Admission, cache::Cache, startup};
 
 /// From so many documents on, proving them is no work for a thread that serves calls.
 const MANY: usize = 32;
@@ -148,7 +148,7 @@ impl Incoming {
             "{problem}; if that is on purpose, stop the gateway, delete its cache (with .previous and \
              .log) and start it again, or correct `registry.source`"
         );
-        Err(Refusal { revision: position.revision, message, is_final: true })
+        Err(Refusal { is_final: true, ..Refusal::new(position.revision, &message) })
     }
 
     /// What the next delta follows on.
@@ -168,16 +168,18 @@ impl Incoming {
         let held = self.held();
         let is_big = delta.documents.len() >= MANY;
         let admission = self.admission.clone();
+        let refused = move |message: String| Refusal::new(revision, &message);
         let prove = move || {
-            let (catalog, sealed) = next(&held, delta)?;
+            let sent = delta.clone();
+            let (catalog, sealed) = next(&held, delta)
+                .map_err(|e| refused(e).with(findings::of_delta(&held, &sent)))?;
             let catalog = catalog.attested(attestation);
             if attestation.is_some() {
-                admission.prove(&catalog).map_err(|e| e.to_string())?;
+                admission.prove(&catalog).map_err(|e| refused(e.to_string()))?;
             }
-            Ok::<_, String>((catalog, sealed))
+            Ok::<_, Refusal>((catalog, sealed))
         };
-        let refused = |message: String| Refusal::new(revision, &message);
-        let (catalog, sealed) = offloaded_if(is_big, prove).await?.map_err(refused)?;
+        let (catalog, sealed) = offloaded_if(is_big, prove).await??;
         if !self.admission.wants_signature() {
             self.cache.advance(catalog, [sealed]);
             return Ok(Taken::Applied);
@@ -198,20 +200,24 @@ impl Incoming {
         let next = self.cache.current().revision().next();
         let claimed = step.position.as_ref().map_or(next, |position| Revision(position.revision));
         let is_big = step.entities.len() >= MANY;
-        let refused = |message: String| Refusal::new(claimed, &message);
-        let read = move || convert::part_step(step).map_err(|e| e.to_string());
-        let step = offloaded_if(is_big, read).await?.map_err(refused)?;
+        let read = move || {
+            let sent = step.entities.clone();
+            let unfit = |e| Refusal::new(claimed, &e).with(findings::of_entities(&sent));
+            convert::part_step(step).map_err(unfit)
+        };
+        let step = offloaded_if(is_big, read).await??;
         self.check_place(&step.position)?;
         self.check_scope(&step.scope, claimed)?;
         let held = self.cache.current();
         let is_big = is_big || held.len() >= MANY;
         let admission = self.admission.clone();
         let prove = move || {
-            let catalog = stepped(&held, step)?.attested(attestation);
-            admission.prove(&catalog).map_err(|e| e.to_string())?;
-            Ok::<_, String>(catalog)
+            let catalog = stepped(&held, step, claimed)?.attested(attestation);
+            let lacks = || startup::missing(&catalog);
+            admission.prove(&catalog).map_err(|e| Refusal::new(claimed, &e).with(lacks()))?;
+            Ok::<_, Refusal>(catalog)
         };
-        let catalog = offloaded_if(is_big, prove).await?.map_err(refused)?;
+        let catalog = offloaded_if(is_big, prove).await??;
         self.take_whole(catalog);
         Ok(Taken::Applied)
     }
@@ -284,17 +290,19 @@ fn next(held: &Catalog, delta: Delta) -> Result<(Catalog, SealedCommit), String>
 }
 
 /// Takes a step, and proves that it leads to the content that it claims.
-fn stepped(held: &Catalog, step: PartStep) -> Result<Catalog, String> {
+fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog, Refusal> {
+    let refused = |message: &dyn ToString| Refusal::new(claimed, message);
     let PartStep { position, scope, step, content } = step;
     if **held.scope() == Scope::Everything {
-        return Err("a step of a scope, but everything is held".to_owned());
+        return Err(refused(&"a step of a scope, but everything is held"));
     }
     let place = (position.revision, position.chain);
     let stepped = held.stepped(place, Arc::new(scope), step);
-    let stepped = stepped.ok_or("it removes what is not there")?;
+    let stepped = stepped.ok_or_else(|| refused(&"it removes what is not there"))?;
     let actual = stepped.content_digest();
     if actual != content {
-        return Err(format!("after it the content has the digest {actual}, not {content}"));
+        let message = format!("after it the content has the digest {actual}, not {content}");
+        return Err(refused(&message).with(startup::missing(&stepped)));
     }
     Ok(stepped)
 }

@@ -12,8 +12,8 @@ use registry_proto::{
 
 use registry_follow::Refusal;
 
-use super::incoming::offloaded;
-use crate::admission::Admission;
+use super::{findings, incoming::offloaded};
+use crate::{admission::Admission, startup};
 
 /// What came so far.
 #[derive(Debug)]
@@ -33,24 +33,24 @@ impl Snapshot {
 
     /// Adds a part.
     pub(super) async fn extended(mut self, chunk: SnapshotChunk) -> Result<Self, Refusal> {
+        let revision = self.position.revision;
         let part = offloaded(move || {
             let SnapshotChunk { entities, settings } = chunk;
+            let sent = entities.clone();
+            let unfit = |e| Refusal::new(revision, &e).with(findings::of_entities(&sent));
             let records = entities.into_iter().map(Record::try_from);
-            let records = records.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
-            Ok((records, convert::settings(settings).map_err(|e| e.to_string())?))
+            let records = records.collect::<Result<Vec<_>, _>>().map_err(unfit)?;
+            let settings = convert::settings(settings);
+            Ok::<_, Refusal>((records, settings.map_err(|e| Refusal::new(revision, &e))?))
         });
-        match part.await? {
-            Ok((records, settings)) => {
-                self.records.extend(records);
-                self.settings.extend(settings);
-            }
-            Err(message) => return Err(self.refused(message)),
-        }
+        let (records, settings) = part.await??;
+        self.records.extend(records);
+        self.settings.extend(settings);
         let (entities, settings) = self.announced;
         if self.records.len() as u64 > entities || self.settings.len() as u64 > settings {
             let message =
                 format!("more than the {entities} entities and {settings} settings announced");
-            return Err(self.refused(message));
+            return Err(Refusal::new(revision, &message));
         }
         Ok(self)
     }
@@ -62,32 +62,25 @@ impl Snapshot {
         signed: (Option<Attestation>, Admission),
     ) -> Result<Catalog, Refusal> {
         let Position { registry, revision, chain } = self.position.clone();
-        let refused = |message: String| Refusal { revision, message, is_final: false };
-        let expected = convert::digest(&digest).map_err(|e| refused(e.to_string()))?;
+        let expected = convert::digest(&digest).map_err(|e| Refusal::new(revision, &e))?;
         let (announced, _) = self.announced;
         let restoring = offloaded(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)
                 .with_settings(Settings::restore(self.settings))
                 .as_part(Arc::new(self.scope))
                 .attested(signed.0);
-            let proved = signed.1.prove(&catalog);
             let actual = catalog.digest();
-            (catalog, actual, proved)
+            let problem = if catalog.len() as u64 != announced {
+                format!("{} entities instead of {announced}", catalog.len())
+            } else if actual != expected {
+                format!("the snapshot has the digest {actual}, not {expected}")
+            } else if let Err(e) = signed.1.prove(&catalog) {
+                e.to_string()
+            } else {
+                return Ok(catalog);
+            };
+            Err(Refusal::new(revision, &problem).with(startup::missing(&catalog)))
         });
-        let (catalog, actual, proved) = restoring.await?;
-        if catalog.len() as u64 != announced {
-            let message = format!("{} entities instead of {announced}", catalog.len());
-            return Err(refused(message));
-        }
-        if actual != expected {
-            let message = format!("the snapshot has the digest {actual}, not {expected}");
-            return Err(refused(message));
-        }
-        proved.map_err(|e| refused(e.to_string()))?;
-        Ok(catalog)
-    }
-
-    fn refused(&self, message: String) -> Refusal {
-        Refusal { revision: self.position.revision, message, is_final: false }
+        restoring.await?
     }
 }

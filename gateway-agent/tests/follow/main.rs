@@ -7,6 +7,7 @@
 mod cut;
 mod disk;
 mod files;
+mod findings;
 mod garbage;
 mod history;
 mod journal;
