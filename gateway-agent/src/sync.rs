@@ -5,6 +5,7 @@
 //! connecting and the stream itself (`registry-follow`), and where credentials come from.
 
 mod ahead;
+mod clock;
 mod findings;
 mod incoming;
 mod snapshot;
@@ -17,11 +18,14 @@ use registry_proto::{
 };
 use tokio::sync::watch;
 
-use self::incoming::Incoming;
+use self::{clock::Clock, incoming::Incoming};
 use crate::{cache::DiskState, source::Feed};
 
 /// Longest text of what is wrong with the disk, in bytes; the API's limit.
 const DISK_BYTES: usize = 1024;
+/// What people do where the gateway is to begin anew.
+const ANEW: &str = "stop the gateway, delete its cache (with .previous and .log) and start it again, or \
+                    correct `registry.source`";
 /// What the gateway calls its software.
 pub const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
 
@@ -35,6 +39,7 @@ pub async fn follow(follower: &Follower, name: String, feed: Feed, scope: watch:
         scope,
         persisted: feed.cache.persisted(),
         disk: feed.cache.disk(),
+        clock: Clock::default(),
         feed,
     };
     follower.run(keeping, stop).await;
@@ -47,6 +52,7 @@ struct Keeping {
     scope: watch::Receiver<Scope>,
     persisted: watch::Receiver<Revision>,
     disk: watch::Receiver<DiskState>,
+    clock: Clock,
     feed: Feed,
 }
 
@@ -105,7 +111,13 @@ impl Follow for Keeping {
 
     fn heard(&mut self, heard: Heard<'_>) {
         match heard {
-            Heard::Live => self.feed.live(self.incoming.age(), self.incoming.signed_at()),
+            Heard::Live => {
+                let signed_at = self.incoming.signed_at();
+                if let Some(time) = signed_at.filter(|_| self.feed.admission.wants_signature()) {
+                    self.clock.compare(time);
+                }
+                self.feed.live(self.incoming.age(), signed_at);
+            }
             Heard::Down(reason) => {
                 self.feed.status.down(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
@@ -116,6 +128,10 @@ impl Follow for Keeping {
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }
         }
+    }
+
+    fn anew(&self) -> &'static str {
+        ANEW
     }
 }
 

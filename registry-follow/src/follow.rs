@@ -24,6 +24,11 @@ pub trait Follow: Send {
 
     /// Hears how the stream is doing.
     fn heard(&mut self, heard: Heard<'_>);
+
+    /// What its people do where it is to begin anew: what it holds is of another registry or past.
+    fn anew(&self) -> &'static str {
+        "stop it, remove what it holds and start it again, or correct the address"
+    }
 }
 
 /// How a stream is doing.

@@ -87,7 +87,7 @@ impl Follower {
         // Of the addresses, since the last of them that was of use.
         let (mut failed, mut refused) = (0, 0);
         for address in self.addresses.iter().cycle() {
-            let session = Session::new(&mut who, self.timing);
+            let session = Session::new(&mut who, self.timing, address.starts_with("https://"));
             let outcome = tokio::select! {
                 outcome = session.run(self.connect(address)) => outcome,
                 () = stop.cancelled() => return,
@@ -150,7 +150,7 @@ impl Follower {
         if let Some(value) = &mut authorization {
             value.set_sensitive(true);
         }
-        let channel = endpoint.connect().await.map_err(|e| Ended::Lost(reason_of(&e)))?;
+        let channel = endpoint.connect().await.map_err(|e| Ended::Lost(unconnected(&e)))?;
         Ok(Target { channel, authorization })
     }
 
@@ -181,6 +181,16 @@ impl Follower {
             None => tls,
         })
     }
+}
+
+/// Why there is no connection.
+fn unconnected(error: &tonic::transport::Error) -> String {
+    let reason = reason_of(error);
+    // rustls, of an answer that is no TLS.
+    if reason.contains("InvalidContentType") {
+        return format!("{reason}; if the server speaks no TLS, write grpc://");
+    }
+    reason
 }
 
 /// What an error says, with its chain of sources: clients keep the reason there.

@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: what a message means, and when to open the next stream.
 
+use std::error::Error as _;
+
 use registry_core::{Diagnostic, limits};
 use registry_proto::{
     convert::Nack,
@@ -14,7 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, Streaming};
 use tonic_types::StatusExt as _;
 
-use crate::{Follow, Heard, News, Refusal, Taken, Timing, follower::Target};
+use crate::{Follow, Heard, News, Refusal, Taken, Timing, follower::Target, reason_of};
 
 /// Largest message from the server, in bytes: the largest batch that the rules accept, with room for
 /// its commit.
@@ -27,8 +29,25 @@ const FINDINGS: usize = 20;
 const FINDING_BYTES: usize = 1024;
 /// Answers that wait for the network; acknowledgements past that are merged.
 const ANSWERS: usize = 16;
+/// The reason with which a server says that the follower knows more than it.
+const AHEAD: &str = "AHEAD";
 /// The reasons with which a server says that the follower's past is not its own.
-const FINAL_REASONS: [&str; 3] = ["REGISTRY_MISMATCH", "CHAIN_MISMATCH", "AHEAD"];
+const OTHER_PAST: [&str; 2] = ["REGISTRY_MISMATCH", "CHAIN_MISMATCH"];
+
+/// The codes that only an operator can mend.
+const FINAL_CODES: [Code; 5] = [
+    Code::Unimplemented,
+    Code::InvalidArgument,
+    Code::FailedPrecondition,
+    Code::PermissionDenied,
+    Code::Unauthenticated,
+];
+/// Why a connection over TLS may break before an answer.
+const REFUSED: &str = "if the server wants a client certificate, it may have refused this one, or missed \
+                       one: check that it has not expired and is of the right authority; the server's log \
+                       says why (`certificate-refused`)";
+/// Why a connection without TLS may.
+const WANTS_TLS: &str = "if the server expects TLS, write grpcs://";
 
 /// Why a stream ended.
 #[derive(Debug)]
@@ -69,6 +88,7 @@ impl Parked {
 pub(crate) struct Session<'a, F> {
     who: &'a mut F,
     timing: Timing,
+    is_tls: bool,
     was_useful: bool,
     is_ack_due: bool,
 }
@@ -76,8 +96,8 @@ pub(crate) struct Session<'a, F> {
 type Answers = mpsc::Sender<SyncRequest>;
 
 impl<'a, F: Follow> Session<'a, F> {
-    pub(crate) fn new(who: &'a mut F, timing: Timing) -> Self {
-        Self { who, timing, was_useful: false, is_ack_due: false }
+    pub(crate) fn new(who: &'a mut F, timing: Timing, is_tls: bool) -> Self {
+        Self { who, timing, is_tls, was_useful: false, is_ack_due: false }
     }
 
     pub(crate) async fn run(
@@ -110,7 +130,7 @@ impl<'a, F: Follow> Session<'a, F> {
         let opening = client.sync(request);
         match timeout(self.timing.connect, opening).await {
             Ok(Ok(response)) => Ok((answers, response.into_inner())),
-            Ok(Err(status)) => Err(ended_by(&status)),
+            Ok(Err(status)) => Err(self.unopened_by(&status)),
             Err(_) => Err(Ended::Lost("the registry does not answer".to_owned())),
         }
     }
@@ -141,7 +161,7 @@ impl<'a, F: Follow> Session<'a, F> {
                 Ok(Err(status)) if status.code() == Code::Unauthenticated => {
                     return Ok(Ended::Lost(said_by(&status)));
                 }
-                Ok(Err(status)) => return Ok(ended_by(&status)),
+                Ok(Err(status)) => return Ok(self.ended_by(&status)),
                 Err(_) => {
                     let seconds = self.timing.silence.as_secs_f32();
                     let reason = format!("the registry said nothing for {seconds} s");
@@ -181,6 +201,36 @@ impl<'a, F: Follow> Session<'a, F> {
         self.is_ack_due = answers.try_send(request).is_err();
     }
 
+    /// Why a stream was not opened. A server judges certificates, and speaks TLS or not, when the
+    /// connection is up for the client.
+    fn unopened_by(&self, status: &Status) -> Ended {
+        match self.ended_by(status) {
+            Ended::Lost(reason) if status.source().is_some() => {
+                let hint = if self.is_tls { REFUSED } else { WANTS_TLS };
+                Ended::Lost(format!("{reason}; {hint}"))
+            }
+            ended => ended,
+        }
+    }
+
+    fn ended_by(&self, status: &Status) -> Ended {
+        let text = said_by(status);
+        if status.source().is_some() {
+            return Ended::Lost(text);
+        }
+        let (info, anew) = (status.get_details_error_info(), self.who.anew());
+        match info.as_ref().map_or("", |info| info.reason.as_str()) {
+            AHEAD => Ended::Final(format!(
+                "{text}; a server that only lags takes it again once it has caught up; where the                  registry was put back to an older state: {anew}"
+            )),
+            reason if OTHER_PAST.contains(&reason) => Ended::Final(format!(
+                "{text}; what is held is of another registry or of another past: {anew}"
+            )),
+            _ if FINAL_CODES.contains(&status.code()) => Ended::Final(text),
+            _ => Ended::Lost(text),
+        }
+    }
+
     /// Says what is wrong.
     async fn refused(
         self,
@@ -216,26 +266,11 @@ fn is_undecodable(status: &Status) -> bool {
     }
 }
 
+/// What the server says, or what became of the connection: such a status has a source.
 fn said_by(status: &Status) -> String {
-    format!("the registry says {:?}: {}", status.code(), status.message())
-}
-
-fn ended_by(status: &Status) -> Ended {
-    let text = said_by(status);
-    let info = status.get_details_error_info();
-    if info.is_some_and(|info| FINAL_REASONS.contains(&info.reason.as_str())) {
-        return Ended::Final(format!(
-            "{text}; the cache is of another registry or of another past: stop the gateway, delete \
-             its cache (with .previous and .log) and start it again, or correct `registry.source`"
-        ));
-    }
-    match status.code() {
-        Code::Unimplemented
-        | Code::InvalidArgument
-        | Code::FailedPrecondition
-        | Code::PermissionDenied
-        | Code::Unauthenticated => Ended::Final(text),
-        _ => Ended::Lost(text),
+    match status.source() {
+        Some(source) => format!("the connection broke: {}", reason_of(source)),
+        None => format!("the registry says {:?}: {}", status.code(), status.message()),
     }
 }
 

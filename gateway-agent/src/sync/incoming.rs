@@ -12,7 +12,7 @@ use registry_proto::{
 
 use registry_follow::{Refusal, Taken};
 
-use super::{ahead::Ahead, findings, snapshot::Snapshot};
+use super::{ANEW, ahead::Ahead, findings, snapshot::Snapshot};
 use crate::{admission::Admission, cache::Cache, startup};
 
 /// From so many documents on, proving them is no work for a thread that serves calls.
@@ -144,10 +144,7 @@ impl Incoming {
         } else {
             return Ok(());
         };
-        let message = format!(
-            "{problem}; if that is on purpose, stop the gateway, delete its cache (with .previous and \
-             .log) and start it again, or correct `registry.source`"
-        );
+        let message = format!("{problem}; if that is on purpose, {ANEW}");
         Err(Refusal { is_final: true, ..Refusal::new(position.revision, &message) })
     }
 

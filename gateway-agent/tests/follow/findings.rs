@@ -82,7 +82,8 @@ async fn of_a_commit() {
         let nack = refused(messages, Some(history.at(HELD).clone())).await;
         let mut found = told(&nack.diagnostics);
         let mut expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
-        (found.sort(), expected.sort());
+        found.sort();
+        expected.sort();
         assert_eq!(found, expected, "{}", nack.message);
         assert_eq!(nack.revision, 5);
     }

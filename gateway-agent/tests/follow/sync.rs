@@ -235,6 +235,7 @@ async fn another_registrys_cache_is_kept_and_served() {
         assert_eq!(following.cache.current().digest(), held.head().digest());
         let told = following.status.report().reason.expect("a reason");
         assert!(told.contains("delete its cache (with .previous and .log)"), "{told}");
+        assert_eq!(told.contains("a server that only lags"), reason == "AHEAD", "{told}");
     }
 }
 

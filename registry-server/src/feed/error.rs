@@ -14,7 +14,7 @@ pub enum Error {
     /// The follower holds another registry's catalog.
     #[error(
         "the follower holds registry {theirs}, this is registry {ours}; connect it to its own \
-         registry, or delete its cache if the change is on purpose"
+         registry or, if the change is on purpose, have it begin anew"
     )]
     OtherRegistry {
         /// This registry.
@@ -25,7 +25,7 @@ pub enum Error {
     /// The follower's history is not ours.
     #[error(
         "the follower's history differs from this registry's at revision {revision}; one of them \
-         was restored or edited: find out which, then delete the follower's cache"
+         was restored or edited: find out which, then have the follower begin anew"
     )]
     OtherHistory {
         /// Where they differ.
@@ -33,8 +33,8 @@ pub enum Error {
     },
     /// The follower knows more than we do.
     #[error(
-        "the follower is at revision {theirs}, this registry ends at {ours}; if the registry was \
-         restored from an older backup, delete the follower's cache"
+        "the follower is at revision {theirs}, this server ends at {ours}, because it lags or because the \
+         registry was put back to an older state; only after the latter have the follower begin anew"
     )]
     Ahead {
         /// Where this registry ends.

@@ -213,4 +213,8 @@ impl Follow for Copy {
         }
         self.relay.note(heard);
     }
+
+    fn anew(&self) -> &'static str {
+        "stop the relay and start it again with a new database, or correct `--follow`"
+    }
 }

@@ -192,7 +192,7 @@ async fn a_history_that_is_not_ours_is_refused_and_never_papered_over() {
     };
     let lie = ChainHash::from_bytes([7; 32]);
     let cases = [
-        (at("another", 3, lie), "REGISTRY_MISMATCH", "delete its cache"),
+        (at("another", 3, lie), "REGISTRY_MISMATCH", "begin anew"),
         (at(&id, 2, lie), "CHAIN_MISMATCH", "revision 2"),
         (at(&id, 0, lie), "CHAIN_MISMATCH", "revision 0"),
         (at(&id, 3, lie), "CHAIN_MISMATCH", "revision 3"),

@@ -238,3 +238,23 @@ fn options(source: &str) -> GatewayOptions {
     let (targets, runtime) = (String::new(), None);
     GatewayOptions { source: source.to_owned(), targets, runtime, more: String::new() }
 }
+
+#[tokio::test]
+async fn a_gateway_whose_connection_breaks_says_what_to_look_at() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let guarded = serve(&ours, &RULES);
+    let open = Registry::start();
+    let (secure, ca) = (&guarded.registry.address, text(&ours.ca));
+    let Files { certificate, key } = theirs.client("spiffe://prod/gateways/eu-1");
+    let stranger = format!("certFile: {}\n  keyFile: {}", text(&certificate), text(&key));
+    for (source, hint) in [
+        (format!("grpcs://{secure}\n  caFile: {ca}\n  {stranger}"), "it may have refused this one"),
+        (format!("grpc://{secure}"), "if the server expects TLS, write grpcs://"),
+        (format!("grpcs://{}\n  caFile: {ca}", open.address), "speaks no TLS, write grpc://"),
+    ] {
+        let gateway = Gateway::start(&options(&source));
+        acceptance::eventually(hint, || async { gateway.process.stderr().contains(hint) }).await;
+        let said = gateway.process.stderr();
+        assert!(!said.contains("the registry says"), "it has said nothing: {said}");
+    }
+}
