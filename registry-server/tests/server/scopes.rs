@@ -64,7 +64,10 @@ async fn a_scope_grows_and_shrinks_and_other_commits_are_only_progress() {
     deprecate(&registry, "A", "1.0.0").await;
     follower.reach(6).await;
     assert_eq!(names(held(&follower)), "A:2.0.0 X:2.0.0");
-    assert_eq!(follower.heard, ["snapshot", "progress 3", "progress 4", "step 5 +2 -0", "step 6 +0 -2"]);
+    assert_eq!(
+        follower.heard,
+        ["snapshot", "progress 3", "progress 4", "step 5 +2 -0", "step 6 +0 -2"]
+    );
     assert!(held(&follower).settings().is_empty());
 }
 
