@@ -15,7 +15,7 @@ use aws_lc_rs::{
     signature::Ed25519KeyPair,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use registry_core::Checkpoint;
+use registry_core::{Checkpoint, RegistryId};
 use uuid::Uuid;
 
 use crate::store::{self, Store};
@@ -54,6 +54,14 @@ pub enum Error {
         /// The public key that the database remembers.
         known: String,
     },
+    /// The database is a relay's, which signs nothing.
+    #[error(
+        "the database is a relay's copy of the registry {0}, whose log goes on elsewhere: start the server \
+         with --follow, or on a database of its own (--data-dir, --database); only where that registry is \
+         lost for good, make this copy the registry with `registry-server checkpoint-key adopt \
+         --promote-relay`"
+    )]
+    Relay(RegistryId),
     /// The database.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -73,6 +81,15 @@ pub fn open(path: &Path) -> Result<Ed25519KeyPair, Error> {
         read => read,
     };
     read(&pem.map_err(failed)?).ok_or_else(|| Error::NoKey(path.to_owned()))
+}
+
+/// Refuses a database whose states another registry signs: with a key of its own it would be a second
+/// registry of that name.
+pub async fn refuse_relay(store: &Store) -> Result<(), Error> {
+    if store.is_relay().await? {
+        return Err(Error::Relay(store.registry().clone()));
+    }
+    Ok(())
 }
 
 /// Refuses a key that is not the one by which the database's checkpoints are known.

@@ -144,11 +144,16 @@ fn at_most(most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(..=most)
 }
 
-/// What this process calls itself: its machine and a mark of its own.
-pub(crate) fn process_name() -> String {
-    // The kernel's name of the machine; containers get one each.
+/// The kernel's name of the machine; containers get one each.
+fn host_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "registry-server" } else { host.trim() };
+    host.to_owned()
+}
+
+/// What this process calls itself: its machine and a mark of its own.
+pub(crate) fn process_name() -> String {
+    let host = host_name();
     let mark = Uuid::now_v7().simple().to_string();
     // The last digits are the random ones.
     let (_, mark) = mark.split_at(mark.len() - 8);

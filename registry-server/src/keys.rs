@@ -4,6 +4,7 @@
 
 use std::{
     io::{self, Write as _},
+    path::Path,
     process::ExitCode,
 };
 
@@ -23,12 +24,11 @@ pub(super) async fn run(
     config: &Config,
     command: CheckpointKeyCommand,
 ) -> Result<ExitCode, Failure> {
-    let CheckpointKeyCommand::Adopt = command;
+    let CheckpointKeyCommand::Adopt { promote_relay } = command;
     let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
     let file = config.checkpoint_key().map_err(|e| (USAGE, e.to_string()))?;
-    let pair = checkpoint_key::open(&file).map_err(|e| failure(&e))?;
     let store = Store::open(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
-    let adopted = checkpoint_key::adopt(&store, &pair).await;
+    let adopted = adopt(&store, &file, promote_relay).await;
     store.close().await;
     let (ours, before) = adopted.map_err(|e| failure(&e))?;
     if ours == before {
@@ -40,6 +40,14 @@ pub(super) async fn run(
     writeln!(io::stdout(), "{ours}")
         .map_err(|e| (FAILED, format!("cannot write the output: {e}")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+async fn adopt(store: &Store, file: &Path, promote_relay: bool) -> Result<(String, String), Error> {
+    if !promote_relay {
+        // Before a key is made that signs nothing.
+        checkpoint_key::refuse_relay(store).await?;
+    }
+    checkpoint_key::adopt(store, &checkpoint_key::open(file)?).await
 }
 
 fn failure(error: &Error) -> Failure {

@@ -3,7 +3,7 @@
 mod keys;
 mod tokens;
 
-use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
+use std::{io::Write as _, pin::pin, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Parser as _;
 use registry_server::{
@@ -72,9 +72,18 @@ fn allow_many_files() {}
 async fn run(config: Config) -> Result<ExitCode, (u8, String)> {
     let (stop, stop_now) =
         stop_signals().map_err(|e| (FAILED, format!("signals cannot be caught: {e}")))?;
+    let mut stop = pin!(stop);
     let listen = config.listen;
-    let server =
-        Server::open(config, Arc::new(SystemClock)).await.map_err(|e| (code(&e), e.to_string()))?;
+    let server = tokio::select! {
+        server = Server::open(config, Arc::new(SystemClock)) => {
+            server.map_err(|e| (code(&e), e.to_string()))?
+        }
+        // Nobody was served yet, so nothing is to be drained.
+        () = &mut stop => {
+            tracing::info!("told to stop before it served anybody");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let listening =
         async { TcpListener::bind(listen).await.and_then(|l| Ok((l.local_addr()?, l))) };
     let (address, listener) =

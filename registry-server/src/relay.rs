@@ -42,6 +42,12 @@ pub enum Error {
         /// The key to follow.
         theirs: String,
     },
+    /// The database is that of a registry of its own.
+    #[error(
+        "the database is not that of a relay: it is a registry of its own, known by the key {0}; give \
+         the relay a database of its own (--data-dir, --database)"
+    )]
+    OwnRegistry(String),
     /// The key that the database knows cannot be read.
     #[error("the key {0:?} in the database cannot be read; give the relay a new database")]
     BadKey(String),
@@ -71,17 +77,21 @@ impl Relay {
         pinned: Option<VerifierKey>,
         name: String,
     ) -> Result<(Self, Store), Error> {
-        let known = store.known_checkpoint_key().await?;
-        let (key, store) = if let Some(known) = known {
-            (VerifierKey::from_str(&known).map_err(|_| Error::BadKey(known))?, store)
+        let store = if store.known_checkpoint_key().await?.is_some() {
+            store
         } else {
             let key = match &pinned {
                 Some(key) => key.clone(),
                 None => introduction::ask(&follower, &name).await,
             };
-            let store = store.adopt(&key.registry(), &key.to_string()).await?;
-            (key, store)
+            store.adopt(&key.registry(), &key.to_string()).await?
         };
+        // Another server of the database may have been first, also as a registry.
+        let known = store.known_checkpoint_key().await?.unwrap_or_default();
+        if !store.is_relay().await? {
+            return Err(Error::OwnRegistry(known));
+        }
+        let key = VerifierKey::from_str(&known).map_err(|_| Error::BadKey(known))?;
         if let Some(theirs) = pinned.filter(|pinned| *pinned != key) {
             return Err(Error::OtherKey { known: key.to_string(), theirs: theirs.to_string() });
         }

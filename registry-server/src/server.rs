@@ -31,7 +31,7 @@ use crate::{
     },
     checkpoint_key,
     clock::Clock,
-    config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig, process_name},
+    config::{AccessConfig, Config, Door, InvalidConfig, ServeConfig},
     feed::{Feed, Hub, Memory, Voucher},
     grpc, http, metrics, registrar,
     relay::{self, Relay},
@@ -224,6 +224,7 @@ impl Server {
 
 /// The key that signs, which the database knows.
 async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>, Error> {
+    checkpoint_key::refuse_relay(store).await?;
     let file = config.checkpoint_key()?;
     let key = Arc::new(checkpoint_key::open(&file)?);
     checkpoint_key::recognise(store, &file, &key).await?;
@@ -234,7 +235,8 @@ async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>,
 async fn open_relay(config: &Config, store: Store) -> Result<(Store, Option<Relay>), Error> {
     let Some(follower) = config.relay.follower()? else { return Ok((store, None)) };
     let pinned = config.relay.follow_key.clone();
-    let (relay, store) = Relay::open(store, follower, pinned, process_name()).await?;
+    let name = config.relay.name();
+    let (relay, store) = Relay::open(store, follower, pinned, name).await?;
     Ok((store, Some(relay)))
 }
 

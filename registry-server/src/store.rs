@@ -192,7 +192,7 @@ impl Store {
         self.within(PATIENCE, key::known(&self.backend, ours)).await
     }
 
-    /// Lets another key sign checkpoints from now on.
+    /// Lets another key sign checkpoints from now on. A relay's copy becomes the registry by that.
     pub async fn replace_checkpoint_key(&self, new: &str) -> Result<(), Error> {
         self.within(PATIENCE, key::replace(&self.backend, new)).await
     }

@@ -29,6 +29,7 @@ mod locking;
 mod mcp_registry;
 mod offline;
 mod registration;
+mod relay_start;
 mod relays;
 mod sbom;
 mod scopes;

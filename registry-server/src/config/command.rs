@@ -23,7 +23,13 @@ pub enum Command {
 pub enum CheckpointKeyCommand {
     /// Let the key of --checkpoint-key sign from now on, where the one before is lost; prints the
     /// public key for auditors
-    Adopt,
+    Adopt {
+        /// Make a relay's copy the registry, where the registry is lost for good and the relay is
+        /// stopped: commits that had not reached the relay are gone, and followers that have them
+        /// refuse what comes instead
+        #[arg(long)]
+        promote_relay: bool,
+    },
 }
 
 /// What to do about tokens.

@@ -2,13 +2,16 @@
 //!
 //! Deliberately absent: what followers of the relay show; that is as on any server.
 
-use std::path::PathBuf;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use registry_core::checkpoint::VerifierKey;
 use registry_follow::{Credentials, Follower, Timing, Token, addresses};
 
-use super::InvalidConfig;
+use super::{InvalidConfig, host_name};
 
 /// Whose log is followed.
 #[derive(Debug, Clone, Args)]
@@ -23,6 +26,10 @@ pub struct RelayConfig {
     /// Default: the one that it shows at the first start.
     #[arg(long, env = "REGISTRY_FOLLOW_KEY", value_name = "KEY", requires = "follow")]
     pub follow_key: Option<VerifierKey>,
+
+    /// What the registry calls this relay in its list of gateways. Default: the host name.
+    #[arg(long, env = "REGISTRY_FOLLOW_NAME", value_name = "NAME", requires = "follow", value_parser = relay_name)]
+    pub follow_name: Option<String>,
 
     /// A file with the token that the registry is shown.
     #[arg(long, env = "REGISTRY_FOLLOW_TOKEN_FILE", value_name = "FILE", requires = "follow")]
@@ -52,6 +59,7 @@ impl RelayConfig {
             ca: self.follow_ca.clone(),
             identity: self.follow_cert.clone().zip(self.follow_cert_key.clone()),
         };
+        self.check_files(&credentials)?;
         let is_private = addresses.iter().all(|address| Credentials::is_private(address));
         if credentials.token.is_some() && !is_private {
             return Err(InvalidConfig::PlainToken(url.clone()));
@@ -59,6 +67,36 @@ impl RelayConfig {
         let agent = concat!("registry-server/", env!("CARGO_PKG_VERSION"));
         Ok(Some(Follower { addresses, credentials, timing: Timing::default(), agent }))
     }
+
+    /// What the registry calls this relay.
+    pub fn name(&self) -> String {
+        self.follow_name.clone().unwrap_or_else(host_name)
+    }
+
+    /// They are read for each connection; what is wrong with them now is told now.
+    fn check_files(&self, credentials: &Credentials) -> Result<(), InvalidConfig> {
+        let unusable = |path: &Path, reason: &io::Error| InvalidConfig::File {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        };
+        let Self { follow_token_file, follow_ca, follow_cert, follow_cert_key, .. } = self;
+        let files = [follow_token_file, follow_ca, follow_cert, follow_cert_key];
+        for path in files.into_iter().flatten() {
+            fs::read(path).map_err(|e| unusable(path, &e))?;
+        }
+        if let Some(path) = follow_token_file {
+            credentials.authorization().map_err(|e| unusable(path, &e))?;
+        }
+        Ok(())
+    }
+}
+
+/// A name that any registry takes.
+fn relay_name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
+        return Err("a name has 1 to 128 bytes and no control characters".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// What comes after a user and a password, which are not repeated.

@@ -13,17 +13,18 @@ use super::{
     tokens::transact,
 };
 
-/// Makes a new database one of another registry: $1 its id, $2 its key.
-const ADOPT_REGISTRY: &str =
-    "UPDATE registry SET id = $1, checkpoint_key = $2 WHERE checkpoint_key IS NULL";
+/// Makes a new database a relay's, of another registry: $1 its id, $2 its key.
+const ADOPT_REGISTRY: &str = "UPDATE registry SET id = $1, checkpoint_key = $2, attestation = '' \
+                              WHERE checkpoint_key IS NULL";
 
 /// The log of another registry begins elsewhere: $1 chain hash before the first commit.
 const ADOPT_HEAD: &str = "UPDATE head SET chain = $1 WHERE revision = 0";
 
-/// Remembers signatures: $1 revision, time and signature, a line for each.
-const KEEP_ATTESTATION: &str = "UPDATE registry SET attestation = $1";
+/// Remembers signatures: $1 revision, time and signature, a line for each. Not where the database became a
+/// registry's meanwhile.
+const KEEP_ATTESTATION: &str = "UPDATE registry SET attestation = $1 WHERE attestation IS NOT NULL";
 
-/// The signatures that are remembered.
+/// The signatures that are remembered; empty: none yet; null: not a relay.
 const ATTESTATION: &str = "SELECT attestation FROM registry";
 
 impl Store {
@@ -56,10 +57,19 @@ impl Store {
 
     /// The signatures that were remembered last, and of which revisions.
     pub async fn attestations(&self) -> Result<Vec<(Revision, Attestation)>, Error> {
-        let row: (Option<String>,) =
+        Ok(self.kept().await?.unwrap_or_default().lines().filter_map(read).collect())
+    }
+
+    /// Whether the log is a relay's copy of another registry's.
+    pub async fn is_relay(&self) -> Result<bool, Error> {
+        Ok(self.kept().await?.is_some())
+    }
+
+    async fn kept(&self) -> Result<Option<String>, Error> {
+        let (kept,): (Option<String>,) =
             run!(Backend(&self.backend), (Option<String>,), ATTESTATION, [], fetch_one)
                 .map_err(|e| self.backend.explain(&e))?;
-        Ok(row.0.as_deref().unwrap_or_default().lines().filter_map(read).collect())
+        Ok(kept)
     }
 }
 

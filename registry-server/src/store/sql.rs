@@ -183,8 +183,9 @@ pub(super) const CHECKPOINT_KEY: &str = "SELECT checkpoint_key FROM registry";
 pub(super) const FIRST_CHECKPOINT_KEY: &str =
     "UPDATE registry SET checkpoint_key = $1 WHERE checkpoint_key IS NULL";
 
-/// Another key from now on: $1 key.
-pub(super) const NEW_CHECKPOINT_KEY: &str = "UPDATE registry SET checkpoint_key = $1";
+/// Another key from now on, also where the database was a relay's: $1 key.
+pub(super) const NEW_CHECKPOINT_KEY: &str =
+    "UPDATE registry SET checkpoint_key = $1, attestation = NULL";
 
 /// Everything that some commits set, in order: $1 after, $2 up to.
 pub(super) const SETTINGS: &str = "

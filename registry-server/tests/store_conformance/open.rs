@@ -153,11 +153,8 @@ pub(crate) async fn a_database_without_signatures_gets_a_place_for_one(fixture: 
     let undo = "ALTER TABLE registry DROP COLUMN attestation;
              DELETE FROM _sqlx_migrations WHERE version >= 6";
     let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
+    assert!(!again.is_relay().await.unwrap(), "it is a registry");
     assert_eq!(again.attestations().await.unwrap(), []);
-    let signed = Attestation { time: Timestamp::from_millis(7), signature: [9; 64] };
-    again.keep_attestations(&[(Revision(1), signed), (Revision(0), signed)]).await.unwrap();
-    let kept = again.attestations().await.unwrap();
-    assert_eq!(kept, [(Revision(1), signed), (Revision(0), signed)]);
     goes_on((again, log)).await;
 }
 
@@ -172,6 +169,17 @@ pub(crate) async fn a_new_database_becomes_that_of_a_relay(fixture: &Fixture) {
     let store = store.adopt(&RegistryId::new("another"), "another key").await.unwrap();
     assert_eq!(store.registry(), &other);
     assert_eq!(store.known_checkpoint_key().await.unwrap().as_deref(), Some("the key"));
+    assert!(store.is_relay().await.unwrap());
+    assert_eq!(store.attestations().await.unwrap(), [], "there is none yet");
+    let signed = Attestation { time: Timestamp::from_millis(7), signature: [9; 64] };
+    let both = [(Revision(1), signed), (Revision(0), signed)];
+    store.keep_attestations(&both).await.unwrap();
+    assert_eq!(store.attestations().await.unwrap(), both);
+
+    // Whoever signs itself is a registry, whatever a relay that still runs hears.
+    store.replace_checkpoint_key("a key of its own").await.unwrap();
+    store.keep_attestations(&[(Revision(1), signed)]).await.unwrap();
+    assert!(!store.is_relay().await.unwrap());
 }
 
 pub(crate) async fn an_edited_migration_is_found(fixture: &Fixture) {

@@ -1,0 +1,112 @@
+//! What becomes a relay and what does not: a database is a registry's or a relay's, and says which.
+//!
+//! Deliberately absent: what a relay serves (`relays.rs`).
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use acceptance::{Registry, binary, eventually, process::signal_process, root};
+
+/// A server that is to end by itself.
+fn run(arguments: &[&str]) -> (i32, String) {
+    let ended = Command::new(binary("registry-server"))
+        .args(["--listen", "127.0.0.1:0"])
+        .args(arguments)
+        .stdout(Stdio::null())
+        .output();
+    said(ended.expect("it ends"))
+}
+
+fn said(Output { status, stderr, .. }: Output) -> (i32, String) {
+    (status.code().unwrap_or(-1), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[tokio::test]
+async fn a_new_relay_that_waits_for_its_registry_ends_when_it_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    for signal in ["TERM", "INT"] {
+        let mut waiting = Command::new(binary("registry-server"))
+            .args(["--listen", "127.0.0.1:0", "--follow", "grpc://127.0.0.1:1"])
+            .arg("--data-dir")
+            .arg(dir.path())
+            .stderr(fs::File::create(&log).expect("a log"))
+            .spawn()
+            .expect("it starts");
+        let logged = || fs::read_to_string(&log).expect("a log");
+        eventually("it waits", || async {
+            logged().contains("waiting for the registry to say which it is")
+        })
+        .await;
+        signal_process(waiting.id(), signal);
+        let status = waiting.wait().expect("it ends");
+        assert_eq!(status.code(), Some(0), "{}", logged());
+        assert!(logged().contains("told to stop before it served anybody"), "{}", logged());
+    }
+}
+
+#[tokio::test]
+async fn a_relays_copy_becomes_a_registry_only_when_that_is_asked_for() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let mut relay = registry.start_relay(&["--follow-name", "near"]);
+    eventually("the relay has it", || async { relay.revision().await == 1 }).await;
+    let listed = registry.json(&["gateways"]);
+    assert_eq!(
+        (listed[0]["gateway"].as_str(), listed.as_array().map(Vec::len)),
+        (Some("near"), Some(1))
+    );
+    relay.process.stop();
+
+    let dir = tempfile::tempdir().expect("a directory");
+    let key: PathBuf = dir.path().join("new.key");
+    let database = ["--database", relay.database(), "--checkpoint-key", text(&key)];
+    let adopt = [&["checkpoint-key", "adopt"][..], &database].concat();
+    for refused in [&database[..], &adopt] {
+        let (code, said) = run(refused);
+        assert_eq!(code, 2, "{refused:?}: {said}");
+        for words in ["is a relay's copy of the registry", "--follow", "--promote-relay"] {
+            assert!(said.contains(words), "{refused:?}: {said}");
+        }
+        assert!(!key.exists(), "{refused:?} makes no key");
+    }
+    let (code, said) = run(&[&adopt[..], &["--promote-relay"]].concat());
+    assert_eq!(code, 0, "{said}");
+    let promoted = Registry::start_with(relay.database(), &["--checkpoint-key", text(&key)]);
+    promoted.apply_file(&root().join("examples/new-version.json"));
+    assert_eq!(promoted.revision().await, 2);
+}
+
+#[test]
+fn a_registry_of_its_own_is_no_relay() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let mut own = Registry::start();
+    own.process.stop();
+    let follow = format!("grpc://{}", registry.address);
+    let (code, said) = run(&["--database", own.database(), "--follow", &follow]);
+    assert!(code == 2 && said.contains("it is a registry of its own, known by the key"), "{said}");
+}
+
+#[test]
+fn what_a_relay_cannot_read_is_refused_at_its_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = ["--data-dir", text(dir.path()), "--follow", "grpc://127.0.0.1:1"];
+    for flag in ["--follow-token-file", "--follow-ca"] {
+        let (code, said) = run(&[&data[..], &[flag, "/nope"]].concat());
+        assert!(code == 2 && said.contains("\"/nope\" cannot be used"), "{flag}: {said}");
+    }
+    let token = dir.path().join("token");
+    fs::write(&token, "two\nlines").expect("written");
+    let (code, said) = run(&[&data[..], &["--follow-token-file", text(&token)]].concat());
+    assert!(code == 2 && said.contains("characters that no token has"), "{said}");
+    let (code, said) = run(&[&data[..], &["--follow-name", &"x".repeat(129)]].concat());
+    assert!(code == 2 && said.contains("1 to 128 bytes"), "{said}");
+}
