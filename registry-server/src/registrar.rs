@@ -124,7 +124,10 @@ pub enum Error {
     #[error("the database was lost while committing; whether the batch was stored is unknown")]
     OutcomeUnknown,
     /// This server only has a copy of the log.
-    #[error("this server is a relay of {upstream} and takes no writes; send them there")]
+    #[error(
+        "this server is a relay and takes no writes; send them to its registry: {upstream}, or, where that \
+         is a relay too, whom that follows"
+    )]
     Relay {
         /// Where the registry is.
         upstream: String,

@@ -72,7 +72,8 @@ pub enum Error {
     },
     /// Only the registry signs, and this is a relay.
     #[error(
-        "this server is a relay of {0} and signs nothing; ask there: `registryctl --registry {0}`"
+        "this server is a relay and signs nothing; ask its registry: `registryctl --registry {0}`, or, where \
+         that is a relay too, whom that follows"
     )]
     Relay(String),
     /// The database.
