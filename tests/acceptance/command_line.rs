@@ -48,6 +48,10 @@ fn what_is_registered_is_shown_in_every_way() {
     assert!(registry.run(&["export"]).contains("\"schemaVersion\""));
     assert!(registry.run(&["gateways"]).contains("revision 2"));
     assert_eq!(registry.ctl(&["get", "tool/nobody@1.0.0"]).code, 1);
+    assert_eq!(registry.ctl(&["rollout", "status", "2"]).code, 0);
+    let ahead = registry.ctl(&["rollout", "status", "99"]);
+    let words = "there is no revision 99; the registry is at revision 2";
+    assert!(ahead.code == 1 && ahead.stderr.contains(words), "{ahead:?}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn table(gateways: &[GatewayView]) -> TextTable {
         let cache = [gateway.cache_state, &gateway.cache_problem].join(" ");
         let refused = gateway.refusal.as_ref();
         let cells = [
-            gateway.gateway.clone(),
+            gateway.name().to_owned(),
             gateway.state.to_owned(),
             gateway.last_seen_at.clone().unwrap_or_default(),
             gateway.gateway_version.clone(),

@@ -51,7 +51,7 @@ pub(super) async fn run(session: &Session, args: RolloutStatusArgs) -> Result<()
     let RolloutStatusArgs { revision, wait } = args;
     let client = session.connect().await?;
     let (rollout, ended) = match wait.wait {
-        None => (Rollout::of(revision, ask(&client).await?), Ok(())),
+        None => (Rollout::of(revision, ask(&client).await?).of_the_log()?, Ok(())),
         Some(percent) => wait_for(&client, revision, percent, wait.timeout).await?,
     };
     match session.screen.format {
@@ -139,6 +139,17 @@ impl Rollout {
         Self { revision, head, connected, applied, live_only, behind }
     }
 
+    /// Not of a revision that is yet to be.
+    fn of_the_log(self) -> Result<Self, Failure> {
+        let Self { revision, head, .. } = self;
+        if head < revision {
+            let message =
+                format!("there is no revision {revision}; the registry is at revision {head}");
+            return Err(Failure::Refused { reason: "REVISION_AHEAD".to_owned(), message });
+        }
+        Ok(self)
+    }
+
     /// How many refuse it, or something before it.
     fn refusing(&self) -> usize {
         self.behind.iter().filter(|gateway| gateway.refusal.is_some()).count()
@@ -171,7 +182,7 @@ impl Rollout {
         };
         let refused = self.behind.iter().filter_map(|gateway| {
             let refusal = gateway.refusal.as_ref()?;
-            Some(format!("; {} refuses {refusal}", gateway.gateway))
+            Some(format!("; {} refuses {refusal}", gateway.name()))
         });
         // The result has all of them.
         let refused: String = refused.take(3).collect();
@@ -204,7 +215,7 @@ pub(super) fn show(screen: Screen, rollout: &Rollout) -> Result<(), Failure> {
         TextTable::new(&["GATEWAY", "PRINCIPAL", "SERVER", "APPLIED", "LAG", "BEHIND", "REFUSED"]);
     for gateway in &rollout.behind {
         let cells = [
-            gateway.gateway.clone(),
+            gateway.name().to_owned(),
             gateway.principal.clone(),
             gateway.server.clone(),
             gateway.applied_revision.to_string(),
@@ -222,7 +233,7 @@ pub(super) fn show(screen: Screen, rollout: &Rollout) -> Result<(), Failure> {
         let found = gateway.refusal.iter().flat_map(|refusal| refusal.diagnostics.clone());
         let found = Report::new(found.collect());
         if !found.findings().is_empty() {
-            screen.line(&format!("\n{} says:", gateway.gateway))?;
+            screen.line(&format!("\n{} says:", gateway.name()))?;
             screen.bytes(found.render(screen.style).as_bytes())?;
         }
     }

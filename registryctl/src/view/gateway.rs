@@ -57,6 +57,13 @@ impl From<v1::Nack> for RefusalView {
     }
 }
 
+impl GatewayView {
+    /// Its name for people; some have none.
+    pub(crate) fn name(&self) -> &str {
+        if self.gateway.is_empty() { "(no name)" } else { &self.gateway }
+    }
+}
+
 impl From<v1::GatewayStatus> for GatewayView {
     fn from(status: v1::GatewayStatus) -> Self {
         let (state, cache_state) = (state(&status), cache_state(&status));
