@@ -11,6 +11,7 @@ mod contact;
 mod error;
 mod follow;
 mod follow_scope;
+mod holders;
 mod hub;
 mod memory;
 mod message;
@@ -48,12 +49,14 @@ pub use step::Step;
 pub use voucher::{Voucher, Witness, Word};
 
 use crate::{
+    access::Caller,
     clock::Clock,
     config::{FeedConfig, process_name},
     registrar::Registrar,
     store::Store,
 };
 use admission::Admission;
+use holders::{Hold, Holders};
 use pages::Pages;
 use pulse::Pulse;
 use retention::Retention;
@@ -71,6 +74,7 @@ pub struct Feed {
     config: FeedConfig,
     roster: Roster,
     scopes: Scopes,
+    holders: Holders,
     retention: Retention,
     reached: Reached,
     pulse: Pulse,
@@ -90,6 +94,7 @@ impl Feed {
     ) -> Self {
         let roster = Roster::new(config.max_streams, process_name().into(), clock.clone());
         let scopes = Scopes::new(config.max_scopes);
+        let holders = Holders::new(config.caller_scopes());
         let retention = Retention::new(&config);
         let now = clock.now();
         let pulse = if store.is_shared() { Pulse::shared(now) } else { Pulse::alone(now) };
@@ -101,6 +106,7 @@ impl Feed {
             config,
             roster,
             scopes,
+            holders,
             retention,
             reached: Reached::default(),
             pulse,
@@ -165,17 +171,20 @@ impl Feed {
         if !self.is_synced() {
             return Err(Error::Syncing);
         }
+        let held = self.holders.hold(&hello.caller, &hello.scope)?;
         let seat = self.roster.seat(&hello)?;
         let start = start::decide(&self, &hello).await?;
         let (outbox, outgoing) = outbox::pair(seat.clone());
         let (scope, wanted) = watch::channel(hello.scope);
         let wants = Wants { history: hello.history, signatures: hello.signatures };
-        let teller = Teller { feed: self, seat: seat.clone(), outbox: outbox.clone(), wants };
+        let listener =
+            Listener { feed: self.clone(), seat: seat.clone(), caller: hello.caller, held, scope };
+        let teller = Teller { feed: self, seat, outbox: outbox.clone(), wants };
         tokio::spawn(async move {
             let signals = std::pin::pin!(signals);
             let end = tokio::select! {
                 end = follow::run(teller, start, wanted) => end,
-                end = note(&seat, &scope, signals) => end,
+                end = listener.listen(signals) => end,
                 () = ended => Error::CredentialsEnded,
             };
             crate::metrics::stream_ended(end.label());
@@ -185,23 +194,46 @@ impl Feed {
     }
 }
 
-/// Notes what the follower says, for as long as it says something.
-async fn note<S>(
-    seat: &Seat,
-    wants: &watch::Sender<Scope>,
-    mut signals: std::pin::Pin<&mut S>,
-) -> Error
-where
-    S: Stream<Item = Result<Signal, Error>>,
-{
-    while let Some(signal) = signals.next().await {
-        if let Ok(Signal::Scope(scope)) = &signal {
-            wants.send_replace(scope.clone());
+/// Notes what one follower says.
+struct Listener {
+    feed: Arc<Feed>,
+    seat: Arc<Seat>,
+    caller: Caller,
+    held: Option<Hold>,
+    scope: watch::Sender<Scope>,
+}
+
+impl Listener {
+    /// For as long as it says something.
+    async fn listen<S>(mut self, mut signals: std::pin::Pin<&mut S>) -> Error
+    where
+        S: Stream<Item = Result<Signal, Error>>,
+    {
+        while let Some(signal) = signals.next().await {
+            if let Err(end) = signal.and_then(|signal| self.note(signal)) {
+                return end;
+            }
         }
-        if let Err(end) = signal.and_then(|signal| seat.note(signal)) {
-            return end;
-        }
+        // A follower may close its side after the hello and only listen.
+        std::future::pending().await
     }
-    // A follower may close its side after the hello and only listen.
-    std::future::pending().await
+
+    fn note(&mut self, signal: Signal) -> Result<(), Error> {
+        match &signal {
+            Signal::Scope(scope) => {
+                self.held = None;
+                self.held = self.feed.holders.hold(&self.caller, scope)?;
+                self.scope.send_replace(scope.clone());
+            }
+            Signal::Nack(nack) => {
+                // It is of what comes after what the follower holds, which may be more than it was sent.
+                let head = self.feed.hub.catalog().revision();
+                if nack.revision > head.next() {
+                    return Err(Error::NotThere { refused: nack.revision, head });
+                }
+            }
+            Signal::Ack { .. } => {}
+        }
+        self.seat.note(signal)
+    }
 }

@@ -58,7 +58,7 @@ impl Failures {
 }
 
 /// Whose failures they are. Callers without an address are all one.
-fn network(address: Option<SocketAddr>) -> IpAddr {
+pub(super) fn network(address: Option<SocketAddr>) -> IpAddr {
     match address.map(|address| address.ip().to_canonical()) {
         Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
         Some(address) => address,

@@ -6,7 +6,7 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 
 use registry_core::{Timestamp, commit::Origin, rules::Claimant};
 
-use super::{Caller, Role, Roles, Scopes, name::ANONYMOUS};
+use super::{Caller, Role, Roles, Scopes, failures::network, name::ANONYMOUS};
 
 /// How a principal was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +86,14 @@ impl Principal {
     /// Whose requests its own are counted with.
     pub fn caller(&self) -> Caller {
         (self.method.word(), self.name.clone())
+    }
+
+    /// Whose scopes its own are counted with: where nobody is told apart, those of its network.
+    pub fn holder(&self) -> Caller {
+        if self.is_authenticated() {
+            return self.caller();
+        }
+        (self.method.word(), network(self.address).to_string().into())
     }
 
     /// Whether it may do everything.

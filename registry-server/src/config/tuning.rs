@@ -91,6 +91,11 @@ pub struct FeedConfig {
     #[arg(long, env = "REGISTRY_MAX_SCOPES", default_value_t = 1_000, value_parser = at_least_one(100_000))]
     pub max_scopes: usize,
 
+    /// Most of them that one principal follows, or one address where callers are not asked who they
+    /// are; a relay needs as many as its followers follow [default: a quarter of --max-scopes].
+    #[arg(long, env = "REGISTRY_MAX_CALLER_SCOPES", value_parser = at_least_one(100_000))]
+    pub max_caller_scopes: Option<usize>,
+
     /// Most recent commits that are kept in memory for followers.
     #[arg(long, env = "REGISTRY_RECENT_COMMITS", default_value_t = 8_192, value_parser = at_most(1_000_000))]
     pub recent_commits: usize,
@@ -124,4 +129,11 @@ pub struct FeedConfig {
     /// How long gateways that are gone are remembered.
     #[arg(long, env = "REGISTRY_GATEWAY_RETENTION", default_value = "720h", value_parser = parse_wait)]
     pub gateway_retention: Duration,
+}
+
+impl FeedConfig {
+    /// Most different scopes that one caller follows at once.
+    pub fn caller_scopes(&self) -> usize {
+        self.max_caller_scopes.unwrap_or(self.max_scopes.div_ceil(4))
+    }
 }

@@ -50,6 +50,14 @@ pub enum Error {
         /// What was sent.
         sent: Revision,
     },
+    /// The follower refused what there is not.
+    #[error("revision {refused} was refused, the registry is at revision {head}")]
+    NotThere {
+        /// What it refused.
+        refused: Revision,
+        /// Where this registry ends.
+        head: Revision,
+    },
     /// What the follower said cannot be read.
     #[error("the follower's message cannot be read: {0}")]
     Unreadable(String),
@@ -68,6 +76,15 @@ pub enum Error {
          follow too, or everything, or try another server"
     )]
     TooManyScopes {
+        /// The limit.
+        limit: usize,
+    },
+    /// One caller follows too many different scopes.
+    #[error(
+        "{limit} different scopes are followed by this caller already, which is the limit of each; \
+         follow one of them, or everything, or let the server's operator raise --max-caller-scopes"
+    )]
+    TooManyOwnScopes {
         /// The limit.
         limit: usize,
     },
@@ -101,10 +118,11 @@ impl Error {
             Self::OtherRegistry { .. } => "other_registry",
             Self::OtherHistory { .. } => "other_history",
             Self::Ahead { .. } => "ahead",
-            Self::NotSent { .. } => "not_sent",
+            Self::NotSent { .. } | Self::NotThere { .. } => "not_sent",
             Self::Unreadable(_) => "unreadable",
             Self::TooManyStreams { .. } => "too_many_streams",
             Self::TooManyScopes { .. } => "too_many_scopes",
+            Self::TooManyOwnScopes { .. } => "too_many_own_scopes",
             Self::SlowReader { .. } => "slow_reader",
             Self::Deadline => "deadline",
             Self::CredentialsEnded => "credentials_ended",

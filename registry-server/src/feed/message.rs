@@ -8,6 +8,7 @@ use registry_core::{Attestation, Digest, Revision, Scope, SealedCommit, checkpoi
 use registry_proto::convert::{CacheState, Nack, Position};
 
 use super::{Piece, Shared, Step};
+use crate::access::Caller;
 
 /// Who wants to follow, and from where.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct Hello {
     pub gateway_version: String,
     /// As whom it is authenticated.
     pub principal: Arc<str>,
+    /// With whose scopes its own are counted.
+    pub caller: Caller,
     /// From which address it comes.
     pub address: Option<SocketAddr>,
     /// Which part it wants.

@@ -3,6 +3,7 @@
 //! Deliberately absent: followers of other servers, and those that left longer ago than it takes to
 //! note that (`memory.rs`).
 
+mod refusals;
 mod seat;
 
 use std::{
@@ -15,10 +16,9 @@ use std::{
 };
 
 use registry_core::{Revision, Timestamp};
-use registry_proto::convert::Nack;
 
-use self::seat::Said;
 pub(super) use self::seat::{Seat, State};
+use self::{refusals::Refusals, seat::Said};
 use super::{
     Error, Hello,
     changes::{Changes, Mark},
@@ -41,8 +41,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     seats: Mutex<BTreeMap<u64, Arc<State>>>,
     changes: Changes,
-    /// The last refusals of those that have applied nothing since, by name and principal.
-    refused: Mutex<HashMap<(String, Arc<str>), Nack>>,
+    refused: Mutex<Refusals>,
 }
 
 /// Those gateways that are behind the most.
@@ -175,7 +174,7 @@ impl Roster {
 
     /// What is known of one.
     pub(super) fn known(&self, state: &State, now: Timestamp) -> KnownGateway {
-        let Said { scope, cache, nack } = &*lock(&state.said);
+        let Said { scope, cache, nack, .. } = &*lock(&state.said);
         let left_at = state.left_at.get().copied();
         KnownGateway {
             gateway: state.gateway.clone(),

@@ -201,31 +201,36 @@ impl From<feed::Error> for Status {
     fn from(error: feed::Error) -> Self {
         use feed::Error;
         let say = |code, reason| Refusal::new(code, reason, error.to_string());
-        let refusal =
-            match &error {
-                Error::OtherRegistry { ours, .. } => {
-                    say(Code::FailedPrecondition, "REGISTRY_MISMATCH").with("registry_id", ours)
-                }
-                Error::OtherHistory { revision } => {
-                    say(Code::FailedPrecondition, "CHAIN_MISMATCH").with("revision", revision)
-                }
-                Error::Ahead { ours, .. } => {
-                    say(Code::FailedPrecondition, "AHEAD").with("current_revision", ours)
-                }
-                Error::NotSent { .. } => say(Code::InvalidArgument, "ACK_NOT_SENT"),
-                Error::Unreadable(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
-                Error::TooManyStreams { .. } => say(Code::ResourceExhausted, "TOO_MANY_STREAMS")
-                    .retry_after(Duration::from_secs(5)),
-                Error::TooManyScopes { .. } => say(Code::ResourceExhausted, "TOO_MANY_SCOPES")
-                    .retry_after(Duration::from_mins(1)),
-                Error::SlowReader { .. } => say(Code::ResourceExhausted, "SLOW_READER"),
-                Error::Deadline => say(Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
-                Error::CredentialsEnded => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
-                Error::Draining => say(Code::Unavailable, "DRAINING"),
-                Error::Syncing => say(Code::Unavailable, "SYNCING"),
-                Error::Store(error) => store_refusal(error),
-                Error::Gone => say(Code::Cancelled, "CANCELLED"),
-            };
+        let refusal = match &error {
+            Error::OtherRegistry { ours, .. } => {
+                say(Code::FailedPrecondition, "REGISTRY_MISMATCH").with("registry_id", ours)
+            }
+            Error::OtherHistory { revision } => {
+                say(Code::FailedPrecondition, "CHAIN_MISMATCH").with("revision", revision)
+            }
+            Error::Ahead { ours, .. } => {
+                say(Code::FailedPrecondition, "AHEAD").with("current_revision", ours)
+            }
+            Error::NotSent { .. } | Error::NotThere { .. } => {
+                say(Code::InvalidArgument, "ACK_NOT_SENT")
+            }
+            Error::Unreadable(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
+            Error::TooManyStreams { .. } => {
+                say(Code::ResourceExhausted, "TOO_MANY_STREAMS").retry_after(Duration::from_secs(5))
+            }
+            Error::TooManyScopes { .. } => {
+                say(Code::ResourceExhausted, "TOO_MANY_SCOPES").retry_after(Duration::from_mins(1))
+            }
+            Error::TooManyOwnScopes { .. } => say(Code::ResourceExhausted, "TOO_MANY_OWN_SCOPES")
+                .retry_after(Duration::from_mins(1)),
+            Error::SlowReader { .. } => say(Code::ResourceExhausted, "SLOW_READER"),
+            Error::Deadline => say(Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
+            Error::CredentialsEnded => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
+            Error::Draining => say(Code::Unavailable, "DRAINING"),
+            Error::Syncing => say(Code::Unavailable, "SYNCING"),
+            Error::Store(error) => store_refusal(error),
+            Error::Gone => say(Code::Cancelled, "CANCELLED"),
+        };
         refusal.into()
     }
 }

@@ -90,7 +90,15 @@ async fn follow(
     let first = timeout(app.feed.hello_timeout(), inbound.message());
     let first = first.await.map_err(|_| InvalidRequest::Missing("hello"))??;
     let hello = read_hello(first, &principal)?;
-    let signals = inbound.map(|message| read_signal(message.map_err(|_| Error::Gone)?));
+    let keeps_scope = hello.history || hello.signatures;
+    let signals = inbound.map(move |message| {
+        let signal = read_signal(message.map_err(|_| Error::Gone)?)?;
+        if keeps_scope && matches!(signal, Signal::Scope(_)) {
+            let problem = "a stream of history or of signatures keeps its scope";
+            return Err(Error::Unreadable(problem.to_owned()));
+        }
+        Ok(signal)
+    });
     let messages = app.feed.clone().follow(hello, signals, ended).await?;
     let frames = messages.map(|message| frame::of(&message?));
     Ok(match deadline {
@@ -132,12 +140,23 @@ fn read_hello(
         history,
         signatures,
     } = hello;
+    let scope = scope.map_or(Ok(Scope::Everything), read_scope)?;
+    let wrong = |field, problem: &str| InvalidRequest::Field { field, problem: problem.to_owned() };
+    match (history, signatures, scope == Scope::Everything) {
+        (true, true, _) => return Err(wrong("signatures", "they do not go with history")),
+        (true, _, false) => return Err(wrong("history", "it is of everything, not of a scope")),
+        (_, true, true) => {
+            return Err(wrong("signatures", "they are of a scope, which is missing"));
+        }
+        _ => {}
+    }
     Ok(Hello {
         gateway: invalid::line("gateway", gateway, GATEWAY_BYTES)?,
         gateway_version: invalid::line("gateway_version", gateway_version, GATEWAY_BYTES)?,
         principal: principal.name.clone(),
+        caller: principal.holder(),
         address: principal.address,
-        scope: scope.map_or(Ok(Scope::Everything), read_scope)?,
+        scope,
         is_observer: observer,
         position: position.map(Position::try_from).transpose()?,
         content: (!content.is_empty()).then(|| read_content(&content)).transpose()?,

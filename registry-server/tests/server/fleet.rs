@@ -104,6 +104,34 @@ async fn a_refusal_is_known_until_something_is_applied_whoever_reconnects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_there_is_not_cannot_be_refused() {
+    let server = TestServer::start().await;
+    apply(&server, &["A"]).await;
+    let mut follower = Follower::new(&server).await;
+    follower.reach(1).await;
+    let nack = |revision| {
+        sync_request::Message::Nack(v1::Nack {
+            revision,
+            message: "no".to_owned(),
+            ..Default::default()
+        })
+    };
+    follower.say(nack(2)).await;
+    eventually("the next one may be", || async { gateways(&server).await[0].last_nack.is_some() })
+        .await;
+    follower.say(nack(3)).await;
+    let end = loop {
+        match follower.hear().await {
+            Ok(_) => {}
+            Err(end) => break end,
+        }
+    };
+    assert_eq!((end.code(), &*reason(&end)), (Code::InvalidArgument, "ACK_NOT_SENT"));
+    let last = gateways(&server).await[0].last_nack.clone();
+    assert_eq!(last.map(|nack| nack.revision), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_stream_of_a_name_is_listed_and_pages_go_through_all() {
     let server = TestServer::start().await;
     apply(&server, &["A"]).await;

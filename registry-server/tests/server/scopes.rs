@@ -10,7 +10,9 @@ use std::{
 
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::Config};
 use registry_core::{Catalog, Key, Revision, Scope};
-use registry_proto::v1::{Entity, Kind, LifecycleState, sync_response::Message};
+use registry_proto::v1::{
+    self, Entity, Kind, LifecycleState, sync_request, sync_response::Message,
+};
 use tonic::Code;
 
 use crate::{
@@ -134,7 +136,7 @@ async fn the_scope_may_change_on_the_stream() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn equal_scopes_are_one_and_too_many_are_refused() {
-    let registry = TestServer::with(&["--max-scopes", "1"]).await;
+    let registry = TestServer::with(&["--max-scopes", "1", "--max-caller-scopes", "9"]).await;
     add(&registry, "A", "1.0.0", "").await;
     let of = scope(&["schema/A@*", "tag:x"]);
     let mut first = Follower::of_scope(&registry, &of, None).await.unwrap();
@@ -150,6 +152,54 @@ async fn equal_scopes_are_one_and_too_many_are_refused() {
     let mut other = Follower::of_scope(&registry, &scope(&["tag:y"]), None).await.unwrap();
     other.reach(1).await;
     assert!(held(&other).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_caller_follows_a_part_of_the_scopes_at_most() {
+    let registry = TestServer::with(&["--max-scopes", "5"]).await;
+    add(&registry, "A", "1.0.0", "").await;
+    let mut first = Follower::of_scope(&registry, &scope(&["tag:a"]), None).await.unwrap();
+    first.reach(1).await;
+    let mut second = Follower::of_scope(&registry, &scope(&["tag:b"]), None).await.unwrap();
+    second.reach(1).await;
+    let too_many = |refused: &tonic::Status| {
+        let said = (refused.code(), &*reason(refused));
+        assert_eq!(said, (Code::ResourceExhausted, "TOO_MANY_OWN_SCOPES"), "{refused:?}");
+    };
+    too_many(&Follower::of_scope(&registry, &scope(&["tag:c"]), None).await.err().unwrap());
+    // Another scope instead of one that it has is no more.
+    first.change_scope(&scope(&["tag:c"])).await;
+    while **held(&first).scope() != scope(&["tag:c"]) {
+        first.hear().await.unwrap();
+    }
+    let mut whole = Follower::new(&registry).await;
+    whole.reach(1).await;
+    whole.change_scope(&scope(&["tag:d"])).await;
+    let end = loop {
+        match whole.hear().await {
+            Ok(_) => {}
+            Err(end) => break end,
+        }
+    };
+    too_many(&end);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_and_signatures_go_with_no_other_scope() {
+    let registry = TestServer::start().await;
+    let roots = Some((&scope(&["tag:a"])).into());
+    let hello = v1::Hello { gateway: "odd".to_owned(), ..Default::default() };
+    for (hello, field) in [
+        (v1::Hello { history: true, scope: roots.clone(), ..hello.clone() }, "history: "),
+        (v1::Hello { signatures: true, ..hello.clone() }, "signatures: "),
+        (v1::Hello { signatures: true, history: true, scope: roots, ..hello }, "signatures: "),
+    ] {
+        let said = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
+        let refused = registry.sync().await.sync(tokio_stream::iter([said])).await.unwrap_err();
+        assert_eq!(&*reason(&refused), "INVALID_REQUEST", "{refused:?}");
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.message().starts_with(field), "{refused:?}");
+    }
 }
 
 const ROOTS: [&str; 6] =

@@ -8,19 +8,20 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use registry_core::{Revision, Scope, Timestamp};
 use registry_proto::convert::{CacheState, Nack};
 
-use super::{Shared, load, lock};
+use super::{Shared, load, lock, refusals};
 use crate::{
     feed::{Error, Signal, changes::Mark},
     store::{GatewayQuery, Presence},
 };
 
-/// Most gateways whose refusals are remembered when they come again.
-const REFUSALS: usize = 10_000;
+/// How often the refusals of one stream are logged at most.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// How much of a scope is shown.
 const SCOPE_CHARACTERS: usize = 1_000;
 
@@ -56,6 +57,10 @@ pub(super) struct Said {
     pub(super) scope: String,
     pub(super) cache: CacheState,
     pub(super) nack: Option<Nack>,
+    /// When a refusal was logged last.
+    pub(super) logged_at: Option<Instant>,
+    /// How many were not logged since, because they came too fast.
+    pub(super) unlogged: u64,
 }
 
 impl Seat {
@@ -122,22 +127,32 @@ impl Seat {
             return;
         }
         crate::metrics::nack();
-        let mut refused = lock(&self.shared.refused);
-        let key = self.state.refusal_key();
-        if refused.len() < REFUSALS || refused.contains_key(&key) {
-            refused.insert(key, nack.clone());
+        lock(&self.shared.refused).insert(self.state.refusal_key(), nack.clone());
+        let Some(unlogged) = lock(&self.state.said).refused(nack, Instant::now()) else { return };
+        tracing::warn!(
+            gateway = self.state.gateway,
+            revision = nack.revision.0,
+            reason = nack.message,
+            unlogged,
+            "a gateway refused a revision and keeps what it has"
+        );
+    }
+}
+
+impl Said {
+    /// Notes a refusal. Where it is to be logged: how many were not before it. A gateway asks again and
+    /// again; one line says so.
+    fn refused(&mut self, nack: &Nack, now: Instant) -> Option<u64> {
+        let before = self.nack.replace(nack.clone());
+        if before.is_some_and(|before| before.revision == nack.revision) {
+            return None;
         }
-        drop(refused);
-        let before = lock(&self.state.said).nack.replace(nack.clone());
-        // A gateway asks again and again; one line says so.
-        if before.is_none_or(|before| before.revision != nack.revision) {
-            tracing::warn!(
-                gateway = self.state.gateway,
-                revision = nack.revision.0,
-                reason = nack.message,
-                "a gateway refused a revision and keeps what it has"
-            );
+        if self.logged_at.is_some_and(|at| now.duration_since(at) < LOG_INTERVAL) {
+            self.unlogged += 1;
+            return None;
         }
+        self.logged_at = Some(now);
+        Some(std::mem::take(&mut self.unlogged))
     }
 }
 
@@ -166,7 +181,7 @@ impl State {
         (self.gateway.clone(), self.principal.to_string())
     }
 
-    fn refusal_key(&self) -> (String, Arc<str>) {
+    fn refusal_key(&self) -> refusals::Name {
         (self.gateway.clone(), self.principal.clone())
     }
 
@@ -184,5 +199,27 @@ impl State {
             && self.gateway.starts_with(prefix)
             && behind.is_none_or(|behind| load(&self.applied) < behind)
             && presence.is_none_or(|presence| presence == is)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_logged_once_a_revision_and_not_too_often() {
+        let (mut said, begin) = (Said::default(), Instant::now());
+        let mut refused = |revision, after| {
+            let revision = Revision(revision);
+            let nack = Nack { revision, message: String::new(), diagnostics: Vec::new() };
+            said.refused(&nack, begin + after)
+        };
+        assert_eq!(refused(2, Duration::ZERO), Some(0));
+        assert_eq!(refused(2, LOG_INTERVAL), None, "it was logged");
+        for revision in 3..1_000 {
+            assert_eq!(refused(revision, LOG_INTERVAL / 2), None);
+        }
+        assert_eq!(refused(1, LOG_INTERVAL), Some(997));
+        assert_eq!(refused(2, LOG_INTERVAL * 2), Some(0));
     }
 }
