@@ -30,7 +30,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const PREFACE: usize = 24;
 /// How many new connections are looked at, at the same time. When thousands come at once the others wait
 /// in the kernel's queue, and not in ours before those that are there already.
-const NEW: usize = 64;
+const NEW: usize = 256;
 /// For how long a connection counts as new, if it says nothing.
 const NEW_FOR: Duration = Duration::from_millis(100);
 /// How long to wait when no connection can be accepted (no file descriptors, say).
