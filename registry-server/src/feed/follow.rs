@@ -5,7 +5,7 @@
 
 use std::{pin::pin, sync::Arc};
 
-use registry_core::{ChainHash, Revision, Scope};
+use registry_core::{ChainHash, Digest, Revision, Scope};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{
     Delta, Error, Feed, Message, Shared, follow_scope::FollowingScope, pages, recent::Next,
-    start::Start, teller::Teller,
+    scopes::State, start::Start, teller::Teller,
 };
 
 /// Runs until the follower goes, or is cut off, or the server drains.
@@ -48,19 +48,30 @@ async fn tell_all(
             told = following.run(&mut wanted).await?;
             state = None;
         } else {
-            let Feed { scopes, hub, admission, .. } = &*teller.feed;
-            let channel = tokio::select! {
-                opened = Box::pin(scopes.channel(scope, hub, &admission.scopes)) => opened?,
-                end = teller.end() => return Err(end),
-            };
-            let from = state.take().or_else(|| channel.find(content?));
-            let following = FollowingScope::new(teller, channel, told, from).await?;
-            let (now, holds) = following.run(&mut wanted).await?;
+            let (held, wanted) = ((told, state.take(), content), &mut wanted);
+            // Who follows everything has no room for this.
+            let (now, holds) = Box::pin(run_in_scope(teller, scope, held, wanted)).await?;
             (told, state) = (now, Some(holds));
         }
         // What it holds now is no place to go on from in another scope, but by a step.
         (place, content) = (None, None);
     }
+}
+
+/// Runs until the follower wants another scope than this; gives where it is then, and what it holds.
+async fn run_in_scope(
+    teller: &Teller,
+    scope: Scope,
+    (told, state, content): (Revision, Option<Arc<State>>, Option<Digest>),
+    wanted: &mut watch::Receiver<Scope>,
+) -> Result<(Revision, Arc<State>), Error> {
+    let Feed { scopes, hub, admission, .. } = &*teller.feed;
+    let channel = tokio::select! {
+        opened = scopes.channel(scope, hub, &admission.scopes) => opened?,
+        end = teller.end() => return Err(end),
+    };
+    let from = state.or_else(|| channel.find(content?));
+    FollowingScope::new(teller, channel, told, from).await?.run(wanted).await
 }
 
 /// The stream of a follower of everything.
