@@ -110,7 +110,7 @@ async fn a_scope_without_signatures_is_served_to_who_needs_none() {
     let key = key_of(&registry);
     let between = Between::start(&registry).await;
     between.changes(|message| Some(promised(message)));
-    let relay = Relay::of(between.address, &key);
+    let mut relay = Relay::of(between.address, &key);
     relay.is_at(1).await;
     let trusting = Gateway::start(&follower(&relay.server, AGENT));
     reaches(&trusting, 1).await;
@@ -118,8 +118,10 @@ async fn a_scope_without_signatures_is_served_to_who_needs_none() {
     relay.is_at(2).await;
     reaches(&trusting, 2).await;
     assert!(relay.server.process.stderr().contains("signatures of a scope"), "it says why");
-    // With the true ones, everybody is.
+    // With the true ones everybody is; started anew, it need not wait to ask for them again.
     between.changes(Some);
+    relay.server.process.kill_9();
+    relay.server.restart();
     let careful = Gateway::start(&follower(&relay.server, &format!("key: {key}\n  {AGENT}")));
     reaches(&careful, 2).await;
 }
