@@ -103,16 +103,25 @@ impl Caller {
     }
 
     pub(crate) async fn list(&mut self, server: usize) -> Answer {
-        let message =
+        let mut message =
             v1::ListRequest { page_size: 1_000, include_document: true, ..Default::default() };
         self.call(server, Request::List {}, async |mut client| {
-            let v1::ListResponse { records, revision, next_page_token } =
-                client.list(message).await?.into_inner();
-            if !next_page_token.is_empty() {
-                return Err(Status::unknown("more than a page, which is of one revision"));
+            let (mut all, mut of) = (Vec::new(), None);
+            loop {
+                let v1::ListResponse { records, revision, next_page_token } =
+                    client.list(message.clone()).await?.into_inner();
+                // A page is of one revision; pages of several say nothing together.
+                if *of.get_or_insert(revision) != revision {
+                    return Err(Status::unknown("another revision from page to page"));
+                }
+                all.extend(records);
+                if next_page_token.is_empty() {
+                    let records = all.into_iter().map(|record| Ok(entity(&read(record)?)));
+                    let entities = records.collect::<Result<_, Status>>()?;
+                    return Ok(Answer::Listed { revision, entities });
+                }
+                message.page_token = next_page_token;
             }
-            let records = records.into_iter().map(|record| Ok(entity(&read(record)?)));
-            Ok(Answer::Listed { revision, entities: records.collect::<Result<_, Status>>()? })
         })
         .await
     }

@@ -192,7 +192,7 @@ impl Hub {
     }
 
     /// The chain hash after a revision, as far as it is in memory.
-    pub(super) fn chain_at(&self, revision: Revision) -> Option<ChainHash> {
+    pub(crate) fn chain_at(&self, revision: Revision) -> Option<ChainHash> {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).chain_at(revision)
     }
 

@@ -59,8 +59,8 @@ impl Reached {
         age: Duration,
     ) -> Arc<Shared<Place>> {
         let position = Position::of(state);
-        // What is no older than the steps of this is told in the same bytes.
-        let steps = age.as_millis() / AGE_STEP_MILLIS;
+        // Never younger than it is: where relays follow each other it would stay young.
+        let steps = age.as_millis().div_ceil(AGE_STEP_MILLIS);
         let age_ms = u64::try_from(steps * AGE_STEP_MILLIS).unwrap_or(u64::MAX);
         let place = Place { position, content, attestation, age_ms };
         let mut last = lock(&self.0);

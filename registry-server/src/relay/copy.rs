@@ -77,7 +77,15 @@ impl Copy {
         let mut next = self.ahead.clone();
         next.apply(&sealed).map_err(|e| self.refused(&e))?;
         let staged = self.waiting.push(sealed).await;
-        staged.map_err(|e| self.refused(&format!("the relay cannot keep it for now: {e}")))?;
+        staged.map_err(|e| {
+            let dir = std::env::temp_dir();
+            let message = format!(
+                "the relay cannot keep it in a temporary file until it is signed: {}: {e}; TMPDIR \
+                 names another place",
+                dir.display()
+            );
+            self.refused(&message)
+        })?;
         self.ahead = next;
         if signed.is_none() {
             return Ok(Taken::Part);
@@ -119,6 +127,11 @@ impl Copy {
             self.relay.contact.heard(age);
         }
         let is_new = !self.waiting.is_empty();
+        let held = self.hub.catalog();
+        let is_newer = held.attestation().is_none_or(|held| held.time < signed.time);
+        if !is_new && !is_newer {
+            return Ok(Taken::Current);
+        }
         self.keep(signed, is_new).await;
         if !is_new {
             self.hub.renew(self.ahead.clone());
@@ -126,6 +139,11 @@ impl Copy {
         }
         let waiting = std::mem::replace(&mut self.waiting, Staging::after(place(&self.ahead)));
         if let Err(error) = self.import(waiting).await {
+            // Another relay of the same database may have stored the same first.
+            if self.hub.chain_at(self.ahead.revision()) == Some(self.ahead.chain()) {
+                self.hub.renew(self.ahead.clone());
+                return Ok(Taken::Applied);
+            }
             self.begin_anew();
             return Err(self.refused(&format!("the relay cannot store it: {error}")));
         }
@@ -211,7 +229,10 @@ impl Follow for Copy {
         if let Heard::Nacked | Heard::Refused(_) = heard {
             self.begin_anew();
         }
-        self.relay.note(heard);
+        // Until the registry has said how old its word is, nobody knows.
+        if heard != Heard::Live || self.is_current {
+            self.relay.note(heard);
+        }
     }
 
     fn anew(&self) -> &'static str {

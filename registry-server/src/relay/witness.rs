@@ -3,11 +3,7 @@
 //! What is in scope the relay works out from its copy. Deliberately absent: putting the two together
 //! (`feed/scopes.rs`).
 
-use std::sync::Arc;
-
-use registry_core::{
-    Attestation, Revision, Scope, attestation::Statement, checkpoint::VerifierKey,
-};
+use registry_core::{Attestation, Revision, Scope, attestation::Statement};
 use registry_follow::{Follow, Heard, News, Refusal, Taken};
 use registry_proto::{
     convert::{self, Position},
@@ -26,10 +22,10 @@ pub(super) fn follow(
     stop: CancellationToken,
 ) -> watch::Receiver<Option<Word>> {
     let (said, words) = watch::channel(None);
-    let (follower, key, name) = (relay.follower.clone(), relay.key.clone(), relay.name.to_string());
+    let (follower, relay) = (relay.follower.clone(), relay.clone());
     tokio::spawn(async move {
         let listening = said.clone();
-        let witness = Witness { name, scope, key, said, problem: None };
+        let witness = Witness { relay, scope, said, problem: None };
         tokio::select! {
             () = follower.run(witness, stop) => {}
             () = listening.closed() => {}
@@ -39,9 +35,8 @@ pub(super) fn follow(
 }
 
 struct Witness {
-    name: String,
+    relay: Relay,
     scope: Scope,
-    key: Arc<VerifierKey>,
     said: watch::Sender<Option<Word>>,
     /// Why there are no signatures, as it was logged last.
     problem: Option<String>,
@@ -50,7 +45,7 @@ struct Witness {
 impl Follow for Witness {
     fn hello(&mut self) -> Hello {
         Hello {
-            gateway: self.name.clone(),
+            gateway: self.relay.name.to_string(),
             gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
             scope: Some((&self.scope).into()),
             observer: true,
@@ -79,7 +74,7 @@ impl Follow for Witness {
             scope: &self.scope,
             content: step.content,
         };
-        attestation.verify_statement(&statement, &self.key).map_err(|e| refused(&e))?;
+        attestation.verify_statement(&statement, &self.relay.key).map_err(|e| refused(&e))?;
         let word = Word { place: (*revision, *chain), content: step.content, attestation };
         self.said.send_replace(Some(word));
         Ok(Taken::Applied)
@@ -101,15 +96,15 @@ impl Follow for Witness {
     fn heard(&mut self, heard: Heard<'_>) {
         match heard {
             Heard::Live => self.problem = None,
-            // The stream of commits, which broke off too, says so.
-            Heard::Down(reason) => {
-                tracing::debug!(scope = %self.scope, "no signatures of a scope at the moment: {reason}");
+            Heard::Nacked => {}
+            Heard::Down(reason) | Heard::Refused(reason) => {
+                // Where the stream of commits broke off too, that says so.
+                let is_told = self.relay.problem().is_some();
+                if !is_told && self.problem.as_deref() != Some(reason) {
+                    tracing::warn!(scope = %self.scope, "the registry's signatures of a scope cannot be had: {reason}");
+                    self.problem = Some(reason.to_owned());
+                }
             }
-            Heard::Refused(reason) if self.problem.as_deref() != Some(reason) => {
-                tracing::warn!(scope = %self.scope, "the registry's signatures of a scope cannot be had: {reason}");
-                self.problem = Some(reason.to_owned());
-            }
-            Heard::Nacked | Heard::Refused(_) => {}
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use acceptance::{Gateway, GatewayOptions, Registry, eventually, root};
+use acceptance::{FaultProxy, Gateway, GatewayOptions, Registry, eventually, root};
 use registry_core::{ChainHash, Commit, SealedCommit, registry_file::read_export};
 use registry_proto::{
     convert::sealed_commit,
@@ -116,6 +116,8 @@ async fn a_scope_without_signatures_is_served_to_who_needs_none() {
     reaches(&trusting, 1).await;
     registry.apply_file(&root().join("examples/new-version.json"));
     relay.is_at(2).await;
+    // It waits for longer than it would take to ask for them again.
+    tokio::time::sleep(Duration::from_secs(30)).await;
     reaches(&trusting, 2).await;
     assert!(relay.server.process.stderr().contains("signatures of a scope"), "it says why");
     // With the true ones everybody is; started anew, it need not wait to ask for them again.
@@ -188,4 +190,42 @@ async fn a_long_log_is_copied_whole_and_followed_from_anywhere() {
     assert!(verified.success(), "{verified:?}");
     let chain = |server: &Registry| server.run(&["log", "--limit", "1", "--output", "json"]);
     assert_eq!(chain(&relay.server), chain(&registry));
+}
+
+/// Each goes to the other one, when their registry is gone.
+#[tokio::test]
+async fn two_relays_do_not_take_each_other_for_their_registry() {
+    let mut registry = Registry::start();
+    registry.apply_example();
+    // Where the second will be, the first has to know before.
+    let way = FaultProxy::start(&registry.address).await;
+    let also = |other: &str| format!("grpc://{},{other}", registry.address);
+    let (dirs, mut relays) = ([tempfile::tempdir(), tempfile::tempdir()], Vec::new());
+    for dir in &dirs {
+        let dir = dir.as_ref().expect("a directory").path();
+        let other = relays.last().map_or(way.address(), |first: &Registry| first.address.clone());
+        let database = format!("sqlite:{}", dir.join("registry.db").display());
+        relays.push(Registry::start_with(&database, &["--follow", &also(&other)]));
+    }
+    let [first, second] = &relays[..] else { panic!("two") };
+    way.lead_to(&second.address);
+    eventually("both follow", || async {
+        is_ready(first).await == "ready" && is_ready(second).await == "ready"
+    })
+    .await;
+    registry.process.kill_9();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    for relay in [first, second] {
+        eventually("it says that its registry is gone", || async {
+            is_ready(relay).await == "degraded"
+        })
+        .await;
+    }
+}
+
+async fn is_ready(server: &Registry) -> String {
+    let ready = reqwest::get(format!("http://{}/readyz", server.address)).await;
+    let ready = ready.expect("an answer").text().await.expect("text");
+    let words = ["degraded", "ready", "syncing"];
+    words.into_iter().find(|word| ready.contains(&format!("\"{word}\""))).unwrap_or("").to_owned()
 }

@@ -24,8 +24,10 @@ const PROGRESS: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_mins(5);
 /// The same in a relay.
 const LINGER_SIGNED: Duration = Duration::from_hours(24);
-/// How long a relay waits for the signature of a state.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a relay waits for the signature of a state: longer than it waits between attempts to hear it.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Its registry was heard of lately, though not of the scope.
+const LATELY: Duration = Duration::from_secs(20);
 /// From so many entities on, a part is worked out beside the runtime.
 const MANY: usize = 500;
 
@@ -148,7 +150,9 @@ impl Keeper {
             if revision < self.told.borrow().revision() {
                 return;
             }
-            self.unsigned_since = None;
+            let is_behind = revision < self.part.catalog().revision();
+            self.unsigned_since =
+                is_behind.then(|| self.unsigned_since.unwrap_or_else(Instant::now));
             catalog = catalog.at(revision, chain).attested(Some(attestation));
         }
         self.tell(State::new(catalog, self.content, hub.voucher()));
@@ -160,7 +164,7 @@ impl Keeper {
         self.unsigned_since = Some(Instant::now());
         let Some(hub) = self.hub.upgrade() else { return };
         let is_newer = self.part.catalog().revision() > self.told.borrow().revision();
-        if !is_newer || hub.voucher().age() > 2 * PATIENCE {
+        if !is_newer || hub.voucher().age() > LATELY {
             return;
         }
         tracing::warn!(scope = %self.place.scope, "the registry's signatures of a scope do not come; its states are told without, and followers with a pinned key refuse them");
