@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn ages_add_up_from_relay_to_relay() {
-        let near = Contact::new(Duration::ZERO);
+        let near = Contact::new(Duration::from_hours(1));
         let far = Contact::new(Duration::from_hours(1));
         near.heard(Duration::from_secs(20));
         far.heard(near.age());
