@@ -57,8 +57,7 @@ struct Told {
 
 impl Told {
     fn text(&self) -> String {
-        let (p50, p99) = (self.quantile(0.5), self.quantile(0.99));
-        format!("p50 {p50:.2} ms, p99 {p99:.2} ms, {:.0} µs CPU a message", self.cpu_micros)
+        format!("{}, {:.0} µs CPU a message", load::quantiles(&self.latencies), self.cpu_micros)
     }
 
     fn quantile(&self, quantile: f64) -> f64 {

@@ -24,8 +24,7 @@ impl Load {
 
     /// Rate and latencies as one text.
     pub(crate) fn text(&self) -> String {
-        let (p50, p99) = (self.quantile_ms(0.5), self.quantile_ms(0.99));
-        format!("{:.0}/s, p50 {p50:.2} ms, p99 {p99:.2} ms", self.per_second)
+        format!("{:.0}/s, {}", self.per_second, quantiles(&self.latencies))
     }
 }
 
@@ -33,6 +32,12 @@ impl Load {
 #[expect(clippy::cast_precision_loss, reason = "microseconds fit a double")]
 pub(crate) fn quantile_ms(latencies: &Histogram<u64>, quantile: f64) -> f64 {
     latencies.value_at_quantile(quantile) as f64 / 1000.0
+}
+
+/// The median and the 99th percentile of a histogram of microseconds, as one text.
+pub(crate) fn quantiles(latencies: &Histogram<u64>) -> String {
+    let (p50, p99) = (quantile_ms(latencies, 0.5), quantile_ms(latencies, 0.99));
+    format!("p50 {p50:.2} ms, p99 {p99:.2} ms")
 }
 
 /// A histogram of microseconds up to a minute.

@@ -52,14 +52,10 @@ pub(crate) async fn measure(report: &mut Report) {
 async fn slow_readers(report: &mut Report) {
     let alone = told_beside(0).await;
     let beside = told_beside(STALLED).await;
-    let text = |latencies: &Histogram<u64>| {
-        let (p50, p99) = (load::quantile_ms(latencies, 0.5), load::quantile_ms(latencies, 0.99));
-        format!("p50 {p50:.2} ms, p99 {p99:.2} ms")
-    };
     report.add(Row {
         path: format!("told to each of {READERS} streams beside {STALLED} that do not read"),
-        value: text(&beside),
-        beside: format!("beside none: {}", text(&alone)),
+        value: load::quantiles(&beside),
+        beside: format!("beside none: {}", load::quantiles(&alone)),
         ratio: Some(load::quantile_ms(&beside, 0.99) / load::quantile_ms(&alone, 0.99)),
         budget: "about 1",
     });

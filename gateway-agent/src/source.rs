@@ -68,9 +68,8 @@ impl Feed {
 
 /// How long ago a time of the registry's clock was, by this machine's.
 fn age_of(time: Timestamp) -> Duration {
-    let since = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or_default());
     // Where the registry's clock is ahead, it was just now.
-    (UNIX_EPOCH + since).elapsed().unwrap_or_default()
+    UNIX_EPOCH.elapsed().unwrap_or_default().saturating_sub(time.since(Timestamp::EPOCH))
 }
 
 /// Follows the configured source until it is stopped. Fails only where there is no catalog to

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: the clock. Whoever makes a commit says what time it is.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
@@ -28,6 +28,12 @@ impl Timestamp {
     /// From milliseconds since the epoch; outside of the years 1 to 9999 it is clamped.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(EARLIEST, LATEST))
+    }
+
+    /// How long after another time this is; none at all, if it is before.
+    pub fn since(self, earlier: Self) -> Duration {
+        let millis = self.0.saturating_sub(earlier.0);
+        Duration::from_millis(u64::try_from(millis).unwrap_or_default())
     }
 
     /// Milliseconds since the epoch.

@@ -221,7 +221,8 @@ impl<'a, F: Follow> Session<'a, F> {
         let (info, anew) = (status.get_details_error_info(), self.who.anew());
         match info.as_ref().map_or("", |info| info.reason.as_str()) {
             AHEAD => Ended::Final(format!(
-                "{text}; a server that only lags takes it again once it has caught up; where the registry was put back to an older state: {anew}"
+                "{text}; a server that only lags takes it again once it has caught up; where the \
+                 registry was put back to an older state: {anew}"
             )),
             reason if OTHER_PAST.contains(&reason) => Ended::Final(format!(
                 "{text}; what is held is of another registry or of another past: {anew}"

@@ -66,9 +66,6 @@ pub struct Relay {
     contact: Arc<Contact>,
 }
 
-/// A registry that was not heard of for so long is not followed, though the server between may be there.
-const SILENCE: Duration = Duration::from_secs(30);
-
 impl Relay {
     /// Makes the store that of a relay: a new one waits for the registry, to hear which it is.
     pub async fn open(
@@ -143,8 +140,7 @@ impl Relay {
             }
             return Ok(catalog);
         };
-        let age = now.as_millis().saturating_sub(kept.time.as_millis());
-        self.contact.heard(Duration::from_millis(u64::try_from(age).unwrap_or_default()));
+        self.contact.heard(now.since(kept.time));
         Ok(catalog.attested(Some(*kept)))
     }
 
@@ -169,7 +165,8 @@ impl Relay {
     /// Notes how the registry's stream is.
     fn note(&self, heard: Heard<'_>) {
         let now = match heard {
-            Heard::Live if self.contact.age() < SILENCE => None,
+            // The server between may be there, and its registry as silent as a stream that is dead.
+            Heard::Live if self.contact.age() < self.follower.timing.silence => None,
             Heard::Live => Some(format!(
                 "{} is a relay too, and has not heard of the registry for a while",
                 self.upstream()

@@ -14,20 +14,14 @@ use std::time::{Duration, Instant};
 use acceptance::{Gateway, GatewayOptions, Registry};
 use tokio::task::JoinHandle;
 
+use crate::world::readiness;
+
 /// A gateway that knows these servers, in this order.
 fn gateway_of(servers: &[&Registry]) -> Gateway {
     let addresses: Vec<&str> = servers.iter().map(|server| server.address.as_str()).collect();
     let source = format!("grpc://{}", addresses.join(","));
     let (targets, more) = (String::new(), String::new());
     Gateway::start(&GatewayOptions { source, targets, runtime: None, more })
-}
-
-/// The readiness page of either program: the status and the body.
-async fn readiness(address: &str) -> (u16, serde_json::Value) {
-    let answer = reqwest::get(format!("http://{address}/readyz")).await.expect("it answers");
-    let status = answer.status().as_u16();
-    let text = answer.text().await.expect("text");
-    (status, serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")))
 }
 
 /// One metric's value; `None`: there is no such line.

@@ -14,17 +14,22 @@ use registry_core::{
     registry_file::{read_export, write_export},
 };
 
-use crate::world::gateway_revision;
+use crate::world::{gateway_revision, readiness};
 
 /// The key that a registry's signatures are checked with.
 fn key_of(registry: &Registry) -> String {
     registry.run(&["audit", "key"]).trim().to_owned()
 }
 
-/// A gateway that serves only what this key has signed.
-fn pinned(server: &Registry, key: &str, more: &str) -> GatewayOptions {
-    let source = format!("grpc://{}\n  key: {key}\n  {more}", server.address);
+/// A gateway that follows this server.
+fn following(server: &Registry, more: &str) -> GatewayOptions {
+    let source = format!("grpc://{}\n  {more}", server.address);
     GatewayOptions { source, targets: String::new(), runtime: None, more: String::new() }
+}
+
+/// One that serves only what this key has signed.
+fn pinned(server: &Registry, key: &str, more: &str) -> GatewayOptions {
+    following(server, &format!("key: {key}\n  {more}"))
 }
 
 async fn reaches(gateway: &Gateway, revision: u64) {
@@ -70,9 +75,8 @@ async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
     assert!(unsigned.stderr.contains(&there) && !unsigned.success(), "{unsigned:?}");
     let planned = far.ctl(&["apply", "--dry-run", "-f", &file.display().to_string()]);
     assert!(planned.success(), "{planned:?}");
-    let ready = reqwest::get(format!("http://{}/readyz", far.address)).await;
-    let ready = ready.expect("an answer").text().await.expect("text");
-    assert!(ready.contains("\"status\":\"ready\"") && ready.contains(&near.address), "{ready}");
+    let (_, ready) = readiness(&far.address).await;
+    assert!(ready["status"] == "ready" && ready.to_string().contains(&near.address), "{ready}");
 }
 
 #[tokio::test]
@@ -94,8 +98,7 @@ async fn a_relay_goes_on_without_its_registry_and_starts_without_it() {
     let new = Gateway::start(&pinned(&relay, &key, ""));
     reaches(&new, 1).await;
     acceptance::eventually("the relay says that its registry is away", || async {
-        let ready = reqwest::get(format!("http://{}/readyz", relay.address)).await;
-        ready.expect("an answer").text().await.expect("text").contains("\"degraded\"")
+        readiness(&relay.address).await.1["status"] == "degraded"
     })
     .await;
     registry.restart();
@@ -159,8 +162,7 @@ async fn nobody_without_the_key_can_invent_or_hide_anything() {
     let follow = format!("grpc://{}", forger.address);
     let fooled = Registry::start_with(relay.database(), &["--follow", &follow]);
     acceptance::eventually("the relay refuses", || async {
-        let ready = reqwest::get(format!("http://{}/readyz", fooled.address)).await;
-        ready.expect("an answer").text().await.expect("text").contains("is known by the key")
+        readiness(&fooled.address).await.1.to_string().contains("is known by the key")
     })
     .await;
     assert_eq!(fooled.revision().await, 1);
@@ -189,11 +191,7 @@ async fn a_cache_that_was_edited_with_all_its_digests_is_not_served() {
     fs::write(gateway.cache(), write_export(&forged)).expect("written");
     let _ = fs::remove_file(gateway.cache().with_extension("json.previous"));
     gateway.restart(&options);
-    let ready = || async {
-        let answer = reqwest::get(format!("http://{}/readyz", gateway.address)).await;
-        answer.expect("an answer").status()
-    };
-    assert_eq!(ready().await, 503);
+    assert_eq!(readiness(&gateway.address).await.0, 503);
     assert_eq!(gateway_revision(&gateway).await.unwrap_or(0), 0);
     // With what it wrote itself it starts.
     gateway.process.stop();

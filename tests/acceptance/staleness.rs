@@ -6,6 +6,8 @@ use acceptance::{
 };
 use serde_json::{Value, json};
 
+use crate::world::readiness;
+
 const READ_ONLY: [&str; 3] = ["inventory_check", "payment_authorize", "shipping_track"];
 
 struct World {
@@ -50,9 +52,7 @@ impl World {
     }
 
     async fn ready(&self) -> (u16, Value) {
-        let url = format!("http://{}/readyz", self.gateway.address);
-        let answer = reqwest::get(url).await.expect("it answers");
-        (answer.status().as_u16(), answer.json().await.expect("JSON"))
+        readiness(&self.gateway.address).await
     }
 
     async fn comes_to(&self, verdict: &str) {

@@ -71,6 +71,14 @@ impl World {
     }
 }
 
+/// The readiness page of either program: the status and the body.
+pub(crate) async fn readiness(address: &str) -> (u16, serde_json::Value) {
+    let answer = reqwest::get(format!("http://{address}/readyz")).await.expect("it answers");
+    let status = answer.status().as_u16();
+    let text = answer.text().await.expect("text");
+    (status, serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")))
+}
+
 /// The revision that a gateway serves, by its readiness page.
 pub(crate) async fn gateway_revision(gateway: &Gateway) -> Option<u64> {
     let url = format!("http://{}/readyz", gateway.address);

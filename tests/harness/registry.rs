@@ -56,9 +56,14 @@ impl Registry {
 
     /// Starts a relay of it, with a database of its own.
     pub fn start_relay(&self, flags: &[&str]) -> Self {
+        Self::start_relay_of(&self.address, flags)
+    }
+
+    /// Starts a relay of what is at these addresses, with a database of its own.
+    pub fn start_relay_of(addresses: &str, flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-        let follow = format!("grpc://{}", self.address);
+        let follow = format!("grpc://{addresses}");
         let flags = [&["--follow", &follow], flags].concat();
         let path = dir.path().to_path_buf();
         Self::start_at("127.0.0.1:0", (&database, &flags), path, Some(dir))

@@ -30,8 +30,7 @@ impl Clock {
 
     /// How far the registry's clock is ahead of a time since 1970, where that is new.
     fn newly_ahead(&mut self, signed_at: Timestamp, now: Duration) -> Option<Duration> {
-        let since = Duration::from_millis(u64::try_from(signed_at.as_millis()).unwrap_or_default());
-        let ahead = since.saturating_sub(now);
+        let ahead = signed_at.since(Timestamp::EPOCH).saturating_sub(now);
         let is_ahead = ahead > TOLERATED;
         let was_told = std::mem::replace(&mut self.is_told, is_ahead);
         (is_ahead && !was_told).then_some(ahead)

@@ -25,6 +25,8 @@ pub(super) struct FollowingScope<'a> {
     held: Option<Arc<State>>,
     /// Up to where the follower was told something.
     told: Revision,
+    /// Whether it was told that this is all.
+    is_current: bool,
 }
 
 impl<'a> FollowingScope<'a> {
@@ -43,7 +45,7 @@ impl<'a> FollowingScope<'a> {
             }
             end = teller.end() => return Err(end),
         }
-        Ok(Self { teller, channel, now, held, told })
+        Ok(Self { teller, channel, now, held, told, is_current: false })
     }
 
     /// Runs until the follower wants another scope; gives what it holds then.
@@ -52,10 +54,6 @@ impl<'a> FollowingScope<'a> {
         wanted: &mut watch::Receiver<T>,
     ) -> Result<(Revision, Arc<State>), Error> {
         let mut held = self.tell_present().await?;
-        // Until now, what was told may have been old.
-        if !self.teller.wants.signatures {
-            self.tell_progress(&held).await?;
-        }
         let mut quiet = pin!(sleep(self.teller.progress_interval()));
         let mut end = pin!(self.teller.end());
         loop {
@@ -84,10 +82,17 @@ impl<'a> FollowingScope<'a> {
             self.told = place.0;
             return Ok(to);
         }
-        match self.held.replace(to.clone()) {
-            Some(from) if is_same(&from, &to) => self.tell_progress(&to).await?,
-            Some(from) => self.tell_step(&from, &to).await?,
+        let from = self.held.replace(to.clone());
+        let has_news = !from.as_ref().is_some_and(|from| is_same(from, &to));
+        match from {
+            Some(from) if has_news => self.tell_step(&from, &to).await?,
+            Some(_) => {}
             None => self.tell_snapshot(&to).await?,
+        }
+        // Until it is said for the first time that this is all, what was told may be old.
+        if !has_news || !self.is_current {
+            self.tell_progress(&to).await?;
+            self.is_current = true;
         }
         self.told = place.0;
         Ok(to)

@@ -126,17 +126,15 @@ impl Copy {
         if let Some(age) = age {
             self.relay.contact.heard(age);
         }
-        let is_new = !self.waiting.is_empty();
-        let held = self.hub.catalog();
-        let is_newer = held.attestation().is_none_or(|held| held.time < signed.time);
-        if !is_new && !is_newer {
+        if self.waiting.is_empty() {
+            let held = self.hub.catalog();
+            if held.attestation().is_none_or(|held| held.time < signed.time) {
+                self.keep(signed, false).await;
+                self.hub.renew(self.ahead.clone());
+            }
             return Ok(Taken::Current);
         }
-        self.keep(signed, is_new).await;
-        if !is_new {
-            self.hub.renew(self.ahead.clone());
-            return Ok(Taken::Current);
-        }
+        self.keep(signed, true).await;
         let waiting = std::mem::replace(&mut self.waiting, Staging::after(place(&self.ahead)));
         if let Err(error) = self.import(waiting).await {
             // Another relay of the same database may have stored the same first.

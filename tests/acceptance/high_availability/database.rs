@@ -6,8 +6,11 @@ use acceptance::{Process, Registry, eventually, postgres::PrivateCluster};
 use registry_proto::v1;
 use tokio::time::sleep;
 
-use super::{gateway_of, metric, readiness};
-use crate::hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn, pair};
+use super::{gateway_of, metric};
+use crate::{
+    hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn, pair},
+    world::readiness,
+};
 
 const WRITABLE: &str = "registry_database_writable";
 

@@ -8,10 +8,10 @@ use acceptance::{
 };
 use tokio::time::sleep;
 
-use super::{gateway_of, readiness};
+use super::gateway_of;
 use crate::{
     hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn, pair},
-    world::gateway_revision,
+    world::{gateway_revision, readiness},
 };
 
 /// The URL of both clusters.

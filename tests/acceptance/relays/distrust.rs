@@ -5,40 +5,27 @@
 
 use std::time::Duration;
 
-use acceptance::{FaultProxy, Gateway, GatewayOptions, Registry, eventually, root};
+use acceptance::{FaultProxy, Gateway, Registry, eventually, root};
 use registry_core::{ChainHash, Commit, SealedCommit, registry_file::read_export};
 use registry_proto::{
     convert::sealed_commit,
     v1::{SyncResponse, sync_response::Message},
 };
+use serde_json::Value;
 
-use super::{AGENT, between::Between, key_of, reaches};
-use crate::{hammer::pair, world::gateway_revision};
+use super::{AGENT, between::Between, following, key_of, pinned, reaches};
+use crate::{
+    hammer::pair,
+    world::{gateway_revision, readiness},
+};
 
-/// A relay of whatever stands at an address, with a database of its own.
-struct Relay {
-    server: Registry,
-    _dir: tempfile::TempDir,
+async fn is_at(relay: &Registry, revision: u64) {
+    eventually("the relay is there", || async { relay.revision().await == revision }).await;
 }
 
-impl Relay {
-    fn of(address: impl std::fmt::Display, key: &str) -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        let database = format!("sqlite:{}", dir.path().join("registry.db").display());
-        let follow = format!("grpc://{address}");
-        let flags = ["--follow", &follow, "--follow-key", key];
-        Self { server: Registry::start_with(&database, &flags), _dir: dir }
-    }
-
-    async fn is_at(&self, revision: u64) {
-        eventually("the relay is there", || async { self.server.revision().await == revision })
-            .await;
-    }
-}
-
-fn follower(server: &Registry, more: &str) -> GatewayOptions {
-    let source = format!("grpc://{}\n  {more}", server.address);
-    GatewayOptions { source, targets: String::new(), runtime: None, more: String::new() }
+/// Of this server, by its readiness page.
+async fn status(server: &Registry) -> Value {
+    readiness(&server.address).await.1["status"].take()
 }
 
 /// No word of the registry comes through.
@@ -65,31 +52,31 @@ async fn a_relay_keeps_to_what_is_signed_whatever_else_it_is_told() {
     let exported = exported.expect("an answer").bytes().await.expect("bytes");
     let before = read_export(&exported).expect("an export").chain();
     let between = Between::start(&registry).await;
-    let mut relay = Relay::of(between.address, &key);
-    relay.is_at(1).await;
-    let gateway = Gateway::start(&follower(&relay.server, ""));
+    let mut relay = Registry::start_relay_of(&between.address.to_string(), &["--follow-key", &key]);
+    is_at(&relay, 1).await;
+    let gateway = Gateway::start(&following(&relay, ""));
     reaches(&gateway, 1).await;
 
     for is_forged in [false, true] {
         between.changes(move |it| if is_forged { forged(&before, it) } else { unsigned(it) });
-        relay.server.process.kill_9();
-        relay.server.restart();
+        relay.process.kill_9();
+        relay.restart();
         if registry.revision().await == 1 {
             registry.apply_file(&root().join("examples/new-version.json"));
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(relay.server.revision().await, 1);
+        assert_eq!(relay.revision().await, 1);
         // What it holds it serves, also to those who come now.
-        let new = Gateway::start(&follower(&relay.server, ""));
+        let new = Gateway::start(&following(&relay, ""));
         reaches(&new, 1).await;
         assert_eq!(gateway_revision(&gateway).await, Some(1));
     }
     between.changes(Some);
-    relay.server.process.kill_9();
-    relay.server.restart();
-    relay.is_at(2).await;
+    relay.process.kill_9();
+    relay.restart();
+    is_at(&relay, 2).await;
     reaches(&gateway, 2).await;
-    let log = relay.server.run(&["log", "--output", "json"]);
+    let log = relay.run(&["log", "--output", "json"]);
     assert_eq!(log, registry.run(&["log", "--output", "json"]));
 }
 
@@ -110,21 +97,21 @@ async fn a_scope_without_signatures_is_served_to_who_needs_none() {
     let key = key_of(&registry);
     let between = Between::start(&registry).await;
     between.changes(|message| Some(promised(message)));
-    let mut relay = Relay::of(between.address, &key);
-    relay.is_at(1).await;
-    let trusting = Gateway::start(&follower(&relay.server, AGENT));
+    let mut relay = Registry::start_relay_of(&between.address.to_string(), &["--follow-key", &key]);
+    is_at(&relay, 1).await;
+    let trusting = Gateway::start(&following(&relay, AGENT));
     reaches(&trusting, 1).await;
     registry.apply_file(&root().join("examples/new-version.json"));
-    relay.is_at(2).await;
+    is_at(&relay, 2).await;
     // It waits for longer than it would take to ask for them again.
     tokio::time::sleep(Duration::from_secs(30)).await;
     reaches(&trusting, 2).await;
-    assert!(relay.server.process.stderr().contains("signatures of a scope"), "it says why");
+    assert!(relay.process.stderr().contains("signatures of a scope"), "it says why");
     // With the true ones everybody is; started anew, it need not wait to ask for them again.
     between.changes(Some);
-    relay.server.process.kill_9();
-    relay.server.restart();
-    let careful = Gateway::start(&follower(&relay.server, &format!("key: {key}\n  {AGENT}")));
+    relay.process.kill_9();
+    relay.restart();
+    let careful = Gateway::start(&pinned(&relay, &key, AGENT));
     reaches(&careful, 2).await;
 }
 
@@ -137,14 +124,12 @@ async fn who_follows_a_relay_of_a_relay_knows_how_old_the_news_is() {
     registry.apply_example();
     let near = registry.start_relay(&often);
     let far = near.start_relay(&often);
-    let gateway = Gateway::start(&follower(&far, "maxStaleness: { tools: 4s, readOnlyTools: 8s }"));
+    let gateway =
+        Gateway::start(&following(&far, "maxStaleness: { tools: 4s, readOnlyTools: 8s }"));
     reaches(&gateway, 1).await;
     let verdict = |wanted: &'static str| {
-        let url = format!("http://{}/readyz", gateway.address);
-        async move {
-            let ready = reqwest::get(url).await.expect("an answer").text().await.expect("text");
-            ready.contains(&format!("\"staleness\":\"{wanted}\""))
-        }
+        let address = gateway.address.clone();
+        async move { readiness(&address).await.1["staleness"] == wanted }
     };
     eventually("what is new is known to be", || verdict("serve")).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -154,11 +139,7 @@ async fn who_follows_a_relay_of_a_relay_knows_how_old_the_news_is() {
     // Both relays are there, and know that they have heard nothing.
     tokio::time::sleep(Duration::from_secs(15)).await;
     for relay in [&near, &far] {
-        eventually("the relay says so", || async {
-            let ready = reqwest::get(format!("http://{}/readyz", relay.address)).await;
-            ready.expect("an answer").text().await.expect("text").contains("\"degraded\"")
-        })
-        .await;
+        eventually("the relay says so", || async { status(relay).await == "degraded" }).await;
     }
     registry.restart();
     eventually("it is new again", || verdict("serve")).await;
@@ -175,21 +156,21 @@ async fn a_long_log_is_copied_whole_and_followed_from_anywhere() {
     for number in 0..300 {
         commit(number).await;
     }
-    let mut relay = Relay::of(&registry.address, &key_of(&registry));
-    relay.is_at(300).await;
-    let gateway = Gateway::start(&follower(&relay.server, ""));
+    let mut relay = registry.start_relay(&["--follow-key", &key_of(&registry)]);
+    is_at(&relay, 300).await;
+    let gateway = Gateway::start(&following(&relay, ""));
     reaches(&gateway, 300).await;
-    relay.server.process.kill_9();
+    relay.process.kill_9();
     for number in 300..1_000 {
         commit(number).await;
     }
-    relay.server.restart();
-    relay.is_at(1_000).await;
+    relay.restart();
+    is_at(&relay, 1_000).await;
     reaches(&gateway, 1_000).await;
-    let verified = relay.server.ctl(&["audit", "verify"]);
+    let verified = relay.ctl(&["audit", "verify"]);
     assert!(verified.success(), "{verified:?}");
     let chain = |server: &Registry| server.run(&["log", "--limit", "1", "--output", "json"]);
-    assert_eq!(chain(&relay.server), chain(&registry));
+    assert_eq!(chain(&relay), chain(&registry));
 }
 
 /// Each goes to the other one, when their registry is gone.
@@ -199,33 +180,18 @@ async fn two_relays_do_not_take_each_other_for_their_registry() {
     registry.apply_example();
     // Where the second will be, the first has to know before.
     let way = FaultProxy::start(&registry.address).await;
-    let also = |other: &str| format!("grpc://{},{other}", registry.address);
-    let (dirs, mut relays) = ([tempfile::tempdir(), tempfile::tempdir()], Vec::new());
-    for dir in &dirs {
-        let dir = dir.as_ref().expect("a directory").path();
-        let other = relays.last().map_or(way.address(), |first: &Registry| first.address.clone());
-        let database = format!("sqlite:{}", dir.join("registry.db").display());
-        relays.push(Registry::start_with(&database, &["--follow", &also(&other)]));
-    }
-    let [first, second] = &relays[..] else { panic!("two") };
+    let also = |other: &str| format!("{},{other}", registry.address);
+    let first = Registry::start_relay_of(&also(&way.address()), &[]);
+    let second = Registry::start_relay_of(&also(&first.address), &[]);
     way.lead_to(&second.address);
     eventually("both follow", || async {
-        is_ready(first).await == "ready" && is_ready(second).await == "ready"
+        status(&first).await == "ready" && status(&second).await == "ready"
     })
     .await;
     registry.process.kill_9();
     tokio::time::sleep(Duration::from_secs(30)).await;
-    for relay in [first, second] {
-        eventually("it says that its registry is gone", || async {
-            is_ready(relay).await == "degraded"
-        })
-        .await;
+    for relay in [&first, &second] {
+        let gone = "it says that its registry is gone";
+        eventually(gone, || async { status(relay).await == "degraded" }).await;
     }
-}
-
-async fn is_ready(server: &Registry) -> String {
-    let ready = reqwest::get(format!("http://{}/readyz", server.address)).await;
-    let ready = ready.expect("an answer").text().await.expect("text");
-    let words = ["degraded", "ready", "syncing"];
-    words.into_iter().find(|word| ready.contains(&format!("\"{word}\""))).unwrap_or("").to_owned()
 }
