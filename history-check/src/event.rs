@@ -126,6 +126,9 @@ pub enum Event {
         /// Whether, from here on, a network hands things on twice or in another order.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeats: bool,
+        /// Whether, from here on, requests may reach a server once more, long after their answers.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        resends: bool,
     },
     /// Nothing is broken any more, and there was time to catch up: from here on, everybody who
     /// follows has everything.

@@ -51,7 +51,7 @@ impl Crowd {
                 }
             } else if Instant::now() > deadline {
                 let fault = format!("not at {head} in time: {}", behind.join(", "));
-                book.note(RECORDER, Event::Fault { fault, repeats: false });
+                book.note(RECORDER, Event::Fault { fault, repeats: false, resends: false });
                 return;
             }
             sleep(Duration::from_millis(50)).await;

@@ -67,13 +67,15 @@ impl Nemesis {
     }
 
     fn note(&self, fault: impl Into<String>) {
-        self.book.note("nemesis", Event::Fault { fault: fault.into(), repeats: false });
+        let (repeats, resends) = (false, false);
+        self.book.note("nemesis", Event::Fault { fault: fault.into(), repeats, resends });
     }
 
     fn begin(&self, fault: Fault, lasts: Duration) {
         let repeats = matches!(fault, Fault::Network(_, _, Weather::Twice | Weather::Swapped));
+        let resends = matches!(fault, Fault::Replay(Way::Calls, _));
         let fault = format!("{fault:?} for {} ms", lasts.as_millis());
-        self.book.note("nemesis", Event::Fault { fault, repeats });
+        self.book.note("nemesis", Event::Fault { fault, repeats, resends });
     }
 
     async fn break_and_mend(&self, Planned { lasts, fault, .. }: Planned, mut rng: Rng) {

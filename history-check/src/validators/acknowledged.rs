@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Violation;
 use crate::{
-    event::{Answer, Request},
+    event::{Answer, Event, Request},
     history::History,
     requests::{Call, asks_for},
 };
@@ -28,8 +28,13 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         }
     }
     let committed = history.log.by_request_id();
+    let resent = |line: &&crate::Line| matches!(line.event, Event::Fault { resends: true, .. });
+    let resent = history.lines.iter().rev().find(resent).map_or(0, |line| line.n);
     for (id, calls) in by_id {
-        let is_refused = |call: &&Call| matches!(call.answer, Some((_, Answer::Refused { .. })));
+        // A refusal is not remembered, so a request that comes once more may be right by then.
+        let is_refused = |call: &&Call| {
+            matches!(&call.answer, Some((line, Answer::Refused { .. })) if *line > resent)
+        };
         if let Some(commits) = committed.get(id)
             && calls.iter().all(is_refused)
         {
