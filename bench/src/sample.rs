@@ -32,6 +32,7 @@ pub(crate) fn server(number: usize, tools: usize) -> v1::Change {
         version: "1.0.0".to_owned(),
         description: Some("a server of the benchmark".to_owned()),
         provides,
+        exposes: Vec::new(),
         metadata: None,
     }))
 }

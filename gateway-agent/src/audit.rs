@@ -16,7 +16,7 @@ use crate::{
     identity::Caller,
     permit::{Admission, Denial, Finding},
     pipeline::Error,
-    upstream::{self, Era, ToolResult},
+    upstream::{self, Era, RawResult},
     view::Offer,
 };
 
@@ -91,18 +91,21 @@ impl Ended {
             Error::Mirror(_)
             | Error::Arguments(_)
             | Error::HiddenField { .. }
+            | Error::Incapable { .. }
+            | Error::NothingWaits
             | Error::InvalidInput { .. } => Self::InvalidInput,
             Error::NoCatalog
             | Error::UnusableSchema { .. }
             | Error::MissingVariable { .. }
             | Error::Upstream(upstream::Error::NotConfigured { .. }) => Self::Misconfigured,
-            Error::InvalidOutput { .. } | Error::InputRequired => Self::InvalidOutput,
+            Error::InvalidOutput { .. } | Error::EndlessInput { .. } => Self::InvalidOutput,
             Error::Upstream(upstream::Error::Timeout { .. }) => Self::UpstreamTimeout,
             Error::Upstream(
                 upstream::Error::Unavailable { .. }
                 | upstream::Error::Refused { .. }
                 | upstream::Error::TooLarge { .. }
                 | upstream::Error::Protocol { .. }
+                | upstream::Error::Watched(_)
                 | upstream::Error::Rpc { .. },
             ) => Self::UpstreamFailed,
         }
@@ -180,7 +183,7 @@ impl CallRecord {
     }
 
     /// The upstream gave a result that goes on to the caller.
-    pub fn finished(&mut self, result: &ToolResult) {
+    pub fn finished(&mut self, result: &RawResult) {
         self.ended = if result.is_error { Ended::ToolError } else { Ended::Ok };
     }
 

@@ -24,7 +24,7 @@ use registry_core::{Key, Scope, checkpoint::VerifierKey};
 pub use registry_follow::Credentials;
 pub use registry_tls::{ClientFiles, ServerFiles};
 
-use crate::admission::Admission;
+use crate::{admission::Admission, upstream::Prefix};
 
 pub use args::{Args, LogFormat};
 pub use problem::{InvalidConfig, Problem};
@@ -169,6 +169,8 @@ pub struct IdentityConfig {
 pub struct TargetConfig {
     /// The registered server.
     pub server: Key,
+    /// Under which names callers know what it has besides tools.
+    pub prefix: Prefix,
     /// How it is reached.
     pub transport: TransportConfig,
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{config::IdentityConfig, jsonrpc};
@@ -24,7 +24,7 @@ const AGENT_VERSION: &str = "x-agent-version";
 const KEPT_CHARS: usize = 128;
 
 /// What the headers of a request say about its sender. A session is bound to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HeaderClaim {
     /// Nothing, or nothing that this deployment believes.
     Absent,
@@ -66,7 +66,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
 }
 
 /// What an MCP client says that it is; for attribution.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientInfo {
     /// Its name.
     pub name: String,

@@ -32,6 +32,8 @@ pub mod code {
     pub const INVALID_PARAMS: i64 = -32602;
     /// Something failed on this side.
     pub const INTERNAL_ERROR: i64 = -32603;
+    /// MCP before 2026-07-28: there is no such resource.
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// MCP: a mirrored header does not match the body.
     pub const HEADER_MISMATCH: i64 = -32020;
     /// MCP: the client did not declare a capability that is needed.

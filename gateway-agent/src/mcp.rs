@@ -2,17 +2,23 @@
 //! older one. A request that carries modern metadata is served without any state; `initialize`
 //! opens a session of the older kind.
 //!
-//! Deliberately absent: prompts, resources, completion, logging and tasks, which this gateway does
-//! not advertise; and resuming event streams.
+//! Deliberately absent: resuming event streams.
 
+mod about;
 mod call;
 pub mod era;
+mod exchange;
+mod feature;
 mod guard;
+mod held;
 mod incoming;
+mod inputs;
 mod legacy;
 mod list;
+mod manner;
 mod modern;
 mod rejection;
+mod seal;
 mod session;
 mod stream;
 #[cfg(test)]
@@ -32,7 +38,7 @@ use http::request::Parts;
 use tokio::sync::Semaphore;
 
 pub use self::rejection::Rejection;
-use self::{incoming::Incoming, session::Sessions};
+use self::{held::HeldRequests, incoming::Incoming, seal::Sealer, session::Sessions};
 use crate::{
     audit, capacity,
     identity::HeaderClaim,
@@ -54,8 +60,8 @@ pub fn router(gateway: Arc<Gateway>) -> Router {
 struct Endpoint {
     gateway: Arc<Gateway>,
     sessions: Sessions,
-    /// What `server/discover` answers.
-    discovered: String,
+    /// Requests of stateless clients that wait for their input.
+    held: HeldRequests,
     /// One permit for each event stream that may be open.
     streams: Arc<Semaphore>,
     most_streams: usize,
@@ -64,10 +70,10 @@ struct Endpoint {
 impl Endpoint {
     fn new(gateway: Arc<Gateway>) -> Self {
         let most = gateway.limits().sessions;
-        let sessions = Sessions::new(most);
+        let sessions = Sessions::new(most, Sealer::random().ok());
         let most_streams = capacity::streams(most);
         let streams = Arc::new(Semaphore::new(most_streams));
-        Self { gateway, sessions, discovered: modern::discovered(), streams, most_streams }
+        Self { gateway, sessions, held: HeldRequests::default(), streams, most_streams }
     }
 
     /// Whom the headers name.
@@ -94,7 +100,7 @@ async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Res
             Err(rejection) => Err(rejection),
         },
         Ok(Message::Notification(notification)) => notified(&endpoint, &parts, &notification),
-        Ok(Message::Response(_)) => Err(Rejection::ClientResponse),
+        Ok(Message::Response(response)) => answered(&endpoint, &parts, response),
         Err(rejection) => Err(rejection),
     };
     answer.unwrap_or_else(|rejection| refuse(id, &rejection)).into_response()
@@ -143,6 +149,18 @@ fn notified(
     match era::of_header(&parts.headers)? {
         Some(era::MODERN) => Ok(respond::http::accepted()),
         _ => legacy::notified(endpoint, parts, notification),
+    }
+}
+
+/// Only clients with sessions are asked anything.
+fn answered(
+    endpoint: &Endpoint,
+    parts: &Parts,
+    response: jsonrpc::Response<'_>,
+) -> Result<Answer, Rejection> {
+    match era::of_header(&parts.headers)? {
+        Some(era::MODERN) => Err(Rejection::ClientResponse),
+        _ => legacy::answered(endpoint, parts, response),
     }
 }
 

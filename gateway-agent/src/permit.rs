@@ -15,25 +15,25 @@ use crate::{
     config::{Access, RuntimeValidation},
     freshness::Freshness,
     identity::{Caller, Identity},
-    view::{Audience, Offer, Sight},
+    view::{Audience, Offer, Shown, Sight},
 };
 
-/// Leave to call one tool of one upstream, once.
+/// Leave to ask one thing of one upstream, once.
 #[derive(Debug)]
 pub struct Permit {
     server: Key,
-    tool: Arc<str>,
+    subject: Arc<str>,
 }
 
 impl Permit {
-    /// The registered server that is to be called.
+    /// The registered server that is to be asked.
     pub fn server(&self) -> &Key {
         &self.server
     }
 
-    /// The tool's name on that server.
-    pub fn tool(&self) -> &str {
-        &self.tool
+    /// What it is asked about, as that server calls it: a tool, a prompt, a URI, a task.
+    pub fn subject(&self) -> &str {
+        &self.subject
     }
 }
 
@@ -204,6 +204,16 @@ pub fn admit(
         let limit = freshness.limit(is_read_only);
         return Err(Stale { age: freshness.age, limit, is_read_only }.into());
     }
-    let permit = Permit { server: offer.server().clone(), tool: offer.upstream_tool().clone() };
+    let permit = Permit { server: offer.server().clone(), subject: offer.upstream_tool().clone() };
     Ok(Admission { offer, finding, permit })
+}
+
+/// Decides about what a server has besides tools: who is shown it may ask for it, as long as what
+/// only reads is served.
+pub fn admit_shown(freshness: &Freshness, shown: &Shown, subject: &str) -> Result<Permit, Denial> {
+    if !freshness.verdict.admits(true) {
+        let limit = freshness.limit(true);
+        return Err(Stale { age: freshness.age, limit, is_read_only: true }.into());
+    }
+    Ok(Permit { server: shown.server.clone(), subject: subject.into() })
 }

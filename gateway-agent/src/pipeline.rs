@@ -8,66 +8,75 @@ mod defaults;
 pub mod error;
 mod gateway;
 pub mod mirror;
+pub mod relay;
 mod validate;
 
 use std::sync::Arc;
 
 use http::HeaderMap;
-use registry_core::Revision;
+use registry_core::{Revision, entity::Exposure};
 use serde_json::value::RawValue;
 
 use self::arguments::Arguments;
 pub use self::{
     error::Error,
     gateway::{Gateway, Reach},
+    relay::{About, Relay, relay},
 };
 use crate::{
     audit::CallRecord,
     config::Mode,
     freshness::Freshness,
     identity::{ClientInfo, HeaderClaim},
+    jsonrpc::Object,
     permit,
-    upstream::{ResultType, ToolCall, ToolResult, TraceContext},
-    view::Offer,
+    upstream::{self, Context, Method, Param, Prefix, RawResult, Request, ResultType, Side},
+    view::{Offer, Snapshot},
 };
 
 /// A call as it arrived.
-#[derive(Debug, Clone)]
-pub struct Call<'a> {
+#[derive(Debug)]
+pub struct Call {
     /// Whom the headers name.
-    pub claim: &'a HeaderClaim,
+    pub claim: HeaderClaim,
     /// What the client says that it is.
     pub client: Option<Arc<ClientInfo>>,
     /// The name that the caller uses.
-    pub tool: &'a str,
+    pub tool: Box<str>,
     /// The raw arguments, if there are any.
-    pub arguments: Option<&'a RawValue>,
+    pub arguments: Option<Box<RawValue>>,
+    /// All other parameters.
+    pub params: Vec<Param>,
     /// The request's headers, where they must mirror arguments.
-    pub mirror: Option<&'a HeaderMap>,
-    /// Whose trace it belongs to.
-    pub trace: TraceContext<'a>,
+    pub mirror: Option<HeaderMap>,
+    /// What else belongs to it.
+    pub context: Context,
+    /// The way back to the caller.
+    pub side: Option<Side>,
 }
 
 /// What a call came to.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The tool's own result.
-    pub result: ToolResult,
+    /// The upstream's own result.
+    pub result: RawResult,
     /// The revision of the catalog that decided.
     pub revision: Revision,
     /// How old that catalog was.
     pub freshness: Freshness,
+    /// Under which names the caller knows what the server has besides tools, if at all.
+    pub prefix: Option<Prefix>,
 }
 
 /// Runs one call. It finishes on the snapshot that it began with, whatever happens meanwhile.
 pub async fn call_tool(
     gateway: &Gateway,
-    call: Call<'_>,
+    call: &Call,
     record: &mut CallRecord,
 ) -> Result<Outcome, Error> {
     let freshness = gateway.watchman().look();
     let snapshot = gateway.views().now();
-    let caller = gateway.identify(&snapshot, call.claim, call.client.clone());
+    let caller = gateway.identify(&snapshot, &call.claim, call.client.clone());
     let revision = snapshot.catalog.revision();
     record.identified(revision, &caller);
     record.dated(freshness);
@@ -75,25 +84,40 @@ pub async fn call_tool(
         return Err(Error::NoCatalog);
     }
     let sight = gateway.views().sight(&snapshot);
-    let admission = permit::admit(gateway.policy(), &freshness, &caller, &sight, call.tool)?;
+    let admission = permit::admit(gateway.policy(), &freshness, &caller, &sight, &call.tool)?;
     record.admitted(&admission);
     let offer = &admission.offer;
-    let arguments = prepare(gateway, offer, &call, record)?;
-    let outgoing = ToolCall { arguments: arguments.raw(), trace: call.trace };
-    let result = gateway.upstreams().call(admission.permit, outgoing).await?;
-    let result = finish(gateway, offer, result, record)?;
-    Ok(Outcome { result, revision, freshness })
+    let arguments = prepare(gateway, offer, call, record)?;
+    let request = Request {
+        method: Method::CallTool,
+        arguments: arguments.raw(),
+        params: &call.params,
+        context: &call.context,
+        side: call.side.as_ref(),
+    };
+    let result = gateway.upstreams().send(admission.permit, request).await?;
+    finish(gateway, offer, (&result, &call.context), record)?;
+    let prefix = prefix_of(gateway, &snapshot, offer);
+    Ok(Outcome { result, revision, freshness, prefix })
+}
+
+/// Under which names callers know what a tool's server has besides tools, if it exposes anything.
+fn prefix_of(gateway: &Gateway, snapshot: &Snapshot, offer: &Offer) -> Option<Prefix> {
+    let prefix = gateway.upstreams().prefix(offer.server()).filter(|prefix| !prefix.is_empty())?;
+    let record = snapshot.catalog.find(offer.server())?;
+    let registry_core::Entity::Server(server) = record.document.entity() else { return None };
+    server.exposes.contains(&Exposure::Resources).then(|| prefix.clone())
 }
 
 /// Checks the arguments as the caller knows them, then fills in what the caller does not send.
 fn prepare<'a>(
     gateway: &Gateway,
     offer: &Offer,
-    call: &Call<'a>,
+    call: &'a Call,
     record: &mut CallRecord,
 ) -> Result<Arguments<'a>, Error> {
-    let mut arguments = Arguments::new(call.arguments)?;
-    if let Some(headers) = call.mirror {
+    let mut arguments = Arguments::new(call.arguments.as_deref())?;
+    if let Some(headers) = &call.mirror {
         let params = &offer.input().params;
         if !params.is_empty() {
             mirror::check_params(headers, params, arguments.members()?)?;
@@ -122,16 +146,46 @@ fn prepare<'a>(
 fn finish(
     gateway: &Gateway,
     offer: &Offer,
-    result: ToolResult,
+    (result, context): (&RawResult, &Context),
     record: &mut CallRecord,
-) -> Result<ToolResult, Error> {
-    match result.result_type {
-        ResultType::InputRequired => return Err(Error::InputRequired),
-        ResultType::Absent | ResultType::Complete => {}
-    }
-    if gateway.policy().output_validation != Mode::Ignore && !result.is_error {
+) -> Result<(), Error> {
+    finish_input(result, context)?;
+    if result.result_type.is_final()
+        && gateway.policy().output_validation != Mode::Ignore
+        && !result.is_error
+    {
         validate::output(gateway, offer, &result.result, record)?;
     }
-    record.finished(&result);
-    Ok(result)
+    record.finished(result);
+    Ok(())
+}
+
+/// The questions that an upstream may ask, with the capability that each needs.
+pub const QUESTIONS: [(&str, &str); 3] = [
+    ("elicitation/create", "elicitation"),
+    ("sampling/createMessage", "sampling"),
+    ("roots/list", "roots"),
+];
+
+/// A caller is asked nothing that it did not say it can answer.
+fn finish_input(result: &RawResult, context: &Context) -> Result<(), Error> {
+    if result.result_type != ResultType::InputRequired {
+        return Ok(());
+    }
+    let members = Object::parse(&result.result).unwrap_or_default();
+    let asked = members.find("inputRequests").and_then(|raw| Object::parse(raw).ok());
+    for request in asked.unwrap_or_default().members() {
+        let method = Object::parse(request.value)
+            .ok()
+            .and_then(|members| serde_json::from_str::<String>(members.find("method")?.get()).ok());
+        let needed = QUESTIONS.iter().find(|(known, _)| Some(*known) == method.as_deref());
+        match needed {
+            Some((_, capability)) if !context.can(capability) => {
+                return Err(Error::Incapable { capability });
+            }
+            Some(_) => {}
+            None => return Err(upstream::Error::from(upstream::Breach::ResultType).into()),
+        }
+    }
+    Ok(())
 }

@@ -9,6 +9,7 @@
 //! stays one. Deliberately absent: deciding anything.
 
 pub mod http;
+mod names;
 pub mod result;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ use crate::{
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
     permit::Denial,
     pipeline::{Error, arguments::InvalidArguments},
-    upstream::{self, Era, Phase},
+    upstream::{self, Era, Method, Phase},
 };
 
 /// The answer to a request that was refused before a tool came into play.
@@ -107,9 +108,63 @@ pub fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
     match form(tool, failed) {
         Form::Result(text) => result::failed(id, era, &text),
         Form::Error { status, code, message, data } => {
-            error(status, Some(id), &ErrorObject { code, message, data })
+            error(status, Some(id), &ErrorObject { code, message, data: data.as_deref() })
         }
     }
+}
+
+/// The answer to a request about something besides tools that failed; there only errors can say so.
+pub fn relay_error(
+    id: Id<'_>,
+    era: Era,
+    (method, subject): (Method, &str),
+    failed: &Error,
+) -> Answer {
+    let form = match failed {
+        Error::Denied(Denial::Stale(stale)) => protocol(code::INTERNAL_ERROR, stale.to_string()),
+        Error::Denied(_) => unknown(era, (method, subject)),
+        Error::Upstream(upstream::Error::Rpc { code, .. }) if is_not_found(era, method, *code) => {
+            unknown(era, (method, subject))
+        }
+        failed => form(subject, failed),
+    };
+    match form {
+        Form::Result(text) => {
+            let (code, message) = (code::INTERNAL_ERROR, text);
+            error(StatusCode::OK, Some(id), &ErrorObject { code, message, data: None })
+        }
+        Form::Error { status, code, message, data } => {
+            error(status, Some(id), &ErrorObject { code, message, data: data.as_deref() })
+        }
+    }
+}
+
+/// A resource that is not there has a code of its own in the older era only.
+fn is_not_found(era: Era, method: Method, code: i64) -> bool {
+    let is_old = code == code::RESOURCE_NOT_FOUND;
+    let is_new = code == code::INVALID_PARAMS && era == Era::Modern;
+    method == Method::ReadResource && (is_old || is_new)
+}
+
+/// What does not exist, or not for this caller; which of the two is not said.
+fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
+    let (kind, code) = match (method, era) {
+        (Method::ReadResource | Method::Subscribe, Era::Legacy) => {
+            ("resource", code::RESOURCE_NOT_FOUND)
+        }
+        (Method::ReadResource | Method::Subscribe, Era::Modern) => {
+            ("resource", code::INVALID_PARAMS)
+        }
+        (Method::GetTask | Method::UpdateTask | Method::CancelTask, _) => {
+            ("task", code::INVALID_PARAMS)
+        }
+        (Method::Complete, _) => ("reference", code::INVALID_PARAMS),
+        _ => ("prompt", code::INVALID_PARAMS),
+    };
+    let data = serde_json::value::to_raw_value(&serde_json::json!({ "uri": subject })).ok();
+    let data = data.filter(|_| kind == "resource").map(Cow::Owned);
+    let message = format!("Unknown {kind}: {subject}").into();
+    Form::Error { status: StatusCode::OK, code, message, data }
 }
 
 /// How a failed call is told.
@@ -117,7 +172,7 @@ enum Form<'a> {
     /// As a result with `isError`.
     Result(Cow<'a, str>),
     /// As a JSON-RPC error.
-    Error { status: StatusCode, code: i64, message: Cow<'a, str>, data: Option<&'a RawValue> },
+    Error { status: StatusCode, code: i64, message: Cow<'a, str>, data: Option<Cow<'a, RawValue>> },
 }
 
 fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
@@ -153,11 +208,29 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
         Error::InvalidOutput { violations } => {
             Form::Result(invalid_output(tool, violations).into())
         }
-        Error::InputRequired => Form::Result(
-            format!("{tool} asks for further input, which this gateway cannot relay.").into(),
+        Error::Incapable { capability } => Form::Error {
+            status: StatusCode::BAD_REQUEST,
+            code: code::MISSING_CLIENT_CAPABILITY,
+            message: failed.to_string().into(),
+            data: required(capability),
+        },
+        Error::EndlessInput { .. } => {
+            Form::Result(format!("{tool} asked for input again and again; it was given up.").into())
+        }
+        Error::NothingWaits => protocol(
+            code::INVALID_PARAMS,
+            "nothing waits for this input any more; make the request again without it".to_owned(),
         ),
         Error::Upstream(error) => upstream_form(tool, error),
     }
+}
+
+/// The capability that a client would need, as the specification wants it said.
+fn required(capability: &str) -> Option<Cow<'static, RawValue>> {
+    let mut inner = serde_json::Map::new();
+    inner.insert(capability.to_owned(), serde_json::json!({}));
+    let data = serde_json::json!({ "requiredCapabilities": inner });
+    serde_json::value::to_raw_value(&data).ok().map(Cow::Owned)
 }
 
 fn protocol(code: i64, message: String) -> Form<'static> {
@@ -171,13 +244,13 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
             return protocol(code::INTERNAL_ERROR, message);
         }
         upstream::Error::Rpc { code, message, data } => {
-            return Form::Error {
-                status: StatusCode::OK,
-                code: relayed(*code),
-                message: message.as_str().into(),
-                data: data.as_deref(),
-            };
+            let is_about_client = *code == code::MISSING_CLIENT_CAPABILITY;
+            let status = if is_about_client { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+            let code = relayed(*code);
+            let message = message.as_str().into();
+            return Form::Error { status, code, message, data: data.as_deref().map(Cow::Borrowed) };
         }
+        upstream::Error::Watched(too_many) => too_many.to_string(),
         upstream::Error::Unavailable { .. } => {
             format!(
                 "The server behind {tool} cannot be reached; nothing was done. Try again later."
@@ -205,9 +278,12 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
 }
 
 /// Codes that have a meaning of their own between a client and *its* server are not passed through:
-/// they would be taken for this gateway's.
+/// they would be taken for this gateway's. What a client would have to declare is the client's own
+/// affair.
 fn relayed(upstream: i64) -> i64 {
-    if (-32_099..=-32_000).contains(&upstream) { code::INTERNAL_ERROR } else { upstream }
+    let is_reserved = (-32_099..=-32_000).contains(&upstream);
+    let is_relayed = upstream == code::MISSING_CLIENT_CAPABILITY;
+    if is_reserved && !is_relayed { code::INTERNAL_ERROR } else { upstream }
 }
 
 /// What to correct, for the model: each place and what is wrong there.

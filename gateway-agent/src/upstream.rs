@@ -4,16 +4,22 @@
 //! Deliberately absent: who may call what (`permit`), and how a failure looks to the caller
 //! (`respond`).
 
+mod announce;
 mod definitions;
 mod error;
+mod features;
 mod handshake;
 mod header;
 mod http;
 mod link;
 mod message;
+pub mod naming;
 mod reply;
+mod request;
+mod side;
 mod sse;
 mod stdio;
+mod subscriptions;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -21,40 +27,37 @@ mod tests;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use registry_core::Key;
-use serde_json::value::RawValue;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
 
+use self::{announce::Board, http::Client, target::Target};
 pub use self::{
+    announce::{Announcement, News},
     definitions::{Definitions, Tools},
     error::{Breach, Error, Phase},
-    message::{Era, TraceContext},
-    reply::{ResultType, ToolResult},
+    features::{Entries, Features},
+    message::Era,
+    naming::Prefix,
+    reply::{RawResult, ResultType, RpcError},
+    request::{Context, LOG_LEVELS, Method, Param, Request, TASKS, TraceContext},
+    side::{Answered, Meanwhile, Question, Side},
+    subscriptions::{Subscribed, TooMany},
     target::{TargetHealth, TargetState},
 };
-use self::{http::Client, target::Target};
 use crate::{
     config::{LimitsConfig, TargetConfig},
     permit::Permit,
 };
-
-/// One call of a tool. What is called, the permit says.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ToolCall<'a> {
-    /// An object; none is sent as an empty one.
-    pub arguments: Option<&'a RawValue>,
-    /// Whose trace the call belongs to.
-    pub trace: TraceContext<'a>,
-}
 
 /// All configured targets.
 #[derive(Debug)]
 pub struct Upstreams {
     targets: HashMap<Key, Arc<Target>>,
     definitions: watch::Receiver<Arc<Definitions>>,
+    board: Board,
     tasks: TaskTracker,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
@@ -100,33 +103,70 @@ impl Upstreams {
         let client = Client::new(targets, limits, tasks.clone());
         let (publish, definitions) = watch::channel(Arc::new(Definitions::default()));
         let publish = Arc::new(publish);
+        let board = Board::new();
         let targets = targets
             .iter()
             .map(|config| {
-                let start =
-                    target::Start { config, limits, timing, stop: &stop, publish: &publish };
+                let start = target::Start {
+                    config,
+                    limits,
+                    timing,
+                    stop: &stop,
+                    publish: &publish,
+                    board: &board,
+                };
                 (config.server.clone(), start.start(&client, &tasks))
             })
             .collect();
         let stop_on_drop = stop.clone().drop_guard();
-        Arc::new(Self { targets, definitions, tasks, stop, _stop_on_drop: stop_on_drop })
+        Arc::new(Self { targets, definitions, board, tasks, stop, _stop_on_drop: stop_on_drop })
     }
 
-    /// Calls a tool. This is the only way to an upstream. Dropping the future cancels the call
-    /// there too.
-    pub async fn call(&self, permit: Permit, call: ToolCall<'_>) -> Result<ToolResult, Error> {
-        self.run(permit.server(), permit.tool(), call).await
+    /// Sends a caller's request. This is the only way to an upstream. Dropping the future cancels
+    /// the request there too.
+    pub async fn send(&self, permit: Permit, request: Request<'_>) -> Result<RawResult, Error> {
+        self.run(permit.server(), permit.subject(), request).await
     }
 
-    async fn run(&self, server: &Key, tool: &str, call: ToolCall<'_>) -> Result<ToolResult, Error> {
-        let Some(target) = self.targets.get(server) else {
-            return Err(Error::NotConfigured { server: server.clone() });
-        };
+    async fn run(
+        &self,
+        server: &Key,
+        subject: &str,
+        request: Request<'_>,
+    ) -> Result<RawResult, Error> {
+        let target = self.target(server)?;
         if self.stop.is_cancelled() {
             let source = "the gateway is stopping".into();
             return Err(Error::Unavailable { target: server.clone(), source });
         }
-        target.call(tool, call).await
+        target.send(subject, request).await
+    }
+
+    fn target(&self, server: &Key) -> Result<&Arc<Target>, Error> {
+        self.targets.get(server).ok_or_else(|| Error::NotConfigured { server: server.clone() })
+    }
+
+    /// Watches a resource until what is returned is dropped; updates are announced.
+    pub fn watch(&self, permit: &Permit) -> Result<Subscribed, Error> {
+        let subscriptions = self.target(permit.server())?.subscriptions();
+        Ok(subscriptions.watch(permit.subject())?)
+    }
+
+    /// What upstreams say to everybody, from now on.
+    pub fn announcements(&self) -> broadcast::Receiver<Announcement> {
+        self.board.subscribe()
+    }
+
+    /// The prefix of what a server has besides tools, if it has a target.
+    pub fn prefix(&self, server: &Key) -> Option<&Prefix> {
+        self.targets.get(server).map(|target| target.prefix())
+    }
+
+    /// A caller's session has ended: what was opened for it at upstreams ends too.
+    pub fn end_session(&self, id: &str) {
+        for target in self.targets.values() {
+            target.end_session(id);
+        }
     }
 
     /// What every target lists, followed live. It changes only when a list did.

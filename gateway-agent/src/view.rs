@@ -11,6 +11,7 @@ pub mod offer;
 pub mod pages;
 pub mod params;
 pub mod shelf;
+pub mod shown;
 mod slot;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -32,6 +33,7 @@ pub use self::{
     input::{Input, ParamHeader},
     offer::Offer,
     pages::{Cursor, Listing},
+    shown::Shown,
 };
 use self::{pages::Pages, shelf::Shelf, slot::Slot};
 use crate::{
@@ -107,6 +109,11 @@ impl View {
     /// The tool with this name.
     pub fn find(&self, name: &Name) -> Option<&Arc<Offer>> {
         self.offers.get(name)
+    }
+
+    /// All tools, in no order.
+    pub fn offers(&self) -> impl Iterator<Item = &Arc<Offer>> {
+        self.offers.values()
     }
 
     /// How many tools there are.

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub use agent::{Agent, Capabilities, Extension, ExtensionParams, Provider, Skill};
 pub use schema::Schema;
-pub use server::{Provision, Server};
+pub use server::{Exposure, Provision, Server};
 pub use tool::{Dependency, DependencyTarget, Implementation, Tool, ToolSource};
 
 use crate::{

@@ -3,18 +3,19 @@
 //! Deliberately absent: whether a target's server is registered; that may change at any time.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     path::PathBuf,
 };
 
 use http::{HeaderName, HeaderValue, Uri};
-use registry_core::{Key, Kind};
+use registry_core::{Key, Kind, Name};
 
 use super::{
     TargetConfig, TransportConfig,
     read::{Field, Section},
     tls, without_credentials,
 };
+use crate::upstream::Prefix;
 
 /// Headers of a message as such, or of its connection, and those that the gateway sets for each
 /// request; `mcp-*` is the protocol's.
@@ -38,9 +39,19 @@ const OWN_HEADERS: [&str; 13] = [
 pub(super) fn read(root: &Section<'_>) -> Vec<TargetConfig> {
     let items = root.find("targets").map(|field| field.list()).unwrap_or_default();
     let mut servers = HashSet::new();
+    let mut prefixes: HashMap<Prefix, Name> = HashMap::new();
     let mut targets = Vec::new();
     for item in items {
         let Some(target) = target(&item) else { continue };
+        let name = &target.server.name;
+        let owner = prefixes.entry(target.prefix.clone()).or_insert_with(|| name.clone());
+        if owner != name {
+            item.problem(format!(
+                "{name} and {owner} have the same prefix `{}`, so nobody could tell apart what they \
+                 expose; give one of them another with `prefix: …`",
+                target.prefix.as_str()
+            ));
+        }
         if servers.insert(target.server.clone()) {
             targets.push(target);
         } else {
@@ -55,9 +66,21 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
     let name = section.require("server", "it names a registered server");
     let version = section.require("version", "it is the server's exact version");
     let server = key(name, version);
+    let prefix = section.find("prefix").map(|field| field.parse(prefix));
     let transport = transport(&section);
     section.finish();
-    Some(TargetConfig { server: server?, transport: transport? })
+    let server = server?;
+    let prefix = match prefix {
+        Some(prefix) => prefix?,
+        None => Prefix::of_server(server.name.as_str()),
+    };
+    Some(TargetConfig { server, prefix, transport: transport? })
+}
+
+fn prefix(text: &str) -> Result<Prefix, String> {
+    Prefix::parse(text).ok_or_else(|| {
+        format!("`{text}` is not a prefix: a letter, and then letters, digits, dots and hyphens")
+    })
 }
 
 fn key(name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option<Key> {

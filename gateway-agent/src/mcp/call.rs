@@ -4,50 +4,94 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, Rejection, incoming::Incoming};
+use serde_json::value::RawValue;
+
+use super::{
+    Endpoint, Rejection,
+    exchange::{Exchange, Finished, Flight},
+    incoming::Incoming,
+    inputs::{self, ROUNDS},
+    manner::{self, Who},
+};
 use crate::{
     audit::CallRecord,
-    identity::{ClientInfo, HeaderClaim},
-    pipeline::{self, Call},
+    pipeline::{self, Call, Error},
     respond::{self, http::Answer},
-    upstream::Era,
+    upstream::{Era, Method, ResultType, Side},
 };
-
-/// What is known of a request's sender.
-#[derive(Debug, Clone)]
-pub(super) struct Who<'a> {
-    pub(super) era: Era,
-    pub(super) claim: &'a HeaderClaim,
-    pub(super) client: Option<Arc<ClientInfo>>,
-}
 
 /// Answers a call. When the client goes away, this future is dropped, and the upstream call with it.
 pub(super) async fn serve(
-    endpoint: &Endpoint,
+    endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    who: Who<'_>,
+    who: Who,
 ) -> Result<Answer, Rejection> {
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
-    let mut record = CallRecord::begin(who.era, &tool, incoming.bytes);
-    let trace = incoming.trace();
-    let call = Call {
-        claim: who.claim,
-        client: who.client,
-        tool: &tool,
-        arguments: incoming.param("arguments").filter(|raw| raw.get() != "null"),
-        mirror: (who.era == Era::Modern).then(|| incoming.headers()),
-        trace: trace.context(),
+    let manner = manner::of(incoming, &who, (Method::CallTool, &tool));
+    let manner = match inputs::resume(endpoint, incoming, manner) {
+        Ok(resumed) => return Ok(resumed.respond().await),
+        Err(manner) => manner,
     };
-    let outcome = pipeline::call_tool(&endpoint.gateway, call, &mut record).await;
-    let answer = match &outcome {
-        Ok(outcome) => respond::result::tool(incoming.id, who.era, outcome),
-        Err(error) => {
-            record.failed(error);
-            respond::call_error(incoming.id, who.era, &tool, error)
+    let (side, meanwhile) = Side::open();
+    let call = Call {
+        context: manner.context.clone(),
+        claim: who.claim.clone(),
+        client: who.client.clone(),
+        tool: tool.as_ref().into(),
+        arguments: argument(incoming),
+        params: incoming.other_params(&["name", "arguments"]),
+        mirror: (who.era == Era::Modern).then(|| incoming.headers().clone()),
+        side: Some(side),
+    };
+    let record = CallRecord::begin(who.era, &tool, incoming.bytes);
+    let running = run(endpoint.clone(), call, record, who.era);
+    let running = manner::cancellable(incoming, &who, running);
+    let flight = Flight { running, meanwhile };
+    Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
+}
+
+fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
+    incoming.param("arguments").filter(|raw| raw.get() != "null").map(ToOwned::to_owned)
+}
+
+/// Runs a call to its end. A client of the older era never sees that input is needed: it is asked,
+/// and the call made again with its answers.
+async fn run(
+    endpoint: Arc<Endpoint>,
+    mut call: Call,
+    mut record: CallRecord,
+    era: Era,
+) -> Finished {
+    let mut rounds = 0;
+    let outcome = loop {
+        let outcome = pipeline::call_tool(&endpoint.gateway, &call, &mut record).await;
+        let needs_input = |outcome: &pipeline::Outcome| {
+            era == Era::Legacy && outcome.result.result_type == ResultType::InputRequired
+        };
+        let Some(asks) = outcome.as_ref().ok().filter(|outcome| needs_input(outcome)) else {
+            break outcome;
+        };
+        rounds += 1;
+        if rounds > ROUNDS {
+            break Err(Error::EndlessInput { rounds: ROUNDS });
+        }
+        let Some(side) = &call.side else { break outcome };
+        match inputs::answered(side, &asks.result.result).await {
+            Some(params) => inputs::replace(&mut call.params, params),
+            None => break Err(Error::NothingWaits),
         }
     };
-    record.answered(answer.bytes);
-    Ok(answer)
+    Box::new(move |id| {
+        let answer = match &outcome {
+            Ok(outcome) => respond::result::tool(id, era, outcome),
+            Err(error) => {
+                record.failed(error);
+                respond::call_error(id, era, &call.tool, error)
+            }
+        };
+        record.answered(answer.bytes);
+        answer
+    })
 }

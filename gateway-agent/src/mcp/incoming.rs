@@ -14,9 +14,10 @@ use super::{
 };
 use crate::{
     identity::ClientInfo,
-    jsonrpc::{Id, Object, Request},
+    jsonrpc::{Id, Member, Object, Request},
     pipeline::mirror,
-    upstream::{Era, TraceContext},
+    respond::result::is_reserved,
+    upstream::{Era, Param, TraceContext},
 };
 
 /// The header that repeats the method.
@@ -99,35 +100,36 @@ impl<'a> Incoming<'a> {
     }
 
     /// Whose trace the request belongs to.
-    pub(super) fn trace(&self) -> Trace<'a> {
+    pub(super) fn trace(&self) -> TraceContext {
         let member = |name| {
             let header = self.headers().get(name).and_then(|value| value.to_str().ok());
-            self.meta_text(name).or(header.map(Cow::Borrowed))
+            self.meta_text(name).as_deref().or(header).map(Into::into)
         };
-        Trace {
+        TraceContext {
             parent: member("traceparent"),
             state: member("tracestate"),
             baggage: member("baggage"),
         }
     }
-}
 
-/// A trace context with its texts.
-#[derive(Debug)]
-pub(super) struct Trace<'a> {
-    parent: Option<Cow<'a, str>>,
-    state: Option<Cow<'a, str>>,
-    baggage: Option<Cow<'a, str>>,
-}
-
-impl Trace<'_> {
-    pub(super) fn context(&self) -> TraceContext<'_> {
-        TraceContext {
-            parent: self.parent.as_deref(),
-            state: self.state.as_deref(),
-            baggage: self.baggage.as_deref(),
-        }
+    /// All parameters but `_meta` and these.
+    pub(super) fn other_params(&self, known: &[&str]) -> Vec<Param> {
+        let is_other = |name: &str| name != "_meta" && !known.contains(&name);
+        copied(self.params.members(), is_other)
     }
+
+    /// What of `_meta` belongs neither to the protocol nor to this gateway.
+    pub(super) fn other_meta(&self) -> Vec<Param> {
+        const KNOWN: [&str; 4] = ["progressToken", "traceparent", "tracestate", "baggage"];
+        copied(self.meta.members(), |name| !KNOWN.contains(&name) && !is_reserved(name))
+    }
+}
+
+fn copied(members: &[Member<'_>], is_wanted: impl Fn(&str) -> bool) -> Vec<Param> {
+    let wanted = members.iter().filter(|member| is_wanted(&member.name));
+    wanted
+        .map(|member| Param { name: (*member.name).into(), value: member.value.to_owned() })
+        .collect()
 }
 
 /// A string; without escapes it is not copied.

@@ -1,7 +1,7 @@
 //! Clients of the revisions before 2026-07-28: `initialize`, a session id on everything after it,
-//! and an event stream by `GET` for `notifications/tools/list_changed`.
+//! and an event stream by `GET` for what changed.
 //!
-//! Deliberately absent: resuming event streams, and requests to the client; the gateway has none.
+//! Deliberately absent: resuming event streams.
 
 use std::sync::Arc;
 
@@ -14,10 +14,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection, call, era, guard,
+    Endpoint, Rejection, about, call, era,
+    feature::{self, Feature},
+    guard,
     incoming::{Incoming, METHOD_HEADER},
-    list, refuse,
-    session::{SESSION_HEADER, Session},
+    list,
+    manner::Who,
+    refuse,
+    session::{Passport, SESSION_HEADER, Session},
     stream,
 };
 use crate::{
@@ -25,7 +29,7 @@ use crate::{
     jsonrpc::{self, Notification, ObjectWriter},
     pipeline::mirror::Mismatch,
     respond::{self, http::Answer, result::SERVER_INFO},
-    upstream::Era,
+    upstream::{Era, LOG_LEVELS},
 };
 
 /// Serves one request.
@@ -39,7 +43,12 @@ pub(super) async fn serve(
     era::of_header(incoming.headers())?;
     let claim = endpoint.claim(incoming.parts);
     let session = endpoint.sessions.find(incoming.headers(), &claim)?;
-    let who = call::Who { era: Era::Legacy, claim: session.claim(), client: session.client() };
+    let who = Who {
+        era: Era::Legacy,
+        claim: session.claim().clone(),
+        client: session.client(),
+        session: Some(session.clone()),
+    };
     match incoming.method {
         "ping" => Ok(respond::result::raw(incoming.id, "{}")),
         "tools/list" => {
@@ -47,15 +56,23 @@ pub(super) async fn serve(
             session.listed(listed.fingerprint);
             Ok(listed.answer)
         }
-        "tools/call" => {
-            let running = session.begin(incoming.id.as_raw());
-            tokio::select! {
-                answer = call::serve(endpoint, incoming, who) => answer,
-                () = running.cancelled() => Ok(respond::http::cancelled()),
-            }
-        }
-        other => Err(Rejection::UnknownMethod { method: other.to_owned(), era: Era::Legacy }),
+        "tools/call" => call::serve(endpoint, incoming, who).await,
+        "logging/setLevel" => set_level(incoming, &session),
+        method => match Feature::of(method).filter(|feature| feature.is_served(Era::Legacy)) {
+            Some(feature) => feature::serve(endpoint, incoming, (who, feature)).await,
+            None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Legacy }),
+        },
     }
+}
+
+/// The level holds for the session; upstreams are told with the next request that goes to them.
+fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<Answer, Rejection> {
+    let level = incoming.param("level").zip(incoming.text("level"));
+    let Some((raw, _)) = level.filter(|(_, level)| LOG_LEVELS.contains(&&**level)) else {
+        return Err(Rejection::Params { what: "params.level must be a severity of RFC 5424" });
+    };
+    session.set_log_level(raw);
+    Ok(respond::result::raw(incoming.id, "{}"))
 }
 
 fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
@@ -68,17 +85,55 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     let Some(requested) = incoming.text("protocolVersion") else {
         return Err(Rejection::Params { what: "params.protocolVersion must be a string" });
     };
-    let client = incoming.param("clientInfo").and_then(ClientInfo::read);
-    let id = endpoint.sessions.open(endpoint.claim(incoming.parts), client.map(Arc::new))?;
+    let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
+    let claim = endpoint.claim(incoming.parts);
+    let passport = Passport::new(claim.clone(), client.clone(), capabilities(incoming)?);
+    let id = endpoint.sessions.open(&passport)?;
+    let who = Who { era: Era::Legacy, claim, client, session: None };
+    let offered = about::of(endpoint, &who)?;
     let mut result = ObjectWriter::with_capacity(256);
     result
         .string("protocolVersion", era::negotiated(&requested))
-        .raw("capabilities", r#"{"tools":{"listChanged":true}}"#)
+        .raw("capabilities", &offered.capabilities(Era::Legacy))
         .raw("serverInfo", SERVER_INFO);
+    if let Some(instructions) = &offered.instructions {
+        result.string("instructions", instructions);
+    }
     let mut answer = respond::result::raw(incoming.id, &result.finish_string());
     let id = HeaderValue::try_from(id).map_err(|_| Rejection::NoRandomness)?;
     answer.response.headers_mut().insert(SESSION_HEADER, id);
     Ok(answer)
+}
+
+/// Longest capabilities of a client, in bytes: they are a part of the session's id.
+const CAPABILITIES_BYTES: usize = 2 * 1024;
+
+/// What the client can be asked.
+fn capabilities(incoming: &Incoming<'_>) -> Result<Option<Arc<RawValue>>, Rejection> {
+    let Some(raw) = incoming.param("capabilities") else { return Ok(None) };
+    if !raw.get().starts_with('{') || raw.get().len() > CAPABILITIES_BYTES {
+        return Err(Rejection::Params {
+            what: "params.capabilities must be an object of at most 2 KiB",
+        });
+    }
+    Ok(Some(raw.to_owned().into()))
+}
+
+/// Takes the answer to something that the client was asked.
+pub(super) fn answered(
+    endpoint: &Endpoint,
+    parts: &Parts,
+    response: jsonrpc::Response<'_>,
+) -> Result<Answer, Rejection> {
+    let session = endpoint.sessions.find(&parts.headers, &endpoint.claim(parts))?;
+    let answered = match response.outcome {
+        jsonrpc::Outcome::Result(raw) => Ok(raw.to_owned()),
+        jsonrpc::Outcome::Error(error) => Err(error.into()),
+    };
+    if let Some(id) = response.id {
+        session.answer(id.as_raw(), answered);
+    }
+    Ok(respond::http::accepted())
 }
 
 /// Takes a notification.
@@ -122,7 +177,10 @@ pub(super) async fn delete(State(endpoint): State<Arc<Endpoint>>, request: Reque
     let closed = check(&endpoint, &parts)
         .and_then(|_| endpoint.sessions.close(&parts.headers, &endpoint.claim(&parts)));
     match closed {
-        Ok(()) => respond::http::no_content().into_response(),
+        Ok(id) => {
+            endpoint.gateway.upstreams().end_session(&id);
+            respond::http::no_content().into_response()
+        }
         Err(rejection) => refuse(None, &rejection).into_response(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: rendering it (`view/pages.rs`).
 
-use super::{Endpoint, Rejection, call::Who, incoming::Incoming};
+use super::{Endpoint, Rejection, incoming::Incoming, manner::Who};
 use crate::{
     audit, permit,
     respond::{self, http::Answer},
@@ -19,7 +19,7 @@ pub(super) struct Listed {
 pub(super) fn serve(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
-    who: &Who<'_>,
+    who: &Who,
 ) -> Result<Listed, Rejection> {
     let gateway = &endpoint.gateway;
     let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
@@ -30,7 +30,7 @@ pub(super) fn serve(
     if !snapshot.has_catalog() {
         return Err(Rejection::NoCatalog);
     }
-    let caller = gateway.identify(&snapshot, who.claim, who.client.clone());
+    let caller = gateway.identify(&snapshot, &who.claim, who.client.clone());
     let view = gateway.views().of(&snapshot, &permit::audience(gateway.policy(), &caller));
     let view = view.at(gateway.watchman().look().verdict);
     audit::count_list(who.era);

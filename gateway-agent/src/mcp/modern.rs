@@ -8,12 +8,16 @@ use http::HeaderName;
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection, call,
+    Endpoint, Rejection, about, call,
     era::{self, MODERN, VERSION_HEADER},
+    feature::{self, Feature},
     incoming::{Incoming, META_CAPABILITIES, META_VERSION, METHOD_HEADER},
-    list, stream,
+    list,
+    manner::Who,
+    stream,
 };
 use crate::{
+    jsonrpc::ObjectWriter,
     pipeline::mirror::{self, Encoding, Mismatch},
     respond::{self, http::Answer, result::MODERN_META},
     upstream::Era,
@@ -21,12 +25,23 @@ use crate::{
 
 const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 
-/// What `server/discover` answers. It depends on nothing but this program.
-pub(super) fn discovered() -> String {
+/// What the gateway can do, and for this caller.
+fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Result<Answer, Rejection> {
+    let offered = about::of(endpoint, who)?;
     let versions = serde_json::json!(era::SUPPORTED_VERSIONS);
-    format!(
-        r#"{{"resultType":"complete","supportedVersions":{versions},"capabilities":{{"tools":{{"listChanged":true}}}},"ttlMs":3600000,"cacheScope":"private","_meta":{{{MODERN_META}}}}}"#
-    )
+    let mut result = ObjectWriter::with_capacity(512);
+    result
+        .raw("resultType", r#""complete""#)
+        .raw("supportedVersions", &versions.to_string())
+        .raw("capabilities", &offered.capabilities(Era::Modern));
+    if let Some(instructions) = &offered.instructions {
+        result.string("instructions", instructions);
+    }
+    result
+        .raw("ttlMs", "0")
+        .raw("cacheScope", r#""private""#)
+        .raw("_meta", &format!("{{{MODERN_META}}}"));
+    Ok(respond::result::raw(incoming.id, &result.finish_string()))
 }
 
 /// Serves one request.
@@ -36,13 +51,16 @@ pub(super) async fn serve(
 ) -> Result<Answer, Rejection> {
     check(incoming)?;
     let claim = endpoint.claim(incoming.parts);
-    let who = call::Who { era: Era::Modern, claim: &claim, client: incoming.client() };
+    let who = Who { era: Era::Modern, claim, client: incoming.client(), session: None };
     match incoming.method {
-        "server/discover" => Ok(respond::result::raw(incoming.id, &endpoint.discovered)),
+        "server/discover" => discover(endpoint, incoming, &who),
         "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
         "tools/call" => call::serve(endpoint, incoming, who).await,
         "subscriptions/listen" => stream::subscribe(endpoint, incoming, &who),
-        other => Err(Rejection::UnknownMethod { method: other.to_owned(), era: Era::Modern }),
+        method => match Feature::of(method).filter(|feature| feature.is_served(Era::Modern)) {
+            Some(feature) => feature::serve(endpoint, incoming, (who, feature)).await,
+            None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Modern }),
+        },
     }
 }
 

@@ -1,64 +1,106 @@
-//! Sessions of clients before 2026-07-28: a bounded table with idle expiry.
+//! Sessions of clients before 2026-07-28. The id itself says what the session is, sealed, so that no
+//! store is needed: a table only holds what is going on in the sessions that are in use.
 //!
 //! A session is bound to what the headers said when it was opened; somebody else who got hold of
-//! its id is told that it does not exist. When the table is full, the session that was idle longest
-//! gives way, so that nobody can lock others out by opening many. Deliberately absent: keeping
-//! sessions over a restart; clients open a new one on 404.
+//! its id is told that it does not exist. When the table is full, what was idle longest is
+//! forgotten, and comes back with the session's next request. Deliberately absent: sharing what
+//! goes on with other gateways.
 
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::HashMap,
-    fmt::Write as _,
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use http::{HeaderMap, HeaderName};
-use rustls::crypto::SecureRandom;
-use tokio::sync::watch;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use super::Rejection;
+use super::{Rejection, seal::Sealer};
 use crate::{
     audit::{Gauge, Held},
     identity::{ClientInfo, HeaderClaim},
+    upstream::{Answered, Subscribed},
 };
 
 /// The header that names the session.
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
-/// How long a session may be idle.
+/// How long a session may be idle before what is going on in it is forgotten.
 const IDLE: Duration = Duration::from_mins(30);
-/// Random bytes in an id.
-const ID_BYTES: usize = 32;
+/// Most sessions that were ended and are remembered as such.
+const ENDED: usize = 100_000;
+/// Most questions that wait for the answer of one client.
+const QUESTIONS: usize = 256;
 
-/// One session.
+/// What a session is, as its id says it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Passport {
+    /// Makes two sessions of one client two.
+    number: Box<str>,
+    /// Who the headers said that it is.
+    claim: HeaderClaim,
+    /// What the client said that it is.
+    client: Option<Arc<ClientInfo>>,
+    /// What the client said that it can be asked: an object.
+    capabilities: Option<Arc<RawValue>>,
+}
+
+impl Passport {
+    pub(super) fn new(
+        claim: HeaderClaim,
+        client: Option<Arc<ClientInfo>>,
+        capabilities: Option<Arc<RawValue>>,
+    ) -> Self {
+        Self { number: Uuid::new_v4().simple().to_string().into(), claim, client, capabilities }
+    }
+}
+
+/// What is going on in one session.
 #[derive(Debug)]
 pub(super) struct Session {
-    claim: HeaderClaim,
-    client: Option<Arc<ClientInfo>>,
+    id: Arc<str>,
+    passport: Passport,
     used_ms: AtomicU64,
     /// What the client last saw of its list; 0 before it asked.
     listed: AtomicU64,
     /// Counts event streams: only the newest one is served.
     streams: watch::Sender<u64>,
     calls: Mutex<HashMap<Box<str>, CancellationToken>>,
+    questions: Mutex<HashMap<u64, oneshot::Sender<Answered>>>,
+    asked: AtomicU64,
+    log_level: Mutex<Option<Box<RawValue>>>,
+    watched: Mutex<BTreeMap<Box<str>, Subscribed>>,
     _held: Held,
 }
 
 impl Session {
+    /// Its id.
+    pub(super) fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
     /// Who the headers said that it is.
     pub(super) fn claim(&self) -> &HeaderClaim {
-        &self.claim
+        &self.passport.claim
     }
 
     /// What the client said that it is.
     pub(super) fn client(&self) -> Option<Arc<ClientInfo>> {
-        self.client.clone()
+        self.passport.client.clone()
+    }
+
+    /// What the client said that it can be asked.
+    pub(super) fn capabilities(&self) -> Option<Arc<RawValue>> {
+        self.passport.capabilities.clone()
     }
 
     /// Takes over the session's event stream; the one before ends.
@@ -79,23 +121,67 @@ impl Session {
         Some(self.listed.load(Ordering::Relaxed)).filter(|fingerprint| *fingerprint != 0)
     }
 
+    /// The least severity of log messages that the client wants, as a JSON string.
+    pub(super) fn log_level(&self) -> Option<Box<RawValue>> {
+        lock(&self.log_level).clone()
+    }
+
+    pub(super) fn set_log_level(&self, level: &RawValue) {
+        *lock(&self.log_level) = Some(level.to_owned());
+    }
+
+    /// Watches a resource until it is told otherwise, or ends.
+    pub(super) fn watch(&self, uri: &str, subscribed: Subscribed) {
+        lock(&self.watched).insert(uri.into(), subscribed);
+    }
+
+    pub(super) fn unwatch(&self, uri: &str) {
+        lock(&self.watched).remove(uri);
+    }
+
+    /// Whether the client watches a resource.
+    pub(super) fn watches(&self, uri: &str) -> bool {
+        lock(&self.watched).contains_key(uri)
+    }
+
     /// Notes a call, so that it can be cancelled until what is returned is dropped.
     pub(super) fn begin(self: &Arc<Self>, id: &str) -> Running {
         let token = CancellationToken::new();
-        self.calls().insert(id.into(), token.clone());
+        lock(&self.calls).insert(id.into(), token.clone());
         Running { session: self.clone(), id: id.into(), token }
     }
 
     /// Cancels a call; one that is not running any more is ignored.
     pub(super) fn cancel(&self, id: &str) {
-        if let Some(token) = self.calls().get(id) {
+        if let Some(token) = lock(&self.calls).get(id) {
             token.cancel();
         }
     }
 
-    fn calls(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, CancellationToken>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Notes a question to the client, and gives its id; `None` where too many wait already.
+    pub(super) fn ask(&self, answer: oneshot::Sender<Answered>) -> Option<u64> {
+        let mut questions = lock(&self.questions);
+        questions.retain(|_, waiting| !waiting.is_closed());
+        if questions.len() >= QUESTIONS {
+            return None;
+        }
+        let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        questions.insert(number, answer);
+        Some(number)
     }
+
+    /// Takes the client's answer; one for which nobody waits is ignored.
+    pub(super) fn answer(&self, id: &str, answered: Answered) {
+        let number = id.parse().ok();
+        if let Some(waiting) = number.and_then(|number: u64| lock(&self.questions).remove(&number))
+        {
+            let _ = waiting.send(answered);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A call under way in a session.
@@ -115,64 +201,38 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.session.calls().remove(&self.id);
+        lock(&self.session.calls).remove(&self.id);
     }
 }
 
 /// All sessions.
+#[derive(Debug)]
 pub(super) struct Sessions {
-    table: RwLock<HashMap<Box<str>, Arc<Session>>>,
+    sealer: Option<Sealer>,
+    table: RwLock<Table>,
     limit: usize,
     started: Instant,
-    random: &'static dyn SecureRandom,
 }
 
-impl std::fmt::Debug for Sessions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sessions").field("limit", &self.limit).finish_non_exhaustive()
-    }
+#[derive(Debug, Default)]
+struct Table {
+    in_use: HashMap<Arc<str>, Arc<Session>>,
+    /// Sessions that ended; their ids would still open.
+    ended: HashSet<Arc<str>>,
+    /// The same, the oldest first.
+    ended_in_order: VecDeque<Arc<str>>,
 }
 
 impl Sessions {
-    pub(super) fn new(limit: usize) -> Self {
-        let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
-        Self { table: RwLock::default(), limit: limit.max(1), started: Instant::now(), random }
+    pub(super) fn new(limit: usize, sealer: Option<Sealer>) -> Self {
+        Self { sealer, table: RwLock::default(), limit: limit.max(1), started: Instant::now() }
     }
 
     /// Opens a session and gives its id.
-    pub(super) fn open(
-        &self,
-        claim: HeaderClaim,
-        client: Option<Arc<ClientInfo>>,
-    ) -> Result<String, Rejection> {
-        let id = self.new_id()?;
-        let session = Arc::new(Session {
-            claim,
-            client,
-            used_ms: AtomicU64::new(self.now_ms()),
-            listed: AtomicU64::new(0),
-            streams: watch::channel(0).0,
-            calls: Mutex::default(),
-            _held: Gauge::Sessions.hold(),
-        });
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        if table.len() >= self.limit {
-            self.make_room(&mut table);
-        }
-        table.insert(id.as_str().into(), session);
-        Ok(id)
-    }
-
-    fn make_room(&self, table: &mut HashMap<Box<str>, Arc<Session>>) {
-        table.retain(|_, session| !self.is_expired(session));
-        if table.len() < self.limit {
-            return;
-        }
-        let idle_longest =
-            table.iter().min_by_key(|(_, session)| session.used_ms.load(Ordering::Relaxed));
-        if let Some(id) = idle_longest.map(|(id, _)| id.clone()) {
-            table.remove(&id);
-        }
+    pub(super) fn open(&self, passport: &Passport) -> Result<String, Rejection> {
+        let sealer = self.sealer.as_ref().ok_or(Rejection::NoRandomness)?;
+        let content = serde_json::to_vec(passport).map_err(|_| Rejection::NoRandomness)?;
+        sealer.seal(&content).map_err(|_| Rejection::NoRandomness)
     }
 
     /// The session that a request names, if it is the sender's own.
@@ -181,24 +241,63 @@ impl Sessions {
         headers: &HeaderMap,
         claim: &HeaderClaim,
     ) -> Result<Arc<Session>, Rejection> {
-        let mut ids = headers.get_all(&SESSION_HEADER).iter();
-        let id = match (ids.next(), ids.next()) {
-            (None, _) => return Err(Rejection::SessionRequired),
-            (Some(id), None) => id.to_str().map_err(|_| Rejection::SessionUnknown)?,
-            (Some(_), Some(_)) => return Err(Rejection::SessionUnknown),
+        let id = named(headers)?;
+        let known =
+            self.table.read().unwrap_or_else(PoisonError::into_inner).in_use.get(id).cloned();
+        let session = match known {
+            Some(session) => session,
+            None => self.take_up(id)?,
         };
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let session = table.get(id).cloned().ok_or(Rejection::SessionUnknown)?;
-        drop(table);
-        if self.is_expired(&session) {
-            self.remove(id);
-            return Err(Rejection::SessionUnknown);
-        }
-        if session.claim != *claim {
+        if session.passport.claim != *claim {
             return Err(Rejection::SessionUnknown);
         }
         self.touch(&session);
         Ok(session)
+    }
+
+    /// A session that is not in use here, as its id describes it.
+    fn take_up(&self, id: &str) -> Result<Arc<Session>, Rejection> {
+        let content = self.sealer.as_ref().and_then(|sealer| sealer.open(id));
+        let passport = content.and_then(|content| serde_json::from_slice(&content).ok());
+        let passport: Passport = passport.ok_or(Rejection::SessionUnknown)?;
+        let mut table = self.write();
+        if table.ended.contains(id) {
+            return Err(Rejection::SessionUnknown);
+        }
+        if let Some(known) = table.in_use.get(id) {
+            return Ok(known.clone());
+        }
+        if table.in_use.len() >= self.limit {
+            self.make_room(&mut table);
+        }
+        let id: Arc<str> = id.into();
+        let session = Arc::new(Session {
+            id: id.clone(),
+            passport,
+            used_ms: AtomicU64::new(self.now_ms()),
+            listed: AtomicU64::new(0),
+            streams: watch::channel(0).0,
+            calls: Mutex::default(),
+            questions: Mutex::default(),
+            asked: AtomicU64::new(0),
+            log_level: Mutex::default(),
+            watched: Mutex::default(),
+            _held: Gauge::Sessions.hold(),
+        });
+        table.in_use.insert(id, session.clone());
+        Ok(session)
+    }
+
+    fn make_room(&self, table: &mut Table) {
+        table.in_use.retain(|_, session| !self.is_idle(session));
+        if table.in_use.len() < self.limit {
+            return;
+        }
+        let used = |session: &Arc<Session>| session.used_ms.load(Ordering::Relaxed);
+        let oldest = table.in_use.iter().min_by_key(|(_, session)| used(session));
+        if let Some(id) = oldest.map(|(id, _)| id.clone()) {
+            table.in_use.remove(&id);
+        }
     }
 
     /// Counts a session as used.
@@ -206,20 +305,30 @@ impl Sessions {
         session.used_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
-    /// Ends the session that a request names.
-    pub(super) fn close(&self, headers: &HeaderMap, claim: &HeaderClaim) -> Result<(), Rejection> {
-        self.find(headers, claim)?;
-        if let Some(id) = headers.get(&SESSION_HEADER).and_then(|id| id.to_str().ok()) {
-            self.remove(id);
+    /// Ends the session that a request names, and gives its id.
+    pub(super) fn close(
+        &self,
+        headers: &HeaderMap,
+        claim: &HeaderClaim,
+    ) -> Result<Arc<str>, Rejection> {
+        let id = self.find(headers, claim)?.id.clone();
+        let mut table = self.write();
+        table.in_use.remove(&id);
+        if table.ended.len() >= ENDED
+            && let Some(oldest) = table.ended_in_order.pop_front()
+        {
+            table.ended.remove(&oldest);
         }
-        Ok(())
+        table.ended.insert(id.clone());
+        table.ended_in_order.push_back(id.clone());
+        Ok(id)
     }
 
-    fn remove(&self, id: &str) {
-        self.table.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_expired(&self, session: &Session) -> bool {
+    fn is_idle(&self, session: &Session) -> bool {
         let used = Duration::from_millis(session.used_ms.load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(used) > IDLE
     }
@@ -227,14 +336,13 @@ impl Sessions {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
+}
 
-    fn new_id(&self) -> Result<String, Rejection> {
-        let mut bytes = [0; ID_BYTES];
-        self.random.fill(&mut bytes).map_err(|_| Rejection::NoRandomness)?;
-        Ok(bytes.iter().fold(String::with_capacity(2 * ID_BYTES), |mut id, byte| {
-            // Writing into a string cannot fail.
-            let _ = write!(id, "{byte:02x}");
-            id
-        }))
+fn named(headers: &HeaderMap) -> Result<&str, Rejection> {
+    let mut ids = headers.get_all(&SESSION_HEADER).iter();
+    match (ids.next(), ids.next()) {
+        (None, _) => Err(Rejection::SessionRequired),
+        (Some(id), None) => id.to_str().map_err(|_| Rejection::SessionUnknown),
+        (Some(_), Some(_)) => Err(Rejection::SessionUnknown),
     }
 }

@@ -1,5 +1,5 @@
-//! Event streams that tell a client when its list of tools changed: `subscriptions/listen` of the
-//! modern era and `GET` of the older one.
+//! Event streams that tell a client what changed: `subscriptions/listen` of the modern era and
+//! `GET` of the older one.
 //!
 //! A stream compares what its own caller sees before and after each change of the catalog or of
 //! the upstreams' definitions, so it stays silent when others' tools change. Deliberately absent:
@@ -8,6 +8,7 @@
 mod watcher;
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     sync::{Arc, Weak},
     time::Duration,
@@ -23,32 +24,46 @@ use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use self::watcher::Watcher;
-use super::{Endpoint, Rejection, call::Who, incoming::Incoming, session::Session};
+use self::watcher::{Change, Watcher};
+use super::{
+    Endpoint, Rejection,
+    incoming::Incoming,
+    manner::{self, Who},
+    session::Session,
+};
 use crate::{
-    jsonrpc::{self, Id},
+    jsonrpc::{self, Id, ObjectWriter},
+    pipeline::{About, Relay, relay},
     respond::{http::Answer, result::MODERN_META},
+    upstream::{Era, Method, Subscribed},
 };
 
-const LIST_CHANGED: &str = "notifications/tools/list_changed";
 /// Between two comments that keep the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Between two signs of life of the session behind a stream.
 const TOUCH: Duration = Duration::from_mins(1);
+/// Most resources of one subscription.
+const MOST_RESOURCES: usize = 1_000;
 
 /// `GET` of a session.
 pub(super) fn of_session(
     endpoint: &Arc<Endpoint>,
     session: &Arc<Session>,
 ) -> Result<Response, Rejection> {
-    let mut watcher = Watcher::new(endpoint, session.claim().clone(), session.client())?;
+    let who = Who {
+        era: Era::Legacy,
+        claim: session.claim().clone(),
+        client: session.client(),
+        session: None,
+    };
+    let mut watcher = Watcher::new(endpoint, &who)?;
     // What changed between the last list and this stream is told at once.
     watcher.compare_with(session.last_listed());
     let turn = session.take_stream();
     let stream = SessionStream { watcher, turn, session: Arc::downgrade(session) };
     Ok(respond(stream::unfold(stream, async |mut stream| {
-        stream.changed().await?;
-        Some((event(&jsonrpc::notification(LIST_CHANGED, None)), stream))
+        let change = stream.changed().await?;
+        Some((event(&notification(&change, None)), stream))
     })))
 }
 
@@ -60,12 +75,16 @@ struct SessionStream {
 }
 
 impl SessionStream {
-    /// Resolves when the list changed, or with `None` at the end of the stream.
-    async fn changed(&mut self) -> Option<()> {
+    /// Resolves when something changed, or with `None` at the end of the stream.
+    async fn changed(&mut self) -> Option<Change> {
         loop {
             let endpoint = self.watcher.endpoint().clone();
             tokio::select! {
-                () = self.watcher.changed() => return Some(()),
+                change = self.watcher.changed() => {
+                    if self.session.upgrade()?.wants(&change) {
+                        return Some(change);
+                    }
+                }
                 // A newer stream took over, or the session has ended.
                 _ = self.turn.changed() => return None,
                 () = endpoint.gateway.closing().cancelled() => return None,
@@ -75,25 +94,45 @@ impl SessionStream {
     }
 }
 
+impl Session {
+    fn wants(&self, change: &Change) -> bool {
+        match change {
+            Change::Updated(uri) => self.watches(uri),
+            Change::Tools | Change::Prompts | Change::Resources => true,
+        }
+    }
+}
+
+/// What a client wants to hear of.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Filter {
+    tools_list_changed: bool,
+    prompts_list_changed: bool,
+    resources_list_changed: bool,
+    resource_subscriptions: Vec<Box<str>>,
+}
+
 /// `subscriptions/listen`.
 pub(super) fn subscribe(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    who: &Who<'_>,
+    who: &Who,
 ) -> Result<Answer, Rejection> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Filter {
-        tools_list_changed: Option<bool>,
-    }
     let filter = incoming.param("notifications").and_then(jsonrpc::read_object);
-    let Some(Filter { tools_list_changed }) = filter else {
-        return Err(Rejection::Params { what: "params.notifications must be an object of flags" });
-    };
+    let filter: Filter = filter
+        .filter(|filter: &Filter| filter.resource_subscriptions.len() <= MOST_RESOURCES)
+        .ok_or(Rejection::Params {
+            what: "params.notifications must be an object of flags, and of at most 1,000 \
+                   resourceSubscriptions",
+        })?;
+    let watcher = Watcher::new(endpoint, who)?;
+    let watched = watched(endpoint, incoming, (who, &filter));
     let subscription = Subscription {
         id: incoming.id.as_raw().into(),
-        watcher: Watcher::new(endpoint, who.claim.clone(), who.client.clone())?,
-        wants_tools: tools_list_changed.unwrap_or(false),
+        watcher,
+        filter,
+        watched,
         state: State::New,
     };
     let events = stream::unfold(subscription, async |mut subscription| {
@@ -103,11 +142,37 @@ pub(super) fn subscribe(
     Ok(Answer { response: respond(events), bytes: 0 })
 }
 
+/// The resources that the caller may watch; the others are not acknowledged.
+fn watched(
+    endpoint: &Endpoint,
+    incoming: &Incoming<'_>,
+    (who, filter): (&Who, &Filter),
+) -> BTreeMap<Box<str>, Subscribed> {
+    let mut watched = BTreeMap::new();
+    for uri in &filter.resource_subscriptions {
+        let manner = manner::of(incoming, who, (Method::Subscribe, uri));
+        let relay = Relay {
+            context: manner.context,
+            claim: who.claim.clone(),
+            client: who.client.clone(),
+            method: Method::Subscribe,
+            about: About::Resource(uri.clone()),
+            params: Vec::new(),
+            side: None,
+        };
+        if let Ok(subscribed) = relay::watch(&endpoint.gateway, &relay) {
+            watched.insert(uri.clone(), subscribed);
+        }
+    }
+    watched
+}
+
 /// A subscription of the modern era.
 struct Subscription {
     id: Box<str>,
     watcher: Watcher,
-    wants_tools: bool,
+    filter: Filter,
+    watched: BTreeMap<Box<str>, Subscribed>,
     state: State,
 }
 
@@ -125,30 +190,54 @@ impl Subscription {
                 self.state = State::Open;
                 Some(self.acknowledgement())
             }
-            State::Open => {
+            State::Open => loop {
                 let closing = self.watcher.endpoint().gateway.closing().clone();
                 tokio::select! {
-                    () = self.watcher.changed(), if self.wants_tools => {
-                        let params = format!("{{{}}}", self.meta());
-                        Some(jsonrpc::notification(LIST_CHANGED, Some(&params)))
+                    change = self.watcher.changed() => {
+                        if self.wants(&change) {
+                            return Some(notification(&change, Some(&self.meta())));
+                        }
                     }
                     () = closing.cancelled() => {
                         self.state = State::Closed;
-                        self.result()
+                        return self.result();
                     }
                 }
-            }
+            },
             State::Closed => None,
         }
     }
 
+    fn wants(&self, change: &Change) -> bool {
+        match change {
+            Change::Tools => self.filter.tools_list_changed,
+            Change::Prompts => self.filter.prompts_list_changed,
+            Change::Resources => self.filter.resources_list_changed,
+            Change::Updated(uri) => self.watched.contains_key(uri),
+        }
+    }
+
     fn meta(&self) -> String {
-        format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}"#, self.id)
+        format!(r#"{{"io.modelcontextprotocol/subscriptionId":{}}}"#, self.id)
     }
 
     fn acknowledgement(&self) -> Bytes {
-        let honoured = if self.wants_tools { r#"{"toolsListChanged":true}"# } else { "{}" };
-        let params = format!(r#"{{{},"notifications":{honoured}}}"#, self.meta());
+        let mut honoured = ObjectWriter::with_capacity(128);
+        for (name, is_wanted) in [
+            ("toolsListChanged", self.filter.tools_list_changed),
+            ("promptsListChanged", self.filter.prompts_list_changed),
+            ("resourcesListChanged", self.filter.resources_list_changed),
+        ] {
+            if is_wanted {
+                honoured.raw(name, "true");
+            }
+        }
+        if !self.watched.is_empty() {
+            let uris: Vec<_> = self.watched.keys().collect();
+            honoured.raw("resourceSubscriptions", &serde_json::json!(uris).to_string());
+        }
+        let params =
+            format!(r#"{{"_meta":{},"notifications":{}}}"#, self.meta(), honoured.finish_string());
         jsonrpc::notification("notifications/subscriptions/acknowledged", Some(&params))
     }
 
@@ -162,12 +251,32 @@ impl Subscription {
     }
 }
 
-fn event(message: &Bytes) -> Event {
+fn notification(change: &Change, meta: Option<&str>) -> Bytes {
+    let mut params = ObjectWriter::with_capacity(128);
+    if let Some(meta) = meta {
+        params.raw("_meta", meta);
+    }
+    let method = match change {
+        Change::Tools => "notifications/tools/list_changed",
+        Change::Prompts => "notifications/prompts/list_changed",
+        Change::Resources => "notifications/resources/list_changed",
+        Change::Updated(uri) => {
+            params.string("uri", uri);
+            "notifications/resources/updated"
+        }
+    };
+    let params = params.finish_string();
+    jsonrpc::notification(method, Some(params.as_str()).filter(|params| *params != "{}"))
+}
+
+/// A message as an event.
+pub(super) fn event(message: &Bytes) -> Event {
     // Messages are put together from JSON text, which is UTF-8.
     Event::default().data(String::from_utf8_lossy(message))
 }
 
-fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Response {
+/// Events as a response.
+pub(super) fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Response {
     let events = events.map(Ok::<_, Infallible>);
     let mut response =
         Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();

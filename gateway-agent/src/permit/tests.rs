@@ -73,7 +73,7 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     let fresh = Freshness::of(Some(Duration::ZERO), MaxStaleness::default());
     let admission = admit(&policy, &fresh, &caller(agent), &views.sight(&snapshot), tool)?;
     assert_eq!(admission.permit.server().to_string(), "server/up@1.0.0");
-    assert_eq!(admission.permit.tool(), tool);
+    assert_eq!(admission.permit.subject(), tool);
     Ok((admission.offer.key().version.to_string(), admission.finding))
 }
 

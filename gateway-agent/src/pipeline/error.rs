@@ -54,9 +54,21 @@ pub enum Error {
         /// What is wrong.
         violations: Vec<Violation>,
     },
-    /// The tool wants to ask the user something, which is not carried through yet.
-    #[error("the upstream asks for further input, which is not supported")]
-    InputRequired,
+    /// The upstream wants to ask the user something for which this caller has no means.
+    #[error("the upstream asks for {capability}, which the caller did not declare")]
+    Incapable {
+        /// The capability that is missing.
+        capability: &'static str,
+    },
+    /// The upstream asks again and again.
+    #[error("the upstream asked for input {rounds} times without coming to a result")]
+    EndlessInput {
+        /// How often it was answered.
+        rounds: usize,
+    },
+    /// What the caller sends does not go on with anything that waits for it.
+    #[error("nothing waits for this input any more")]
+    NothingWaits,
     /// The upstream gave no result.
     #[error(transparent)]
     Upstream(#[from] upstream::Error),

@@ -10,13 +10,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
+use serde_json::value::RawValue;
 
-use super::http::{Answer, json, json_parts};
+use super::{
+    http::{Answer, json, json_parts},
+    names,
+};
 use crate::{
     jsonrpc::{self, Id, Object, ObjectWriter},
     permit::{Stale, told},
     pipeline::Outcome,
-    upstream::{Era, ResultType, ToolResult},
+    upstream::{Era, Method, RawResult, ResultType},
     view::Listing,
 };
 
@@ -69,6 +73,43 @@ pub fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
         None => Bytes::from_static(b"}}"),
     };
     json_parts([Bytes::from(start), listing.tools, end])
+}
+
+/// One page of another list.
+pub fn entries(
+    id: Id<'_>,
+    era: Era,
+    (name, page, next): (&str, &[&RawValue], Option<String>),
+) -> Answer {
+    let texts: Vec<&str> = page.iter().map(|raw| raw.get()).collect();
+    let mut result = ObjectWriter::with_capacity(1024);
+    if era == Era::Modern {
+        result.raw("resultType", r#""complete""#).raw("ttlMs", "0");
+        result.raw("cacheScope", r#""private""#).raw("_meta", &format!("{{{MODERN_META}}}"));
+    }
+    result.raw(name, &format!("[{}]", texts.join(",")));
+    if let Some(next) = next {
+        result.string("nextCursor", &next);
+    }
+    raw(id, &result.finish_string())
+}
+
+/// The result of something besides tools, as the caller's era and names want it.
+pub fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answer {
+    let result = &outcome.result;
+    let catalog = outcome.freshness.is_stale().then(|| dated(outcome));
+    let mut out = Vec::with_capacity(result.result.get().len() + 256);
+    let renamed = renamed(outcome);
+    rewritten(&mut out, (era, method), renamed.as_ref().unwrap_or(result), catalog.as_deref());
+    raw(id, &String::from_utf8_lossy(&out))
+}
+
+/// The result with URIs and tasks under the names that the caller knows, where they differ.
+fn renamed(outcome: &Outcome) -> Option<RawResult> {
+    let prefix = outcome.prefix.as_ref().filter(|prefix| !prefix.is_empty())?;
+    let result = &outcome.result;
+    let changed = names::renamed(&result.result, prefix)?;
+    Some(RawResult { result: changed, ..*result })
 }
 
 /// A result with `isError` that the gateway itself gives.
@@ -125,7 +166,8 @@ fn dressed(era: Era, object: &str) -> String {
 
 /// The result of a tool.
 pub fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
-    let result = &outcome.result;
+    let renamed = renamed(outcome);
+    let result = renamed.as_ref().unwrap_or(&outcome.result);
     let catalog = outcome.freshness.is_stale().then(|| dated(outcome));
     let raw = result.result.get();
     let id = id.as_raw();
@@ -133,18 +175,21 @@ pub fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id.as_bytes());
     out.extend_from_slice(br#","result":"#);
-    match (era, result.result_type, result.has_meta || catalog.is_some()) {
-        (Era::Legacy, ResultType::Absent, false) => out.extend_from_slice(raw.as_bytes()),
-        (Era::Modern, ResultType::Absent, false) => prefixed(&mut out, MODERN_COMPLETE, raw),
-        (Era::Modern, _, false) => prefixed(&mut out, MODERN, raw),
-        (era, ..) => rewritten(&mut out, era, result, catalog.as_deref()),
+    let is_absent = result.result_type == ResultType::Absent;
+    match (era, is_absent, result.has_meta || catalog.is_some()) {
+        (Era::Legacy, true, false) => out.extend_from_slice(raw.as_bytes()),
+        (Era::Modern, true, false) => prefixed(&mut out, MODERN_COMPLETE, raw),
+        (Era::Modern, false, false) => prefixed(&mut out, MODERN, raw),
+        (era, ..) => {
+            rewritten(&mut out, (era, Method::CallTool), result, catalog.as_deref());
+        }
     }
     out.push(b'}');
     json(StatusCode::OK, Bytes::from(out))
 }
 
 /// Which catalog decided, and how old it was.
-fn dated(Outcome { revision, freshness, result: _ }: &Outcome) -> String {
+fn dated(Outcome { revision, freshness, .. }: &Outcome) -> String {
     let mut catalog = ObjectWriter::with_capacity(64);
     catalog.raw("revision", &revision.0.to_string());
     if let Some(age) = freshness.age {
@@ -165,7 +210,12 @@ fn prefixed(out: &mut Vec<u8>, members: &str, object: &str) {
 }
 
 /// An object whose members are copied one by one, because some have to change.
-fn rewritten(out: &mut Vec<u8>, era: Era, result: &ToolResult, catalog: Option<&str>) {
+fn rewritten(
+    out: &mut Vec<u8>,
+    (era, method): (Era, Method),
+    result: &RawResult,
+    catalog: Option<&str>,
+) {
     let members = Object::parse(&result.result).unwrap_or_default();
     let mut object = ObjectWriter::with_capacity(result.result.get().len() + 256);
     let meta = members.find("_meta").and_then(|raw| Object::parse(raw).ok());
@@ -173,12 +223,18 @@ fn rewritten(out: &mut Vec<u8>, era: Era, result: &ToolResult, catalog: Option<&
         object.raw("_meta", &meta);
     }
     if era == Era::Modern {
-        object.raw("resultType", r#""complete""#);
+        object.raw("resultType", result.result_type.as_raw());
+        if method == Method::ReadResource && result.result_type.is_final() {
+            // Who may read it differs from caller to caller.
+            let ttl = members.find("ttlMs").map_or("0", RawValue::get);
+            object.raw("ttlMs", ttl).raw("cacheScope", r#""private""#);
+        }
     }
     for member in members.members() {
         let value = member.value.get();
         let is_copied = match &*member.name {
             "_meta" | "resultType" => false,
+            "ttlMs" | "cacheScope" => method != Method::ReadResource,
             // Before 2026-07-28 only objects are allowed here; the text block says the same.
             "structuredContent" => era == Era::Modern || value.starts_with('{'),
             _ => true,
@@ -209,7 +265,7 @@ fn own_meta(era: Era, upstream: &Object<'_>, catalog: Option<&str>) -> Option<St
 }
 
 /// Whether a key belongs to the protocol, as the second label of its prefix says, or to this gateway.
-fn is_reserved(key: &str) -> bool {
+pub fn is_reserved(key: &str) -> bool {
     let prefix = key.split_once('/').map(|(prefix, _)| prefix);
     if prefix == Some("registry") {
         return true;

@@ -11,7 +11,7 @@ use crate::{
     freshness::Freshness,
     permit::Stale,
     pipeline::Outcome,
-    upstream::{Breach, ResultType, ToolResult},
+    upstream::{Breach, RawResult, ResultType},
 };
 
 fn answer(error: &Error, era: Era) -> Value {
@@ -82,7 +82,9 @@ fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
                 let raw = RawValue::from_string(upstream.to_owned()).unwrap();
                 let age = Some(Duration::from_secs(seconds));
                 let outcome = Outcome {
-                    result: ToolResult {
+                    prefix: None,
+                    result: RawResult {
+                        era: Era::Modern,
                         result: raw,
                         is_error: false,
                         result_type: ResultType::Absent,

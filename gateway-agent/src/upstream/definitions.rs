@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::{
     error::{Breach, Error},
+    features::Features,
     header::{self, InvalidAnnotation, Mirror},
 };
 use crate::jsonrpc;
@@ -27,12 +28,15 @@ const KEPT_CHARS: usize = 128;
 
 /// What every target lists.
 #[derive(Debug, Clone, Default)]
-pub struct Definitions(HashMap<Key, Arc<Tools>>);
+pub struct Definitions {
+    tools: HashMap<Key, Arc<Tools>>,
+    features: HashMap<Key, Arc<Features>>,
+}
 
 impl Definitions {
     /// What one server lists; nothing as long as it was never reached.
     pub fn find(&self, server: &Key) -> Option<&Arc<Tools>> {
-        self.0.get(server)
+        self.tools.get(server)
     }
 
     /// The raw definition of one tool.
@@ -40,13 +44,29 @@ impl Definitions {
         self.find(server)?.find(tool)
     }
 
+    /// What one server has besides tools.
+    pub fn features(&self, server: &Key) -> Option<&Arc<Features>> {
+        self.features.get(server)
+    }
+
     /// Puts in what a server lists now, and says whether that is something else.
-    pub(super) fn replace(&mut self, server: &Key, tools: Arc<Tools>) -> bool {
-        if self.0.get(server).is_some_and(|known| *known == tools) {
-            return false;
+    pub(super) fn replace(
+        &mut self,
+        server: &Key,
+        tools: Arc<Tools>,
+        features: Arc<Features>,
+    ) -> bool {
+        let (is_known, has_known) = (
+            self.tools.get(server).is_some_and(|known| *known == tools),
+            self.features.get(server).is_some_and(|known| *known == features),
+        );
+        if !is_known {
+            self.tools.insert(server.clone(), tools);
         }
-        self.0.insert(server.clone(), tools);
-        true
+        if !has_known {
+            self.features.insert(server.clone(), features);
+        }
+        !(is_known && has_known)
     }
 }
 
@@ -212,9 +232,11 @@ mod tests {
             Arc::new(tools)
         };
         let mut all = Definitions::default();
-        assert!(all.replace(&server, tools(r#"{"tools":[]}"#)));
-        assert!(all.replace(&server, tools(r#"{"tools":[{"name":"a"}]}"#)));
-        assert!(!all.replace(&server, tools(r#"{"tools":[{"name":"a"}],"ttlMs":1}"#)));
+        let mut replace =
+            |text: &str| all.replace(&server, tools(text), Arc::new(Features::default()));
+        assert!(replace(r#"{"tools":[]}"#));
+        assert!(replace(r#"{"tools":[{"name":"a"}]}"#));
+        assert!(!replace(r#"{"tools":[{"name":"a"}],"ttlMs":1}"#));
         assert!(all.find_tool(&server, "a").is_some());
     }
 }

@@ -51,6 +51,9 @@ pub enum Error {
         /// How.
         what: Breach,
     },
+    /// It is watched for too many callers already.
+    #[error(transparent)]
+    Watched(#[from] super::subscriptions::TooMany),
     /// The upstream's own answer is an error. Its message may repeat arguments, so it goes to the
     /// caller and not into logs.
     #[error("the upstream answered with error {code}")]

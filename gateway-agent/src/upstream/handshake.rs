@@ -12,7 +12,7 @@ use super::{
     message::{LEGACY, MODERN},
     reply::Reply,
 };
-use crate::jsonrpc::{code, read_object};
+use crate::jsonrpc::{Object, code, read_object};
 
 /// What to speak after an answer to `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,36 @@ fn choose(versions: &[Cow<'_, str>]) -> Verdict {
         Verdict::Legacy
     } else {
         Verdict::Foreign
+    }
+}
+
+/// What an upstream says of itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct About {
+    /// What it can do: an object.
+    pub(super) capabilities: Option<Box<RawValue>>,
+    /// How its tools are best used, for the model.
+    pub(super) instructions: Option<String>,
+}
+
+impl About {
+    /// From the answer to `server/discover` or `initialize`.
+    pub(super) fn of_reply(reply: &Reply) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Said<'a> {
+            #[serde(borrow)]
+            capabilities: Option<&'a RawValue>,
+            instructions: Option<String>,
+        }
+        let Reply::Result(raw) = reply else { return None };
+        let Said { capabilities, instructions } = read_object(raw)?;
+        Some(Self { capabilities: capabilities.map(ToOwned::to_owned), instructions })
+    }
+
+    /// Whether it has a capability: `prompts`, `resources` …
+    pub(super) fn can(&self, capability: &str) -> bool {
+        let declared = self.capabilities.as_deref().and_then(|raw| Object::parse(raw).ok());
+        declared.is_some_and(|all| all.find(capability).is_some())
     }
 }
 

@@ -1,13 +1,18 @@
-//! MCP over Streamable HTTP, in both eras: finding out the era, keeping the session, one request
+//! MCP over Streamable HTTP, in both eras: finding out the era, keeping the sessions, one request
 //! a POST.
 //!
-//! Deliberately absent: the stream of a legacy `GET` (lists are polled), resuming of event streams,
-//! redirects, proxies, and the HTTP+SSE transport of 2024.
+//! A caller of the older era that has a session of its own gets one of its own here too, where the
+//! upstream has sessions: such servers may keep state in them. Everything else goes over one shared
+//! session. Deliberately absent: redirects, proxies, and the HTTP+SSE transport of 2024.
 
 mod answer;
 mod client;
 mod connector;
 mod doubt;
+mod ear;
+mod listen;
+mod own;
+mod resume;
 mod session;
 
 use std::{
@@ -32,30 +37,37 @@ pub(super) use self::client::Client;
 use self::{
     answer::Answer,
     client::{Address, InvalidAddress},
+    ear::Ear,
+    own::OwnSessions,
     session::Session,
 };
 use super::{
+    announce::Announcer,
     error::{Breach, Error, Phase},
-    handshake::{self, Verdict},
+    handshake::{self, About, Verdict},
     header,
     message::{self, Era, Outgoing},
     reply::Reply,
+    subscriptions::Subscriptions,
 };
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// Most answers at once to what an upstream asks meanwhile. Each is a request of its own, and so a
+/// Most questions of an upstream at once. The answer to each is a request of its own, and so a
 /// connection; what is asked beyond that gets no answer.
-const ANSWERS: usize = 8;
+const ANSWERS: usize = 256;
 
 /// One upstream over HTTP.
 #[derive(Debug)]
 pub(super) struct HttpLink {
     server: Key,
     client: Client,
-    address: Address,
+    address: Arc<Address>,
+    announcer: Arc<Announcer>,
     session: ArcSwapOption<Session>,
+    own: OwnSessions,
+    about: ArcSwapOption<About>,
     next_id: AtomicU64,
     handshake: AsyncMutex<()>,
     answers: Arc<Semaphore>,
@@ -63,19 +75,25 @@ pub(super) struct HttpLink {
     failures: Mutex<(u64, String)>,
 }
 
+/// A request and what its headers repeat of it.
+type Mirrored<'a> = &'a [(HeaderName, HeaderValue)];
+
 impl HttpLink {
     /// A link that does nothing until it is used.
     pub(super) fn new(
+        announcer: Arc<Announcer>,
         server: Key,
-        url: &str,
-        headers: &BTreeMap<String, String>,
+        (url, headers): (&str, &BTreeMap<String, String>),
         client: Client,
     ) -> Result<Self, InvalidAddress> {
         Ok(Self {
             server,
+            own: OwnSessions::new(client.limits().sessions),
             client,
-            address: Address::parse(url, headers)?,
+            address: Arc::new(Address::parse(url, headers)?),
+            announcer,
             session: ArcSwapOption::empty(),
+            about: ArcSwapOption::empty(),
             next_id: AtomicU64::new(1),
             handshake: AsyncMutex::new(()),
             answers: Arc::new(Semaphore::new(ANSWERS)),
@@ -88,14 +106,19 @@ impl HttpLink {
         self.session.load().as_deref().map(|session| session.era)
     }
 
+    /// What the upstream said of itself.
+    pub(super) fn about(&self) -> Option<Arc<About>> {
+        self.about.load_full()
+    }
+
     /// Sends a request and waits for its answer. A session that the upstream has forgotten is
     /// opened again, once: it refused the request unread.
     pub(super) async fn request(
         &self,
         outgoing: &Outgoing<'_>,
-        mirrored: &[(HeaderName, HeaderValue)],
-    ) -> Result<Reply, Error> {
-        let session = self.session().await?;
+        mirrored: Mirrored<'_>,
+    ) -> Result<(Reply, Era), Error> {
+        let session = self.session_for(outgoing).await?;
         let answer = self.exchange(&session, outgoing, mirrored).await;
         if doubt::must_start_over(session.era, outgoing, &answer) {
             let is_gone = session.is_gone(&answer);
@@ -103,15 +126,19 @@ impl HttpLink {
                 self.end_in_background(&session);
             }
             if is_gone {
-                let session = self.session().await?;
-                return self.exchange(&session, outgoing, mirrored).await?.into_reply();
+                let session = self.session_for(outgoing).await?;
+                let answer = self.exchange(&session, outgoing, mirrored).await?;
+                return Ok((answer.into_reply()?, session.era));
             }
         }
-        answer?.into_reply()
+        Ok((answer?.into_reply()?, session.era))
     }
 
-    /// Forgets a session, and says whether it was still the one that is known.
+    /// Forgets a session, and says whether it was still known.
     fn forget(&self, session: &Arc<Session>) -> bool {
+        if self.own.forget(session) {
+            return true;
+        }
         let known = self.session.compare_and_swap(Arc::as_ptr(session), None);
         known.as_ref().is_some_and(|known| Arc::ptr_eq(known, session))
     }
@@ -124,7 +151,28 @@ impl HttpLink {
         }
     }
 
-    /// The session; the first one who needs it opens it, the others wait for that.
+    /// A caller's session has ended, and with it what was opened for it here.
+    pub(super) fn end_session(&self, id: &str) {
+        if let Some(session) = self.own.remove(id) {
+            self.end_in_background(&session);
+        }
+    }
+
+    /// The session over which a request goes, with the log level that it wants.
+    async fn session_for(&self, outgoing: &Outgoing<'_>) -> Result<Arc<Session>, Error> {
+        let shared = self.session().await?;
+        let Some(request) = outgoing.request() else { return Ok(shared) };
+        let session = match &request.context.session {
+            Some(id) => own::session(self, &shared, (id, request.context)).await?,
+            None => shared,
+        };
+        if let Some(level) = request.context.log_level.as_deref().filter(|_| session.is_legacy()) {
+            session::set_level(self, &session, level).await;
+        }
+        Ok(session)
+    }
+
+    /// The shared session; the first one who needs it opens it, the others wait for that.
     async fn session(&self) -> Result<Arc<Session>, Error> {
         if let Some(session) = self.session.load_full() {
             return Ok(session);
@@ -142,6 +190,7 @@ impl HttpLink {
         match self.open().await {
             Ok(session) => {
                 let session = Arc::new(session);
+                self.own.reset();
                 self.session.store(Some(Arc::clone(&session)));
                 Ok(session)
             }
@@ -164,25 +213,38 @@ impl HttpLink {
         let opened = timeout(Duration::from_millis(limit_ms), async {
             let modern = Session::modern(&self.address.headers);
             let answer = self.exchange(&modern, &Outgoing::Discover, &[]).await;
+            let about = answer.as_ref().ok().and_then(|answer| answer.reply.as_ref());
+            let about = about.and_then(About::of_reply);
             match doubt::verdict(answer)? {
-                Verdict::Modern => Ok(modern),
-                Verdict::Legacy => self.initialize().await,
+                Verdict::Modern => {
+                    self.about.store(about.map(Arc::new));
+                    Ok(modern)
+                }
+                Verdict::Legacy => {
+                    let (session, about) = self.initialize("{}").await?;
+                    self.about.store(about.map(Arc::new));
+                    Ok(session)
+                }
                 Verdict::Foreign => Err(Breach::NoCommonVersion.into()),
             }
         });
         opened.await.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms: limit_ms }))
     }
 
-    async fn initialize(&self) -> Result<Session, Error> {
+    /// Opens a session for a caller with these capabilities.
+    async fn initialize(&self, capabilities: &str) -> Result<(Session, Option<About>), Error> {
         let before = Session::before_initialize(&self.address.headers);
-        let mut answer = self.exchange(&before, &Outgoing::Initialize, &[]).await?;
+        let initialize = Outgoing::Initialize { capabilities };
+        let mut answer = self.exchange(&before, &initialize, &[]).await?;
         let id = answer.session_id.take();
-        let version = handshake::after_initialize(answer.into_reply()?)?;
+        let reply = answer.into_reply()?;
+        let about = About::of_reply(&reply);
+        let version = handshake::after_initialize(reply)?;
         let session = Session::legacy(&self.address.headers, version, id);
         let request = self.address.post(session.headers.clone(), message::initialized());
         let status =
             answer::acknowledgement(self.client.send(&self.server, request).await?).await?;
-        if status.is_success() { Ok(session) } else { Err(answer::no(status)) }
+        if status.is_success() { Ok((session, about)) } else { Err(answer::no(status)) }
     }
 
     /// One POST and its answer. When the future is dropped, the connection closes; that cancels
@@ -191,7 +253,7 @@ impl HttpLink {
         &self,
         session: &Session,
         outgoing: &Outgoing<'_>,
-        mirrored: &[(HeaderName, HeaderValue)],
+        mirrored: Mirrored<'_>,
     ) -> Result<Answer, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let headers = request_headers(session, outgoing, mirrored);
@@ -200,46 +262,41 @@ impl HttpLink {
         let cancel = CancelOnDrop { link: self, session, id: cancellable };
         let response = self.client.send(&self.server, self.address.post(headers, body)).await?;
         let limit_bytes = self.client.limits().response_bytes;
-        let answer_back = |answer| self.answer_back(session, answer);
-        let expected = answer::Expected { id, limit_bytes };
-        let answer = answer::read(response, expected, answer_back).await;
+        let side = outgoing.request().and_then(|request| request.side);
+        let ear = Ear { link: self, session, side };
+        let answer = answer::read(response, answer::Expected { id, limit_bytes }, ear).await;
         cancel.disarm();
         answer
     }
 
-    /// Answers what a legacy server asks, as long as it does not ask too much.
-    fn answer_back(&self, session: &Session, body: Bytes) {
-        match Arc::clone(&self.answers).try_acquire_owned() {
-            Ok(place) => self.post_in_background(session, body, place),
-            Err(_) => {
-                tracing::debug!(target.server = %self.server, "an upstream asks too much at once");
-            }
-        }
-    }
-
     /// Sends what needs no answer, without waiting for it; `held` is dropped afterwards.
     fn post_in_background(&self, session: &Session, body: Bytes, held: impl Send + 'static) {
-        if session.era == Era::Legacy {
+        if session.is_legacy() {
             let request = self.address.post(session.headers.clone(), body);
             self.client.send_in_background(self.server.clone(), request, held);
         }
     }
 
+    /// Follows what the upstream says to everybody, for as long as it is not dropped.
+    pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
+        listen::forever(self, subscriptions).await;
+    }
+
     /// Says good-bye to a legacy server, which may keep state until then.
     pub(super) async fn close(&self) {
-        let Some(session) = self.session.swap(None) else { return };
-        if session.has_id {
-            let request = self.address.delete(session.headers.clone());
-            let farewell = self.client.send(&self.server, request);
-            let _ = timeout(Duration::from_secs(1), farewell).await;
-        }
+        let sessions = self.own.drain().into_iter().chain(self.session.swap(None));
+        let farewells = sessions.filter(|session| session.has_id).map(|session| {
+            self.client.send(&self.server, self.address.delete(session.headers.clone()))
+        });
+        let all = futures_util::future::join_all(farewells);
+        let _ = timeout(Duration::from_secs(1), all).await;
     }
 }
 
 fn request_headers(
     session: &Session,
     outgoing: &Outgoing<'_>,
-    mirrored: &[(HeaderName, HeaderValue)],
+    mirrored: Mirrored<'_>,
 ) -> HeaderMap {
     let mut headers = session.headers.clone();
     if session.era == Era::Modern {

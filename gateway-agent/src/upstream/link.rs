@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 use registry_core::Key;
-use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use super::{
+    announce::Announcer,
     error::Error,
+    handshake::About,
     http::{Client, HttpLink},
     message::{Era, Outgoing},
     reply::Reply,
     stdio::StdioLink,
+    subscriptions::Subscriptions,
     target::Start,
 };
 use crate::config::TransportConfig;
@@ -36,7 +38,7 @@ impl Link {
         start: &Start<'_>,
         client: &Client,
         tasks: &TaskTracker,
-        refresh: &Arc<Notify>,
+        announcer: &Arc<Announcer>,
     ) -> Self {
         let server = start.config.server.clone();
         match &start.config.transport {
@@ -46,13 +48,14 @@ impl Link {
                     Some(Ok(own)) => own,
                     Some(Err(error)) => return Self::Broken(server, error.to_string()),
                 };
-                match HttpLink::new(server.clone(), url, headers, client) {
+                let announcer = Arc::clone(announcer);
+                match HttpLink::new(announcer, server.clone(), (url, headers), client) {
                     Ok(link) => Self::Http(Box::new(link)),
                     Err(error) => Self::Broken(server, error.to_string()),
                 }
             }
             TransportConfig::Stdio { .. } => {
-                let (link, supervisor) = StdioLink::new(start, Arc::clone(refresh));
+                let (link, supervisor) = StdioLink::new(start, Arc::clone(announcer));
                 tasks.spawn(supervisor.run(start.stop.clone()));
                 Self::Stdio(link)
             }
@@ -65,13 +68,39 @@ impl Link {
         &self,
         outgoing: &Outgoing<'_>,
         mirrored: &[(HeaderName, HeaderValue)],
-    ) -> Result<Reply, Error> {
+    ) -> Result<(Reply, Era), Error> {
         match self {
             Self::Http(link) => link.request(outgoing, mirrored).await,
             Self::Stdio(link) => link.request(outgoing).await,
             Self::Broken(server, reason) => {
                 Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })
             }
+        }
+    }
+
+    /// What the upstream said of itself.
+    pub(super) fn about(&self) -> About {
+        let about = match self {
+            Self::Http(link) => link.about(),
+            Self::Stdio(link) => link.about(),
+            Self::Broken(..) => None,
+        };
+        about.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// Follows what the upstream says to everybody, for as long as it is not dropped.
+    pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
+        match self {
+            Self::Http(link) => link.listen(subscriptions).await,
+            Self::Stdio(link) => link.listen(subscriptions).await,
+            Self::Broken(..) => {}
+        }
+    }
+
+    /// A caller's session has ended, and with it what was opened for it.
+    pub(super) fn end_session(&self, id: &str) {
+        if let Self::Http(link) = self {
+            link.end_session(id);
         }
     }
 

@@ -2,11 +2,19 @@
 //!
 //! Deliberately absent: HTTP headers, and ids (the transports count).
 
+#[cfg(test)]
+mod tests;
+
 use std::io::Write as _;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
-use crate::jsonrpc;
+use super::{
+    request::{Context, Method, Request},
+    side::Answered,
+};
+use crate::jsonrpc::{self, Id};
 
 /// The modern protocol version.
 pub(super) const MODERN: &str = "2026-07-28";
@@ -23,32 +31,42 @@ pub enum Era {
     Legacy,
 }
 
-/// The W3C trace context of the caller, passed on in `_meta`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TraceContext<'a> {
-    /// `traceparent`.
-    pub parent: Option<&'a str>,
-    /// `tracestate`.
-    pub state: Option<&'a str>,
-    /// `baggage`.
-    pub baggage: Option<&'a str>,
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Catalogue {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Catalogue {
+    fn method(self) -> &'static str {
+        match self {
+            Self::Tools => "tools/list",
+            Self::Prompts => "prompts/list",
+            Self::Resources => "resources/list",
+            Self::Templates => "resources/templates/list",
+        }
+    }
 }
 
 /// A request without its id.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outgoing<'a> {
-    /// `tools/call` with the JSON text of the arguments.
-    Call { tool: &'a str, arguments: &'a str, trace: TraceContext<'a> },
-    /// `tools/list` from a cursor.
-    List { cursor: Option<&'a str> },
+    /// What a caller asks about this subject.
+    Asked { subject: &'a str, request: Request<'a> },
+    /// A page of a list.
+    List { what: Catalogue, cursor: Option<&'a str> },
     /// `server/discover`.
     Discover,
-    /// `initialize`.
-    Initialize,
-    /// `subscriptions/listen` for changes of the list of tools.
-    Listen,
+    /// `initialize`, for a caller that can be asked this (JSON text).
+    Initialize { capabilities: &'a str },
+    /// `subscriptions/listen` for these (JSON text).
+    Listen { notifications: &'a str },
 }
 
+/// How the gateway introduces itself.
 macro_rules! client_info {
     () => {
         concat!(r#"{"name":"gateway-agent","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#)
@@ -57,13 +75,16 @@ macro_rules! client_info {
 
 const MODERN_META: &str = concat!(
     r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-    r#""io.modelcontextprotocol/clientCapabilities":{},"#,
     r#""io.modelcontextprotocol/clientInfo":"#,
     client_info!(),
+    r#","io.modelcontextprotocol/clientCapabilities":"#,
 );
 
-const INITIALIZE: &str =
-    concat!(r#""protocolVersion":"2025-11-25","capabilities":{},"clientInfo":"#, client_info!(),);
+const INITIALIZE: &str = concat!(
+    r#""protocolVersion":"2025-11-25","clientInfo":"#,
+    client_info!(),
+    r#","capabilities":"#
+);
 
 /// `notifications/initialized`.
 pub(super) fn initialized() -> Bytes {
@@ -76,45 +97,62 @@ pub(super) fn cancelled(id: u64) -> Bytes {
     jsonrpc::notification("notifications/cancelled", Some(&params))
 }
 
-/// The answer to what a server asks of the gateway: a ping is answered, nothing else is served.
+/// The answer to what a server asks of the gateway itself: a ping is answered, nothing else is
+/// served.
 pub(super) fn answer(request: &jsonrpc::Request<'_>) -> Bytes {
     if request.method == "ping" {
         return jsonrpc::result(request.id, "{}");
     }
     let error = jsonrpc::ErrorObject {
         code: jsonrpc::code::METHOD_NOT_FOUND,
-        message: "the gateway serves no requests of its upstreams".into(),
+        message: "nobody is there to answer this".into(),
         data: None,
     };
     jsonrpc::error(Some(request.id), &error)
+}
+
+/// What a caller answered to what a server asked.
+pub(super) fn answered(id: Id<'_>, answered: &Answered) -> Bytes {
+    match answered {
+        Ok(result) => jsonrpc::result(id, result.get()),
+        Err(error) => jsonrpc::error(Some(id), &error.object()),
+    }
 }
 
 impl<'a> Outgoing<'a> {
     /// The method's name.
     pub(super) fn method(&self) -> &'static str {
         match self {
-            Self::Call { .. } => "tools/call",
-            Self::List { .. } => "tools/list",
+            Self::Asked { request, .. } => request.method.as_str(),
+            Self::List { what, .. } => what.method(),
             Self::Discover => "server/discover",
-            Self::Initialize => "initialize",
-            Self::Listen => "subscriptions/listen",
+            Self::Initialize { .. } => "initialize",
+            Self::Listen { .. } => "subscriptions/listen",
         }
     }
 
     /// What the `Mcp-Name` header repeats.
     pub(super) fn name(&self) -> Option<&'a str> {
         match self {
-            Self::Call { tool, .. } => Some(tool),
+            Self::Asked { subject, request } => request.method.subject().map(|_| *subject),
+            _ => None,
+        }
+    }
+
+    /// The caller's request, if it is one.
+    pub(super) fn request(&self) -> Option<&Request<'a>> {
+        match self {
+            Self::Asked { request, .. } => Some(request),
             _ => None,
         }
     }
 
     /// Whether it is worth cancelling; the handshake must not be.
     pub(super) fn is_cancellable(&self) -> bool {
-        matches!(self, Self::Call { .. } | Self::List { .. })
+        matches!(self, Self::Asked { .. } | Self::List { .. })
     }
 
-    /// The whole message, on one line if the arguments are.
+    /// The whole message, on one line if the parameters are.
     pub(super) fn write(&self, id: u64, era: Era) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size_hint());
         write!(out, r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{{"#, self.method())
@@ -122,64 +160,59 @@ impl<'a> Outgoing<'a> {
         let members = out.len();
         self.write_members(&mut out);
         let has_members = out.len() > members;
-        self.write_meta(&mut out, era, if has_members { "," } else { "" });
+        self.write_meta(&mut out, (id, era), if has_members { "," } else { "" });
         out.extend_from_slice(b"}}");
         out
     }
 
     fn size_hint(&self) -> usize {
         let content = match self {
-            Self::Call { tool, arguments, .. } => tool.len() + arguments.len() + 256,
-            Self::List { cursor } => cursor.map_or(0, str::len),
-            Self::Discover | Self::Initialize | Self::Listen => 0,
+            Self::Asked { subject, request } => {
+                let params = request.params.iter().map(|param| param.value.get().len() + 32);
+                let arguments = request.arguments.map_or(0, |raw| raw.get().len());
+                subject.len() + arguments + params.sum::<usize>() + 256
+            }
+            Self::List { cursor, .. } => cursor.map_or(0, str::len),
+            Self::Initialize { capabilities: text } | Self::Listen { notifications: text } => {
+                text.len()
+            }
+            Self::Discover => 0,
         };
         content + MODERN_META.len() + 128
     }
 
     fn write_members(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Call { tool, arguments, .. } => {
-                out.extend_from_slice(br#""name":"#);
-                jsonrpc::write_string(out, tool);
-                out.extend_from_slice(br#","arguments":"#);
-                out.extend_from_slice(arguments.as_bytes());
-            }
-            Self::List { cursor: Some(cursor) } => {
+            Self::Asked { subject, request } => write_params(out, subject, request),
+            Self::List { cursor: Some(cursor), .. } => {
                 out.extend_from_slice(br#""cursor":"#);
                 jsonrpc::write_string(out, cursor);
             }
-            Self::Initialize => out.extend_from_slice(INITIALIZE.as_bytes()),
-            Self::Listen => {
-                out.extend_from_slice(br#""notifications":{"toolsListChanged":true}"#);
+            Self::Initialize { capabilities } => {
+                out.extend_from_slice(INITIALIZE.as_bytes());
+                out.extend_from_slice(capabilities.as_bytes());
             }
-            Self::List { cursor: None } | Self::Discover => {}
+            Self::Listen { notifications } => {
+                out.extend_from_slice(br#""notifications":"#);
+                out.extend_from_slice(notifications.as_bytes());
+            }
+            Self::List { cursor: None, .. } | Self::Discover => {}
         }
     }
 
-    fn write_meta(&self, out: &mut Vec<u8>, era: Era, before: &str) {
-        let trace = match self {
-            Self::Call { trace, .. } => *trace,
-            _ => TraceContext::default(),
-        };
+    fn write_meta(&self, out: &mut Vec<u8>, (id, era): (u64, Era), before: &str) {
+        let context = self.request().map(|request| request.context);
         let start = out.len();
         out.extend_from_slice(before.as_bytes());
         out.extend_from_slice(br#""_meta":{"#);
         let empty = out.len();
         if era == Era::Modern {
             out.extend_from_slice(MODERN_META.as_bytes());
+            let capabilities = context.and_then(|context| context.capabilities.as_deref());
+            out.extend_from_slice(capabilities.map_or("{}", RawValue::get).as_bytes());
         }
-        let context = [
-            ("traceparent", trace.parent),
-            ("tracestate", trace.state),
-            ("baggage", trace.baggage),
-        ];
-        for (name, value) in context {
-            let Some(value) = value else { continue };
-            if out.len() > empty {
-                out.push(b',');
-            }
-            write!(out, r#""{name}":"#).expect("a Vec takes everything");
-            jsonrpc::write_string(out, value);
+        if let Some(context) = context {
+            write_context(out, context, (id, era), empty);
         }
         if out.len() == empty {
             out.truncate(start);
@@ -189,43 +222,48 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn written(outgoing: &Outgoing<'_>, era: Era) -> Value {
-        serde_json::from_slice(&outgoing.write(7, era)).unwrap()
+fn write_params(out: &mut Vec<u8>, subject: &str, request: &Request<'_>) {
+    let empty = out.len();
+    if let Some(name) = request.method.subject() {
+        write!(out, r#""{name}":"#).expect("a Vec takes everything");
+        jsonrpc::write_string(out, subject);
     }
-
-    #[test]
-    fn a_modern_call_says_everything() {
-        let trace = TraceContext { parent: Some("00-a\"b"), state: None, baggage: Some("k=v") };
-        let call = Outgoing::Call { tool: "f\"x", arguments: r#"{"a":1.0}"#, trace };
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": MODERN,
-            "io.modelcontextprotocol/clientCapabilities": {},
-            "io.modelcontextprotocol/clientInfo":
-                {"name": "gateway-agent", "version": env!("CARGO_PKG_VERSION")},
-            "traceparent": "00-a\"b",
-            "baggage": "k=v",
-        });
-        let params = json!({"name": "f\"x", "arguments": {"a": 1.0}, "_meta": meta});
-        assert_eq!(
-            written(&call, Era::Modern),
-            json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
-        );
+    // The specification lets them be absent, but many servers do not.
+    if request.method == Method::CallTool {
+        write_member(out, empty, "arguments", request.arguments.map_or("{}", RawValue::get));
     }
-
-    #[test]
-    fn legacy_requests_carry_no_modern_metadata() {
-        let params = |outgoing: &Outgoing<'_>| written(outgoing, Era::Legacy)["params"].clone();
-        assert_eq!(params(&Outgoing::List { cursor: None }), json!({}));
-        assert_eq!(params(&Outgoing::List { cursor: Some("") }), json!({"cursor": ""}));
-        assert_eq!(params(&Outgoing::Initialize)["protocolVersion"], LEGACY[0]);
-        let trace = TraceContext { parent: Some("p"), ..TraceContext::default() };
-        let call = Outgoing::Call { tool: "f", arguments: "{}", trace };
-        assert_eq!(params(&call)["_meta"], json!({"traceparent": "p"}));
+    for param in request.params {
+        write_member(out, empty, &param.name, param.value.get());
     }
+}
+
+/// What a caller's request says in `_meta`. Our own id serves as the token of its progress: the
+/// callers' tokens may be the same.
+fn write_context(out: &mut Vec<u8>, context: &Context, (id, era): (u64, Era), empty: usize) {
+    if let (Era::Modern, Some(level)) = (era, &context.log_level) {
+        write_member(out, empty, "io.modelcontextprotocol/logLevel", level.get());
+    }
+    if context.wants_progress {
+        write_member(out, empty, "progressToken", &id.to_string());
+    }
+    let trace = &context.trace;
+    for (name, value) in
+        [("traceparent", &trace.parent), ("tracestate", &trace.state), ("baggage", &trace.baggage)]
+    {
+        let Some(value) = value else { continue };
+        write_member(out, empty, name, "");
+        jsonrpc::write_string(out, value);
+    }
+    for member in &context.meta {
+        write_member(out, empty, &member.name, member.value.get());
+    }
+}
+
+fn write_member(out: &mut Vec<u8>, empty: usize, name: &str, value: &str) {
+    if out.len() > empty {
+        out.push(b',');
+    }
+    jsonrpc::write_string(out, name);
+    out.push(b':');
+    out.extend_from_slice(value.as_bytes());
 }

@@ -7,12 +7,16 @@ use std::borrow::Cow;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::error::{Breach, Error};
+use super::{
+    error::{Breach, Error},
+    message::Era,
+    request::{Request, TASKS},
+};
 use crate::jsonrpc::{ErrorObject, Outcome, code, read_object};
 
-/// The result of a tool, as the upstream wrote it.
+/// A result, as the upstream wrote it.
 #[derive(Debug)]
-pub struct ToolResult {
+pub struct RawResult {
     /// The result object, untouched. It may contain line breaks outside of its strings.
     pub result: Box<RawValue>,
     /// Whether the tool says that it failed.
@@ -21,6 +25,8 @@ pub struct ToolResult {
     pub result_type: ResultType,
     /// Whether it carries `_meta`, where an upstream's reserved keys would be.
     pub has_meta: bool,
+    /// In which era it was given.
+    pub era: Era,
 }
 
 /// The `resultType` of a result.
@@ -32,6 +38,24 @@ pub enum ResultType {
     Complete,
     /// `input_required`.
     InputRequired,
+    /// `task`, of the tasks extension.
+    Task,
+}
+
+impl ResultType {
+    /// As JSON text; what is not said is complete.
+    pub fn as_raw(self) -> &'static str {
+        match self {
+            Self::Absent | Self::Complete => r#""complete""#,
+            Self::InputRequired => r#""input_required""#,
+            Self::Task => r#""task""#,
+        }
+    }
+
+    /// Whether nothing more is to come.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Absent | Self::Complete)
+    }
 }
 
 #[derive(Deserialize)]
@@ -44,18 +68,26 @@ struct Steering<'a> {
     meta: Option<IgnoredAny>,
 }
 
-impl ToolResult {
-    pub(super) fn read(result: Box<RawValue>) -> Result<Self, Error> {
-        let steering: Steering<'_> = read_object(&result).ok_or(Breach::Shape("tools/call"))?;
+impl RawResult {
+    /// Reads what steers. A type of result counts only where the method may have it, and that of
+    /// an extension only for callers who know it.
+    pub(super) fn read(
+        result: Box<RawValue>,
+        era: Era,
+        request: &Request<'_>,
+    ) -> Result<Self, Error> {
+        let method = request.method;
+        let steering: Steering<'_> = read_object(&result).ok_or(Breach::Shape(method.as_str()))?;
         let result_type = match steering.result_type.as_deref() {
             None => ResultType::Absent,
             Some("complete") => ResultType::Complete,
-            Some("input_required") => ResultType::InputRequired,
+            Some("input_required") if method.may_need_input() => ResultType::InputRequired,
+            Some("task") if request.context.knows(TASKS) => ResultType::Task,
             Some(_) => return Err(Breach::ResultType.into()),
         };
         let is_error = steering.is_error.unwrap_or(false);
         let has_meta = steering.meta.is_some();
-        Ok(Self { result, is_error, result_type, has_meta })
+        Ok(Self { result, is_error, result_type, has_meta, era })
     }
 }
 
@@ -66,12 +98,23 @@ pub(super) enum Reply {
     Error(RpcError),
 }
 
-/// The upstream's own error.
+/// The other side's own error.
 #[derive(Debug)]
-pub(super) struct RpcError {
-    pub(super) code: i64,
-    message: String,
-    pub(super) data: Option<Box<RawValue>>,
+pub struct RpcError {
+    /// Its code.
+    pub code: i64,
+    /// Its message.
+    pub message: String,
+    /// Its data, raw.
+    pub data: Option<Box<RawValue>>,
+}
+
+impl RpcError {
+    /// To be written.
+    pub(super) fn object(&self) -> ErrorObject<'_> {
+        let (code, message) = (self.code, self.message.as_str().into());
+        ErrorObject { code, message, data: self.data.as_deref() }
+    }
 }
 
 impl From<ErrorObject<'_>> for RpcError {
@@ -120,9 +163,16 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::request::{Context, Method};
 
-    fn read(text: &str) -> Result<ToolResult, Error> {
-        ToolResult::read(RawValue::from_string(text.to_owned()).unwrap())
+    fn read_for(method: Method, text: &str, context: &Context) -> Result<RawResult, Error> {
+        let request = Request::plain(method, &[], context);
+        let raw = RawValue::from_string(text.to_owned()).unwrap();
+        RawResult::read(raw, Era::Modern, &request)
+    }
+
+    fn read(text: &str) -> Result<RawResult, Error> {
+        read_for(Method::CallTool, text, &Context::default())
     }
 
     #[test]
@@ -150,7 +200,15 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(matches!(error, Error::Protocol { what: Breach::Shape(_) }), "{text}");
         }
-        let error = read(r#"{"resultType":"task"}"#).unwrap_err();
+        let (task, input) = (r#"{"resultType":"task"}"#, r#"{"resultType":"input_required"}"#);
+        let error = read(task).unwrap_err();
         assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
+        let error = read_for(Method::Complete, input, &Context::default()).unwrap_err();
+        assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
+        let declared = format!(r#"{{"extensions":{{"{TASKS}":{{}}}}}}"#);
+        let capabilities = Some(RawValue::from_string(declared).unwrap().into());
+        let context = Context { capabilities, ..Context::default() };
+        let result = read_for(Method::CallTool, task, &context).unwrap();
+        assert_eq!(result.result_type, ResultType::Task);
     }
 }

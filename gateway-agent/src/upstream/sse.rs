@@ -1,9 +1,8 @@
 //! Server-sent events, read from chunks that may be cut anywhere, within a limit.
 //!
-//! Deliberately absent: event names, ids and retry times; MCP needs the data only, and streams are
-//! not resumed.
+//! Deliberately absent: event names, which MCP does not use.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 /// More bytes than the limit belong to one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +18,8 @@ pub(super) struct Events {
     after_return: bool,
     is_first_line: bool,
     ready: VecDeque<Vec<u8>>,
+    last_id: Option<String>,
+    retry: Option<Duration>,
 }
 
 impl Events {
@@ -32,7 +33,25 @@ impl Events {
             after_return: false,
             is_first_line: true,
             ready: VecDeque::new(),
+            last_id: None,
+            retry: None,
         }
+    }
+
+    /// The id of the last event that had one.
+    pub(super) fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// How long the sender wants to be left alone before the stream is taken up again.
+    pub(super) fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// Another stream goes on where this one ended; half a message is given up.
+    pub(super) fn restart(&mut self) {
+        let (last_id, retry) = (self.last_id.take(), self.retry);
+        *self = Self { last_id, retry, ..Self::new(self.limit_bytes) };
     }
 
     /// Takes the next bytes of the stream.
@@ -79,6 +98,10 @@ impl Events {
                 self.data.push(b'\n');
             }
             self.data.extend_from_slice(value);
+        } else if let Some(id) = field(line, "id:") {
+            self.last_id = Some(id.to_owned()).filter(|id| !id.contains('\0'));
+        } else if let Some(retry) = field(line, "retry:") {
+            self.retry = retry.parse().ok().map(Duration::from_millis).or(self.retry);
         }
     }
 
@@ -89,6 +112,12 @@ impl Events {
             self.ready.push_back(data);
         }
     }
+}
+
+/// The value of a line that begins with this name.
+fn field<'a>(line: &'a [u8], name: &str) -> Option<&'a str> {
+    let value = std::str::from_utf8(line).ok()?.strip_prefix(name)?;
+    Some(value.strip_prefix(' ').unwrap_or(value))
 }
 
 #[cfg(test)]
@@ -135,6 +164,19 @@ mod tests {
             events.push(b"data: 1\n\n").unwrap();
             assert_eq!(events.next().unwrap(), b"1");
         }
+    }
+
+    #[test]
+    fn a_stream_that_is_taken_up_again_knows_where_it_was() {
+        let mut events = Events::new(100);
+        events.push(b"retry: 50\nid: a-1\ndata:\n\nid:a-2\ndata: half").unwrap();
+        assert_eq!(
+            (events.last_id(), events.retry()),
+            (Some("a-2"), Some(Duration::from_millis(50)))
+        );
+        events.restart();
+        events.push(b"data: whole\n\n").unwrap();
+        assert_eq!((events.next().unwrap(), events.last_id()), (b"whole".to_vec(), Some("a-2")));
     }
 
     proptest! {

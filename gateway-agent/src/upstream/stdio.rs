@@ -12,16 +12,16 @@ mod supervisor;
 use std::{sync::Arc, time::Duration};
 
 use registry_core::Key;
-use tokio::{
-    sync::{Notify, watch},
-    time::timeout,
-};
+use tokio::{sync::watch, time::timeout};
 
 use self::{connection::Connection, supervisor::Supervisor};
 use super::{
+    announce::Announcer,
     error::{Error, Phase},
+    handshake::About,
     message::{Era, Outgoing},
     reply::Reply,
+    subscriptions::Subscriptions,
     target::Start,
 };
 
@@ -46,14 +46,14 @@ pub(super) struct StdioLink {
 
 impl StdioLink {
     /// A link, and the supervisor that must run for it.
-    pub(super) fn new(start: &Start<'_>, refresh: Arc<Notify>) -> (Self, Supervisor) {
+    pub(super) fn new(start: &Start<'_>, announcer: Arc<Announcer>) -> (Self, Supervisor) {
         let (report, status) = watch::channel(Status::Starting);
         let link = Self {
             server: start.config.server.clone(),
             status,
             connect_timeout_ms: start.limits.connect_timeout_ms,
         };
-        (link, Supervisor::new(start, report, refresh))
+        (link, Supervisor::new(start, report, announcer))
     }
 
     /// What the child speaks, as far as it is known.
@@ -65,8 +65,32 @@ impl StdioLink {
     }
 
     /// Sends a request and waits for its answer. Dropping the future tells the child to cancel.
-    pub(super) async fn request(&self, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
-        self.connection().await?.request(outgoing).await
+    pub(super) async fn request(&self, outgoing: &Outgoing<'_>) -> Result<(Reply, Era), Error> {
+        let connection = self.connection().await?;
+        Ok((connection.request(outgoing).await?, connection.era()))
+    }
+
+    /// What the child said of itself.
+    pub(super) fn about(&self) -> Option<Arc<About>> {
+        match &*self.status.borrow() {
+            Status::Up(connection) => connection.about(),
+            Status::Starting | Status::Down(_) => None,
+        }
+    }
+
+    /// Follows what the child says to everybody, whichever child it is.
+    pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
+        let (mut up, mut down) = (self.status.clone(), self.status.clone());
+        loop {
+            let is_up = |status: &Status| matches!(status, Status::Up(_));
+            let Ok(status) = up.wait_for(is_up).await.map(|status| status.clone()) else { return };
+            let Status::Up(connection) = status else { continue };
+            let is_other = |status: &Status| !matches!(status, Status::Up(current) if Arc::ptr_eq(current, &connection));
+            tokio::select! {
+                () = connection.listen(subscriptions) => {}
+                _ = down.wait_for(is_other) => {}
+            }
+        }
     }
 
     /// The running child's connection; a child that is just starting is waited for.

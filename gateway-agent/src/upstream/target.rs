@@ -11,22 +11,25 @@ use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 use registry_core::Key;
 use serde_json::value::RawValue;
-use tokio::{
-    sync::{Notify, watch},
-    time::timeout,
-};
+use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use registry_follow::{Backoff, jittered};
 
 use super::{
-    Timing, ToolCall,
+    Timing,
+    announce::{Announcer, Board},
     definitions::{Definitions, Tools},
     error::{Breach, Error, Phase},
+    features::Features,
     http::Client,
     link::Link,
-    message::{Era, Outgoing},
-    reply::ToolResult,
+    message::{Catalogue, Era, Outgoing},
+    naming::Prefix,
+    reply::RawResult,
+    request::{Method, Request},
+    side::Side,
+    subscriptions::Subscriptions,
 };
 use crate::config::{LimitsConfig, TargetConfig};
 
@@ -35,6 +38,12 @@ const MAX_PAGES: usize = 1000;
 
 /// How many times the limits of one page, in bytes and in time, all pages together may have.
 const WHOLE_LIST: u32 = 4;
+
+/// How long a caller may take to answer a question.
+const ANSWER: Duration = Duration::from_mins(5);
+
+/// The longest that a request may take, whatever it asks.
+const LONGEST: Duration = Duration::from_mins(10);
 
 /// How one target is.
 #[derive(Debug, Clone)]
@@ -68,13 +77,15 @@ pub enum TargetState {
 #[derive(Debug)]
 pub(super) struct Target {
     server: Key,
+    prefix: Prefix,
     link: Link,
+    subscriptions: Arc<Subscriptions>,
+    announcer: Arc<Announcer>,
     limits: LimitsConfig,
     timing: Timing,
     tools: ArcSwap<Tools>,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
     state: Mutex<TargetState>,
-    refresh: Arc<Notify>,
 }
 
 /// What a target is started from.
@@ -84,56 +95,105 @@ pub(super) struct Start<'a> {
     pub(super) timing: Timing,
     pub(super) stop: &'a CancellationToken,
     pub(super) publish: &'a Arc<watch::Sender<Arc<Definitions>>>,
+    pub(super) board: &'a Board,
 }
 
 impl Start<'_> {
     /// Starts a target and the tasks behind it.
     pub(super) fn start(self, client: &Client, tasks: &TaskTracker) -> Arc<Target> {
-        let refresh = Arc::new(Notify::new());
+        let server = self.config.server.clone();
+        let announcer = Arc::new(Announcer::new(server.clone(), self.board.clone()));
         let target = Arc::new(Target {
-            server: self.config.server.clone(),
-            link: Link::start(&self, client, tasks, &refresh),
+            server,
+            prefix: self.config.prefix.clone(),
+            link: Link::start(&self, client, tasks, &announcer),
+            subscriptions: Arc::default(),
+            announcer,
             limits: self.limits,
             timing: self.timing,
             tools: ArcSwap::default(),
             publish: Arc::clone(self.publish),
             state: Mutex::new(TargetState::Connecting),
-            refresh,
         });
         tasks.spawn(Arc::clone(&target).keep_listed(self.stop.clone()));
+        tasks.spawn(Arc::clone(&target).keep_listening(self.stop.clone()));
         target
     }
 }
 
 impl Target {
-    /// Calls a tool and waits for its result, as long as the limits say.
-    pub(super) async fn call(&self, tool: &str, call: ToolCall<'_>) -> Result<ToolResult, Error> {
-        let limit_ms = self.limits.call_timeout_ms;
-        let outcome = timeout(Duration::from_millis(limit_ms), self.attempt(tool, call)).await;
-        let outcome =
-            outcome.unwrap_or(Err(Error::Timeout { phase: Phase::Call, after_ms: limit_ms }));
+    /// The prefix of what it has besides tools.
+    pub(super) fn prefix(&self) -> &Prefix {
+        &self.prefix
+    }
+
+    /// Which of its resources are watched.
+    pub(super) fn subscriptions(&self) -> &Arc<Subscriptions> {
+        &self.subscriptions
+    }
+
+    /// A caller's session has ended.
+    pub(super) fn end_session(&self, id: &str) {
+        self.link.end_session(id);
+    }
+
+    /// Sends a caller's request and waits for its result, as long as the limits say.
+    pub(super) async fn send(
+        &self,
+        subject: &str,
+        request: Request<'_>,
+    ) -> Result<RawResult, Error> {
+        let mut attempt = std::pin::pin!(self.attempt(subject, request));
+        let (started, mut limit) = (Instant::now(), self.patience(&request));
+        let outcome = loop {
+            let left = limit.saturating_sub(started.elapsed());
+            match timeout(left, &mut attempt).await {
+                Ok(outcome) => break outcome,
+                Err(_) if self.patience(&request) > limit => limit = self.patience(&request),
+                Err(_) => {
+                    let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                    break Err(Error::Timeout { phase: Phase::Call, after_ms });
+                }
+            }
+        };
         if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
-            self.refresh.notify_one();
+            self.announcer.refresh();
         }
         outcome
     }
 
-    async fn attempt(&self, tool: &str, call: ToolCall<'_>) -> Result<ToolResult, Error> {
-        let arguments = call.arguments.map_or("{}", RawValue::get);
-        let outgoing = Outgoing::Call { tool, arguments, trace: call.trace };
-        let mut reply = self.link.request(&outgoing, &self.mirrored(tool, call)).await?;
+    /// How long a request may take: longer when its caller is asked something meanwhile.
+    fn patience(&self, request: &Request<'_>) -> Duration {
+        let limit = Duration::from_millis(self.limits.call_timeout_ms);
+        let questions = request.side.map_or(0, Side::questions);
+        limit.max(LONGEST.min(limit + ANSWER.saturating_mul(questions)))
+    }
+
+    async fn attempt(&self, subject: &str, request: Request<'_>) -> Result<RawResult, Error> {
+        let outgoing = Outgoing::Asked { subject, request };
+        let mirrored = self.mirrored(subject, &request);
+        let (mut reply, mut era) = self.link.request(&outgoing, &mirrored).await?;
         if reply.is_header_mismatch() {
             self.list().await?;
-            reply = self.link.request(&outgoing, &self.mirrored(tool, call)).await?;
+            let mirrored = self.mirrored(subject, &request);
+            (reply, era) = self.link.request(&outgoing, &mirrored).await?;
         }
-        ToolResult::read(reply.into_result()?)
+        RawResult::read(reply.into_result()?, era, &request)
     }
 
     /// The headers that repeat arguments; for most tools there are none.
-    fn mirrored(&self, tool: &str, call: ToolCall<'_>) -> Vec<(HeaderName, HeaderValue)> {
-        let Some(arguments) = call.arguments else { return Vec::new() };
+    fn mirrored(&self, tool: &str, request: &Request<'_>) -> Vec<(HeaderName, HeaderValue)> {
+        if request.method != Method::CallTool {
+            return Vec::new();
+        }
+        let Some(arguments) = request.arguments else { return Vec::new() };
         let tools = self.tools.load();
         tools.mirrors(tool).iter().filter_map(|mirror| mirror.header(arguments)).collect()
+    }
+
+    /// Follows what it says to everybody.
+    async fn keep_listening(self: Arc<Self>, stop: CancellationToken) {
+        stop.run_until_cancelled(self.link.listen(&self.subscriptions)).await;
     }
 
     /// Lists the tools again and again: after a while, when told to, and with patience when it
@@ -142,7 +202,9 @@ impl Target {
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
         let work = async {
             loop {
+                let pending = self.announcer.pending();
                 let listed = self.list().await;
+                self.announcer.settle(pending, listed.is_ok());
                 let wait = if listed.is_ok() {
                     backoff.reset();
                     jittered(self.timing.relist)
@@ -152,43 +214,74 @@ impl Target {
                 self.note(listed);
                 // A flood of reasons to refresh must not become a flood of lists.
                 tokio::time::sleep(self.timing.retry_first.min(wait)).await;
-                let _ = timeout(wait, self.refresh.notified()).await;
+                let _ = timeout(wait, self.announcer.refreshed()).await;
             }
         };
         stop.run_until_cancelled(work).await;
         self.link.close().await;
     }
 
-    /// Fetches the whole list, and publishes it.
+    /// Fetches all lists, and publishes them.
     async fn list(&self) -> Result<(), Error> {
         let after_ms = self.limits.list_timeout_ms.saturating_mul(WHOLE_LIST.into());
-        let tools = timeout(Duration::from_millis(after_ms), self.fetch()).await;
-        let tools = tools.unwrap_or(Err(Error::Timeout { phase: Phase::List, after_ms }))?;
-        self.publish(&Arc::new(tools));
+        let lists = timeout(Duration::from_millis(after_ms), self.fetch()).await;
+        let (tools, features) =
+            lists.unwrap_or(Err(Error::Timeout { phase: Phase::List, after_ms }))?;
+        self.publish(&Arc::new(tools), &Arc::new(features));
         Ok(())
     }
 
-    /// All pages, one after another.
-    async fn fetch(&self) -> Result<Tools, Error> {
+    async fn fetch(&self) -> Result<(Tools, Features), Error> {
+        let mut tools = Tools::default();
+        self.fetch_pages(Catalogue::Tools, |page| tools.add_page(page)).await?;
+        let mut features = Features::of(self.link.about());
+        for (what, capability) in [
+            (Catalogue::Prompts, "prompts"),
+            (Catalogue::Resources, "resources"),
+            (Catalogue::Templates, "resources"),
+        ] {
+            if !features.can(capability) {
+                continue;
+            }
+            let add = |page: &RawValue| features.add_page(what, page, &self.prefix);
+            match self.fetch_pages(what, add).await {
+                // Some have resources, but no templates; the tools must not suffer from it.
+                Ok(()) | Err(Error::Rpc { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((tools, features))
+    }
+
+    /// All pages of a list, one after another.
+    async fn fetch_pages(
+        &self,
+        what: Catalogue,
+        mut add: impl FnMut(&RawValue) -> Result<Option<String>, Error>,
+    ) -> Result<(), Error> {
         let limit_bytes = self.limits.response_bytes.saturating_mul(WHOLE_LIST as usize);
-        let (mut tools, mut cursor, mut seen_bytes) = (Tools::default(), None, 0);
+        let (mut cursor, mut seen_bytes) = (None::<String>, 0);
         for _ in 0..MAX_PAGES {
-            let page = self.list_page(cursor.as_deref()).await?;
+            let page = self.list_page(what, cursor.as_deref()).await?;
             seen_bytes += page.get().len();
             if seen_bytes > limit_bytes {
                 return Err(Error::TooLarge { limit_bytes });
             }
-            cursor = tools.add_page(&page)?;
+            cursor = add(&page)?;
             if cursor.is_none() {
-                return Ok(tools);
+                return Ok(());
             }
         }
         Err(Breach::EndlessList.into())
     }
 
     /// One page; listing is harmless, so a lost connection is tried once more.
-    async fn list_page(&self, cursor: Option<&str>) -> Result<Box<RawValue>, Error> {
-        let outgoing = Outgoing::List { cursor };
+    async fn list_page(
+        &self,
+        what: Catalogue,
+        cursor: Option<&str>,
+    ) -> Result<Box<RawValue>, Error> {
+        let outgoing = Outgoing::List { what, cursor };
         let attempts = async {
             match self.link.request(&outgoing, &[]).await {
                 Err(error) if error.is_lost() => self.link.request(&outgoing, &[]).await,
@@ -197,15 +290,15 @@ impl Target {
         };
         let limit_ms = self.limits.list_timeout_ms;
         match timeout(Duration::from_millis(limit_ms), attempts).await {
-            Ok(reply) => reply?.into_result(),
+            Ok(reply) => reply?.0.into_result(),
             Err(_) => Err(Error::Timeout { phase: Phase::List, after_ms: limit_ms }),
         }
     }
 
-    fn publish(&self, tools: &Arc<Tools>) {
+    fn publish(&self, tools: &Arc<Tools>, features: &Arc<Features>) {
         self.tools.store(Arc::clone(tools));
         let replace = |all: &mut Arc<Definitions>| {
-            Arc::make_mut(all).replace(&self.server, Arc::clone(tools))
+            Arc::make_mut(all).replace(&self.server, Arc::clone(tools), Arc::clone(features))
         };
         if self.publish.send_if_modified(replace) {
             tools.warn(&self.server);

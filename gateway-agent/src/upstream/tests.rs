@@ -15,6 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::value::RawValue;
+
 use super::*;
 use crate::config::TransportConfig;
 
@@ -43,15 +45,17 @@ fn key() -> Key {
 
 /// One target, started.
 fn start(transport: TransportConfig, limits: LimitsConfig, timing: Timing) -> Arc<Upstreams> {
-    Upstreams::start_with(&[TargetConfig { server: key(), transport }], limits, timing)
+    let prefix = Prefix::parse("").unwrap();
+    Upstreams::start_with(&[TargetConfig { server: key(), prefix, transport }], limits, timing)
 }
 
 impl Upstreams {
     /// Calls the tool `t`.
-    async fn try_call(&self, arguments: &str) -> Result<ToolResult, Error> {
+    async fn try_call(&self, arguments: &str) -> Result<RawResult, Error> {
         let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
-        let call = ToolCall { arguments: Some(&arguments), trace: TraceContext::default() };
-        self.run(&key(), "t", call).await
+        let context = Context::default();
+        let request = Request::plain(Method::CallTool, &[], &context);
+        self.run(&key(), "t", Request { arguments: Some(&arguments), ..request }).await
     }
 
     /// Calls the tool `t`, which must work, and gives the raw result.

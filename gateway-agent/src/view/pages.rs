@@ -22,6 +22,9 @@ pub const PAGE_TOOLS: usize = 500;
 /// A page ends early when it has about this many bytes.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
+/// Longest name in a cursor, in bytes.
+const LONGEST_NAME: usize = 4 * 1024;
+
 /// Where a list goes on, opaque to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(Name);
@@ -34,27 +37,36 @@ pub struct InvalidCursor;
 impl Cursor {
     /// Reads a cursor.
     pub fn parse(text: &str) -> Result<Self, InvalidCursor> {
-        let digits = text.strip_prefix('t').ok_or(InvalidCursor)?.as_bytes();
-        if digits.is_empty() || digits.len() % 2 != 0 || digits.len() > 512 {
-            return Err(InvalidCursor);
-        }
-        let byte = |pair: &[u8]| {
-            let [high, low] = [hex(pair[0])?, hex(pair[1])?];
-            Some(high << 4 | low)
-        };
-        let bytes: Option<Vec<u8>> = digits.chunks_exact(2).map(byte).collect();
-        let name = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(InvalidCursor)?;
-        Name::parse(Kind::Tool, &name).map(Self).map_err(|_| InvalidCursor)
+        Name::parse(Kind::Tool, &transparent(text)?).map(Self).map_err(|_| InvalidCursor)
     }
 
     /// The cursor as text.
     pub fn to_text(&self) -> String {
-        self.0.as_str().bytes().fold(String::from("t"), |mut text, byte| {
-            // Writing into a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        opaque(self.0.as_str())
     }
+}
+
+/// A name as a cursor.
+pub fn opaque(name: &str) -> String {
+    name.bytes().fold(String::from("t"), |mut text, byte| {
+        // Writing into a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The name in a cursor.
+pub fn transparent(text: &str) -> Result<String, InvalidCursor> {
+    let digits = text.strip_prefix('t').ok_or(InvalidCursor)?.as_bytes();
+    if digits.is_empty() || digits.len() % 2 != 0 || digits.len() > 2 * LONGEST_NAME {
+        return Err(InvalidCursor);
+    }
+    let byte = |pair: &[u8]| {
+        let [high, low] = [hex(pair[0])?, hex(pair[1])?];
+        Some(high << 4 | low)
+    };
+    let bytes: Option<Vec<u8>> = digits.chunks_exact(2).map(byte).collect();
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(InvalidCursor)
 }
 
 fn hex(digit: u8) -> Option<u8> {

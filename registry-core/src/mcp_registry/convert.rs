@@ -27,6 +27,7 @@ impl ServerDetail {
             version: version.clone(),
             description: Some(description.clone()),
             provides: Vec::new(),
+            exposes: Vec::new(),
             metadata: Some(metadata).filter(|_| !more.is_empty()),
         })
     }

@@ -86,7 +86,7 @@ fn schema_value(texts: &Texts, schema: v1::Schema) -> Value {
 }
 
 fn server_value(texts: &Texts, server: v1::Server) -> Value {
-    let v1::Server { name, version, description, provides, metadata } = server;
+    let v1::Server { name, version, description, provides, metadata, exposes } = server;
     object([
         ("name", name.into()),
         ("version", version.into()),
@@ -97,6 +97,7 @@ fn server_value(texts: &Texts, server: v1::Server) -> Value {
                 object([("tool", tool.into()), ("version", version.into())])
             }),
         ),
+        ("exposes", list(exposes, Value::from)),
         ("metadata", texts.optional(metadata, format_args!("/metadata"))),
     ])
 }

@@ -56,7 +56,7 @@ impl From<&Schema> for v1::Schema {
 
 impl From<&Server> for v1::Server {
     fn from(server: &Server) -> Self {
-        let Server { name, version, description, provides, metadata } = server;
+        let Server { name, version, description, provides, exposes, metadata } = server;
         let provision = |Provision { tool, version }: &Provision| v1::ToolProvision {
             tool: tool.to_string(),
             version: version.to_string(),
@@ -66,6 +66,7 @@ impl From<&Server> for v1::Server {
             version: version.to_string(),
             description: description.clone(),
             provides: provides.iter().map(provision).collect(),
+            exposes: exposes.iter().map(|exposure| exposure.as_str().to_owned()).collect(),
             metadata: open_text(metadata),
         }
     }

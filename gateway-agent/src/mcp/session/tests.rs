@@ -13,7 +13,11 @@ fn claim(name: &str) -> HeaderClaim {
 }
 
 fn open(sessions: &Sessions, name: &str) -> String {
-    sessions.open(claim(name), None).unwrap()
+    sessions.open(&Passport::new(claim(name), None, None)).unwrap()
+}
+
+fn sessions(limit: usize) -> Sessions {
+    Sessions::new(limit, Sealer::random().ok())
 }
 
 fn is_open(sessions: &Sessions, id: &str, name: &str) -> bool {
@@ -21,16 +25,31 @@ fn is_open(sessions: &Sessions, id: &str, name: &str) -> bool {
 }
 
 #[test]
-fn ids_are_long_random_and_visible_ascii() {
-    let sessions = Sessions::new(10);
+fn ids_differ_and_are_visible_ascii() {
+    let sessions = sessions(10);
     let (a, b) = (open(&sessions, "x"), open(&sessions, "x"));
     assert_ne!(a, b);
-    assert!(a.len() == 64 && a.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    assert!(a.len() >= 64 && a.bytes().all(|byte| byte.is_ascii_graphic()));
+}
+
+#[test]
+fn a_gateway_with_the_same_key_knows_the_session() {
+    let with = |key: u8| Sessions::new(10, Sealer::with(&[key; 32]).ok());
+    let raw = |text: &str| Arc::from(RawValue::from_string(text.to_owned()).unwrap());
+    let client = ClientInfo { name: "c".to_owned(), version: "1".to_owned() };
+    let capabilities = Some(raw(r#"{"elicitation":{}}"#));
+    let passport = Passport::new(claim("a"), Some(Arc::new(client.clone())), capabilities);
+    let id = with(1).open(&passport).unwrap();
+    let session = with(1).find(&headers(&id), &claim("a")).unwrap();
+    assert_eq!(session.client().as_deref(), Some(&client));
+    assert_eq!(session.capabilities().unwrap().get(), r#"{"elicitation":{}}"#);
+    assert!(!is_open(&with(1), &id, "b"), "it is still its opener's own");
+    assert!(!is_open(&with(2), &id, "a"));
 }
 
 #[test]
 fn a_session_is_its_openers_own() {
-    let sessions = Sessions::new(10);
+    let sessions = sessions(10);
     let id = open(&sessions, "a");
     assert!(is_open(&sessions, &id, "a"));
     assert!(!is_open(&sessions, &id, "b"));
@@ -42,7 +61,7 @@ fn a_session_is_its_openers_own() {
 
 #[test]
 fn requests_must_name_one_session() {
-    let sessions = Sessions::new(10);
+    let sessions = sessions(10);
     let id = open(&sessions, "a");
     let find = |headers: &HeaderMap| sessions.find(headers, &claim("a")).map(|_| ());
     assert_eq!(find(&HeaderMap::new()), Err(Rejection::SessionRequired));
@@ -53,34 +72,60 @@ fn requests_must_name_one_session() {
 }
 
 #[test]
-fn when_full_the_longest_idle_gives_way() {
-    let sessions = Sessions::new(3);
+fn when_full_what_was_idle_longest_is_forgotten_and_comes_back() {
+    let sessions = sessions(3);
+    let find = |id: &str| sessions.find(&headers(id), &claim("a")).unwrap();
     let ids: Vec<_> = (0..3).map(|_| open(&sessions, "a")).collect();
+    let level = RawValue::from_string("\"info\"".to_owned()).unwrap();
+    ids.iter().for_each(|id| find(id).set_log_level(&level));
     std::thread::sleep(Duration::from_millis(5));
-    assert!(is_open(&sessions, &ids[0], "a"));
-    assert!(is_open(&sessions, &ids[2], "a"));
-    let fresh = open(&sessions, "a");
-    let left: Vec<_> = ids.iter().map(|id| is_open(&sessions, id, "a")).collect();
-    assert_eq!(left, [true, false, true]);
-    assert!(is_open(&sessions, &fresh, "a"));
-    assert_eq!(sessions.table.read().unwrap().len(), 3);
+    (find(&ids[0]), find(&ids[2]), find(&open(&sessions, "a")));
+    let table = sessions.table.read().unwrap();
+    assert_eq!(table.in_use.len(), 3);
+    assert!(!table.in_use.contains_key(ids[1].as_str()));
+    drop(table);
+    assert!(find(&ids[1]).log_level().is_none(), "it goes on, but from its beginning");
 }
 
 #[test]
-fn idle_sessions_expire() {
-    let mut sessions = Sessions::new(2);
+fn what_is_idle_for_long_is_forgotten_first() {
+    let mut sessions = sessions(1);
     // The clock starts an hour ago, so a session that was used at its start is long idle.
     sessions.started = Instant::now().checked_sub(Duration::from_hours(1)).unwrap();
+    let (idle, other) = (open(&sessions, "a"), open(&sessions, "a"));
+    let session = sessions.find(&headers(&idle), &claim("a")).unwrap();
+    session.used_ms.store(0, Ordering::Relaxed);
+    assert!(is_open(&sessions, &other, "a"));
+    assert!(!sessions.table.read().unwrap().in_use.contains_key(idle.as_str()));
+}
+
+#[tokio::test]
+async fn answers_find_their_questions_once() {
+    let sessions = sessions(2);
     let id = open(&sessions, "a");
     let session = sessions.find(&headers(&id), &claim("a")).unwrap();
-    session.used_ms.store(0, Ordering::Relaxed);
-    assert!(!is_open(&sessions, &id, "a"));
-    assert!(sessions.table.read().unwrap().is_empty());
+    let raw = || RawValue::from_string("{}".to_owned()).unwrap();
+    let (ask, asked) = oneshot::channel();
+    let number = session.ask(ask).unwrap().to_string();
+    session.answer("999", Ok(raw()));
+    session.answer("\"x\"", Ok(raw()));
+    session.answer(&number, Ok(raw()));
+    session.answer(&number, Ok(raw()));
+    assert_eq!(asked.await.unwrap().unwrap().get(), "{}");
+    let waiting: Vec<_> = (0..QUESTIONS)
+        .map(|_| {
+            let (ask, asked) = oneshot::channel();
+            (session.ask(ask).unwrap(), asked)
+        })
+        .collect();
+    assert!(session.ask(oneshot::channel().0).is_none());
+    drop(waiting);
+    assert!(session.ask(oneshot::channel().0).is_some(), "who waits no more takes no room");
 }
 
 #[tokio::test]
 async fn only_the_newest_stream_is_served_and_none_after_the_end() {
-    let sessions = Sessions::new(2);
+    let sessions = sessions(2);
     let id = open(&sessions, "a");
     let session = sessions.find(&headers(&id), &claim("a")).unwrap();
     let mut first = session.take_stream();
@@ -95,7 +140,7 @@ async fn only_the_newest_stream_is_served_and_none_after_the_end() {
 
 #[tokio::test]
 async fn a_call_can_be_cancelled_while_it_runs() {
-    let sessions = Sessions::new(2);
+    let sessions = sessions(2);
     let id = open(&sessions, "a");
     let session = sessions.find(&headers(&id), &claim("a")).unwrap();
     let (one, two) = (session.begin("1"), session.begin("\"1\""));
@@ -104,5 +149,5 @@ async fn a_call_can_be_cancelled_while_it_runs() {
     two.cancelled().await;
     assert!(!one.token.is_cancelled());
     drop((one, two));
-    assert!(session.calls().is_empty());
+    assert!(lock(&session.calls).is_empty());
 }

@@ -1,59 +1,91 @@
-//! Waiting until one caller's list differs from what it saw last.
+//! Waiting until one caller's lists differ from what it saw last, or an upstream says so, or one of
+//! its resources changed.
 //!
 //! Deliberately absent: telling the caller.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    future::pending,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+    time::Duration,
+};
 
-use registry_core::Catalog;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use registry_core::{Catalog, Key, entity::Exposure};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
-use super::super::{Endpoint, Rejection};
+use super::super::{Endpoint, Rejection, manner::Who};
 use crate::{
     audit::{Gauge, Held},
     freshness::Verdict,
-    identity::{ClientInfo, HeaderClaim},
     permit,
-    upstream::Definitions,
+    upstream::{Announcement, Definitions, Entries, News},
+    view::shown::Showcase,
 };
 
 /// Changes in quick succession are told once.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// Watches one caller's list.
+/// What changed for one caller.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    Tools,
+    Prompts,
+    Resources,
+    /// A resource, under the name that callers know.
+    Updated(Box<str>),
+}
+
+/// What the lists are known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fingerprints {
+    tools: u64,
+    prompts: u64,
+    resources: u64,
+}
+
+/// Watches for one caller.
 pub(super) struct Watcher {
     endpoint: Arc<Endpoint>,
-    claim: HeaderClaim,
-    client: Option<Arc<ClientInfo>>,
-    seen: u64,
+    who: Who,
+    seen: Fingerprints,
     catalog: watch::Receiver<Arc<Catalog>>,
     definitions: watch::Receiver<Arc<Definitions>>,
+    announcements: broadcast::Receiver<Announcement>,
+    changes: VecDeque<Change>,
     _permit: OwnedSemaphorePermit,
     _held: Held,
 }
 
+/// What a caller sees at one moment.
+struct Sight {
+    fingerprints: Fingerprints,
+    verdict: Verdict,
+    showcase: Showcase,
+    servers: BTreeSet<Key>,
+}
+
 impl Watcher {
     /// Begins to watch; the number of watchers is bounded.
-    pub(super) fn new(
-        endpoint: &Arc<Endpoint>,
-        claim: HeaderClaim,
-        client: Option<Arc<ClientInfo>>,
-    ) -> Result<Self, Rejection> {
+    pub(super) fn new(endpoint: &Arc<Endpoint>, who: &Who) -> Result<Self, Rejection> {
         let limit = endpoint.most_streams;
         let permit = endpoint.streams.clone().try_acquire_owned();
         let permit = permit.map_err(|_| Rejection::TooManyStreams { limit })?;
         let (catalog, definitions) = endpoint.gateway.views().subscribe();
         let mut watcher = Self {
             endpoint: endpoint.clone(),
-            claim,
-            client,
-            seen: 0,
+            // The stream must not keep its session alive.
+            who: Who { session: None, ..who.clone() },
+            seen: Fingerprints { tools: 0, prompts: 0, resources: 0 },
             catalog,
             definitions,
+            announcements: endpoint.gateway.upstreams().announcements(),
+            changes: VecDeque::new(),
             _permit: permit,
             _held: Gauge::Streams.hold(),
         };
         watcher.mark_seen();
-        watcher.seen = watcher.fingerprint().0;
+        watcher.seen = watcher.look().fingerprints;
         Ok(watcher)
     }
 
@@ -61,9 +93,9 @@ impl Watcher {
         &self.endpoint
     }
 
-    /// Compares with what the caller saw earlier, if that is known.
-    pub(super) fn compare_with(&mut self, seen: Option<u64>) {
-        self.seen = seen.unwrap_or(self.seen);
+    /// Compares with the tools that the caller saw earlier, if that is known.
+    pub(super) fn compare_with(&mut self, tools: Option<u64>) {
+        self.seen.tools = tools.unwrap_or(self.seen.tools);
     }
 
     fn mark_seen(&mut self) {
@@ -71,35 +103,105 @@ impl Watcher {
         self.definitions.mark_unchanged();
     }
 
-    /// What the list is known by, and the verdict on the catalog's age that it depends on.
-    fn fingerprint(&self) -> (u64, Verdict) {
+    fn look(&self) -> Sight {
         let gateway = &self.endpoint.gateway;
         let verdict = gateway.watchman().look().verdict;
         let snapshot = gateway.views().now();
-        let caller = gateway.identify(&snapshot, &self.claim, self.client.clone());
+        let caller = gateway.identify(&snapshot, &self.who.claim, self.who.client.clone());
         let audience = permit::audience(gateway.policy(), &caller);
-        (gateway.views().of(&snapshot, &audience).at(verdict).fingerprint(), verdict)
+        let view = gateway.views().of(&snapshot, &audience);
+        let showcase = Showcase::of(&snapshot, &view, |server| gateway.upstreams().prefix(server));
+        let servers = view.offers().map(|offer| offer.server().clone()).collect();
+        let fingerprints = Fingerprints {
+            tools: view.at(verdict).fingerprint(),
+            prompts: fingerprint(&showcase, Exposure::Prompts),
+            resources: fingerprint(&showcase, Exposure::Resources),
+        };
+        Sight { fingerprints, verdict, showcase, servers }
     }
 
-    /// Resolves when the list differs from what was seen last. May be dropped and called again.
-    pub(super) async fn changed(&mut self) {
+    /// Resolves when something changed. May be dropped and called again.
+    pub(super) async fn changed(&mut self) -> Change {
         loop {
-            let (current, verdict) = self.fingerprint();
-            if current != self.seen {
-                self.seen = current;
-                return;
+            if let Some(change) = self.changes.pop_front() {
+                return change;
+            }
+            let sight = self.look();
+            let found = self.compare(&sight.fingerprints);
+            if !found.is_empty() {
+                self.changes.extend(found);
+                continue;
             }
             let watchman = self.endpoint.gateway.watchman();
-            tokio::select! {
-                Ok(()) = self.catalog.changed() => {}
-                Ok(()) = self.definitions.changed() => {}
-                () = watchman.other_than(verdict) => {}
+            let announced = tokio::select! {
+                Ok(()) = self.catalog.changed() => None,
+                Ok(()) = self.definitions.changed() => None,
+                announced = self.announcements.recv() => announced.ok(),
+                () = watchman.other_than(sight.verdict) => None,
                 // Sources that have ended change no more.
                 else => pending().await,
-            }
+            };
             tokio::time::sleep(QUIET).await;
             // Marked before the next look, so that a change after it is not lost.
             self.mark_seen();
+            self.gather(announced);
         }
     }
+
+    /// All that was announced, and all that differs, each once.
+    fn gather(&mut self, first: Option<Announcement>) {
+        let mut announced: Vec<_> = first.into_iter().collect();
+        while let Ok(next) = self.announcements.try_recv() {
+            announced.push(next);
+        }
+        let sight = self.look();
+        let mut changes = self.compare(&sight.fingerprints);
+        changes.extend(announced.iter().filter_map(|announced| sight.concerns(announced)));
+        self.changes.extend(changes);
+    }
+
+    fn compare(&mut self, now: &Fingerprints) -> BTreeSet<Change> {
+        let before = std::mem::replace(&mut self.seen, *now);
+        [
+            (before.tools != now.tools, Change::Tools),
+            (before.prompts != now.prompts, Change::Prompts),
+            (before.resources != now.resources, Change::Resources),
+        ]
+        .into_iter()
+        .filter_map(|(is_other, change)| is_other.then_some(change))
+        .collect()
+    }
+}
+
+impl Sight {
+    /// What an announcement is for this caller, if it is anything.
+    fn concerns(&self, Announcement { server, news }: &Announcement) -> Option<Change> {
+        let shown = |what| {
+            self.showcase.iter().find(|shown| shown.server == *server && shown.exposes(what))
+        };
+        match news {
+            News::Tools => self.servers.contains(server).then_some(Change::Tools),
+            News::Prompts => shown(Exposure::Prompts).map(|_| Change::Prompts),
+            News::Resources => shown(Exposure::Resources).map(|_| Change::Resources),
+            News::Updated(uri) => {
+                let known = shown(Exposure::Resources)?.prefix.uri(uri)?.into_owned();
+                Some(Change::Updated(known.into()))
+            }
+        }
+    }
+}
+
+fn fingerprint(showcase: &Showcase, what: Exposure) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for shown in showcase.iter().filter(|shown| shown.exposes(what)) {
+        let features = &shown.features;
+        let lists: &[&Entries] = match what {
+            Exposure::Prompts => &[features.prompts()],
+            Exposure::Resources => &[features.resources(), features.templates()],
+        };
+        for (name, definition) in lists.iter().flat_map(|list| list.iter()) {
+            (name, definition.get()).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }

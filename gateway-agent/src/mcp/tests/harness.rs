@@ -22,7 +22,7 @@ use crate::{
     },
     freshness::Watchman,
     pipeline::Gateway,
-    upstream::Upstreams,
+    upstream::{Prefix, Upstreams},
     view::testing::{Registered, catalog},
 };
 
@@ -139,7 +139,7 @@ impl Bench {
                 },
             },
             identity: setup.identity,
-            targets: vec![TargetConfig { server, transport }],
+            targets: vec![TargetConfig { server, prefix: Prefix::parse("").unwrap(), transport }],
             variables: setup.variables,
             limits: setup.limits,
         };

@@ -10,8 +10,10 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
 use super::{
-    super::{message, reply::Reply, sse::Events},
+    super::{reply::Reply, sse::Events},
     Breach, Error,
+    ear::Ear,
+    resume,
     session::SESSION,
 };
 use crate::jsonrpc::{self, Limits, Message};
@@ -60,17 +62,17 @@ pub(super) fn is_refusal(status: StatusCode) -> bool {
     )
 }
 
-/// Reads the answer to a request. What the server asks meanwhile is handed to `answer_back`.
+/// Reads the answer to a request. What the server says meanwhile goes to the ear.
 pub(super) async fn read(
     response: Response<Incoming>,
     expected: Expected,
-    answer_back: impl Fn(Bytes),
+    ear: Ear<'_>,
 ) -> Result<Answer, Error> {
     let (mut head, body) = response.into_parts();
     let status = head.status;
     let session_id = head.headers.remove(SESSION);
-    let reply = if status.is_success() && is_media_type(&head.headers, "text/event-stream") {
-        Some(read_events(body, expected, answer_back).await?)
+    let reply = if status.is_success() && is_event_stream(&head.headers) {
+        Some(read_events(body, expected, ear).await?)
     } else {
         let is_json = is_media_type(&head.headers, "application/json");
         if status.is_success() && !is_json {
@@ -91,6 +93,11 @@ pub(super) async fn acknowledgement(response: Response<Incoming>) -> Result<Stat
     let status = response.status();
     read_whole(response.into_body(), 64 * 1024).await?;
     Ok(status)
+}
+
+/// Whether events follow.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    is_media_type(headers, "text/event-stream")
 }
 
 fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
@@ -125,7 +132,7 @@ async fn read_whole(mut body: Incoming, limit_bytes: usize) -> Result<Bytes, Err
     Ok(if rest.is_empty() { first } else { rest.into() })
 }
 
-async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
+pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
     loop {
         match body.frame().await {
             None => return Ok(None),
@@ -155,15 +162,18 @@ fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error
     }
 }
 
-async fn read_events(
-    mut body: Incoming,
-    expected: Expected,
-    answer_back: impl Fn(Bytes),
-) -> Result<Reply, Error> {
+/// A stream that a legacy server closes before its answer, for reasons of its own, is taken up
+/// again where it ended.
+async fn read_events(mut body: Incoming, expected: Expected, ear: Ear<'_>) -> Result<Reply, Error> {
     let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
     let mut events = Events::new(expected.limit_bytes);
     let mut seen_bytes = 0;
-    while let Some(chunk) = next_chunk(&mut body).await? {
+    loop {
+        let Some(chunk) = next_chunk(&mut body).await? else {
+            body = resume::reopen(ear, &events).await?;
+            events.restart();
+            continue;
+        };
         seen_bytes += chunk.len();
         if seen_bytes > expected.limit_bytes {
             return Err(too_large());
@@ -176,13 +186,12 @@ async fn read_events(
                     finish(body);
                     return Ok(reply);
                 }
-                Ok(Message::Request(request)) => answer_back(message::answer(&request)),
-                Ok(Message::Notification(_)) => {}
+                Ok(Message::Request(request)) => ear.asked(&request),
+                Ok(Message::Notification(notification)) => ear.notified(&notification).await,
                 Err(error) => return Err(Breach::Garbage(error).into()),
             }
         }
     }
-    Err(Breach::Closed.into())
 }
 
 /// Reads a stream to its end, which usually has come already.

@@ -76,6 +76,11 @@ impl Client {
         self.inner.request(request).await.map_err(|error| self.describe(server, &error))
     }
 
+    /// Does something in the background that ends with the gateway.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(work);
+    }
+
     /// Sends a request whose answer does not matter; `held` is dropped afterwards.
     pub(super) fn send_in_background(
         &self,
@@ -196,6 +201,13 @@ impl Address {
     /// The request that ends a session.
     pub(super) fn delete(&self, headers: HeaderMap) -> Request<Full<Bytes>> {
         self.request(Method::DELETE, headers, Bytes::new())
+    }
+
+    /// A request for a stream of events.
+    pub(super) fn get(&self, mut headers: HeaderMap) -> Request<Full<Bytes>> {
+        headers.remove(CONTENT_TYPE);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        self.request(Method::GET, headers, Bytes::new())
     }
 
     fn request(&self, method: Method, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {

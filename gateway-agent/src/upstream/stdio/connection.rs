@@ -12,13 +12,19 @@ use std::{
 
 use bytes::Bytes;
 use registry_core::Key;
+use serde::Deserialize;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::{
     super::{
+        announce::Announcer,
         error::{Breach, Error},
+        handshake::About,
         message::{self, Era, Outgoing},
         reply::Reply,
+        request::{Context, Method, Request},
+        side::Side,
+        subscriptions::{Subscriptions, Wanted},
     },
     lines::Line,
 };
@@ -30,7 +36,13 @@ use crate::{
 /// How many messages may wait for a child that does not read.
 const QUEUE: usize = 64;
 
-type Waiting = oneshot::Sender<Result<Reply, Error>>;
+/// Who waits for an answer.
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Result<Reply, Error>>,
+    /// The caller, if it is one.
+    side: Option<Side>,
+}
 
 /// One conversation.
 #[derive(Debug)]
@@ -38,11 +50,12 @@ pub(super) struct Connection {
     server: Key,
     limit_bytes: usize,
     era: OnceLock<Era>,
+    about: OnceLock<Arc<About>>,
     next_id: AtomicU64,
     outgoing: mpsc::Sender<Bytes>,
     /// Who waits for which answer; none once the child is gone.
     pending: Mutex<Option<HashMap<u64, Waiting>>>,
-    list_changed: Arc<Notify>,
+    announcer: Arc<Announcer>,
     /// Lists that were given up since the last line from the child.
     unanswered: AtomicU64,
     /// How many of them are too many.
@@ -55,17 +68,18 @@ impl Connection {
     pub(super) fn new(
         server: Key,
         limits: LimitsConfig,
-        list_changed: Arc<Notify>,
+        announcer: Arc<Announcer>,
     ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (outgoing, to_write) = mpsc::channel(QUEUE);
         let connection = Self {
             server,
             limit_bytes: limits.response_bytes,
             era: OnceLock::new(),
+            about: OnceLock::new(),
             next_id: AtomicU64::new(1),
             outgoing,
             pending: Mutex::new(Some(HashMap::new())),
-            list_changed,
+            announcer,
             unanswered: AtomicU64::new(0),
             // Two, but not before the longest call is over: many servers do one thing at a time.
             patience: (limits.call_timeout_ms / limits.list_timeout_ms.max(1) + 1).max(2),
@@ -85,8 +99,21 @@ impl Connection {
     }
 
     /// Settles the era.
-    pub(super) fn settle(&self, era: Era) {
+    pub(super) fn settle(&self, era: Era, about: Option<About>) {
+        self.introduced(about);
         let _ = self.era.set(era);
+    }
+
+    /// Keeps what the child said of itself.
+    pub(super) fn introduced(&self, about: Option<About>) {
+        if let Some(about) = about {
+            let _ = self.about.set(Arc::new(about));
+        }
+    }
+
+    /// What the child said of itself.
+    pub(super) fn about(&self) -> Option<Arc<About>> {
+        self.about.get().cloned()
     }
 
     /// Sends a request in the settled era, and waits for its answer.
@@ -102,8 +129,9 @@ impl Connection {
     ) -> Result<Reply, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
+        let side = outgoing.request().and_then(|request| request.side).cloned();
         match self.pending().as_mut() {
-            Some(pending) => pending.insert(id, answer),
+            Some(pending) => pending.insert(id, Waiting { answer, side }),
             None => return Err(self.gone()),
         };
         let is_list = matches!(outgoing, Outgoing::List { .. });
@@ -121,10 +149,42 @@ impl Connection {
         }
     }
 
-    /// Asks to be told about changes; the answer is the notifications that follow.
-    pub(super) fn listen(&self) {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        self.send(Outgoing::Listen.write(id, Era::Modern).into());
+    /// Asks to be told about changes, and about other resources when others are watched; the
+    /// answer is the notifications that follow.
+    pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
+        let mut told = Wanted::default();
+        let mut last = None;
+        loop {
+            let wanted = subscriptions.wanted();
+            match self.era() {
+                Era::Modern => {
+                    let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+                    let notifications = wanted.filter();
+                    let listen = Outgoing::Listen { notifications: &notifications };
+                    self.send(listen.write(id, Era::Modern).into());
+                    // The new one first, so that nothing falls between the two.
+                    if let Some(last) = last.replace(id) {
+                        self.send(message::cancelled(last));
+                    }
+                }
+                Era::Legacy => {
+                    self.subscribe(Method::Subscribe, wanted.without(&told));
+                    self.subscribe(Method::Unsubscribe, told.without(&wanted));
+                }
+            }
+            subscriptions.other_than(&wanted).await;
+            told = wanted;
+        }
+    }
+
+    fn subscribe<'a>(&self, method: Method, uris: impl Iterator<Item = &'a str>) {
+        let context = Context::default();
+        for uri in uris {
+            let request = Request::plain(method, &[], &context);
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+            let outgoing = Outgoing::Asked { subject: uri, request };
+            self.send(outgoing.write(id, Era::Legacy).into());
+        }
     }
 
     /// The child is gone: whoever waits is told so, and nobody waits any more.
@@ -138,7 +198,7 @@ impl Connection {
     }
 
     /// Takes a line from the child, and says whether it was a message.
-    pub(super) fn receive(&self, line: &Line<'_>) -> bool {
+    pub(super) fn receive(self: &Arc<Self>, line: &Line<'_>) -> bool {
         self.unanswered.store(0, Ordering::Relaxed);
         let line = match line {
             Line::Whole(line) => line,
@@ -148,18 +208,16 @@ impl Connection {
             Ok(Message::Response(response)) => {
                 let id = response.id.and_then(|id| id.as_raw().parse().ok());
                 if let Some(waiting) = id.and_then(|id| self.take(id)) {
-                    let _ = waiting.send(Ok(response.outcome.into()));
+                    let _ = waiting.answer.send(Ok(response.outcome.into()));
                 }
                 true // or nobody waits for it any more
             }
             Ok(Message::Notification(notification)) => {
-                if notification.method == "notifications/tools/list_changed" {
-                    self.list_changed.notify_one();
-                }
+                self.notified(&notification);
                 true
             }
             Ok(Message::Request(request)) => {
-                self.send(message::answer(&request));
+                self.asked(&request);
                 true
             }
             Err(_) => false,
@@ -169,8 +227,48 @@ impl Connection {
     fn receive_too_long(&self, head: &[u8], tail: &[u8]) -> bool {
         let waiting = response_id(head, tail).and_then(|id| self.take(id));
         waiting.is_some_and(|waiting| {
-            waiting.send(Err(Error::TooLarge { limit_bytes: self.limit_bytes })).is_ok()
+            waiting.answer.send(Err(Error::TooLarge { limit_bytes: self.limit_bytes })).is_ok()
         })
+    }
+
+    /// Progress says whose it is; of the rest, what is for everybody is told to everybody.
+    fn notified(&self, notification: &jsonrpc::Notification<'_>) {
+        let (method, params) = (&*notification.method, notification.params);
+        if self.announcer.hear(method, params) {
+            return;
+        }
+        let side = if method == "notifications/progress" {
+            let token = params.and_then(jsonrpc::read_object).map(|Progress { token }| token);
+            self.pending().as_ref().and_then(|pending| pending.get(&token?)?.side.clone())
+        } else {
+            self.only_caller()
+        };
+        if let Some(side) = side {
+            side.try_tell(method, params);
+        }
+    }
+
+    /// A question does not say for whom it is: as long as there is only one caller, for that one.
+    fn asked(self: &Arc<Self>, request: &jsonrpc::Request<'_>) {
+        let side = self.only_caller().filter(|_| request.method != "ping");
+        let Some(side) = side else { return self.send(message::answer(request)) };
+        let answered = side.ask(&request.method, request.params);
+        let id: Box<str> = request.id.as_raw().into();
+        let connection = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let (Ok(answered), Ok(id)) = (answered.await, jsonrpc::Id::parse(&id)) else { return };
+            if let Some(connection) = connection.upgrade() {
+                connection.send(message::answered(id, &answered));
+            }
+        });
+    }
+
+    /// The caller for whom the child works, unless it works for several.
+    fn only_caller(&self) -> Option<Side> {
+        let pending = self.pending();
+        let mut sides = pending.as_ref()?.values().filter_map(|waiting| waiting.side.as_ref());
+        let first = sides.next()?;
+        sides.next().is_none().then(|| first.clone())
     }
 
     fn take(&self, id: u64) -> Option<Waiting> {
@@ -187,6 +285,12 @@ impl Connection {
             source: "the process has just ended".into(),
         }
     }
+}
+
+#[derive(Deserialize)]
+struct Progress {
+    #[serde(rename = "progressToken")]
+    token: u64,
 }
 
 /// Forgets a request that nobody waits for, and tells the child.

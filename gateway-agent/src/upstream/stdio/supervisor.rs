@@ -13,7 +13,7 @@ use registry_core::Key;
 use tokio::{
     io::{AsyncRead, AsyncWriteExt as _},
     process::ChildStdin,
-    sync::{Notify, mpsc, watch},
+    sync::{mpsc, watch},
     task::JoinSet,
     time::timeout,
 };
@@ -24,8 +24,9 @@ use registry_follow::Backoff;
 use super::{
     super::{
         Timing,
+        announce::Announcer,
         error::{Breach, Error, Phase},
-        handshake::{self, Verdict},
+        handshake::{self, About, Verdict},
         message::{self, Era, Outgoing},
         target::Start,
     },
@@ -42,6 +43,10 @@ const MAX_LOG_BYTES: usize = 8 * 1024;
 
 /// How far the end of a child and the end of its output may be apart.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// What a child of the older era may ask. It is told once, for all callers; what a caller cannot
+/// answer is refused when it is asked.
+const CAPABILITIES: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#;
 
 /// How the conversation with a child is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,14 +72,14 @@ pub(crate) struct Supervisor {
     limits: LimitsConfig,
     timing: Timing,
     report: watch::Sender<Status>,
-    refresh: Arc<Notify>,
+    announcer: Arc<Announcer>,
 }
 
 impl Supervisor {
     pub(super) fn new(
         start: &Start<'_>,
         report: watch::Sender<Status>,
-        refresh: Arc<Notify>,
+        announcer: Arc<Announcer>,
     ) -> Self {
         Self {
             server: start.config.server.clone(),
@@ -82,7 +87,7 @@ impl Supervisor {
             limits: start.limits,
             timing: start.timing,
             report,
-            refresh,
+            announcer,
         }
     }
 
@@ -123,7 +128,7 @@ impl Supervisor {
             }
         };
         let (connection, to_write) =
-            Connection::new(self.server.clone(), self.limits, Arc::clone(&self.refresh));
+            Connection::new(self.server.clone(), self.limits, Arc::clone(&self.announcer));
         let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
         let reason = tokio::select! {
             reason = child.ended() => {
@@ -177,7 +182,7 @@ impl Supervisor {
             return error;
         }
         self.report.send_replace(Status::Up(Arc::clone(connection)));
-        self.refresh.notify_one();
+        self.announcer.refresh();
         std::future::pending().await
     }
 
@@ -187,18 +192,18 @@ impl Supervisor {
             Opening::Initialize => Verdict::Legacy,
         };
         match verdict {
-            Verdict::Modern => {
-                connection.settle(Era::Modern);
-                connection.listen();
-            }
+            Verdict::Modern => connection.settle(Era::Modern, None),
             Verdict::Foreign => return Err(Breach::NoCommonVersion.into()),
             Verdict::Legacy => {
-                let reply = connection.request_in(Era::Legacy, &Outgoing::Initialize);
+                let initialize = Outgoing::Initialize { capabilities: CAPABILITIES };
+                let reply = connection.request_in(Era::Legacy, &initialize);
                 let after_ms = self.limits.list_timeout_ms;
                 let reply = timeout(Duration::from_millis(after_ms), reply).await;
                 let late = Err(Error::Timeout { phase: Phase::Connect, after_ms });
-                handshake::after_initialize(reply.unwrap_or(late)?)?;
-                connection.settle(Era::Legacy);
+                let reply = reply.unwrap_or(late)?;
+                let about = About::of_reply(&reply);
+                handshake::after_initialize(reply)?;
+                connection.settle(Era::Legacy, about);
                 connection.send(message::initialized());
             }
         }
@@ -209,7 +214,11 @@ impl Supervisor {
     async fn probe(&self, connection: &Connection) -> Result<Verdict, Error> {
         let patience = Duration::from_millis(self.limits.connect_timeout_ms);
         match timeout(patience, connection.request_in(Era::Modern, &Outgoing::Discover)).await {
-            Ok(reply) => Ok(handshake::after_discover(&reply?)),
+            Ok(reply) => {
+                let reply = reply?;
+                connection.introduced(About::of_reply(&reply));
+                Ok(handshake::after_discover(&reply))
+            }
             Err(_) => Ok(Verdict::Legacy),
         }
     }

@@ -1,0 +1,230 @@
+//! A request that goes on to an upstream, with all that is said until it is answered: the answer is
+//! JSON as long as there is nothing else to say, and an event stream from the first message on.
+//!
+//! Whoever drops the response drops the request, here and upstream. Deliberately absent: what the
+//! request is.
+
+use std::{pin::Pin, sync::Arc};
+
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::BodyExt as _;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::{
+    Endpoint,
+    held::{Asked, Owner},
+    session::Session,
+    stream as events,
+};
+use crate::{
+    jsonrpc::{self, Id, Object, ObjectWriter},
+    pipeline::QUESTIONS,
+    respond::{self, http::Answer},
+    upstream::{Context, Era, LOG_LEVELS, Meanwhile, Question, RpcError},
+};
+
+/// The request on its way, and then how to answer it.
+pub(super) type Running = Pin<Box<dyn Future<Output = Finished> + Send>>;
+/// Writes the answer to the request with this id.
+pub(super) type Finished = Box<dyn FnOnce(Id<'_>) -> Answer + Send>;
+
+/// A request that is on its way.
+pub(super) struct Flight {
+    pub(super) running: Running,
+    pub(super) meanwhile: mpsc::Receiver<Meanwhile>,
+}
+
+/// How a caller is told and asked things.
+#[derive(Debug)]
+pub(super) struct Manner {
+    /// In which era it spoke.
+    pub(super) era: Era,
+    /// Its session, before 2026-07-28.
+    pub(super) session: Option<Arc<Session>>,
+    /// By what it knows progress: a JSON string or number.
+    pub(super) progress: Option<Box<RawValue>>,
+    /// The least severity of log messages that it wants, in [`LOG_LEVELS`].
+    pub(super) log_level: Option<usize>,
+    /// What it can be asked.
+    pub(super) context: Context,
+    /// Whose the request is, and what it asks.
+    pub(super) owner: Owner,
+}
+
+/// One exchange with a caller.
+pub(super) struct Exchange {
+    endpoint: Arc<Endpoint>,
+    id: Box<str>,
+    manner: Manner,
+    flight: Option<Flight>,
+    finished: Option<Finished>,
+    /// The last progress that was told; it must grow.
+    progressed: f64,
+}
+
+/// What comes next.
+enum Step {
+    Message(Bytes),
+    Answer(Answer),
+}
+
+impl Exchange {
+    pub(super) fn new(
+        endpoint: &Arc<Endpoint>,
+        id: Id<'_>,
+        manner: Manner,
+        flight: Flight,
+    ) -> Self {
+        Self {
+            endpoint: endpoint.clone(),
+            id: id.as_raw().into(),
+            manner,
+            flight: Some(flight),
+            finished: None,
+            progressed: f64::NEG_INFINITY,
+        }
+    }
+
+    /// Waits for the answer, or for the first message before it.
+    pub(super) async fn respond(mut self) -> Answer {
+        match self.next().await {
+            Step::Answer(answer) => answer,
+            Step::Message(first) => {
+                let stream = stream::unfold((Some(first), Some(self)), |(first, exchange)| async {
+                    if let Some(first) = first {
+                        return Some((events::event(&first), (None, exchange)));
+                    }
+                    let mut exchange = exchange?;
+                    match exchange.next().await {
+                        Step::Message(message) => {
+                            Some((events::event(&message), (None, Some(exchange))))
+                        }
+                        Step::Answer(answer) => {
+                            Some((events::event(&content(answer.response).await), (None, None)))
+                        }
+                    }
+                });
+                Answer { response: events::respond(stream), bytes: 0 }
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Step {
+        loop {
+            let Some(flight) = &mut self.flight else {
+                return Step::Answer(respond::http::cancelled());
+            };
+            let said = if self.finished.is_none() {
+                tokio::select! {
+                    biased;
+                    Some(said) = flight.meanwhile.recv() => said,
+                    finished = &mut flight.running => {
+                        self.finished = Some(finished);
+                        continue;
+                    }
+                }
+            } else if let Ok(said) = flight.meanwhile.try_recv() {
+                said
+            } else {
+                return Step::Answer(self.answer());
+            };
+            let step = match said {
+                Meanwhile::Notification { method, params } => {
+                    self.told(&method, params.as_deref()).map(Step::Message)
+                }
+                Meanwhile::Question(question) => self.asked(question),
+            };
+            if let Some(step) = step {
+                return step;
+            }
+        }
+    }
+
+    fn answer(&mut self) -> Answer {
+        self.flight = None;
+        match (self.finished.take(), Id::parse(&self.id)) {
+            (Some(finished), Ok(id)) => finished(id),
+            _ => respond::http::cancelled(),
+        }
+    }
+
+    /// A notification as this caller wants it, if it does.
+    fn told(&mut self, method: &str, params: Option<&RawValue>) -> Option<Bytes> {
+        let members = Object::parse(params?).ok()?;
+        let text = match method {
+            "notifications/progress" => {
+                let token = self.manner.progress.as_deref()?;
+                let progress: f64 = members.find("progress")?.get().parse().ok()?;
+                if progress <= self.progressed {
+                    return None;
+                }
+                self.progressed = progress;
+                rewritten(&members, ("progressToken", token.get()))
+            }
+            "notifications/message" if self.wants(&members) => params?.get().to_owned(),
+            _ => return None,
+        };
+        Some(jsonrpc::notification(method, Some(&text)))
+    }
+
+    /// Whether a log message is severe enough. Before 2026-07-28 who says nothing gets what the
+    /// server sends.
+    fn wants(&self, message: &Object<'_>) -> bool {
+        let Some(wanted) = self.manner.log_level else { return self.manner.era == Era::Legacy };
+        let level = message.find("level").map(|raw| raw.get().trim_matches('"'));
+        LOG_LEVELS.iter().position(|known| Some(*known) == level).is_some_and(|l| l >= wanted)
+    }
+
+    /// Passes a question on: over the session where there is one, and else as an answer that asks
+    /// for input (basic/patterns/mrtr), while the request waits here.
+    fn asked(&mut self, question: Question) -> Option<Step> {
+        let needed = QUESTIONS.iter().find(|(method, _)| **method == *question.method);
+        if !needed.is_some_and(|(_, capability)| self.manner.context.can(capability)) {
+            refuse(question, "the caller did not declare that it can answer this");
+            return None;
+        }
+        let Question { method, params, answer } = question;
+        if let Some(session) = &self.manner.session {
+            // Without room for the question it is dropped, which tells the upstream so.
+            let number = session.ask(answer)?.to_string();
+            let params = params.as_deref().map_or("{}", RawValue::get);
+            let id = Id::parse(&number).ok()?;
+            return Some(Step::Message(jsonrpc::request(id, &method, params)));
+        }
+        let asked = Asked { method, params, answer };
+        let flight = self.flight.take()?;
+        let owner = self.manner.owner.clone();
+        let result = match self.endpoint.held.hold(flight, owner, asked) {
+            Ok(result) => result,
+            Err(full) => full.to_string(),
+        };
+        Some(Step::Answer(respond::result::raw(Id::parse(&self.id).ok()?, &result)))
+    }
+}
+
+fn refuse(question: Question, why: &str) {
+    let code = jsonrpc::code::METHOD_NOT_FOUND;
+    let _ = question.answer.send(Err(RpcError { code, message: why.to_owned(), data: None }));
+}
+
+/// An object with one member replaced.
+fn rewritten(members: &Object<'_>, (name, value): (&str, &str)) -> String {
+    let mut object = ObjectWriter::with_capacity(128);
+    for member in members.members() {
+        object.member(&member.name, if member.name == name { value } else { member.value.get() });
+    }
+    object.finish_string()
+}
+
+/// The body of an answer; it was made of bytes that are there.
+async fn content(response: Response) -> Bytes {
+    response
+        .into_body()
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default()
+}

@@ -1,0 +1,266 @@
+//! What servers have besides tools: prompts, resources, completion, tasks.
+//!
+//! Lists are answered from what is known of the servers that the caller may use; everything else
+//! goes on to the server whose prefix the name has. Deliberately absent: tools.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use registry_core::entity::Exposure;
+use serde_json::value::RawValue;
+
+use super::{
+    Endpoint, Rejection,
+    exchange::{Exchange, Finished, Flight},
+    incoming::Incoming,
+    inputs::{self, ROUNDS},
+    manner::{self, Who},
+};
+use crate::{
+    jsonrpc::Object,
+    pipeline::{self, About, Error, Relay, relay},
+    respond::{self, http::Answer},
+    upstream::{Entries, Era, Features, Method, Param, ResultType, Side, naming},
+};
+
+/// Most entries on a page of a list.
+const PAGE: usize = 500;
+
+/// What can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Feature {
+    /// A list: its name in the result, and what must be exposed for it.
+    List(List),
+    /// Something that goes on to a server.
+    Relayed(Method),
+}
+
+/// The lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Feature {
+    /// The feature behind a method.
+    pub(super) fn of(method: &str) -> Option<Self> {
+        Some(match method {
+            "prompts/list" => Self::List(List::Prompts),
+            "resources/list" => Self::List(List::Resources),
+            "resources/templates/list" => Self::List(List::Templates),
+            "prompts/get" => Self::Relayed(Method::GetPrompt),
+            "resources/read" => Self::Relayed(Method::ReadResource),
+            "resources/subscribe" => Self::Relayed(Method::Subscribe),
+            "resources/unsubscribe" => Self::Relayed(Method::Unsubscribe),
+            "completion/complete" => Self::Relayed(Method::Complete),
+            "tasks/get" => Self::Relayed(Method::GetTask),
+            "tasks/update" => Self::Relayed(Method::UpdateTask),
+            "tasks/cancel" => Self::Relayed(Method::CancelTask),
+            _ => return None,
+        })
+    }
+
+    /// Whether an era has it.
+    pub(super) fn is_served(self, era: Era) -> bool {
+        let Self::Relayed(method) = self else { return true };
+        match method {
+            Method::Subscribe | Method::Unsubscribe => era == Era::Legacy,
+            Method::GetTask | Method::UpdateTask | Method::CancelTask => era == Era::Modern,
+            _ => true,
+        }
+    }
+}
+
+/// Answers a request.
+pub(super) async fn serve(
+    endpoint: &Arc<Endpoint>,
+    incoming: &Incoming<'_>,
+    (who, feature): (Who, Feature),
+) -> Result<Answer, Rejection> {
+    match feature {
+        Feature::List(list) => listed(endpoint, incoming, (&who, list)),
+        Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {
+            subscribed(endpoint, incoming, (&who, feature == Feature::Relayed(Method::Subscribe)))
+        }
+        Feature::Relayed(method) => relayed(endpoint, incoming, (who, method)).await,
+    }
+}
+
+fn listed(
+    endpoint: &Endpoint,
+    incoming: &Incoming<'_>,
+    (who, list): (&Who, List),
+) -> Result<Answer, Rejection> {
+    let gateway = &endpoint.gateway;
+    let snapshot = gateway.views().now();
+    if !snapshot.has_catalog() {
+        return Err(Rejection::NoCatalog);
+    }
+    let showcase = relay::showcase(gateway, &snapshot, &who.claim, who.client.clone());
+    let (name, needed, entries): (_, _, fn(&Features) -> &Entries) = match list {
+        List::Prompts => ("prompts", Exposure::Prompts, Features::prompts),
+        List::Resources => ("resources", Exposure::Resources, Features::resources),
+        List::Templates => ("resourceTemplates", Exposure::Resources, Features::templates),
+    };
+    let mut all: BTreeMap<&str, &RawValue> = BTreeMap::new();
+    for shown in showcase.iter().filter(|shown| shown.exposes(needed)) {
+        all.extend(entries(&shown.features).iter().map(|(name, raw)| (&**name, &**raw)));
+    }
+    let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
+        Some(_) => Some(cursor(&incoming.text("cursor").unwrap_or_default())?),
+        None => None,
+    };
+    let mut rest = all.into_iter().filter(|(name, _)| cursor.as_deref().is_none_or(|c| *name > c));
+    let page: Vec<_> = rest.by_ref().take(PAGE).collect();
+    let next = rest.next().and(page.last()).map(|(last, _)| crate::view::pages::opaque(last));
+    let page: Vec<_> = page.into_iter().map(|(_, raw)| raw).collect();
+    Ok(respond::result::entries(incoming.id, who.era, (name, &page, next)))
+}
+
+/// Where a list goes on: after this name.
+fn cursor(text: &str) -> Result<String, Rejection> {
+    Ok(crate::view::pages::transparent(text)?)
+}
+
+/// Before 2026-07-28 a client subscribes to one resource after another.
+fn subscribed(
+    endpoint: &Endpoint,
+    incoming: &Incoming<'_>,
+    (who, is_wanted): (&Who, bool),
+) -> Result<Answer, Rejection> {
+    let Some(uri) = incoming.text("uri") else {
+        return Err(Rejection::Params { what: "params.uri must be a string" });
+    };
+    let Some(session) = &who.session else { return Err(Rejection::SessionRequired) };
+    if !is_wanted {
+        session.unwatch(&uri);
+        return Ok(respond::result::raw(incoming.id, "{}"));
+    }
+    let manner = manner::of(incoming, who, (Method::Subscribe, &uri));
+    let relay = Relay {
+        context: manner.context,
+        claim: who.claim.clone(),
+        client: who.client.clone(),
+        method: Method::Subscribe,
+        about: About::Resource(uri.as_ref().into()),
+        params: Vec::new(),
+        side: None,
+    };
+    Ok(match relay::watch(&endpoint.gateway, &relay) {
+        Ok(subscribed) => {
+            session.watch(&uri, subscribed);
+            respond::result::raw(incoming.id, "{}")
+        }
+        Err(error) => respond::relay_error(incoming.id, who.era, (relay.method, &uri), &error),
+    })
+}
+
+async fn relayed(
+    endpoint: &Arc<Endpoint>,
+    incoming: &Incoming<'_>,
+    (who, method): (Who, Method),
+) -> Result<Answer, Rejection> {
+    let about = about(incoming, method)?;
+    let subject: Box<str> = match &about {
+        About::Prompt(text) | About::Resource(text) | About::Task(text) => text.clone(),
+    };
+    let manner = manner::of(incoming, &who, (method, &subject));
+    let manner = match inputs::resume(endpoint, incoming, manner) {
+        Ok(resumed) => return Ok(resumed.respond().await),
+        Err(manner) => manner,
+    };
+    let (side, meanwhile) = Side::open();
+    let relay = Relay {
+        context: manner.context.clone(),
+        claim: who.claim.clone(),
+        client: who.client.clone(),
+        method,
+        params: params(incoming, method, &about),
+        about,
+        side: Some(side),
+    };
+    let running = run(endpoint.clone(), relay, (who.era, subject));
+    let flight = Flight { running: manner::cancellable(incoming, &who, running), meanwhile };
+    Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
+}
+
+/// What a request is about.
+fn about(incoming: &Incoming<'_>, method: Method) -> Result<About, Rejection> {
+    const WHAT: &str = "params must say what is asked for, as a string";
+    let text = |name: &str| incoming.text(name).map(|text| Box::from(text.as_ref()));
+    let about = match method {
+        Method::GetPrompt => text("name").map(About::Prompt),
+        Method::ReadResource => text("uri").map(About::Resource),
+        Method::GetTask | Method::UpdateTask | Method::CancelTask => {
+            text("taskId").map(About::Task)
+        }
+        _ => return reference(incoming),
+    };
+    about.ok_or(Rejection::Params { what: WHAT })
+}
+
+/// What is to be completed.
+fn reference(incoming: &Incoming<'_>) -> Result<About, Rejection> {
+    const WHAT: &str = "params.ref must be a ref/prompt with a name or a ref/resource with a uri";
+    let members = incoming.param("ref").and_then(|raw| Object::parse(raw).ok());
+    let text = |name: &str| {
+        let raw = members.as_ref()?.find(name)?;
+        serde_json::from_str::<Box<str>>(raw.get()).ok()
+    };
+    let about = match text("type").as_deref() {
+        Some("ref/prompt") => text("name").map(About::Prompt),
+        Some("ref/resource") => text("uri").map(About::Resource),
+        _ => None,
+    };
+    about.ok_or(Rejection::Params { what: WHAT })
+}
+
+/// The parameters, as the server knows things.
+fn params(incoming: &Incoming<'_>, method: Method, about: &About) -> Vec<Param> {
+    let Some(subject) = method.subject() else {
+        let mut params = incoming.other_params(&["ref"]);
+        let (kind, key, own) = match about {
+            About::Prompt(name) => ("ref/prompt", "name", naming::prompt(name).1),
+            About::Resource(uri) => ("ref/resource", "uri", naming::uri(uri).1),
+            About::Task(id) => ("", "", naming::task(id).1),
+        };
+        let reference = serde_json::json!({ "type": kind, key: own });
+        if let Ok(value) = serde_json::value::to_raw_value(&reference) {
+            params.push(Param { name: "ref".into(), value });
+        }
+        return params;
+    };
+    incoming.other_params(&[subject])
+}
+
+async fn run(
+    endpoint: Arc<Endpoint>,
+    mut relay: Relay,
+    (era, subject): (Era, Box<str>),
+) -> Finished {
+    let mut rounds = 0;
+    let outcome = loop {
+        let outcome = pipeline::relay(&endpoint.gateway, &relay).await;
+        let needs_input = |outcome: &pipeline::Outcome| {
+            era == Era::Legacy && outcome.result.result_type == ResultType::InputRequired
+        };
+        let Some(asks) = outcome.as_ref().ok().filter(|outcome| needs_input(outcome)) else {
+            break outcome;
+        };
+        rounds += 1;
+        if rounds > ROUNDS {
+            break Err(Error::EndlessInput { rounds: ROUNDS });
+        }
+        let Some(side) = &relay.side else { break outcome };
+        match inputs::answered(side, &asks.result.result).await {
+            Some(params) => inputs::replace(&mut relay.params, params),
+            None => break Err(Error::NothingWaits),
+        }
+    };
+    let method = relay.method;
+    Box::new(move |id| match &outcome {
+        Ok(outcome) => respond::result::relayed(id, era, method, outcome),
+        Err(error) => respond::relay_error(id, era, (method, &subject), error),
+    })
+}

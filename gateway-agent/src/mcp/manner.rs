@@ -1,0 +1,79 @@
+//! What a request says about its sender, ready to outlive the request.
+//!
+//! Deliberately absent: judging it.
+
+use std::sync::Arc;
+
+use super::{
+    exchange::{Finished, Manner, Running},
+    held::Owner,
+    incoming::{Incoming, META_CAPABILITIES},
+    session::Session,
+};
+use crate::{
+    identity::{ClientInfo, HeaderClaim},
+    jsonrpc::Id,
+    respond,
+    upstream::{Context, Era, LOG_LEVELS, Method},
+};
+
+const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const PROGRESS: &str = "progressToken";
+
+/// What is known of a request's sender.
+#[derive(Debug, Clone)]
+pub(super) struct Who {
+    pub(super) era: Era,
+    pub(super) claim: HeaderClaim,
+    pub(super) client: Option<Arc<ClientInfo>>,
+    /// Before 2026-07-28.
+    pub(super) session: Option<Arc<Session>>,
+}
+
+/// How the sender of a request is told and asked things meanwhile.
+pub(super) fn of(incoming: &Incoming<'_>, who: &Who, (method, subject): (Method, &str)) -> Manner {
+    let context = context(incoming, who);
+    let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
+    Manner {
+        era: who.era,
+        session: who.session.clone(),
+        progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
+        log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),
+        context,
+        owner: Owner { claim: who.claim.clone(), method, subject: subject.into() },
+    }
+}
+
+fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
+    let (capabilities, log_level) = match &who.session {
+        Some(session) => (session.capabilities(), session.log_level()),
+        None => (
+            incoming.meta(META_CAPABILITIES).map(|raw| raw.to_owned().into()),
+            incoming.meta(META_LOG_LEVEL).map(ToOwned::to_owned),
+        ),
+    };
+    Context {
+        capabilities,
+        log_level,
+        wants_progress: incoming.meta(PROGRESS).is_some(),
+        trace: incoming.trace(),
+        meta: incoming.other_meta(),
+        session: who.session.as_ref().map(|session| session.id().clone()),
+    }
+}
+
+/// A request that its sender may cancel; in the modern era that is to hang up.
+pub(super) fn cancellable(
+    incoming: &Incoming<'_>,
+    who: &Who,
+    request: impl Future<Output = Finished> + Send + 'static,
+) -> Running {
+    let Some(session) = &who.session else { return Box::pin(request) };
+    let running = session.begin(incoming.id.as_raw());
+    Box::pin(async move {
+        tokio::select! {
+            finished = request => finished,
+            () = running.cancelled() => Box::new(|_: Id<'_>| respond::http::cancelled()),
+        }
+    })
+}

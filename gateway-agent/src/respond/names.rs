@@ -1,0 +1,128 @@
+//! URIs and task ids in results, under the names that callers know (`upstream/naming.rs`).
+//!
+//! Only the places that the specification names are looked at: resource links, embedded resources,
+//! contents, and the id of a task. Deliberately absent: texts, whatever they contain.
+
+use serde::Deserialize as _;
+use serde_json::value::RawValue;
+
+use crate::{
+    jsonrpc::{Object, ObjectWriter, write_string},
+    upstream::Prefix,
+};
+
+/// A result with other names; `None` where nothing changes.
+pub(super) fn renamed(result: &RawValue, prefix: &Prefix) -> Option<Box<RawValue>> {
+    let text = result.get();
+    if !text.contains("\"uri\"") && !text.contains("\"taskId\"") {
+        return None;
+    }
+    let changed = object(result, |name, value| match name {
+        "content" => blocks(value, prefix),
+        "contents" => list(value, |content| located(content, prefix)),
+        "messages" => list(value, |message| {
+            object(message, |name, value| {
+                (name == "content").then(|| blocks(value, prefix)).flatten()
+            })
+        }),
+        "taskId" => string(value).map(|id| quoted(&prefix.task(&id))),
+        _ => None,
+    })?;
+    RawValue::from_string(changed).ok()
+}
+
+/// One block of content, or a list of them.
+fn blocks(raw: &RawValue, prefix: &Prefix) -> Option<String> {
+    if raw.get().starts_with('[') {
+        list(raw, |block| self::block(block, prefix))
+    } else {
+        block(raw, prefix)
+    }
+}
+
+fn block(raw: &RawValue, prefix: &Prefix) -> Option<String> {
+    object(raw, |name, value| match name {
+        "uri" => uri(value, prefix),
+        "resource" => located(value, prefix),
+        _ => None,
+    })
+}
+
+/// An object with a `uri`.
+fn located(raw: &RawValue, prefix: &Prefix) -> Option<String> {
+    object(raw, |name, value| (name == "uri").then(|| uri(value, prefix)).flatten())
+}
+
+fn uri(raw: &RawValue, prefix: &Prefix) -> Option<String> {
+    let own = string(raw)?;
+    prefix.uri(&own).map(|known| quoted(&known))
+}
+
+fn string(raw: &RawValue) -> Option<String> {
+    String::deserialize(raw).ok()
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    write_string(&mut out, text);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// An object with some values replaced; `None` where none is.
+fn object(raw: &RawValue, change: impl Fn(&str, &RawValue) -> Option<String>) -> Option<String> {
+    let members = Object::parse(raw).ok()?;
+    let mut out = ObjectWriter::with_capacity(raw.get().len() + 64);
+    let mut is_changed = false;
+    for member in members.members() {
+        match change(&member.name, member.value) {
+            Some(changed) => {
+                is_changed = true;
+                out.member(&member.name, &changed);
+            }
+            None => _ = out.member(&member.name, member.value.get()),
+        }
+    }
+    is_changed.then(|| out.finish_string())
+}
+
+/// A list with some entries replaced; `None` where none is.
+fn list(raw: &RawValue, change: impl Fn(&RawValue) -> Option<String>) -> Option<String> {
+    let entries: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
+    let changed: Vec<Option<String>> = entries.iter().map(|entry| change(entry)).collect();
+    if changed.iter().all(Option::is_none) {
+        return None;
+    }
+    let texts: Vec<&str> = entries
+        .iter()
+        .zip(&changed)
+        .map(|(entry, changed)| changed.as_deref().unwrap_or_else(|| entry.get()))
+        .collect();
+    Some(format!("[{}]", texts.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rename(text: &str) -> Option<String> {
+        let raw = RawValue::from_string(text.to_owned()).unwrap();
+        let prefix = Prefix::parse("docs").unwrap();
+        renamed(&raw, &prefix).map(|raw| raw.get().to_owned())
+    }
+
+    #[test]
+    fn only_what_is_a_name_changes() {
+        let text = r#"{"content":[{"type":"text","text":"\"uri\":\"a:1\""},{"type":"resource_link","uri":"a:1","n":1.0},{"type":"resource","resource":{"uri":"b:2","text":"t"}}],"x":{"uri":"c:3"}}"#;
+        let changed = r#"{"content":[{"type":"text","text":"\"uri\":\"a:1\""},{"type":"resource_link","uri":"docs+a:1","n":1.0},{"type":"resource","resource":{"uri":"docs+b:2","text":"t"}}],"x":{"uri":"c:3"}}"#;
+        assert_eq!(rename(text).as_deref(), Some(changed));
+        let prompt = r#"{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"a:1"}}}]}"#;
+        assert!(rename(prompt).unwrap().contains(r#""uri":"docs+a:1""#));
+        assert_eq!(
+            rename(r#"{"contents":[{"uri":"a:1"}]}"#).unwrap(),
+            r#"{"contents":[{"uri":"docs+a:1"}]}"#
+        );
+        assert_eq!(rename(r#"{"taskId":"7"}"#).unwrap(), r#"{"taskId":"docs+7"}"#);
+        assert_eq!(rename(r#"{"content":[{"type":"text","text":"uri"}]}"#), None);
+        assert_eq!(rename(r#"{"structuredContent":{"uri":"a:1"},"content":[]}"#), None);
+    }
+}

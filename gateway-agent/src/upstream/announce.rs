@@ -1,0 +1,132 @@
+//! What upstreams say to everybody: that a list or a resource changed.
+//!
+//! A changed list is fetched before anybody is told, so that who asks at once gets the new one.
+//! Deliberately absent: whom it concerns; callers hear only of what they may see.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
+
+use registry_core::Key;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, broadcast};
+
+use crate::jsonrpc;
+
+/// Most announcements that wait for one listener; who is further behind compares what it knows.
+const QUEUE: usize = 256;
+
+/// Something that changed at an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announcement {
+    /// The registered server.
+    pub server: Key,
+    /// What changed.
+    pub news: News,
+}
+
+/// What changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources, or that of their templates.
+    Resources,
+    /// A resource that somebody subscribed to; the upstream's own URI.
+    Updated(Arc<str>),
+}
+
+/// The lists that may change, as bits.
+const LISTS: [(u8, &str, News); 3] = [
+    (1, "notifications/tools/list_changed", News::Tools),
+    (2, "notifications/prompts/list_changed", News::Prompts),
+    (4, "notifications/resources/list_changed", News::Resources),
+];
+
+/// Where announcements come together.
+#[derive(Debug, Clone)]
+pub(super) struct Board(broadcast::Sender<Announcement>);
+
+impl Board {
+    pub(super) fn new() -> Self {
+        Self(broadcast::channel(QUEUE).0)
+    }
+
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<Announcement> {
+        self.0.subscribe()
+    }
+}
+
+/// Announces for one upstream.
+#[derive(Debug)]
+pub(super) struct Announcer {
+    server: Key,
+    board: Board,
+    refresh: Notify,
+    /// Lists that were said to have changed and were not fetched since.
+    changed: AtomicU8,
+}
+
+impl Announcer {
+    pub(super) fn new(server: Key, board: Board) -> Self {
+        Self { server, board, refresh: Notify::new(), changed: AtomicU8::new(0) }
+    }
+
+    /// Takes a notification, and says whether it is one for everybody.
+    pub(super) fn hear(&self, method: &str, params: Option<&RawValue>) -> bool {
+        if let Some((bit, ..)) = LISTS.iter().find(|(_, name, _)| *name == method) {
+            self.changed.fetch_or(*bit, Ordering::SeqCst);
+            self.refresh.notify_one();
+            return true;
+        }
+        if method != "notifications/resources/updated" {
+            return false;
+        }
+        if let Some(Updated { uri }) = params.and_then(jsonrpc::read_object) {
+            self.announce(News::Updated(uri.into()));
+        }
+        true
+    }
+
+    /// Asks for a fetch of the lists.
+    pub(super) fn refresh(&self) {
+        self.refresh.notify_one();
+    }
+
+    /// Resolves when the lists are to be fetched.
+    pub(super) async fn refreshed(&self) {
+        self.refresh.notified().await;
+    }
+
+    /// What was said to have changed up to now.
+    pub(super) fn pending(&self) -> u8 {
+        self.changed.swap(0, Ordering::SeqCst)
+    }
+
+    /// Tells everybody, once the lists were fetched; after a failure they are to be fetched again.
+    pub(super) fn settle(&self, pending: u8, is_fetched: bool) {
+        if !is_fetched {
+            self.changed.fetch_or(pending, Ordering::SeqCst);
+            return;
+        }
+        for (bit, _, news) in LISTS {
+            if pending & bit != 0 {
+                self.announce(news);
+            }
+        }
+    }
+
+    fn announce(&self, news: News) {
+        // Nobody may be listening.
+        let _ = self.board.0.send(Announcement { server: self.server.clone(), news });
+    }
+}
+
+#[derive(Deserialize)]
+struct Updated {
+    uri: String,
+}

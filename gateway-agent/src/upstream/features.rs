@@ -1,0 +1,168 @@
+//! What a target has besides tools: prompts, resources, resource templates, as callers know them.
+//!
+//! Deliberately absent: asking for it, and who may see it.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    error::{Breach, Error},
+    handshake::About,
+    message::Catalogue,
+    naming::Prefix,
+};
+use crate::jsonrpc::{self, Object, ObjectWriter};
+
+/// Most entries of one list.
+const MOST: usize = 10_000;
+
+/// What one target has besides tools.
+#[derive(Debug, Default)]
+pub struct Features {
+    prompts: Entries,
+    resources: Entries,
+    templates: Entries,
+    about: About,
+}
+
+/// Definitions by what they are known by, both as callers know them.
+pub type Entries = BTreeMap<Box<str>, Box<RawValue>>;
+
+impl PartialEq for Features {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = |a: &Entries, b: &Entries| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.get() == b.1.get())
+        };
+        let text = |about: &About| about.capabilities.as_ref().map(|raw| raw.get().to_owned());
+        is_same(&self.prompts, &other.prompts)
+            && is_same(&self.resources, &other.resources)
+            && is_same(&self.templates, &other.templates)
+            && text(&self.about) == text(&other.about)
+            && self.about.instructions == other.about.instructions
+    }
+}
+
+impl Features {
+    pub(super) fn of(about: About) -> Self {
+        Self { about, ..Self::default() }
+    }
+
+    /// The prompts.
+    pub fn prompts(&self) -> &Entries {
+        &self.prompts
+    }
+
+    /// The resources.
+    pub fn resources(&self) -> &Entries {
+        &self.resources
+    }
+
+    /// The templates of resources.
+    pub fn templates(&self) -> &Entries {
+        &self.templates
+    }
+
+    /// How the target's tools are best used, in its own words.
+    pub fn instructions(&self) -> Option<&str> {
+        self.about.instructions.as_deref()
+    }
+
+    /// Whether the target says that it can do something: `completions`, `logging` …
+    pub fn can(&self, capability: &str) -> bool {
+        self.about.can(capability)
+    }
+
+    /// Whether the target knows an extension of the protocol.
+    pub fn knows(&self, extension: &str) -> bool {
+        let about = self.about.capabilities.as_deref().and_then(|raw| Object::parse(raw).ok());
+        let extensions = about.as_ref().and_then(|all| all.find("extensions"));
+        let extensions = extensions.and_then(|raw| Object::parse(raw).ok());
+        extensions.is_some_and(|all| all.find(extension).is_some())
+    }
+
+    /// Adds a page of a list, and gives the cursor of the next one. What has no name, or none that
+    /// can be told from another target's, is left out.
+    pub(super) fn add_page(
+        &mut self,
+        what: Catalogue,
+        page: &RawValue,
+        prefix: &Prefix,
+    ) -> Result<Option<String>, Error> {
+        let shape = || Breach::Shape("a list");
+        let (entries, list, key) = match what {
+            Catalogue::Tools => return Err(shape().into()),
+            Catalogue::Prompts => (&mut self.prompts, "prompts", "name"),
+            Catalogue::Resources => (&mut self.resources, "resources", "uri"),
+            Catalogue::Templates => (&mut self.templates, "resourceTemplates", "uriTemplate"),
+        };
+        let page = Object::parse(page).map_err(|_| shape())?;
+        let listed: Vec<&RawValue> = page
+            .find(list)
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .ok_or_else(shape)?;
+        for definition in listed {
+            if let Some((name, definition)) = known(definition, key, prefix) {
+                entries.entry(name).or_insert(definition);
+            }
+        }
+        if entries.len() > MOST {
+            return Err(Breach::EndlessList.into());
+        }
+        let cursor = page.find("nextCursor").filter(|raw| raw.get() != "null");
+        cursor.map(|raw| serde_json::from_str(raw.get()).map_err(|_| shape().into())).transpose()
+    }
+}
+
+/// A definition under the name that callers know.
+fn known(definition: &RawValue, key: &str, prefix: &Prefix) -> Option<(Box<str>, Box<RawValue>)> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let members = Object::parse(definition).ok()?;
+    let Text(own) = serde_json::from_str(members.find(key)?.get()).ok()?;
+    let name = match key {
+        "name" => Cow::Owned(prefix.prompt(&own)),
+        _ => prefix.uri(&own)?,
+    };
+    if name == own {
+        return Some((name.into(), definition.to_owned()));
+    }
+    let mut text = Vec::new();
+    jsonrpc::write_string(&mut text, &name);
+    let text = String::from_utf8(text).ok()?;
+    let mut renamed = ObjectWriter::with_capacity(definition.get().len() + 64);
+    for member in members.members() {
+        let value = if member.name == key { &text } else { member.value.get() };
+        renamed.member(&member.name, value);
+    }
+    Some((name.into(), RawValue::from_string(renamed.finish_string()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn definitions_are_known_under_the_targets_prefix() {
+        let mut features = Features::default();
+        let docs = Prefix::parse("docs").unwrap();
+        let page = raw(r#"{"prompts":[{"title":"T","name":"a"},{"x":1},5],"nextCursor":"n"}"#);
+        let next = features.add_page(Catalogue::Prompts, &page, &docs).unwrap();
+        assert_eq!(next.as_deref(), Some("n"));
+        assert_eq!(features.prompts()["docs/a"].get(), r#"{"title":"T","name":"docs/a"}"#);
+        let page = raw(r#"{"resourceTemplates":[{"uriTemplate":"t://{id}"}]}"#);
+        assert_eq!(features.add_page(Catalogue::Templates, &page, &docs).unwrap(), None);
+        assert!(features.templates().contains_key("docs+t://{id}"));
+        let none = Prefix::parse("").unwrap();
+        let page = raw(r#"{"resources":[ {"uri":"a:1", "x":1.0}, {"uri":"git+a:1"}]}"#);
+        features.add_page(Catalogue::Resources, &page, &none).unwrap();
+        assert_eq!(features.resources()["a:1"].get(), r#"{"uri":"a:1", "x":1.0}"#);
+        assert_eq!(features.resources().len(), 1);
+        assert!(features.add_page(Catalogue::Resources, &raw("{}"), &none).is_err());
+    }
+}

@@ -1,0 +1,56 @@
+//! Where the messages go that an upstream sends besides its answer.
+//!
+//! Deliberately absent: reading them from the stream (`answer.rs`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{HttpLink, Session};
+use crate::{
+    jsonrpc::{Id, Notification, Request},
+    upstream::{message, side::Side},
+};
+
+/// Listens to one conversation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ear<'a> {
+    pub(super) link: &'a HttpLink,
+    pub(super) session: &'a Session,
+    /// The caller, if the conversation is a caller's.
+    pub(super) side: Option<&'a Side>,
+}
+
+impl Ear<'_> {
+    /// Takes a notification: what concerns everybody goes to everybody, the rest to the caller.
+    pub(super) async fn notified(&self, notification: &Notification<'_>) {
+        let method = &*notification.method;
+        if self.link.announcer.hear(method, notification.params) {
+            return;
+        }
+        if let Some(side) = self.side {
+            side.tell(method, notification.params).await;
+        }
+    }
+
+    /// Takes a question. Only servers of the older era ask in this way.
+    pub(super) fn asked(&self, request: &Request<'_>) {
+        let Ok(place) = Arc::clone(&self.link.answers).try_acquire_owned() else {
+            tracing::debug!(target.server = %self.link.server, "an upstream asks too much at once");
+            return;
+        };
+        let Some(side) = self.side.filter(|_| request.method != "ping") else {
+            return self.link.post_in_background(self.session, message::answer(request), place);
+        };
+        let answered = side.ask(&request.method, request.params);
+        let id: Box<str> = request.id.as_raw().into();
+        let (client, server) = (self.link.client.clone(), self.link.server.clone());
+        let (headers, address) = (self.session.headers.clone(), Arc::clone(&self.link.address));
+        self.link.client.spawn(async move {
+            // Who has gone answers nothing; the upstream is told by the end of the request.
+            let (Ok(answered), Ok(id)) = (answered.await, Id::parse(&id)) else { return };
+            let body: Bytes = message::answered(id, &answered);
+            client.send_in_background(server, address.post(headers, body), place);
+        });
+    }
+}

@@ -1,0 +1,109 @@
+//! The stream of what an upstream says to everybody: `subscriptions/listen` of the modern era,
+//! `GET` and `resources/subscribe` of the older one.
+//!
+//! Lists are polled besides, so an upstream without such streams only takes longer. Deliberately
+//! absent: questions; over this stream nobody in particular is asked.
+
+use std::{sync::Arc, time::Duration};
+
+use http::StatusCode;
+use hyper::body::Incoming;
+use registry_follow::Backoff;
+
+use super::{
+    super::{
+        request::{Context, Method, Request},
+        sse::Events,
+        subscriptions::{Subscriptions, Wanted},
+    },
+    Breach, Ear, Error, HttpLink, Outgoing, Session, answer, request_headers,
+};
+use crate::jsonrpc::{self, Limits, Message};
+
+/// Before a stream is opened again.
+const FIRST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Follows, with patience, for as long as it is not dropped.
+pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
+    let mut backoff = Backoff::new(FIRST, LONGEST);
+    loop {
+        let wanted = subscriptions.wanted();
+        let lasted = tokio::time::Instant::now();
+        let outcome = tokio::select! {
+            outcome = once(link, &wanted) => outcome,
+            () = subscriptions.other_than(&wanted) => continue,
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(target.server = %link.server, %error, "a stream of news ended");
+        }
+        if lasted.elapsed() > LONGEST {
+            backoff.reset();
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.wait()) => {}
+            () = subscriptions.other_than(&wanted) => {}
+        }
+    }
+}
+
+async fn once(link: &HttpLink, wanted: &Wanted) -> Result<(), Error> {
+    let session = link.session().await?;
+    let request = if session.is_legacy() {
+        for uri in wanted.uris() {
+            subscribe(link, &session, (Method::Subscribe, uri)).await?;
+        }
+        link.address.get(session.headers.clone())
+    } else {
+        let notifications = wanted.filter();
+        let listen = Outgoing::Listen { notifications: &notifications };
+        let id = link.next_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let headers = request_headers(&session, &listen, &[]);
+        link.address.post(headers, listen.write(id, session.era).into())
+    };
+    let response = link.client.send(&link.server, request).await?;
+    let status = response.status();
+    if status == StatusCode::NOT_FOUND && session.has_id {
+        link.forget(&session);
+    }
+    if !status.is_success() || !answer::is_event_stream(response.headers()) {
+        return Err(answer::no(status));
+    }
+    follow(response.into_body(), Ear { link, session: &session, side: None }).await
+}
+
+/// Tells a legacy server that one of its resources is of interest, or no longer.
+pub(super) async fn subscribe(
+    link: &HttpLink,
+    session: &Arc<Session>,
+    (method, uri): (Method, &str),
+) -> Result<(), Error> {
+    let context = Context::default();
+    let request = Request::plain(method, &[], &context);
+    let outgoing = Outgoing::Asked { subject: uri, request };
+    // One that is refused is no reason to hear nothing of the others.
+    let answer = link.exchange(session, &outgoing, &[]).await?;
+    if let Some(super::Reply::Error(error)) = answer.reply {
+        tracing::debug!(target.server = %link.server, code = error.code, "a subscription was refused");
+    }
+    Ok(())
+}
+
+async fn follow(mut body: Incoming, ear: Ear<'_>) -> Result<(), Error> {
+    let limit_bytes = ear.link.client.limits().response_bytes;
+    let too_large = |_| Error::TooLarge { limit_bytes };
+    let mut events = Events::new(limit_bytes);
+    while let Some(chunk) = answer::next_chunk(&mut body).await? {
+        events.push(&chunk).map_err(too_large)?;
+        while let Some(data) = events.next() {
+            match jsonrpc::parse(&data, Limits::of_bytes(limit_bytes)) {
+                Ok(Message::Notification(notification)) => ear.notified(&notification).await,
+                Ok(Message::Request(request)) => ear.asked(&request),
+                // The graceful end of a subscription, or its refusal.
+                Ok(Message::Response(_)) => return Ok(()),
+                Err(error) => return Err(Breach::Garbage(error).into()),
+            }
+        }
+    }
+    Ok(())
+}

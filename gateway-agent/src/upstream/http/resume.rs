@@ -1,0 +1,33 @@
+//! Taking up an event stream where it ended: `GET` with `Last-Event-ID` (2025-11-25,
+//! basic/transports, resumability). The modern era has no such thing.
+//!
+//! Deliberately absent: giving up; the time limit of the request does.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use hyper::body::Incoming;
+
+use super::{super::sse::Events, Breach, Error, answer, ear::Ear};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// How long a server is left alone that does not say.
+const USUAL: Duration = Duration::from_secs(1);
+/// The shortest and the longest such time.
+const BOUNDS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10));
+
+/// The rest of a stream.
+pub(super) async fn reopen(ear: Ear<'_>, events: &Events) -> Result<Incoming, Error> {
+    let id = events.last_id().filter(|_| ear.session.is_legacy());
+    let id = id.and_then(|id| HeaderValue::from_str(id).ok()).ok_or(Breach::Closed)?;
+    let wait = events.retry().unwrap_or(USUAL).clamp(BOUNDS.0, BOUNDS.1);
+    tokio::time::sleep(wait).await;
+    let mut headers = ear.session.headers.clone();
+    headers.insert(LAST_EVENT_ID, id);
+    let request = ear.link.address.get(headers);
+    let response = ear.link.client.send(&ear.link.server, request).await?;
+    if !response.status().is_success() || !answer::is_event_stream(response.headers()) {
+        return Err(Breach::Closed.into());
+    }
+    Ok(response.into_body())
+}

@@ -1,0 +1,151 @@
+//! What a caller asks of an upstream, in parts that no longer depend on how it came.
+//!
+//! Deliberately absent: writing it for an era (`message.rs`), and who may ask (`permit`).
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::Side;
+use crate::jsonrpc::Object;
+
+/// What callers may ask of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// `tools/call`.
+    CallTool,
+    /// `prompts/get`.
+    GetPrompt,
+    /// `resources/read`.
+    ReadResource,
+    /// `resources/subscribe`, before 2026-07-28.
+    Subscribe,
+    /// `resources/unsubscribe`, before 2026-07-28.
+    Unsubscribe,
+    /// `completion/complete`.
+    Complete,
+    /// `logging/setLevel`, before 2026-07-28.
+    SetLevel,
+    /// `tasks/get` of the tasks extension.
+    GetTask,
+    /// `tasks/update` of the tasks extension.
+    UpdateTask,
+    /// `tasks/cancel` of the tasks extension.
+    CancelTask,
+}
+
+impl Method {
+    /// Its name in the protocol.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CallTool => "tools/call",
+            Self::GetPrompt => "prompts/get",
+            Self::ReadResource => "resources/read",
+            Self::Subscribe => "resources/subscribe",
+            Self::Unsubscribe => "resources/unsubscribe",
+            Self::Complete => "completion/complete",
+            Self::SetLevel => "logging/setLevel",
+            Self::GetTask => "tasks/get",
+            Self::UpdateTask => "tasks/update",
+            Self::CancelTask => "tasks/cancel",
+        }
+    }
+
+    /// The parameter that says what is asked for; in the modern era `Mcp-Name` repeats most.
+    pub fn subject(self) -> Option<&'static str> {
+        match self {
+            Self::CallTool | Self::GetPrompt => Some("name"),
+            Self::ReadResource | Self::Subscribe | Self::Unsubscribe => Some("uri"),
+            Self::GetTask | Self::UpdateTask | Self::CancelTask => Some("taskId"),
+            Self::Complete | Self::SetLevel => None,
+        }
+    }
+
+    /// Whether its answer may be that more input is needed (basic/patterns/mrtr).
+    pub fn may_need_input(self) -> bool {
+        matches!(self, Self::CallTool | Self::GetPrompt | Self::ReadResource)
+    }
+}
+
+/// One request of a caller. What exactly it is about, the permit says.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// What is asked.
+    pub method: Method,
+    /// The arguments of a tool: an object; none is sent as an empty one.
+    pub arguments: Option<&'a RawValue>,
+    /// All other parameters but the subject and `_meta`.
+    pub params: &'a [Param],
+    /// What else belongs to it.
+    pub context: &'a Context,
+    /// The way back to the caller while the request is under way.
+    pub side: Option<&'a Side>,
+}
+
+impl<'a> Request<'a> {
+    /// One of the gateway's own.
+    pub(super) fn plain(method: Method, params: &'a [Param], context: &'a Context) -> Self {
+        Self { method, arguments: None, params, context, side: None }
+    }
+}
+
+/// One parameter.
+#[derive(Debug, Clone)]
+pub struct Param {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its value, raw.
+    pub value: Box<RawValue>,
+}
+
+/// What a request says about its caller.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// What the caller can be asked: an object; without one nothing.
+    pub capabilities: Option<Arc<RawValue>>,
+    /// The least severity of log messages that it wants, as a JSON string.
+    pub log_level: Option<Box<RawValue>>,
+    /// Whether it wants to hear of progress.
+    pub wants_progress: bool,
+    /// Whose trace it belongs to.
+    pub trace: TraceContext,
+    /// What else its `_meta` has that is not the protocol's own.
+    pub meta: Vec<Param>,
+    /// The caller's own session, where it has one: a server with sessions gets one for each.
+    pub session: Option<Arc<str>>,
+}
+
+/// The severities of log messages, the least first (server/utilities/logging).
+pub const LOG_LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// The extension of long-running calls.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+impl Context {
+    /// Whether the caller declares an extension.
+    pub fn knows(&self, extension: &str) -> bool {
+        let declared = self.capabilities.as_deref().and_then(|raw| Object::parse(raw).ok());
+        let extensions = declared.as_ref().and_then(|all| all.find("extensions"));
+        extensions
+            .and_then(|raw| Object::parse(raw).ok())
+            .is_some_and(|all| all.find(extension).is_some())
+    }
+
+    /// Whether the caller can be asked such things: `elicitation`, `sampling`, `roots`.
+    pub fn can(&self, capability: &str) -> bool {
+        let declared = self.capabilities.as_deref().and_then(|raw| Object::parse(raw).ok());
+        declared.is_some_and(|all| all.find(capability).is_some())
+    }
+}
+
+/// The W3C trace context of the caller, passed on in `_meta`.
+#[derive(Debug, Clone, Default)]
+pub struct TraceContext {
+    /// `traceparent`.
+    pub parent: Option<Box<str>>,
+    /// `tracestate`.
+    pub state: Option<Box<str>>,
+    /// `baggage`.
+    pub baggage: Option<Box<str>>,
+}

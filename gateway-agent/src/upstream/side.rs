@@ -1,0 +1,92 @@
+//! What an upstream says while a request is under way: notifications, and questions for the caller.
+//!
+//! The way is narrow on purpose: who does not listen holds up its own request and nobody else's.
+//! Deliberately absent: how a caller is told and asked; that differs from era to era.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+
+use super::reply::RpcError;
+
+/// Most messages that wait for a caller.
+const QUEUE: usize = 16;
+
+/// What is said meanwhile.
+#[derive(Debug)]
+pub enum Meanwhile {
+    /// Progress or a log message.
+    Notification {
+        /// The method.
+        method: Box<str>,
+        /// Its parameters, raw.
+        params: Option<Box<RawValue>>,
+    },
+    /// Something that only the caller can answer.
+    Question(Question),
+}
+
+/// Something that only the caller can answer: elicitation, sampling, roots.
+#[derive(Debug)]
+pub struct Question {
+    /// The method.
+    pub method: Box<str>,
+    /// Its parameters, raw.
+    pub params: Option<Box<RawValue>>,
+    /// Where the answer goes; dropped, it is that nobody answers.
+    pub answer: oneshot::Sender<Answered>,
+}
+
+/// What a caller answered: a result, or an error.
+pub type Answered = Result<Box<RawValue>, RpcError>;
+
+/// The way to a caller.
+#[derive(Debug, Clone)]
+pub struct Side {
+    caller: mpsc::Sender<Meanwhile>,
+    questions: Arc<AtomicU32>,
+}
+
+impl Side {
+    /// A way, and its end at the caller.
+    pub fn open() -> (Self, mpsc::Receiver<Meanwhile>) {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        (Self { caller: sender, questions: Arc::default() }, receiver)
+    }
+
+    /// How many questions were asked so far.
+    pub(crate) fn questions(&self) -> u32 {
+        self.questions.load(Ordering::Relaxed)
+    }
+
+    /// Tells something, and waits until there is room for it.
+    pub(crate) async fn tell(&self, method: &str, params: Option<&RawValue>) {
+        let params = params.map(ToOwned::to_owned);
+        // A caller that is gone needs no news.
+        let _ = self.caller.send(Meanwhile::Notification { method: method.into(), params }).await;
+    }
+
+    /// The same without waiting; what there is no room for is lost.
+    pub(crate) fn try_tell(&self, method: &str, params: Option<&RawValue>) {
+        let params = params.map(ToOwned::to_owned);
+        let _ = self.caller.try_send(Meanwhile::Notification { method: method.into(), params });
+    }
+
+    /// Asks something; the answer comes later, or never.
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> oneshot::Receiver<Answered> {
+        let (answer, answered) = oneshot::channel();
+        let params = params.map(ToOwned::to_owned);
+        let question = Question { method: method.into(), params, answer };
+        self.questions.fetch_add(1, Ordering::Relaxed);
+        let _ = self.caller.try_send(Meanwhile::Question(question));
+        answered
+    }
+}

@@ -1,0 +1,74 @@
+//! What a caller sees of servers besides tools: whoever may use one of a server's tools is shown
+//! what else the server's registration exposes.
+//!
+//! Two versions of one server share a prefix; the newest that the caller may use is shown, as with
+//! tools. Deliberately absent: rendering lists.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use registry_core::{Entity, Key, entity::Exposure};
+
+use super::{Snapshot, View};
+use crate::upstream::{Features, Prefix};
+
+/// One server as a caller sees it.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The registered server.
+    pub server: Key,
+    /// Under which names its things are known.
+    pub prefix: Prefix,
+    /// What it has.
+    pub features: Arc<Features>,
+    exposes: Vec<Exposure>,
+}
+
+impl Shown {
+    /// Whether its registration lets this through.
+    pub fn exposes(&self, what: Exposure) -> bool {
+        self.exposes.contains(&what)
+    }
+}
+
+/// All that is shown, by prefix.
+#[derive(Debug, Default)]
+pub struct Showcase(BTreeMap<Box<str>, Shown>);
+
+impl Showcase {
+    /// What a view's audience is shown at that moment.
+    pub fn of<'a>(
+        snapshot: &Snapshot,
+        view: &View,
+        prefix: impl Fn(&Key) -> Option<&'a Prefix>,
+    ) -> Self {
+        let mut all: BTreeMap<Box<str>, Shown> = BTreeMap::new();
+        for offer in view.offers() {
+            let server = offer.server();
+            let Some(prefix) = prefix(server) else { continue };
+            if all.get(prefix.as_str()).is_some_and(|known| known.server >= *server) {
+                continue;
+            }
+            let Some(shown) = shown(snapshot, server, prefix) else { continue };
+            all.insert(prefix.as_str().into(), shown);
+        }
+        Self(all)
+    }
+
+    /// The server with this prefix.
+    pub fn find(&self, prefix: &str) -> Option<&Shown> {
+        self.0.get(prefix)
+    }
+
+    /// All servers, in the order of their prefixes.
+    pub fn iter(&self) -> impl Iterator<Item = &Shown> {
+        self.0.values()
+    }
+}
+
+fn shown(snapshot: &Snapshot, server: &Key, prefix: &Prefix) -> Option<Shown> {
+    let features = snapshot.definitions.features(server)?.clone();
+    let record = snapshot.catalog.find(server)?;
+    let Entity::Server(document) = record.document.entity() else { return None };
+    let exposes = document.exposes.clone();
+    Some(Shown { server: server.clone(), prefix: prefix.clone(), features, exposes })
+}
