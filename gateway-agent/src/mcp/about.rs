@@ -2,43 +2,57 @@
 //!
 //! Deliberately absent: who answers (`respond`).
 
+use registry_core::entity::Exposure;
 use serde_json::json;
 
-use super::{Endpoint, Rejection, manner::Who};
+use super::{
+    Endpoint,
+    feature::{Feature, List},
+    manner::Who,
+};
 use crate::{
     pipeline::relay,
-    upstream::{Era, TASKS},
+    upstream::{Era, Method, TASKS},
     view::shown::Showcase,
 };
-use registry_core::entity::Exposure;
 
 /// Longest instructions of all servers together, in characters.
 const INSTRUCTIONS: usize = 16 * 1024;
 
+/// What a server may have besides tools, as capabilities name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offer {
+    Prompts,
+    Resources,
+    Completions,
+    Logging,
+    Tasks,
+}
+
 /// What there is for one caller.
 #[derive(Debug)]
 pub(super) struct Offered {
-    prompts: bool,
-    resources: bool,
-    completions: bool,
-    tasks: bool,
+    offers: Vec<Offer>,
     /// How the servers' tools are best used.
     pub(super) instructions: Option<String>,
 }
 
 /// What there is for a caller. Without a catalog there is nothing yet.
-pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Result<Offered, Rejection> {
+pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
     let gateway = &endpoint.gateway;
     let snapshot = gateway.views().now();
     let showcase = relay::showcase(gateway, &snapshot, &who.claim, who.client.clone());
     let exposes = |what| showcase.iter().any(|shown| shown.exposes(what));
-    Ok(Offered {
-        prompts: exposes(Exposure::Prompts),
-        resources: exposes(Exposure::Resources),
-        completions: showcase.iter().any(|shown| shown.features.can("completions")),
-        tasks: showcase.iter().any(|shown| shown.features.knows(TASKS)),
-        instructions: instructions(&showcase),
-    })
+    let can = |what: &str| showcase.iter().any(|shown| shown.features.can(what));
+    let found = [
+        (Offer::Prompts, exposes(Exposure::Prompts)),
+        (Offer::Resources, exposes(Exposure::Resources)),
+        (Offer::Completions, can("completions")),
+        (Offer::Logging, can("logging")),
+        (Offer::Tasks, showcase.iter().any(|shown| shown.features.knows(TASKS))),
+    ];
+    let offers = found.into_iter().filter_map(|(offer, is_there)| is_there.then_some(offer));
+    Offered { offers: offers.collect(), instructions: instructions(&showcase) }
 }
 
 /// Each server's own words, under the name by which a caller knows what it has.
@@ -52,7 +66,8 @@ fn instructions(showcase: &Showcase) -> Option<String> {
             all.push_str("\n\n");
         }
         if !shown.prefix.is_empty() {
-            all.push_str(&format!("{}: ", shown.prefix.as_str()));
+            all.push_str(shown.prefix.as_str());
+            all.push_str(": ");
         }
         all.push_str(own);
     }
@@ -62,20 +77,41 @@ fn instructions(showcase: &Showcase) -> Option<String> {
 }
 
 impl Offered {
+    /// Whether there is this.
+    pub(super) fn has(&self, offer: Offer) -> bool {
+        self.offers.contains(&offer)
+    }
+
+    /// Whether a method makes sense for this caller; what is not offered is not served.
+    pub(super) fn serves(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::List(List::Prompts) | Feature::Relayed(Method::GetPrompt) => {
+                self.has(Offer::Prompts)
+            }
+            Feature::Relayed(Method::Complete) => self.has(Offer::Completions),
+            Feature::Relayed(Method::GetTask | Method::UpdateTask | Method::CancelTask) => {
+                self.has(Offer::Tasks)
+            }
+            Feature::List(_) | Feature::Relayed(_) => self.has(Offer::Resources),
+        }
+    }
+
     /// As an era writes it.
     pub(super) fn capabilities(&self, era: Era) -> String {
-        let mut all = json!({ "tools": { "listChanged": true }, "logging": {} });
-        if self.prompts {
-            all["prompts"] = json!({ "listChanged": true });
-        }
-        if self.resources {
-            all["resources"] = json!({ "listChanged": true, "subscribe": true });
-        }
-        if self.completions && (self.prompts || self.resources) {
-            all["completions"] = json!({});
-        }
-        if self.tasks && era == Era::Modern {
-            all["extensions"] = json!({ TASKS: {} });
+        let mut all = json!({ "tools": { "listChanged": true } });
+        for offer in &self.offers {
+            match offer {
+                Offer::Prompts => all["prompts"] = json!({ "listChanged": true }),
+                Offer::Resources => {
+                    all["resources"] = json!({ "listChanged": true, "subscribe": true });
+                }
+                Offer::Completions => all["completions"] = json!({}),
+                Offer::Logging => all["logging"] = json!({}),
+                Offer::Tasks if era == Era::Modern => {
+                    all["extensions"] = json!({ TASKS: {} });
+                }
+                Offer::Tasks => {}
+            }
         }
         all.to_string()
     }

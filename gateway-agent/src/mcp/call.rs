@@ -10,14 +10,14 @@ use super::{
     Endpoint, Rejection,
     exchange::{Exchange, Finished, Flight},
     incoming::Incoming,
-    inputs::{self, ROUNDS},
+    inputs,
     manner::{self, Who},
 };
 use crate::{
     audit::CallRecord,
-    pipeline::{self, Call, Error},
+    pipeline::{self, Call},
     respond::{self, http::Answer},
-    upstream::{Era, Method, ResultType, Side},
+    upstream::{Era, Method, Side},
 };
 
 /// Answers a call. When the client goes away, this future is dropped, and the upstream call with it.
@@ -30,10 +30,9 @@ pub(super) async fn serve(
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
     let manner = manner::of(incoming, &who, (Method::CallTool, &tool));
-    let manner = match inputs::resume(endpoint, incoming, manner) {
-        Ok(resumed) => return Ok(resumed.respond().await),
-        Err(manner) => manner,
-    };
+    if let Some(handle) = inputs::handle(incoming) {
+        return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
+    }
     let (side, meanwhile) = Side::open();
     let call = Call {
         context: manner.context.clone(),
@@ -56,8 +55,7 @@ fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
     incoming.param("arguments").filter(|raw| raw.get() != "null").map(ToOwned::to_owned)
 }
 
-/// Runs a call to its end. A client of the older era never sees that input is needed: it is asked,
-/// and the call made again with its answers.
+/// Runs a call to its end.
 async fn run(
     endpoint: Arc<Endpoint>,
     mut call: Call,
@@ -67,20 +65,12 @@ async fn run(
     let mut rounds = 0;
     let outcome = loop {
         let outcome = pipeline::call_tool(&endpoint.gateway, &call, &mut record).await;
-        let needs_input = |outcome: &pipeline::Outcome| {
-            era == Era::Legacy && outcome.result.result_type == ResultType::InputRequired
-        };
-        let Some(asks) = outcome.as_ref().ok().filter(|outcome| needs_input(outcome)) else {
-            break outcome;
-        };
-        rounds += 1;
-        if rounds > ROUNDS {
-            break Err(Error::EndlessInput { rounds: ROUNDS });
-        }
-        let Some(side) = &call.side else { break outcome };
-        match inputs::answered(side, &asks.result.result).await {
-            Some(params) => inputs::replace(&mut call.params, params),
-            None => break Err(Error::NothingWaits),
+        let Ok(result) = &outcome else { break outcome };
+        let way = (call.side.as_ref(), &mut call.params);
+        match inputs::is_to_be_repeated(result, way, (era, rounds)).await {
+            Ok(true) => rounds += 1,
+            Ok(false) => break outcome,
+            Err(error) => break Err(error),
         }
     };
     Box::new(move |id| {

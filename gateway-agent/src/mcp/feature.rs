@@ -9,17 +9,17 @@ use registry_core::entity::Exposure;
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection,
+    Endpoint, Rejection, about,
     exchange::{Exchange, Finished, Flight},
     incoming::Incoming,
-    inputs::{self, ROUNDS},
+    inputs,
     manner::{self, Who},
 };
 use crate::{
     jsonrpc::Object,
-    pipeline::{self, About, Error, Relay, relay},
+    pipeline::{self, About, Relay, relay},
     respond::{self, http::Answer},
-    upstream::{Entries, Era, Features, Method, Param, ResultType, Side, naming},
+    upstream::{Entries, Era, Features, Method, Param, Side, naming},
 };
 
 /// Most entries on a page of a list.
@@ -78,6 +78,10 @@ pub(super) async fn serve(
     incoming: &Incoming<'_>,
     (who, feature): (Who, Feature),
 ) -> Result<Answer, Rejection> {
+    if !about::of(endpoint, &who).serves(feature) {
+        let method = incoming.method.to_owned();
+        return Err(Rejection::UnknownMethod { method, era: who.era });
+    }
     match feature {
         Feature::List(list) => listed(endpoint, incoming, (&who, list)),
         Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {
@@ -166,10 +170,9 @@ async fn relayed(
         About::Prompt(text) | About::Resource(text) | About::Task(text) => text.clone(),
     };
     let manner = manner::of(incoming, &who, (method, &subject));
-    let manner = match inputs::resume(endpoint, incoming, manner) {
-        Ok(resumed) => return Ok(resumed.respond().await),
-        Err(manner) => manner,
-    };
+    if let Some(handle) = inputs::handle(incoming) {
+        return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
+    }
     let (side, meanwhile) = Side::open();
     let relay = Relay {
         context: manner.context.clone(),
@@ -242,20 +245,12 @@ async fn run(
     let mut rounds = 0;
     let outcome = loop {
         let outcome = pipeline::relay(&endpoint.gateway, &relay).await;
-        let needs_input = |outcome: &pipeline::Outcome| {
-            era == Era::Legacy && outcome.result.result_type == ResultType::InputRequired
-        };
-        let Some(asks) = outcome.as_ref().ok().filter(|outcome| needs_input(outcome)) else {
-            break outcome;
-        };
-        rounds += 1;
-        if rounds > ROUNDS {
-            break Err(Error::EndlessInput { rounds: ROUNDS });
-        }
-        let Some(side) = &relay.side else { break outcome };
-        match inputs::answered(side, &asks.result.result).await {
-            Some(params) => inputs::replace(&mut relay.params, params),
-            None => break Err(Error::NothingWaits),
+        let Ok(result) = &outcome else { break outcome };
+        let way = (relay.side.as_ref(), &mut relay.params);
+        match inputs::is_to_be_repeated(result, way, (era, rounds)).await {
+            Ok(true) => rounds += 1,
+            Ok(false) => break outcome,
+            Err(error) => break Err(error),
         }
     };
     let method = relay.method;

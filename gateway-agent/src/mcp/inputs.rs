@@ -4,7 +4,7 @@
 //! with sessions to clients without (`held.rs`), and between two sides with sessions
 //! (`exchange.rs`).
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde_json::value::RawValue;
 
@@ -16,25 +16,27 @@ use super::{
 };
 use crate::{
     jsonrpc::{Object, ObjectWriter},
-    pipeline::Error,
+    pipeline::{Error, Outcome},
     respond,
-    upstream::{Era, Param, Side},
+    upstream::{Era, Param, ResultType, Side},
 };
 
 /// How often one request may ask for input before a client of the older era is spared more.
-pub(super) const ROUNDS: usize = 16;
+const ROUNDS: usize = 16;
 
-/// Goes on with a request that waits here, if this one brings its input; if it is about nothing
-/// that waits here, it is left alone.
+/// The request that waits here for what this one brings, if it is about one.
+pub(super) fn handle<'a>(incoming: &Incoming<'a>) -> Option<Cow<'a, str>> {
+    incoming.text("requestState").filter(|state| held::is_handle(state))
+}
+
+/// Goes on with a request that waits here.
 pub(super) fn resume(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    manner: Manner,
-) -> Result<Exchange, Manner> {
-    let state = incoming.text("requestState").filter(|state| held::is_handle(state));
-    let Some(state) = state else { return Err(manner) };
+    (manner, handle): (Manner, &str),
+) -> Exchange {
     let responses = incoming.param("inputResponses");
-    let flight = match endpoint.held.resume(&state, &manner.owner, responses) {
+    let flight = match endpoint.held.resume(handle, &manner.owner, responses) {
         Some(Resumed::Flight(flight)) => flight,
         Some(Resumed::Asked(result)) => {
             flight_of(Box::new(move |id| respond::result::raw(id, &result)))
@@ -46,7 +48,7 @@ pub(super) fn resume(
             }))
         }
     };
-    Ok(Exchange::new(endpoint, incoming.id, manner, flight))
+    Exchange::new(endpoint, incoming.id, manner, flight)
 }
 
 /// A request that is answered already.
@@ -55,9 +57,29 @@ fn flight_of(finished: Finished) -> Flight {
     Flight { running: Box::pin(async move { finished }), meanwhile }
 }
 
-/// Asks a client of the older era everything that a result asks for, and gives the parameters with
-/// which the request is to be made again; `None` where it does not answer.
-pub(super) async fn answered(side: &Side, result: &RawValue) -> Option<Vec<Param>> {
+/// After an attempt: a client of the older era never sees that input is needed. It is asked, and
+/// the request is made again with its answers, which this puts into the parameters.
+pub(super) async fn is_to_be_repeated(
+    outcome: &Outcome,
+    (side, params): (Option<&Side>, &mut Vec<Param>),
+    (era, rounds): (Era, usize),
+) -> Result<bool, Error> {
+    let Some(side) = side else { return Ok(false) };
+    if era == Era::Modern || outcome.result.result_type != ResultType::InputRequired {
+        return Ok(false);
+    }
+    if rounds >= ROUNDS {
+        return Err(Error::EndlessInput { rounds });
+    }
+    let answers = answered(side, &outcome.result.result).await.ok_or(Error::NothingWaits)?;
+    params.retain(|param| !matches!(&*param.name, "inputResponses" | "requestState"));
+    params.extend(answers);
+    Ok(true)
+}
+
+/// Asks everything that a result asks for, and gives the parameters with the answers; `None` where
+/// there are none.
+async fn answered(side: &Side, result: &RawValue) -> Option<Vec<Param>> {
     let members = Object::parse(result).ok()?;
     let asked = members.find("inputRequests").and_then(|raw| Object::parse(raw).ok());
     let mut responses = ObjectWriter::with_capacity(256);
@@ -82,11 +104,4 @@ pub(super) async fn answered(side: &Side, result: &RawValue) -> Option<Vec<Param
 
 fn param(name: &str, value: String) -> Option<Param> {
     Some(Param { name: name.into(), value: RawValue::from_string(value).ok()? })
-}
-
-/// Puts parameters in the place of those with the same names; a state that is not given anew is
-/// gone.
-pub(super) fn replace(params: &mut Vec<Param>, new: Vec<Param>) {
-    params.retain(|param| !matches!(&*param.name, "inputResponses" | "requestState"));
-    params.extend(new);
 }

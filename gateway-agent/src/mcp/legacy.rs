@@ -90,7 +90,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     let passport = Passport::new(claim.clone(), client.clone(), capabilities(incoming)?);
     let id = endpoint.sessions.open(&passport)?;
     let who = Who { era: Era::Legacy, claim, client, session: None };
-    let offered = about::of(endpoint, &who)?;
+    let offered = about::of(endpoint, &who);
     let mut result = ObjectWriter::with_capacity(256);
     result
         .string("protocolVersion", era::negotiated(&requested))

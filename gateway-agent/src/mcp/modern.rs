@@ -26,8 +26,8 @@ use crate::{
 const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 
 /// What the gateway can do, and for this caller.
-fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Result<Answer, Rejection> {
-    let offered = about::of(endpoint, who)?;
+fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
+    let offered = about::of(endpoint, who);
     let versions = serde_json::json!(era::SUPPORTED_VERSIONS);
     let mut result = ObjectWriter::with_capacity(512);
     result
@@ -41,7 +41,7 @@ fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Result<A
         .raw("ttlMs", "0")
         .raw("cacheScope", r#""private""#)
         .raw("_meta", &format!("{{{MODERN_META}}}"));
-    Ok(respond::result::raw(incoming.id, &result.finish_string()))
+    respond::result::raw(incoming.id, &result.finish_string())
 }
 
 /// Serves one request.
@@ -53,7 +53,7 @@ pub(super) async fn serve(
     let claim = endpoint.claim(incoming.parts);
     let who = Who { era: Era::Modern, claim, client: incoming.client(), session: None };
     match incoming.method {
-        "server/discover" => discover(endpoint, incoming, &who),
+        "server/discover" => Ok(discover(endpoint, incoming, &who)),
         "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
         "tools/call" => call::serve(endpoint, incoming, who).await,
         "subscriptions/listen" => stream::subscribe(endpoint, incoming, &who),

@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use self::watcher::{Change, Watcher};
 use super::{
     Endpoint, Rejection,
+    about::{self, Offer},
     incoming::Incoming,
     manner::{self, Who},
     session::Session,
@@ -126,13 +127,17 @@ pub(super) fn subscribe(
             what: "params.notifications must be an object of flags, and of at most 1,000 \
                    resourceSubscriptions",
         })?;
-    let watcher = Watcher::new(endpoint, who)?;
-    let watched = watched(endpoint, incoming, (who, &filter));
+    let offered = about::of(endpoint, who);
+    let filter = Filter {
+        prompts_list_changed: filter.prompts_list_changed && offered.has(Offer::Prompts),
+        resources_list_changed: filter.resources_list_changed && offered.has(Offer::Resources),
+        ..filter
+    };
     let subscription = Subscription {
         id: incoming.id.as_raw().into(),
-        watcher,
+        watcher: Watcher::new(endpoint, who)?,
+        watched: resources(endpoint, incoming, (who, &filter)),
         filter,
-        watched,
         state: State::New,
     };
     let events = stream::unfold(subscription, async |mut subscription| {
@@ -143,7 +148,7 @@ pub(super) fn subscribe(
 }
 
 /// The resources that the caller may watch; the others are not acknowledged.
-fn watched(
+fn resources(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
     (who, filter): (&Who, &Filter),

@@ -54,9 +54,11 @@ use super::{
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// Most questions of an upstream at once. The answer to each is a request of its own, and so a
-/// connection; what is asked beyond that gets no answer.
-const ANSWERS: usize = 256;
+/// Most answers of the gateway itself to an upstream at once. Each is a request of its own, and so
+/// a connection; what is asked beyond that gets no answer.
+const ANSWERS: usize = 8;
+/// Most questions of an upstream to its callers at once.
+const QUESTIONS: usize = 1_000;
 
 /// One upstream over HTTP.
 #[derive(Debug)]
@@ -71,6 +73,7 @@ pub(super) struct HttpLink {
     next_id: AtomicU64,
     handshake: AsyncMutex<()>,
     answers: Arc<Semaphore>,
+    questions: Arc<Semaphore>,
     /// How often a handshake failed, and what the last one said.
     failures: Mutex<(u64, String)>,
 }
@@ -97,6 +100,7 @@ impl HttpLink {
             next_id: AtomicU64::new(1),
             handshake: AsyncMutex::new(()),
             answers: Arc::new(Semaphore::new(ANSWERS)),
+            questions: Arc::new(Semaphore::new(QUESTIONS)),
             failures: Mutex::default(),
         })
     }

@@ -8,6 +8,7 @@ mod connection;
 mod lines;
 mod log;
 mod supervisor;
+mod text;
 
 use std::{sync::Arc, time::Duration};
 

@@ -66,7 +66,8 @@ impl Showcase {
 }
 
 fn shown(snapshot: &Snapshot, server: &Key, prefix: &Prefix) -> Option<Shown> {
-    let features = snapshot.definitions.features(server)?.clone();
+    // A server that was not reached yet shows nothing, but is there.
+    let features = snapshot.definitions.features(server).cloned().unwrap_or_default();
     let record = snapshot.catalog.find(server)?;
     let Entity::Server(document) = record.document.entity() else { return None };
     let exposes = document.exposes.clone();

@@ -77,9 +77,13 @@ fn when_full_what_was_idle_longest_is_forgotten_and_comes_back() {
     let find = |id: &str| sessions.find(&headers(id), &claim("a")).unwrap();
     let ids: Vec<_> = (0..3).map(|_| open(&sessions, "a")).collect();
     let level = RawValue::from_string("\"info\"".to_owned()).unwrap();
-    ids.iter().for_each(|id| find(id).set_log_level(&level));
+    for id in &ids {
+        find(id).set_log_level(&level);
+    }
     std::thread::sleep(Duration::from_millis(5));
-    (find(&ids[0]), find(&ids[2]), find(&open(&sessions, "a")));
+    for id in [&ids[0], &ids[2], &open(&sessions, "a")] {
+        find(id);
+    }
     let table = sessions.table.read().unwrap();
     assert_eq!(table.in_use.len(), 3);
     assert!(!table.in_use.contains_key(ids[1].as_str()));

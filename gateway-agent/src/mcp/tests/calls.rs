@@ -197,7 +197,7 @@ async fn results_get_what_their_era_wants_and_lose_what_is_not_the_upstreams() {
 
 #[tokio::test]
 async fn failures_are_told_where_a_model_or_a_client_looks_for_them() {
-    let names = ["fails", "rpc", "asks", "slow", "says"];
+    let names = ["fails", "rpc", "slow", "says"];
     let mut entities: Vec<_> = names.iter().map(|name| tool(name, "1.0.0", json!({}))).collect();
     entities.push(tool("nowhere", "1.0.0", json!({ "source": { "server": "elsewhere" } })));
     let bench = Bench::strict(entities).await;
@@ -205,7 +205,6 @@ async fn failures_are_told_where_a_model_or_a_client_looks_for_them() {
 
     let result = call("fails", json!({})).await.result();
     assert_eq!((&result["isError"], &result["content"]), (&json!(true), &json!([])));
-    assert!(call("asks", json!({})).await.failure().contains("further input"));
     assert!(call("slow", json!({})).await.failure().contains("500 ms"));
     assert!(call("says", json!({ "result": 5 })).await.failure().contains("broke the protocol"));
     assert_eq!(call("nowhere", json!({})).await.error(), (200, -32603));

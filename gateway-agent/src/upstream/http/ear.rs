@@ -35,12 +35,12 @@ impl Ear<'_> {
 
     /// Takes a question. Only servers of the older era ask in this way.
     pub(super) fn asked(&self, request: &Request<'_>) {
-        let Ok(place) = Arc::clone(&self.link.answers).try_acquire_owned() else {
+        let Some(side) = self.side.filter(|_| request.method != "ping") else {
+            return self.answer(message::answer(request));
+        };
+        let Ok(place) = Arc::clone(&self.link.questions).try_acquire_owned() else {
             tracing::debug!(target.server = %self.link.server, "an upstream asks too much at once");
             return;
-        };
-        let Some(side) = self.side.filter(|_| request.method != "ping") else {
-            return self.link.post_in_background(self.session, message::answer(request), place);
         };
         let answered = side.ask(&request.method, request.params);
         let id: Box<str> = request.id.as_raw().into();
@@ -52,5 +52,15 @@ impl Ear<'_> {
             let body: Bytes = message::answered(id, &answered);
             client.send_in_background(server, address.post(headers, body), place);
         });
+    }
+
+    /// Answers for the gateway itself.
+    fn answer(&self, body: Bytes) {
+        match Arc::clone(&self.link.answers).try_acquire_owned() {
+            Ok(place) => self.link.post_in_background(self.session, body, place),
+            Err(_) => {
+                tracing::debug!(target.server = %self.link.server, "an upstream asks too much at once");
+            }
+        }
     }
 }

@@ -203,6 +203,12 @@ impl Inner {
         stream.set_nodelay(true).unwrap();
         let mut stream = BufReader::new(stream);
         while let Some(seen) = read_request(&mut stream).await {
+            // A far side without news of its own.
+            if seen.http_method == "GET" || seen.rpc_method() == "subscriptions/listen" {
+                let refusal = b"HTTP/1.1 405 No\r\ncontent-length: 0\r\n\r\n";
+                stream.write_all(refusal).await.unwrap();
+                continue;
+            }
             let reply = (self.handler)(&seen);
             self.seen.lock().unwrap().push(seen);
             match reply {

@@ -124,7 +124,7 @@ async fn a_modern_child_is_asked_to_report_changes() {
     upstreams.until_up().await;
     let other = || std::fs::read_to_string(folder.path().join("other")).unwrap_or_default();
     eventually(|| async { other().contains("subscriptions/listen") }).await;
-    assert!(other().contains(r#""notifications":{"toolsListChanged":true}"#), "{}", other());
+    assert!(other().contains(r#""notifications":{"toolsListChanged":true,"#), "{}", other());
 }
 
 #[tokio::test]
