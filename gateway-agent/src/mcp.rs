@@ -10,7 +10,7 @@ pub mod era;
 mod exchange;
 mod feature;
 mod guard;
-mod held;
+pub mod held;
 mod incoming;
 mod inputs;
 mod legacy;

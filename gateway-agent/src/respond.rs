@@ -89,7 +89,7 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::SessionUnknown => (StatusCode::NOT_FOUND, code::INVALID_REQUEST),
         Rejection::Cursor(_) => (StatusCode::OK, code::INVALID_PARAMS),
         Rejection::NoCatalog => (StatusCode::OK, code::INTERNAL_ERROR),
-        Rejection::TooManyStreams { .. } | Rejection::NoRandomness => {
+        Rejection::TooManyStreams { .. } | Rejection::TooManyWait(_) | Rejection::NoRandomness => {
             (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR)
         }
     }

@@ -162,6 +162,13 @@ impl Upstreams {
         self.targets.get(server).map(|target| target.prefix())
     }
 
+    /// Passes on what a caller says in its session, to where one was opened for it.
+    pub fn tell_session(&self, id: &str, method: &str) {
+        for target in self.targets.values() {
+            target.tell_session(id, method);
+        }
+    }
+
     /// A caller's session has ended: what was opened for it at upstreams ends too.
     pub fn end_session(&self, id: &str) {
         for target in self.targets.values() {

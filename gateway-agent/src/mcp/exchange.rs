@@ -165,6 +165,7 @@ impl Exchange {
                 rewritten(&members, ("progressToken", token.get()))
             }
             "notifications/message" if self.wants(&members) => params?.get().to_owned(),
+            "notifications/elicitation/complete" => params?.get().to_owned(),
             _ => return None,
         };
         Some(jsonrpc::notification(method, Some(&text)))
@@ -197,11 +198,12 @@ impl Exchange {
         let asked = Asked { method, params, answer };
         let flight = self.flight.take()?;
         let owner = self.manner.owner.clone();
-        let result = match self.endpoint.held.hold(flight, owner, asked) {
-            Ok(result) => result,
-            Err(full) => full.to_string(),
-        };
-        Some(Step::Answer(respond::result::raw(Id::parse(&self.id).ok()?, &result)))
+        let id = Id::parse(&self.id).ok()?;
+        Some(Step::Answer(match self.endpoint.held.hold(flight, owner, asked) {
+            Ok(result) => respond::result::raw(id, &result),
+            // The upstream is told by the end of its request.
+            Err(full) => respond::rejection(Some(id), &full.into()),
+        }))
     }
 }
 

@@ -67,7 +67,7 @@ impl std::fmt::Debug for HeldRequests {
 /// As many requests wait for input as are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{MOST} requests wait for input already, no more are allowed")]
-pub(super) struct Full;
+pub struct Full;
 
 impl HeldRequests {
     /// Holds a request, and gives the result that asks for its input.

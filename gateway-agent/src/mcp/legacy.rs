@@ -143,8 +143,13 @@ pub(super) fn notified(
     notification: &Notification<'_>,
 ) -> Result<Answer, Rejection> {
     let session = endpoint.sessions.find(&parts.headers, &endpoint.claim(parts))?;
-    if notification.method == "notifications/cancelled" {
-        cancel(&session, notification.params);
+    match &*notification.method {
+        "notifications/cancelled" => cancel(&session, notification.params),
+        // Whoever asked this client for its roots may want to ask again.
+        "notifications/roots/list_changed" => {
+            endpoint.gateway.upstreams().tell_session(session.id(), &notification.method);
+        }
+        _ => {}
     }
     Ok(respond::http::accepted())
 }

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: status codes; `respond` has the one mapping.
 
+use super::held::Full;
 use crate::{
     jsonrpc::{Invalid, InvalidObject},
     pipeline::mirror::Mismatch,
@@ -91,6 +92,9 @@ pub enum Rejection {
         /// The limit.
         limit: usize,
     },
+    /// As many requests as are allowed wait for their input.
+    #[error(transparent)]
+    TooManyWait(#[from] Full),
     /// The operating system gave no random bytes.
     #[error("no session can be opened now")]
     NoRandomness,
@@ -124,6 +128,7 @@ impl Rejection {
             Self::Cursor(_) => "invalid-cursor",
             Self::NoCatalog => "no-catalog",
             Self::TooManyStreams { .. } => "too-many-streams",
+            Self::TooManyWait(_) => "too-many-wait",
             Self::NoRandomness => "no-randomness",
         }
     }

@@ -4,10 +4,12 @@
 
 mod audit;
 mod calls;
+mod far_side;
 mod fuzz;
 mod harness;
 mod headers;
 mod legacy;
 mod lists;
 mod policy;
+mod relayed;
 mod streams;

@@ -6,6 +6,7 @@
 //! session. Deliberately absent: redirects, proxies, and the HTTP+SSE transport of 2024.
 
 mod answer;
+mod cancel;
 mod client;
 mod connector;
 mod doubt;
@@ -36,6 +37,7 @@ use tokio::{
 pub(super) use self::client::Client;
 use self::{
     answer::Answer,
+    cancel::CancelOnDrop,
     client::{Address, InvalidAddress},
     ear::Ear,
     own::OwnSessions,
@@ -50,6 +52,7 @@ use super::{
     reply::Reply,
     subscriptions::Subscriptions,
 };
+use crate::jsonrpc;
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
@@ -60,22 +63,38 @@ const ANSWERS: usize = 8;
 /// Most questions of an upstream to its callers at once.
 const QUESTIONS: usize = 1_000;
 
+/// How an upstream is reached.
+#[derive(Debug)]
+struct Way {
+    server: Key,
+    client: Client,
+    address: Address,
+    announcer: Arc<Announcer>,
+    answers: Arc<Semaphore>,
+    questions: Arc<Semaphore>,
+}
+
 /// One upstream over HTTP.
 #[derive(Debug)]
 pub(super) struct HttpLink {
-    server: Key,
-    client: Client,
-    address: Arc<Address>,
-    announcer: Arc<Announcer>,
+    way: Arc<Way>,
     session: ArcSwapOption<Session>,
     own: OwnSessions,
     about: ArcSwapOption<About>,
     next_id: AtomicU64,
     handshake: AsyncMutex<()>,
-    answers: Arc<Semaphore>,
-    questions: Arc<Semaphore>,
     /// How often a handshake failed, and what the last one said.
     failures: Mutex<(u64, String)>,
+}
+
+impl Way {
+    /// Sends what needs no answer, without waiting for it; `held` is dropped afterwards.
+    fn post_in_background(&self, session: &Session, body: Bytes, held: impl Send + 'static) {
+        if session.is_legacy() {
+            let request = self.address.post(session.headers.clone(), body);
+            self.client.send_in_background(self.server.clone(), request, held);
+        }
+    }
 }
 
 /// A request and what its headers repeat of it.
@@ -89,18 +108,17 @@ impl HttpLink {
         (url, headers): (&str, &BTreeMap<String, String>),
         client: Client,
     ) -> Result<Self, InvalidAddress> {
+        let address = Address::parse(url, headers)?;
+        let own = OwnSessions::new(client.limits().sessions);
+        let (answers, questions) =
+            (Arc::new(Semaphore::new(ANSWERS)), Arc::new(Semaphore::new(QUESTIONS)));
         Ok(Self {
-            server,
-            own: OwnSessions::new(client.limits().sessions),
-            client,
-            address: Arc::new(Address::parse(url, headers)?),
-            announcer,
+            way: Arc::new(Way { server, client, address, announcer, answers, questions }),
+            own,
             session: ArcSwapOption::empty(),
             about: ArcSwapOption::empty(),
             next_id: AtomicU64::new(1),
             handshake: AsyncMutex::new(()),
-            answers: Arc::new(Semaphore::new(ANSWERS)),
-            questions: Arc::new(Semaphore::new(QUESTIONS)),
             failures: Mutex::default(),
         })
     }
@@ -150,8 +168,15 @@ impl HttpLink {
     /// Ends a session of which the upstream may still keep the state.
     fn end_in_background(&self, session: &Session) {
         if session.has_id {
-            let request = self.address.delete(session.headers.clone());
-            self.client.send_in_background(self.server.clone(), request, ());
+            let request = self.way.address.delete(session.headers.clone());
+            self.way.client.send_in_background(self.way.server.clone(), request, ());
+        }
+    }
+
+    /// Passes on what a caller says in its session, if there is one for it here.
+    pub(super) fn tell_session(&self, id: &str, method: &str) {
+        if let Some(session) = self.own.find(id) {
+            self.way.post_in_background(&session, jsonrpc::notification(method, None), ());
         }
     }
 
@@ -189,7 +214,10 @@ impl HttpLink {
         let (failures_now, last) = self.failures().clone();
         if failures_now > failures {
             // Somebody has just tried; a queue of attempts would help nobody.
-            return Err(Error::Unavailable { target: self.server.clone(), source: last.into() });
+            return Err(Error::Unavailable {
+                target: self.way.server.clone(),
+                source: last.into(),
+            });
         }
         match self.open().await {
             Ok(session) => {
@@ -213,9 +241,9 @@ impl HttpLink {
 
     /// Finds out the era, and shakes hands where it has handshakes.
     async fn open(&self) -> Result<Session, Error> {
-        let limit_ms = self.client.limits().list_timeout_ms;
+        let limit_ms = self.way.client.limits().list_timeout_ms;
         let opened = timeout(Duration::from_millis(limit_ms), async {
-            let modern = Session::modern(&self.address.headers);
+            let modern = Session::modern(&self.way.address.headers);
             let answer = self.exchange(&modern, &Outgoing::Discover, &[]).await;
             let about = answer.as_ref().ok().and_then(|answer| answer.reply.as_ref());
             let about = about.and_then(About::of_reply);
@@ -237,17 +265,17 @@ impl HttpLink {
 
     /// Opens a session for a caller with these capabilities.
     async fn initialize(&self, capabilities: &str) -> Result<(Session, Option<About>), Error> {
-        let before = Session::before_initialize(&self.address.headers);
+        let before = Session::before_initialize(&self.way.address.headers);
         let initialize = Outgoing::Initialize { capabilities };
         let mut answer = self.exchange(&before, &initialize, &[]).await?;
         let id = answer.session_id.take();
         let reply = answer.into_reply()?;
         let about = About::of_reply(&reply);
         let version = handshake::after_initialize(reply)?;
-        let session = Session::legacy(&self.address.headers, version, id);
-        let request = self.address.post(session.headers.clone(), message::initialized());
+        let session = Session::legacy(&self.way.address.headers, version, id);
+        let request = self.way.address.post(session.headers.clone(), message::initialized());
         let status =
-            answer::acknowledgement(self.client.send(&self.server, request).await?).await?;
+            answer::acknowledgement(self.way.client.send(&self.way.server, request).await?).await?;
         if status.is_success() { Ok((session, about)) } else { Err(answer::no(status)) }
     }
 
@@ -263,22 +291,16 @@ impl HttpLink {
         let headers = request_headers(session, outgoing, mirrored);
         let body = Bytes::from(outgoing.write(id, session.era));
         let cancellable = outgoing.is_cancellable().then_some(id);
-        let cancel = CancelOnDrop { link: self, session, id: cancellable };
-        let response = self.client.send(&self.server, self.address.post(headers, body)).await?;
-        let limit_bytes = self.client.limits().response_bytes;
+        let cancel = CancelOnDrop { way: &self.way, session, id: cancellable };
         let side = outgoing.request().and_then(|request| request.side);
-        let ear = Ear { link: self, session, side };
+        let _present = session.enter(side);
+        let response =
+            self.way.client.send(&self.way.server, self.way.address.post(headers, body)).await?;
+        let limit_bytes = self.way.client.limits().response_bytes;
+        let ear = Ear { way: &self.way, session, side };
         let answer = answer::read(response, answer::Expected { id, limit_bytes }, ear).await;
         cancel.disarm();
         answer
-    }
-
-    /// Sends what needs no answer, without waiting for it; `held` is dropped afterwards.
-    fn post_in_background(&self, session: &Session, body: Bytes, held: impl Send + 'static) {
-        if session.is_legacy() {
-            let request = self.address.post(session.headers.clone(), body);
-            self.client.send_in_background(self.server.clone(), request, held);
-        }
     }
 
     /// Follows what the upstream says to everybody, for as long as it is not dropped.
@@ -290,7 +312,7 @@ impl HttpLink {
     pub(super) async fn close(&self) {
         let sessions = self.own.drain().into_iter().chain(self.session.swap(None));
         let farewells = sessions.filter(|session| session.has_id).map(|session| {
-            self.client.send(&self.server, self.address.delete(session.headers.clone()))
+            self.way.client.send(&self.way.server, self.way.address.delete(session.headers.clone()))
         });
         let all = futures_util::future::join_all(farewells);
         let _ = timeout(Duration::from_secs(1), all).await;
@@ -311,25 +333,4 @@ fn request_headers(
         headers.extend(mirrored.iter().cloned());
     }
     headers
-}
-
-/// Tells a legacy server that nobody waits for a request any more.
-struct CancelOnDrop<'a> {
-    link: &'a HttpLink,
-    session: &'a Session,
-    id: Option<u64>,
-}
-
-impl CancelOnDrop<'_> {
-    fn disarm(mut self) {
-        self.id = None;
-    }
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.link.post_in_background(self.session, message::cancelled(id), ());
-        }
-    }
 }

@@ -97,6 +97,13 @@ impl Link {
         }
     }
 
+    /// Passes on what a caller says in its session, if there is one for it here.
+    pub(super) fn tell_session(&self, id: &str, method: &str) {
+        if let Self::Http(link) = self {
+            link.tell_session(id, method);
+        }
+    }
+
     /// A caller's session has ended, and with it what was opened for it.
     pub(super) fn end_session(&self, id: &str) {
         if let Self::Http(link) = self {

@@ -132,6 +132,11 @@ impl Target {
         &self.subscriptions
     }
 
+    /// Passes on what a caller says in its session.
+    pub(super) fn tell_session(&self, id: &str, method: &str) {
+        self.link.tell_session(id, method);
+    }
+
     /// A caller's session has ended.
     pub(super) fn end_session(&self, id: &str) {
         self.link.end_session(id);

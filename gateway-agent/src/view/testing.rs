@@ -49,6 +49,15 @@ pub(crate) fn composed(name: &str) -> Registered {
     registered(Kind::Tool, document)
 }
 
+/// A server with these tools, all of version 1.0.0, that exposes this.
+pub(crate) fn server(name: &str, tools: &[&str], exposes: &[&str]) -> Registered {
+    let provides: Vec<_> =
+        tools.iter().map(|tool| json!({ "tool": tool, "version": "1.0.0" })).collect();
+    let document =
+        json!({ "name": name, "version": "1.0.0", "provides": provides, "exposes": exposes });
+    registered(Kind::Server, document)
+}
+
 /// An agent that depends on these tools.
 pub(crate) fn agent(name: &str, version: &str, tools: &[(&str, &str)]) -> Registered {
     let depends: Vec<_> =

@@ -35,6 +35,9 @@ pub(super) struct Setup {
     pub(super) variables: BTreeMap<String, String>,
     /// The upstream's tools, as JSON text.
     pub(super) lists: String,
+    /// Another upstream than the usual one.
+    pub(super) transport: Option<TransportConfig>,
+    pub(super) prefix: Prefix,
 }
 
 impl Default for Setup {
@@ -56,6 +59,8 @@ impl Default for Setup {
             max_staleness: MaxStaleness::default(),
             variables: BTreeMap::new(),
             lists: "[]".to_owned(),
+            transport: None,
+            prefix: Prefix::parse("").unwrap(),
         }
     }
 }
@@ -116,7 +121,8 @@ impl Bench {
         let (seen, finished) = (Arc::default(), Arc::default());
         let url = upstream(setup.lists, Arc::clone(&seen), Arc::clone(&finished)).await;
         let server = "server/up@1.0.0".parse().unwrap();
-        let transport = TransportConfig::Http { url, headers: BTreeMap::new(), tls: None };
+        let usual = TransportConfig::Http { url, headers: BTreeMap::new(), tls: None };
+        let transport = setup.transport.unwrap_or(usual);
         let config = Config {
             name: "under-test".to_owned(),
             allowed_origins: Vec::new(),
@@ -139,7 +145,7 @@ impl Bench {
                 },
             },
             identity: setup.identity,
-            targets: vec![TargetConfig { server, prefix: Prefix::parse("").unwrap(), transport }],
+            targets: vec![TargetConfig { server, prefix: setup.prefix, transport }],
             variables: setup.variables,
             limits: setup.limits,
         };
@@ -157,6 +163,16 @@ impl Bench {
 
     pub(super) async fn strict(entities: Vec<Registered>) -> Self {
         Self::start(Setup::default(), entities).await
+    }
+
+    /// Waits until the upstream's prompts are known.
+    pub(super) async fn until_features(&self) {
+        let server = "server/up@1.0.0".parse().unwrap();
+        let mut definitions = self.gateway.upstreams().definitions();
+        let is_known = |all: &Arc<crate::upstream::Definitions>| {
+            all.features(&server).is_some_and(|features| !features.prompts().is_empty())
+        };
+        definitions.wait_for(is_known).await.unwrap();
     }
 
     /// The calls that the upstream has got.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{HttpLink, Session};
+use super::{Session, Way};
 use crate::{
     jsonrpc::{Id, Notification, Request},
     upstream::{message, side::Side},
@@ -15,7 +15,7 @@ use crate::{
 /// Listens to one conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ear<'a> {
-    pub(super) link: &'a HttpLink,
+    pub(super) way: &'a Arc<Way>,
     pub(super) session: &'a Session,
     /// The caller, if the conversation is a caller's.
     pub(super) side: Option<&'a Side>,
@@ -25,7 +25,7 @@ impl Ear<'_> {
     /// Takes a notification: what concerns everybody goes to everybody, the rest to the caller.
     pub(super) async fn notified(&self, notification: &Notification<'_>) {
         let method = &*notification.method;
-        if self.link.announcer.hear(method, notification.params) {
+        if self.way.announcer.hear(method, notification.params) {
             return;
         }
         if let Some(side) = self.side {
@@ -38,28 +38,28 @@ impl Ear<'_> {
         let Some(side) = self.side.filter(|_| request.method != "ping") else {
             return self.answer(message::answer(request));
         };
-        let Ok(place) = Arc::clone(&self.link.questions).try_acquire_owned() else {
-            tracing::debug!(target.server = %self.link.server, "an upstream asks too much at once");
+        let Ok(place) = Arc::clone(&self.way.questions).try_acquire_owned() else {
+            tracing::debug!(target.server = %self.way.server, "an upstream asks too much at once");
             return;
         };
         let answered = side.ask(&request.method, request.params);
         let id: Box<str> = request.id.as_raw().into();
-        let (client, server) = (self.link.client.clone(), self.link.server.clone());
-        let (headers, address) = (self.session.headers.clone(), Arc::clone(&self.link.address));
-        self.link.client.spawn(async move {
+        let (way, headers) = (Arc::clone(self.way), self.session.headers.clone());
+        self.way.client.spawn(async move {
             // Who has gone answers nothing; the upstream is told by the end of the request.
             let (Ok(answered), Ok(id)) = (answered.await, Id::parse(&id)) else { return };
             let body: Bytes = message::answered(id, &answered);
-            client.send_in_background(server, address.post(headers, body), place);
+            let request = way.address.post(headers, body);
+            way.client.send_in_background(way.server.clone(), request, place);
         });
     }
 
     /// Answers for the gateway itself.
     fn answer(&self, body: Bytes) {
-        match Arc::clone(&self.link.answers).try_acquire_owned() {
-            Ok(place) => self.link.post_in_background(self.session, body, place),
+        match Arc::clone(&self.way.answers).try_acquire_owned() {
+            Ok(place) => self.way.post_in_background(self.session, body, place),
             Err(_) => {
-                tracing::debug!(target.server = %self.link.server, "an upstream asks too much at once");
+                tracing::debug!(target.server = %self.way.server, "an upstream asks too much at once");
             }
         }
     }

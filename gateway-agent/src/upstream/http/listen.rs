@@ -4,11 +4,15 @@
 //! Lists are polled besides, so an upstream without such streams only takes longer. Deliberately
 //! absent: questions; over this stream nobody in particular is asked.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use http::StatusCode;
 use hyper::body::Incoming;
 use registry_follow::Backoff;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
@@ -16,7 +20,7 @@ use super::{
         sse::Events,
         subscriptions::{Subscriptions, Wanted},
     },
-    Breach, Ear, Error, HttpLink, Outgoing, Session, answer, request_headers,
+    Breach, Ear, Error, HttpLink, Outgoing, Session, Way, answer, request_headers,
 };
 use crate::jsonrpc::{self, Limits, Message};
 
@@ -35,7 +39,7 @@ pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
             () = subscriptions.other_than(&wanted) => continue,
         };
         if let Err(error) = outcome {
-            tracing::debug!(target.server = %link.server, %error, "a stream of news ended");
+            tracing::debug!(target.server = %link.way.server, %error, "a stream of news ended");
         }
         if lasted.elapsed() > LONGEST {
             backoff.reset();
@@ -53,15 +57,15 @@ async fn once(link: &HttpLink, wanted: &Wanted) -> Result<(), Error> {
         for uri in wanted.uris() {
             subscribe(link, &session, (Method::Subscribe, uri)).await?;
         }
-        link.address.get(session.headers.clone())
+        link.way.address.get(session.headers.clone())
     } else {
         let notifications = wanted.filter();
         let listen = Outgoing::Listen { notifications: &notifications };
         let id = link.next_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let headers = request_headers(&session, &listen, &[]);
-        link.address.post(headers, listen.write(id, session.era).into())
+        link.way.address.post(headers, listen.write(id, session.era).into())
     };
-    let response = link.client.send(&link.server, request).await?;
+    let response = link.way.client.send(&link.way.server, request).await?;
     let status = response.status();
     if status == StatusCode::NOT_FOUND && session.has_id {
         link.forget(&session);
@@ -69,7 +73,8 @@ async fn once(link: &HttpLink, wanted: &Wanted) -> Result<(), Error> {
     if !status.is_success() || !answer::is_event_stream(response.headers()) {
         return Err(answer::no(status));
     }
-    follow(response.into_body(), Ear { link, session: &session, side: None }).await
+    let session = (&Arc::downgrade(&session), Whom::Nobody);
+    follow(response.into_body(), &link.way, session).await
 }
 
 /// Tells a legacy server that one of its resources is of interest, or no longer.
@@ -84,18 +89,52 @@ pub(super) async fn subscribe(
     // One that is refused is no reason to hear nothing of the others.
     let answer = link.exchange(session, &outgoing, &[]).await?;
     if let Some(super::Reply::Error(error)) = answer.reply {
-        tracing::debug!(target.server = %link.server, code = error.code, "a subscription was refused");
+        tracing::debug!(target.server = %link.way.server, code = error.code, "a subscription was refused");
     }
     Ok(())
 }
 
-async fn follow(mut body: Incoming, ear: Ear<'_>) -> Result<(), Error> {
-    let limit_bytes = ear.link.client.limits().response_bytes;
+/// The same in a session that belongs to one caller, who can be asked: what the server says here
+/// without saying to whom can only be meant for that one. It ends with the session.
+pub(super) async fn own(way: Arc<Way>, session: Weak<Session>, ended: CancellationToken) {
+    let mut backoff = Backoff::new(FIRST, LONGEST);
+    let follow = async {
+        while let Some(headers) = session.upgrade().map(|session| session.headers.clone()) {
+            let Ok(response) = way.client.send(&way.server, way.address.get(headers)).await else {
+                return;
+            };
+            if !response.status().is_success() || !answer::is_event_stream(response.headers()) {
+                return; // there is no such stream
+            }
+            let _ = follow(response.into_body(), &way, (&session, Whom::Caller)).await;
+            tokio::time::sleep(backoff.wait()).await;
+        }
+    };
+    ended.run_until_cancelled(follow).await;
+}
+
+/// For whom is what comes over a stream, unless it is for everybody.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    Nobody,
+    /// Who asked last in the session.
+    Caller,
+}
+
+async fn follow(
+    mut body: Incoming,
+    way: &Arc<Way>,
+    (session, whom): (&Weak<Session>, Whom),
+) -> Result<(), Error> {
+    let limit_bytes = way.client.limits().response_bytes;
     let too_large = |_| Error::TooLarge { limit_bytes };
     let mut events = Events::new(limit_bytes);
     while let Some(chunk) = answer::next_chunk(&mut body).await? {
         events.push(&chunk).map_err(too_large)?;
         while let Some(data) = events.next() {
+            let Some(session) = session.upgrade() else { return Ok(()) };
+            let side = session.caller().filter(|_| whom == Whom::Caller);
+            let ear = Ear { way, session: &session, side: side.as_ref() };
             match jsonrpc::parse(&data, Limits::of_bytes(limit_bytes)) {
                 Ok(Message::Notification(notification)) => ear.notified(&notification).await,
                 Ok(Message::Request(request)) => ear.asked(&request),

@@ -15,7 +15,7 @@ use std::{
 use serde_json::value::RawValue;
 use tokio::{sync::OnceCell, time::timeout};
 
-use super::{Error, HttpLink, Phase, Session};
+use super::{Error, HttpLink, Phase, Session, listen};
 use crate::upstream::request::Context;
 
 /// How long a session may be idle before it gives way to a new one.
@@ -52,6 +52,11 @@ impl OwnSessions {
         let before = table.len();
         table.retain(|_, entry| !entry.session.get().is_some_and(|s| Arc::ptr_eq(s, session)));
         table.len() < before
+    }
+
+    /// A caller's session, if it was opened.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
+        self.table().get(id)?.session.get().cloned()
     }
 
     /// Takes out a caller's session.
@@ -122,8 +127,13 @@ pub(super) async fn session(
 
 async fn open(link: &HttpLink, context: &Context) -> Result<Arc<Session>, Error> {
     let capabilities = context.capabilities.as_deref().map_or("{}", RawValue::get);
-    let after_ms = link.client.limits().list_timeout_ms;
+    let after_ms = link.way.client.limits().list_timeout_ms;
     let opened = timeout(Duration::from_millis(after_ms), link.initialize(capabilities)).await;
     let (session, _) = opened.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }))?;
-    Ok(Arc::new(session))
+    let session = Arc::new(session);
+    if capabilities != "{}" {
+        let (way, weak) = (Arc::clone(&link.way), Arc::downgrade(&session));
+        link.way.client.spawn(listen::own(way, weak, session.ended()));
+    }
+    Ok(session)
 }

@@ -24,8 +24,8 @@ pub(super) async fn reopen(ear: Ear<'_>, events: &Events) -> Result<Incoming, Er
     tokio::time::sleep(wait).await;
     let mut headers = ear.session.headers.clone();
     headers.insert(LAST_EVENT_ID, id);
-    let request = ear.link.address.get(headers);
-    let response = ear.link.client.send(&ear.link.server, request).await?;
+    let request = ear.way.address.get(headers);
+    let response = ear.way.client.send(&ear.way.server, request).await?;
     if !response.status().is_success() || !answer::is_event_stream(response.headers()) {
         return Err(Breach::Closed.into());
     }

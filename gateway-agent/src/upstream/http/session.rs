@@ -3,15 +3,20 @@
 //!
 //! Deliberately absent: how it was found out.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::value::RawValue;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::{
         message::MODERN,
         request::{Context, LOG_LEVELS, Method, Param, Request},
+        side::Side,
     },
     Answer, Era, Error, HttpLink, Outgoing,
 };
@@ -26,6 +31,12 @@ pub(super) struct Session {
     pub(super) headers: HeaderMap,
     /// Whether the upstream gave the session an id.
     pub(super) has_id: bool,
+    /// Who waits for an answer in it, the latest last.
+    callers: Mutex<Vec<(u64, Side)>>,
+    entered: AtomicU64,
+    /// Cancelled when nobody has the session any more.
+    ended: CancellationToken,
+    _end: DropGuard,
     /// The least severity of log messages that it was told to send, in [`LOG_LEVELS`]; past their
     /// end before it was told.
     log_level: AtomicUsize,
@@ -61,7 +72,40 @@ impl Session {
     }
 
     fn new(era: Era, headers: HeaderMap, has_id: bool) -> Self {
-        Self { era, headers, has_id, log_level: AtomicUsize::new(usize::MAX) }
+        let ended = CancellationToken::new();
+        Self {
+            era,
+            headers,
+            has_id,
+            callers: Mutex::default(),
+            entered: AtomicU64::new(0),
+            _end: ended.clone().drop_guard(),
+            ended,
+            log_level: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    /// Cancelled when nobody has the session any more.
+    pub(super) fn ended(&self) -> CancellationToken {
+        self.ended.clone()
+    }
+
+    /// Notes who waits for an answer, until what is returned is dropped.
+    pub(super) fn enter(&self, side: Option<&Side>) -> Option<Present<'_>> {
+        // In the modern era nothing comes but with the answer.
+        let side = side.filter(|_| self.is_legacy())?.clone();
+        let number = self.entered.fetch_add(1, Ordering::Relaxed);
+        self.callers().push((number, side));
+        Some(Present { session: self, number })
+    }
+
+    /// Who asked last, and waits.
+    pub(super) fn caller(&self) -> Option<Side> {
+        self.callers().last().map(|(_, side)| side.clone())
+    }
+
+    fn callers(&self) -> MutexGuard<'_, Vec<(u64, Side)>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it belongs to the older era.
@@ -73,6 +117,18 @@ impl Session {
     pub(super) fn is_gone(&self, answer: &Result<Answer, Error>) -> bool {
         let status = answer.as_ref().map(|answer| answer.status);
         self.has_id && matches!(status, Ok(StatusCode::NOT_FOUND))
+    }
+}
+
+/// Somebody who waits for an answer.
+pub(super) struct Present<'a> {
+    session: &'a Session,
+    number: u64,
+}
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        self.session.callers().retain(|(number, _)| *number != self.number);
     }
 }
 

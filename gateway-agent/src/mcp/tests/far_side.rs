@@ -1,0 +1,239 @@
+//! An upstream of either era that says things before its answer: it asks, tells of progress, logs.
+//!
+//! Deliberately absent: the official SDKs; the acceptance tests have them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    response::{
+        IntoResponse as _, Response,
+        sse::{Event, Sse},
+    },
+};
+use futures_util::{StreamExt as _, stream};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::{config::TransportConfig, upstream::Era};
+
+/// A request, with the session in which it came.
+type Seen = (Option<String>, Value);
+
+/// The far side's state.
+#[derive(Clone)]
+pub(super) struct FarSide {
+    era: Era,
+    /// Every request, with the session in which it came.
+    seen: Arc<Mutex<Vec<Seen>>>,
+    waiting: Arc<Mutex<HashMap<String, oneshot::Sender<Value>>>>,
+    /// What is told, and in which session only.
+    news: broadcast::Sender<(Option<String>, Value)>,
+}
+
+impl FarSide {
+    /// Starts one.
+    pub(super) async fn start(era: Era) -> (Self, TransportConfig) {
+        let (seen, waiting) = (Arc::default(), Arc::default());
+        let side = Self { era, seen, waiting, news: broadcast::channel(16).0 };
+        let methods = axum::routing::post(answer).get(listen).delete(ended);
+        let router = Router::new().route("/", methods).with_state(side.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (side, TransportConfig::Http { url, headers: BTreeMap::new(), tls: None })
+    }
+
+    /// All requests of a method, with their sessions.
+    pub(super) fn seen(&self, method: &str) -> Vec<Seen> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().filter(|(_, body)| body["method"] == method).cloned().collect()
+    }
+
+    /// Tells everybody who listens.
+    pub(super) fn tell(&self, method: &str, params: &Value) {
+        let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        let _ = self.news.send((None, message));
+    }
+
+    /// How many listen.
+    pub(super) fn listeners(&self) -> usize {
+        self.news.receiver_count()
+    }
+
+    fn result(&self, mut result: Value) -> Value {
+        if self.era == Era::Modern && result.get("resultType").is_none() {
+            result["resultType"] = json!("complete");
+        }
+        result
+    }
+}
+
+async fn answer(
+    State(side): State<FarSide>,
+    headers: HeaderMap,
+    Json(body): Json<Value>,
+) -> Response {
+    let session = headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+    side.seen.lock().unwrap().push((session.clone(), body.clone()));
+    let id = body["id"].clone();
+    let Some(method) = body["method"].as_str() else {
+        let waiting = side.waiting.lock().unwrap().remove(&id.to_string());
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(body);
+        }
+        return StatusCode::ACCEPTED.into_response();
+    };
+    let respond = |result: Value| {
+        Json(json!({ "jsonrpc": "2.0", "id": id, "result": side.result(result) })).into_response()
+    };
+    let capabilities = json!({ "tools": {}, "prompts": {}, "resources": {}, "completions": {},
+        "logging": {} });
+    match (method, side.era) {
+        ("server/discover", Era::Modern) => respond(json!({ "capabilities": capabilities,
+            "supportedVersions": ["2026-07-28"], "instructions": "Be kind." })),
+        ("initialize", Era::Legacy) => {
+            let number = side.seen("initialize").len();
+            let result = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities });
+            ([("mcp-session-id", format!("up-{number}"))], respond(result)).into_response()
+        }
+        ("subscriptions/listen", Era::Modern) => stream_of(&side, session),
+        ("tools/call", _) => call(&side, session, &body),
+        (method, _) if method.starts_with("notifications/") => StatusCode::ACCEPTED.into_response(),
+        (method, _) => match simple(method, &body["params"]) {
+            Ok(result) => respond(result),
+            Err(code) => Json(json!({ "jsonrpc": "2.0", "id": id,
+                "error": { "code": code, "message": "no" } }))
+            .into_response(),
+        },
+    }
+}
+
+fn simple(method: &str, params: &Value) -> Result<Value, i64> {
+    Ok(match method {
+        "tools/list" => json!({ "tools": [{ "name": "asks", "inputSchema": {} }] }),
+        "prompts/list" => json!({ "prompts": [{ "name": "p", "title": "P" }] }),
+        "resources/list" => json!({ "resources": [{ "name": "r", "uri": "test://r" }] }),
+        "resources/templates/list" => {
+            json!({ "resourceTemplates": [{ "name": "t", "uriTemplate": "test://{id}" }] })
+        }
+        "prompts/get" => json!({ "messages": [{ "role": "user",
+            "content": { "type": "resource", "resource": { "uri": "test://r", "text": "t" } } }] }),
+        "resources/read" if params["uri"] == "test://r" => {
+            json!({ "contents": [{ "uri": "test://r", "text": "t" }] })
+        }
+        "resources/read" => return Err(-32002),
+        "completion/complete" => json!({ "completion": { "values": [params["ref"].to_string()] } }),
+        "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => json!({}),
+        _ => return Err(-32601),
+    })
+}
+
+/// What the tools do, by their names.
+fn call(side: &FarSide, session: Option<String>, body: &Value) -> Response {
+    let (params, id) = (&body["params"], body["id"].clone());
+    let number = format!("\"q-{id}\"");
+    let own = id.clone();
+    let done = move |text: String, side: &FarSide| {
+        let content = json!([{ "type": "text", "text": text }]);
+        json!({ "jsonrpc": "2.0", "id": own, "result": side.result(json!({ "content": content })) })
+    };
+    let (send, receive) = mpsc::unbounded_channel();
+    match (params["name"].as_str().unwrap(), side.era) {
+        ("asks", Era::Modern) => {
+            let answers = &params["inputResponses"]["who"];
+            let message = if answers.is_null() {
+                json!({ "jsonrpc": "2.0", "id": id, "result": { "resultType": "input_required",
+                    "requestState": "s-1", "inputRequests":
+                        { "who": { "method": "elicitation/create", "params": { "message": "?" } } } } })
+            } else {
+                assert_eq!(params["requestState"], "s-1");
+                done(answers.to_string(), side)
+            };
+            let _ = send.send(message);
+        }
+        (name @ ("asks" | "aside"), Era::Legacy) => {
+            let (tell, told) = oneshot::channel();
+            side.waiting.lock().unwrap().insert(number.clone(), tell);
+            let number: Value = serde_json::from_str(&number).unwrap();
+            let question = json!({ "jsonrpc": "2.0", "id": number,
+                "method": "elicitation/create", "params": { "message": "?" } });
+            if name == "asks" {
+                let _ = send.send(question);
+            } else {
+                // Some do not say that it belongs to this call.
+                let _ = side.news.send((session, question));
+            }
+            let side = side.clone();
+            let done = move |text| done(text, &side);
+            let finish = {
+                let send = send.clone();
+                async move {
+                    let answer: Value = told.await.unwrap();
+                    let said = if answer["error"].is_null() {
+                        &answer["result"]
+                    } else {
+                        &answer["error"]["code"]
+                    };
+                    let _ = send.send(done(said.to_string()));
+                }
+            };
+            tokio::spawn(finish);
+        }
+        _ => {
+            tells(&send, &params["_meta"]["progressToken"]);
+            let _ = send.send(done("done".to_owned(), side));
+        }
+    }
+    drop(send);
+    let messages =
+        stream::unfold(receive, async |mut receive| Some((receive.recv().await?, receive)));
+    events(messages)
+}
+
+/// Progress that does not always grow, and logs of two severities.
+fn tells(send: &mpsc::UnboundedSender<Value>, token: &Value) {
+    let tell = |method: &str, params: Value| {
+        let _ = send.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    };
+    for progress in [1, 5, 3, 9] {
+        tell("notifications/progress", json!({ "progressToken": token, "progress": progress }));
+    }
+    for level in ["debug", "warning"] {
+        tell("notifications/message", json!({ "level": level, "data": level }));
+    }
+}
+
+fn events(messages: impl stream::Stream<Item = Value> + Send + 'static) -> Response {
+    let events =
+        messages.map(|message| Ok::<_, Infallible>(Event::default().data(message.to_string())));
+    Sse::new(events).into_response()
+}
+
+fn stream_of(side: &FarSide, session: Option<String>) -> Response {
+    let news = side.news.subscribe();
+    events(stream::unfold((news, session), async |(mut news, session)| {
+        loop {
+            let (whose, message) = news.recv().await.ok()?;
+            if whose.is_none() || whose == session {
+                return Some((message, (news, session)));
+            }
+        }
+    }))
+}
+
+async fn listen(State(side): State<FarSide>, headers: HeaderMap) -> Response {
+    stream_of(&side, headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned()))
+}
+
+async fn ended(State(side): State<FarSide>, headers: HeaderMap) -> StatusCode {
+    let session = headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+    side.seen.lock().unwrap().push((session, json!({ "method": "DELETE" })));
+    StatusCode::NO_CONTENT
+}

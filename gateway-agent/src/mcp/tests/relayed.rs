@@ -1,0 +1,349 @@
+//! What goes through besides plain calls: in each pair of eras, questions, progress, logs, prompts,
+//! resources, subscriptions.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{
+    far_side::FarSide,
+    harness::{Ask, Bench, Setup},
+};
+use crate::{
+    config::LimitsConfig,
+    upstream::{Era, Prefix},
+    view::testing::{agent, server, tool},
+};
+
+const ERAS: [Era; 2] = [Era::Modern, Era::Legacy];
+
+async fn bench(era: Era, prefix: &str) -> (Bench, FarSide) {
+    let (far_side, transport) = FarSide::start(era).await;
+    let setup = Setup {
+        transport: Some(transport),
+        prefix: Prefix::parse(prefix).unwrap(),
+        limits: LimitsConfig { call_timeout_ms: 3_000, ..LimitsConfig::default() },
+        ..Setup::default()
+    };
+    let entities = vec![
+        server("up", &["asks", "tells", "aside"], &["prompts", "resources"]),
+        tool("asks", "1.0.0", json!({})),
+        tool("tells", "1.0.0", json!({})),
+        tool("aside", "1.0.0", json!({})),
+        agent("a", "1.0.0", &[("asks", "1.0.0"), ("tells", "1.0.0"), ("aside", "1.0.0")]),
+        agent("b", "1.0.0", &[]),
+    ];
+    (Bench::start(setup, entities).await, far_side)
+}
+
+/// A modern request of a client that can be asked by elicitation.
+fn able(method: &str, params: Value) -> Ask {
+    let mut ask = Ask::modern(method, params).by("a");
+    ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+        json!({ "elicitation": {} });
+    ask
+}
+
+/// A session of a client that can be asked by elicitation.
+async fn able_session(bench: &Bench) -> String {
+    let mut ask = Ask::initialize("2025-11-25").by("a");
+    ask.body["params"]["capabilities"] = json!({ "elicitation": {} });
+    let got = bench.got(ask.build()).await;
+    got.headers["mcp-session-id"].to_str().unwrap().to_owned()
+}
+
+fn messages(text: &str) -> Vec<Value> {
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+/// Calls in a session, answers what is asked with `answer`, and gives the result.
+async fn asked(bench: &Bench, session: &str, (tool, answer): (&str, Value)) -> Value {
+    let ask = Ask::legacy(session, "tools/call", json!({ "name": tool })).by("a");
+    let response = bench.send(ask.build()).await;
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut body = response.into_body().into_data_stream();
+    let mut text = String::new();
+    loop {
+        let chunk = body.next().await.expect("more events").unwrap();
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+        let Some(last) = messages(&text).pop() else { continue };
+        if last["method"] == "elicitation/create" {
+            let mut reply = Ask::legacy(session, "", json!({})).by("a");
+            reply.body = json!({ "jsonrpc": "2.0", "id": last["id"] });
+            reply.body.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+            assert_eq!(bench.got(reply.build()).await.status, 202);
+            text.clear();
+        } else {
+            return last["result"].clone();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_a_session_is_asked_whatever_the_upstream_speaks() {
+    for era in ERAS {
+        let (bench, _) = bench(era, "").await;
+        let session = able_session(&bench).await;
+        let accepted = json!({ "result": { "action": "accept", "content": { "n": 1 } } });
+        let result = asked(&bench, &session, ("asks", accepted)).await;
+        let said: Value =
+            serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(said, json!({ "action": "accept", "content": { "n": 1 } }), "{era:?}");
+        assert!(result.get("resultType").is_none(), "{era:?}: {result}");
+        // Two calls at once do not mix.
+        let answer = |n: u64| json!({ "result": { "n": n } });
+        let (one, two) = tokio::join!(
+            asked(&bench, &session, ("asks", answer(1))),
+            asked(&bench, &session, ("asks", answer(2)))
+        );
+        assert_eq!(one["content"][0]["text"], r#"{"n":1}"#);
+        assert_eq!(two["content"][0]["text"], r#"{"n":2}"#);
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_does_not_say_for_whom_it_is_reaches_the_sessions_own_client() {
+    let (bench, far_side) = bench(Era::Legacy, "").await;
+    let session = able_session(&bench).await;
+    // The first call opens the session at the upstream, and with it the stream beside the calls.
+    bench.legacy(&session, "a", ("tools/call", json!({ "name": "tells" }))).await;
+    acceptable(|| far_side.listeners() == 2).await;
+    let accepted = json!({ "result": { "action": "accept" } });
+    let result = asked(&bench, &session, ("aside", accepted)).await;
+    assert_eq!(result["content"][0]["text"], r#"{"action":"accept"}"#);
+}
+
+#[tokio::test]
+async fn a_client_without_a_session_brings_its_input_whatever_the_upstream_speaks() {
+    for era in ERAS {
+        let (bench, _) = bench(era, "").await;
+        let first = bench.got(able("tools/call", json!({ "name": "asks" })).build()).await.result();
+        assert_eq!(first["resultType"], "input_required", "{era:?}: {first}");
+        let (key, asked) = first["inputRequests"].as_object().unwrap().iter().next().unwrap();
+        assert_eq!(asked["method"], "elicitation/create");
+        let again = |name: &str| {
+            json!({ "name": name, "requestState": first["requestState"],
+                "inputResponses": { key: { "action": "accept" } } })
+        };
+        let second = bench.got(able("tools/call", again("asks")).build()).await.result();
+        assert_eq!(second["content"][0]["text"], r#"{"action":"accept"}"#, "{era:?}");
+        assert_eq!(second["resultType"], "complete");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_input_is_its_callers_own_and_waits_once() {
+    let (bench, far_side) = bench(Era::Legacy, "").await;
+    let ask = async |params: Value| bench.got(able("tools/call", params).build()).await;
+    let first = ask(json!({ "name": "asks" })).await.result();
+    let state = first["requestState"].clone();
+    let bring = |name: &str, responses: Value| json!({ "name": name, "requestState": state, "inputResponses": responses });
+    let answer = json!({ "input": { "action": "accept" } });
+    let mut foreign = able("tools/call", bring("asks", answer.clone()));
+    foreign.headers.retain(|(name, _)| name != "x-agent-name");
+    assert_eq!(bench.got(foreign.build()).await.error(), (200, -32602));
+    assert_eq!(ask(bring("tells", answer.clone())).await.error(), (200, -32602));
+    // Without the answer it is asked for again.
+    let again = ask(bring("asks", json!({ "x": 1 }))).await.result();
+    assert_eq!(again["resultType"], "input_required");
+    assert_ne!(again["requestState"], state);
+    assert_eq!(ask(bring("asks", answer.clone())).await.error(), (200, -32602), "used up");
+    let state = again["requestState"].clone();
+    let last = json!({ "name": "asks", "requestState": state, "inputResponses": answer });
+    assert!(ask(last).await.text.contains("accept"));
+    assert_eq!(far_side.seen("tools/call").len(), 1, "the upstream was called once");
+}
+
+#[tokio::test]
+async fn nobody_is_asked_what_it_did_not_say_that_it_can_answer() {
+    for era in ERAS {
+        let (bench, _) = bench(era, "").await;
+        let got = bench.call("a", "asks", json!({})).await;
+        let session = bench.initialize("a").await;
+        let in_session =
+            bench.legacy(&session, "a", ("tools/call", json!({ "name": "asks" }))).await;
+        match era {
+            Era::Modern => {
+                assert_eq!(got.error(), (400, -32021));
+                let data = &got.json()["error"]["data"];
+                assert_eq!(data, &json!({ "requiredCapabilities": { "elicitation": {} } }));
+                assert_eq!(in_session.error(), (400, -32021));
+            }
+            // The upstream is told so, and says what it makes of it.
+            Era::Legacy => {
+                assert_eq!(got.result()["content"][0]["text"], "-32601");
+                assert_eq!(in_session.result()["content"][0]["text"], "-32601");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn progress_grows_under_the_callers_token_and_logs_are_as_severe_as_wanted() {
+    for era in ERAS {
+        let (bench, far_side) = bench(era, "").await;
+        let meta =
+            json!({ "progressToken": "mine", "io.modelcontextprotocol/logLevel": "warning" });
+        let call = json!({ "name": "tells", "_meta": meta });
+        let told = messages(&bench.got(able("tools/call", call).build()).await.text);
+        let progress = |m: &&Value| m["method"] == "notifications/progress";
+        let steps: Vec<_> = told.iter().filter(progress).map(|m| &m["params"]).collect();
+        assert!(steps.iter().all(|step| step["progressToken"] == "mine"), "{told:?}");
+        assert_eq!(
+            steps.iter().map(|s| s["progress"].as_u64().unwrap()).collect::<Vec<_>>(),
+            [1, 5, 9]
+        );
+        let logs = |m: &&Value| m["method"] == "notifications/message";
+        let logs: Vec<_> = told.iter().filter(logs).map(|m| &m["params"]["level"]).collect();
+        assert_eq!(logs, ["warning"], "{era:?}");
+        assert_eq!(told.last().unwrap()["result"]["content"][0]["text"], "done");
+        if era == Era::Legacy {
+            assert_eq!(far_side.seen("logging/setLevel")[0].1["params"]["level"], "warning");
+        }
+        // Who wants neither gets JSON.
+        let plain = bench.call("a", "tells", json!({})).await;
+        assert_eq!(plain.headers["content-type"], "application/json", "{era:?}");
+        assert_eq!(plain.result()["content"][0]["text"], "done");
+    }
+}
+
+#[tokio::test]
+async fn prompts_and_resources_carry_the_prefix_of_their_target_and_lead_back() {
+    for era in ERAS {
+        let (bench, far_side) = bench(era, "up").await;
+        let ask = async |method: &str, params: Value| bench.modern("a", method, params).await;
+        bench.until_features().await;
+        let prompts = ask("prompts/list", json!({})).await.result();
+        assert_eq!(prompts["prompts"], json!([{ "name": "up/p", "title": "P" }]));
+        let resources = ask("resources/list", json!({})).await.result();
+        assert_eq!(resources["resources"][0]["uri"], "up+test://r");
+        let templates = ask("resources/templates/list", json!({})).await.result();
+        assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "up+test://{id}");
+        let prompt = ask("prompts/get", json!({ "name": "up/p" })).await.result();
+        assert_eq!(prompt["messages"][0]["content"]["resource"]["uri"], "up+test://r");
+        assert_eq!(far_side.seen("prompts/get")[0].1["params"]["name"], "p");
+        let read = |uri: &str| {
+            Ask::modern("resources/read", json!({ "uri": uri })).with("mcp-name", uri).by("a")
+        };
+        let got = bench.got(read("up+test://r").build()).await.result();
+        assert_eq!(got["contents"][0]["uri"], "up+test://r");
+        assert_eq!((&got["cacheScope"], &got["ttlMs"]), (&json!("private"), &json!(0)));
+        for unknown in ["up+test://none", "test://r", "other+test://r"] {
+            let got = bench.got(read(unknown).build()).await;
+            assert_eq!(got.error(), (200, -32602), "{unknown}");
+            assert_eq!(got.json()["error"]["data"]["uri"], unknown);
+        }
+        let reference = json!({ "type": "ref/resource", "uri": "up+test://{id}" });
+        let argument = json!({ "name": "id", "value": "" });
+        let completed =
+            ask("completion/complete", json!({ "ref": reference, "argument": argument }));
+        let completed = completed.await.result();
+        let seen = completed["completion"]["values"][0].as_str().unwrap();
+        assert!(seen.contains(r#""uri":"test://{id}""#), "{seen}");
+        assert_eq!(ask("prompts/get", json!({ "name": "p" })).await.error(), (200, -32602));
+    }
+}
+
+#[tokio::test]
+async fn who_may_use_none_of_a_servers_tools_sees_nothing_of_it() {
+    let (bench, far_side) = bench(Era::Modern, "").await;
+    bench.until_features().await;
+    let discovered = bench.modern("b", "server/discover", json!({})).await.result();
+    assert_eq!(discovered["capabilities"], json!({ "tools": { "listChanged": true } }));
+    assert!(discovered.get("instructions").is_none());
+    assert_eq!(bench.modern("b", "prompts/list", json!({})).await.error(), (404, -32601));
+    assert_eq!(
+        bench.modern("b", "prompts/get", json!({ "name": "p" })).await.error(),
+        (404, -32601)
+    );
+    assert!(far_side.seen("prompts/get").is_empty());
+    let discovered = bench.modern("a", "server/discover", json!({})).await.result();
+    assert_eq!(
+        discovered["capabilities"]["resources"],
+        json!({ "listChanged": true, "subscribe": true })
+    );
+    assert_eq!(discovered["instructions"], "Be kind.");
+}
+
+#[tokio::test]
+async fn each_session_has_its_own_at_an_upstream_with_sessions() {
+    let (bench, far_side) = bench(Era::Legacy, "").await;
+    let (one, two) = (bench.initialize("a").await, able_session(&bench).await);
+    for session in [&one, &two, &one] {
+        let got = bench.legacy(session, "a", ("tools/call", json!({ "name": "tells" }))).await;
+        assert!(got.text.contains("done"), "{got:?}");
+    }
+    let used: Vec<_> = far_side.seen("tools/call").into_iter().map(|(id, _)| id.unwrap()).collect();
+    assert!(used[0] == used[2] && used[0] != used[1], "{used:?}");
+    let declared: Vec<_> = far_side
+        .seen("initialize")
+        .iter()
+        .map(|(_, body)| body["params"]["capabilities"].clone())
+        .collect();
+    assert!(declared.contains(&json!({ "elicitation": {} })), "{declared:?}");
+    let mut end = Ask::legacy(&two, "", json!({})).by("a");
+    (end.method, end.body) = (Method::DELETE, Value::Null);
+    assert_eq!(bench.got(end.build()).await.status, 204);
+    acceptable(|| far_side.seen("DELETE").iter().any(|(id, _)| *id == Some(used[1].clone()))).await;
+    let gone = bench.legacy(&two, "a", ("ping", json!({}))).await;
+    assert_eq!(gone.status, 404);
+}
+
+#[tokio::test]
+async fn updates_reach_who_watches_and_nobody_else() {
+    for era in ERAS {
+        let (bench, far_side) = bench(era, "up").await;
+        bench.until_features().await;
+        let listen = |uris: Value| {
+            Ask::modern(
+                "subscriptions/listen",
+                json!({ "notifications":
+                { "resourceSubscriptions": uris, "promptsListChanged": true } }),
+            )
+            .by("a")
+        };
+        let response = bench.send(listen(json!(["up+test://r", "other+x:1"])).build()).await;
+        let mut body = response.into_body().into_data_stream();
+        let mut next = async || {
+            let chunk = tokio::time::timeout(Duration::from_secs(5), body.next()).await;
+            let text = String::from_utf8(chunk.unwrap().unwrap().unwrap().to_vec()).unwrap();
+            messages(&text).remove(0)
+        };
+        let acknowledged = next().await;
+        assert_eq!(
+            acknowledged["params"]["notifications"],
+            json!({ "promptsListChanged": true, "resourceSubscriptions": ["up+test://r"] })
+        );
+        let is_watched = || match era {
+            Era::Modern => far_side.seen("subscriptions/listen").iter().any(|(_, body)| {
+                body["params"]["notifications"]["resourceSubscriptions"] == json!(["test://r"])
+            }),
+            Era::Legacy => far_side
+                .seen("resources/subscribe")
+                .iter()
+                .any(|(_, body)| body["params"]["uri"] == "test://r"),
+        };
+        acceptable(|| is_watched() && far_side.listeners() > 0).await;
+        far_side.tell("notifications/resources/updated", &json!({ "uri": "test://other" }));
+        far_side.tell("notifications/resources/updated", &json!({ "uri": "test://r" }));
+        let told = next().await;
+        assert_eq!(told["method"], "notifications/resources/updated", "{told}");
+        assert_eq!(told["params"]["uri"], "up+test://r");
+        far_side.tell("notifications/prompts/list_changed", &json!({}));
+        assert_eq!(next().await["method"], "notifications/prompts/list_changed");
+    }
+}
+
+/// Waits for something that will be so soon.
+async fn acceptable(condition: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not come to be so");
+}
