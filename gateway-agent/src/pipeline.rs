@@ -97,13 +97,23 @@ pub async fn call_tool(
     };
     let result = gateway.upstreams().send(admission.permit, request).await?;
     finish(gateway, offer, (&result, &call.context), record)?;
-    let prefix = prefix_of(gateway, &snapshot, offer);
+    let prefix = prefix_of(gateway, &snapshot, (offer, result.result_type));
     Ok(Outcome { result, revision, freshness, prefix })
 }
 
-/// Under which names callers know what a tool's server has besides tools, if it exposes anything.
-fn prefix_of(gateway: &Gateway, snapshot: &Snapshot, offer: &Offer) -> Option<Prefix> {
-    let prefix = gateway.upstreams().prefix(offer.server()).filter(|prefix| !prefix.is_empty())?;
+/// Under which names callers know what a tool's server has besides tools, if a result may have any.
+fn prefix_of(
+    gateway: &Gateway,
+    snapshot: &Snapshot,
+    (offer, result_type): (&Offer, ResultType),
+) -> Option<Prefix> {
+    let prefix = gateway.upstreams().prefix(offer.server())?;
+    if result_type == ResultType::Task {
+        return Some(prefix.clone());
+    }
+    if prefix.is_empty() {
+        return None;
+    }
     let record = snapshot.catalog.find(offer.server())?;
     let registry_core::Entity::Server(server) = record.document.entity() else { return None };
     server.exposes.contains(&Exposure::Resources).then(|| prefix.clone())

@@ -106,7 +106,7 @@ pub fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answe
 
 /// The result with URIs and tasks under the names that the caller knows, where they differ.
 fn renamed(outcome: &Outcome) -> Option<RawResult> {
-    let prefix = outcome.prefix.as_ref().filter(|prefix| !prefix.is_empty())?;
+    let prefix = outcome.prefix.as_ref()?;
     let result = &outcome.result;
     let changed = names::renamed(&result.result, prefix)?;
     Some(RawResult { result: changed, ..*result })

@@ -32,9 +32,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     let resent = history.lines.iter().rev().find(resent).map_or(0, |line| line.n);
     for (id, calls) in by_id {
         // A refusal is not remembered, so a request that comes once more may be right by then.
-        let is_refused = |call: &&Call| {
-            matches!(&call.answer, Some((line, Answer::Refused { .. })) if *line > resent)
-        };
+        let is_refused = |call: &&Call| matches!(&call.answer, Some((line, Answer::Refused { .. })) if *line > resent);
         if let Some(commits) = committed.get(id)
             && calls.iter().all(is_refused)
         {

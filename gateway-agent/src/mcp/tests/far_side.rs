@@ -94,7 +94,7 @@ async fn answer(
         Json(json!({ "jsonrpc": "2.0", "id": id, "result": side.result(result) })).into_response()
     };
     let capabilities = json!({ "tools": {}, "prompts": {}, "resources": {}, "completions": {},
-        "logging": {} });
+        "logging": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
     match (method, side.era) {
         ("server/discover", Era::Modern) => respond(json!({ "capabilities": capabilities,
             "supportedVersions": ["2026-07-28"], "instructions": "Be kind." })),
@@ -130,6 +130,9 @@ fn simple(method: &str, params: &Value) -> Result<Value, i64> {
         }
         "resources/read" => return Err(-32002),
         "completion/complete" => json!({ "completion": { "values": [params["ref"].to_string()] } }),
+        "tasks/get" => json!({ "taskId": params["taskId"], "status": "completed",
+            "result": { "content": [] } }),
+        "tasks/cancel" | "tasks/update" => json!({}),
         "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => json!({}),
         _ => return Err(-32601),
     })
@@ -185,6 +188,10 @@ fn call(side: &FarSide, session: Option<String>, body: &Value) -> Response {
                 }
             };
             tokio::spawn(finish);
+        }
+        ("works", _) => {
+            let _ = send.send(json!({ "jsonrpc": "2.0", "id": id, "result":
+                { "resultType": "task", "taskId": "7+7", "status": "working", "ttlMs": 1 } }));
         }
         _ => {
             tells(&send, &params["_meta"]["progressToken"]);

@@ -18,6 +18,7 @@ use crate::{
 };
 
 const ERAS: [Era; 2] = [Era::Modern, Era::Legacy];
+const TOOLS: [&str; 4] = ["asks", "tells", "aside", "works"];
 
 async fn bench(era: Era, prefix: &str) -> (Bench, FarSide) {
     let (far_side, transport) = FarSide::start(era).await;
@@ -28,11 +29,12 @@ async fn bench(era: Era, prefix: &str) -> (Bench, FarSide) {
         ..Setup::default()
     };
     let entities = vec![
-        server("up", &["asks", "tells", "aside"], &["prompts", "resources"]),
+        server("up", &TOOLS, &["prompts", "resources"]),
         tool("asks", "1.0.0", json!({})),
         tool("tells", "1.0.0", json!({})),
         tool("aside", "1.0.0", json!({})),
-        agent("a", "1.0.0", &[("asks", "1.0.0"), ("tells", "1.0.0"), ("aside", "1.0.0")]),
+        tool("works", "1.0.0", json!({})),
+        agent("a", "1.0.0", &TOOLS.map(|tool| (tool, "1.0.0"))),
         agent("b", "1.0.0", &[]),
     ];
     (Bench::start(setup, entities).await, far_side)
@@ -266,6 +268,31 @@ async fn who_may_use_none_of_a_servers_tools_sees_nothing_of_it() {
         json!({ "listChanged": true, "subscribe": true })
     );
     assert_eq!(discovered["instructions"], "Be kind.");
+}
+
+#[tokio::test]
+async fn tasks_are_known_by_their_targets_prefix_and_only_to_who_knows_the_extension() {
+    for (prefix, known) in [("up", "up+7+7"), ("", "+7+7")] {
+        let (bench, far_side) = bench(Era::Modern, prefix).await;
+        bench.until_features().await;
+        let knowing = |method: &str, params: Value| {
+            let mut ask = Ask::modern(method, params).by("a");
+            ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+                json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+            ask
+        };
+        let task =
+            bench.got(knowing("tools/call", json!({ "name": "works" })).build()).await.result();
+        assert_eq!((&task["resultType"], &task["taskId"]), (&json!("task"), &json!(known)));
+        let get = knowing("tasks/get", json!({ "taskId": known })).with("mcp-name", known);
+        let got = bench.got(get.build()).await.result();
+        assert_eq!((&got["resultType"], &got["taskId"]), (&json!("complete"), &json!(known)));
+        assert_eq!(far_side.seen("tasks/get")[0].1["params"]["taskId"], "7+7");
+        let other =
+            knowing("tasks/cancel", json!({ "taskId": "other+1" })).with("mcp-name", "other+1");
+        assert_eq!(bench.got(other.build()).await.error(), (200, -32602));
+        assert!(bench.call("a", "works", json!({})).await.failure().contains("broke the protocol"));
+    }
 }
 
 #[tokio::test]
