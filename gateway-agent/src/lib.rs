@@ -13,6 +13,7 @@ pub mod freshness;
 pub mod health;
 pub mod identity;
 pub mod jsonrpc;
+mod lanes;
 pub mod mcp;
 pub mod permit;
 pub mod pipeline;

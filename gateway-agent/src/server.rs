@@ -20,6 +20,7 @@ use crate::{
     config::{Config, Source, without_credentials},
     freshness::Watchman,
     health::{self, Health},
+    lanes::Lanes,
     mcp,
     pipeline::Gateway,
     source::{self, Feed, Rejected, Status},
@@ -69,7 +70,8 @@ pub async fn run(
         metrics,
     };
     let router = mcp::router(gateway.clone()).merge(health::router(health));
-    let mut running = Running::start(Door { listener, tls }, router, (cache, writer))?;
+    let door = Door { listener, tls, lanes: Lanes::start()? };
+    let mut running = Running::start(door, router, (cache, writer))?;
     let mut following = running.follow(config, (watchman, status));
     let outcome = tokio::select! {
         () = shutdown => Ok(()),
@@ -77,8 +79,10 @@ pub async fn run(
     };
     tracing::info!("stopping: calls that have begun may finish");
     gateway.close_streams();
-    running.stop().await;
+    let lanes = running.stop().await;
     upstreams.shutdown().await;
+    // What they still send to upstreams is done.
+    drop(lanes);
     outcome
 }
 
@@ -93,7 +97,7 @@ fn rejected(ended: Result<Result<(), Rejected>, tokio::task::JoinError>) -> Resu
 /// The tasks of a gateway that serves.
 struct Running {
     cache: Cache,
-    serving: JoinHandle<()>,
+    serving: JoinHandle<Lanes>,
     writing: JoinHandle<()>,
     stop: CancellationToken,
     stop_writing: CancellationToken,
@@ -138,12 +142,13 @@ impl Running {
     }
 
     /// Stops following and accepting, lets calls finish, and writes what the disk lacks.
-    async fn stop(&mut self) {
+    async fn stop(&mut self) -> Option<Lanes> {
         self.stop.cancel();
         // A task that broke has said so; the others are to end all the same.
-        let _ = (&mut self.serving).await;
+        let lanes = (&mut self.serving).await.ok();
         self.stop_writing.cancel();
         let _ = (&mut self.writing).await;
+        lanes
     }
 }
 

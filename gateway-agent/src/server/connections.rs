@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::{body::Timely, writes::TimelyWrites};
-use crate::capacity;
+use crate::{capacity, lanes::Lanes};
 
 /// How long the head of a request may take, and so how long an idle connection is kept.
 const HEAD: Duration = Duration::from_secs(30);
@@ -43,15 +43,16 @@ const CALM: Duration = Duration::from_secs(1);
 pub(super) struct Door {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<Acceptor>,
+    pub(super) lanes: Lanes,
 }
 
 /// Serves until it is stopped; then lets calls that have begun finish, but not for ever.
 pub(super) async fn serve(
-    Door { listener, tls }: Door,
+    Door { listener, tls, mut lanes }: Door,
     router: Router,
     stop: CancellationToken,
     drain: Duration,
-) {
+) -> Lanes {
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(capacity::connections()));
     let mut failed: Option<Instant> = None;
@@ -68,7 +69,8 @@ pub(super) async fn serve(
                 }
                 let (router, tls, stop) = (router.clone(), tls.clone(), stop.clone());
                 let connection = Connection { router, peer, tls, stop, _place: place };
-                tokio::spawn(connection.run(stream, graceful.watcher()));
+                let watcher = graceful.watcher();
+                lanes.spawn(connection.run(stream, watcher));
             }
             Err(e) => {
                 if failed.replace(Instant::now()).is_none() {
@@ -85,15 +87,17 @@ pub(super) async fn serve(
     if timeout(drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("some calls did not finish within {} s and are cut off", drain.as_secs());
     }
+    lanes
 }
 
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+) -> io::Result<(std::net::TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, place))
+    // It goes to another runtime.
+    Ok((stream.into_std()?, peer, place))
 }
 
 /// One connection and its place among those allowed.
@@ -107,7 +111,11 @@ struct Connection {
 
 impl Connection {
     /// Shakes hands where there is TLS, unless it is time to stop.
-    async fn run(self, stream: TcpStream, watcher: Watcher) {
+    async fn run(self, stream: std::net::TcpStream, watcher: Watcher) {
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(e) => return tracing::warn!(peer = %self.peer, "a connection was lost: {e}"),
+        };
         // Without it answers wait for acknowledgements; where it fails they do.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else { return self.serve(stream, watcher).await };

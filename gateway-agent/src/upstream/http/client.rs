@@ -3,7 +3,7 @@
 //!
 //! Deliberately absent: redirects, proxies, cookies and compression; hyper has none of them.
 
-use std::{collections::BTreeMap, error::Error as StdError, io, time::Duration};
+use std::{collections::BTreeMap, error::Error as StdError, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::{Breach, Error, Phase, connector::Connector};
 use crate::{
     config::{ClientFiles, LimitsConfig, TargetConfig},
-    health,
+    health, lanes,
 };
 
 /// How long a connection may stay idle. Common servers close theirs after five seconds, and a
@@ -37,7 +37,8 @@ const BACKGROUND: Duration = Duration::from_secs(5);
 /// The client; clones share the connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    inner: legacy::Client<Connector, Full<Bytes>>,
+    /// One for each lane: a connection belongs to the thread that made it.
+    places: Arc<[legacy::Client<Connector, Full<Bytes>>]>,
     limits: LimitsConfig,
     tasks: TaskTracker,
 }
@@ -55,11 +56,13 @@ impl Client {
     }
 
     fn over(connector: Connector, limits: LimitsConfig, tasks: TaskTracker) -> Self {
-        let inner = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .build(connector);
-        Self { inner, limits, tasks }
+        let client = || {
+            legacy::Client::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE)
+                .build(connector.clone())
+        };
+        Self { places: (0..lanes::places()).map(|_| client()).collect(), limits, tasks }
     }
 
     pub(super) fn limits(&self) -> LimitsConfig {
@@ -73,7 +76,10 @@ impl Client {
         server: &Key,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Error> {
-        self.inner.request(request).await.map_err(|error| self.describe(server, &error))
+        self.places[lanes::current()]
+            .request(request)
+            .await
+            .map_err(|error| self.describe(server, &error))
     }
 
     /// Does something in the background that ends with the gateway.
