@@ -1,8 +1,11 @@
 //! tools/call and tools/list: direct, through nginx, and through the gateway with everything on.
 //!
-//! Deliberately absent: stdio and streaming.
+//! Deliberately absent: streaming.
 
-use acceptance::{Backend, Gateway, GatewayOptions, Registry, mcp::MODERN};
+use acceptance::{
+    Backend, Gateway, GatewayOptions, Registry,
+    mcp::{LEGACY, MODERN},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -56,29 +59,39 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             cpu: Box::new(|| gateway.process.cpu_seconds()),
         },
     ];
-    for connections in [1, 16, 64] {
-        calls(report, &hops, connections, seconds).await;
+    for (version, kib) in [(MODERN, 1), (LEGACY, 1), (MODERN, 100)] {
+        for connections in [1, 16, 64] {
+            calls(report, &hops, (version, kib), (connections, seconds)).await;
+        }
     }
     lists(report, &hops, seconds).await;
 }
 
-async fn calls(report: &mut Report, hops: &[Hop<'_>; 3], connections: usize, seconds: u64) {
-    let arguments = json!({ "payload": "x".repeat(1024) });
+async fn calls(
+    report: &mut Report,
+    hops: &[Hop<'_>; 3],
+    (version, kib): (&'static str, usize),
+    (connections, seconds): (usize, u64),
+) {
+    let arguments = json!({ "payload": "x".repeat(kib * 1024) });
     let params = json!({ "name": "echo", "arguments": arguments });
     let mut results = Vec::new();
     for hop in hops {
-        results.push(drive(hop, connections, seconds, ("tools/call", params.clone())).await);
+        let request = (version, "tools/call", params.clone());
+        results.push(drive(hop, connections, seconds, request).await);
     }
     let [direct, nginx, gateway] = results.try_into().ok().expect("three hops");
+    let what =
+        format!("tools/call of {version}, {kib} KiB there and back, {connections} connections");
     report.add(Row {
-        path: format!("tools/call, 1 KiB, {connections} connections: throughput and latency"),
+        path: what.clone(),
         value: format!("gateway {}", gateway.load.text()),
         beside: format!("nginx {}; direct {}", nginx.load.text(), direct.load.text()),
         ratio: Some(gateway.load.per_second / nginx.load.per_second),
         budget: "",
     });
     report.add(Row {
-        path: format!("tools/call, {connections} connections: CPU per call in the hop"),
+        path: format!("{what}: CPU per call in the hop"),
         value: format!("gateway {:.0} µs", gateway.cpu_us),
         beside: format!("nginx {:.0} µs", nginx.cpu_us),
         ratio: Some(gateway.cpu_us / nginx.cpu_us),
@@ -92,8 +105,8 @@ async fn lists(report: &mut Report, hops: &[Hop<'_>; 3], seconds: u64) {
     let behind = Hop { name: nginx.name, url: many(nginx), cpu: Box::new(|| (nginx.cpu)()) };
     let _ = direct;
     let params = json!({});
-    let nginx = drive(&behind, 16, seconds, ("tools/list", params.clone())).await;
-    let gateway = drive(gateway, 16, seconds, ("tools/list", params)).await;
+    let nginx = drive(&behind, 16, seconds, (MODERN, "tools/list", params.clone())).await;
+    let gateway = drive(gateway, 16, seconds, (MODERN, "tools/list", params)).await;
     report.add(Row {
         path: "tools/list of 1,000 tools, scoped, 16 connections".to_owned(),
         value: format!("gateway {}, {:.0} µs CPU a list", gateway.load.text(), gateway.cpu_us),
@@ -108,11 +121,11 @@ async fn drive(
     hop: &Hop<'_>,
     connections: usize,
     seconds: u64,
-    (method, params): (&'static str, Value),
+    (version, method, params): (&'static str, &'static str, Value),
 ) -> Measured {
     let mut clients = Vec::new();
     for _ in 0..connections {
-        let client = Client::new(&hop.url, method, &params);
+        let client = Client::new(&hop.url, (version, method), &params).await;
         client.once().await;
         clients.push(client);
     }
@@ -133,44 +146,76 @@ struct Client {
 
 struct Request {
     url: String,
-    method: &'static str,
-    name: Option<String>,
+    headers: Vec<(&'static str, String)>,
     body: String,
 }
 
 impl Client {
-    fn new(url: &str, method: &'static str, params: &Value) -> Self {
-        let mut params = params.clone();
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": MODERN,
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let name = params["name"].as_str().map(str::to_owned);
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let request = Request { url: url.to_owned(), method, name, body: body.to_string() };
+    async fn new(
+        url: &str,
+        (version, method): (&'static str, &'static str),
+        params: &Value,
+    ) -> Self {
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(1).build();
-        Self { http: http.expect("a client"), request: request.into() }
+        let http = http.expect("a client");
+        let mut headers = vec![
+            ("accept", "application/json, text/event-stream".to_owned()),
+            ("content-type", "application/json".to_owned()),
+            ("x-agent-name", "bench-agent".to_owned()),
+            ("x-agent-version", "1.0.0".to_owned()),
+        ];
+        let mut params = params.clone();
+        if version == MODERN {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": MODERN,
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+            headers.push(("mcp-method", method.to_owned()));
+            headers.extend(params["name"].as_str().map(|name| ("mcp-name", name.to_owned())));
+        } else if let Some(id) = session(&http, url, &headers).await {
+            headers.push(("mcp-session-id", id));
+        }
+        headers.push(("mcp-protocol-version", version.to_owned()));
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let request = Request { url: url.to_owned(), headers, body: body.to_string() };
+        Self { http, request: request.into() }
     }
 
     async fn once(&self) {
-        let Request { url, method, name, body } = &*self.request;
-        let mut request = self
-            .http
-            .post(url)
-            .header("accept", "application/json, text/event-stream")
-            .header("content-type", "application/json")
-            .header("mcp-protocol-version", MODERN)
-            .header("mcp-method", *method)
-            .header("x-agent-name", "bench-agent")
-            .header("x-agent-version", "1.0.0");
-        if let Some(name) = name {
-            request = request.header("mcp-name", name);
-        }
+        let Request { url, headers, body } = &*self.request;
+        let request =
+            headers.iter().fold(self.http.post(url), |r, (name, value)| r.header(*name, value));
         let answer = request.body(body.clone()).send().await.expect("an answer");
         assert!(answer.status().is_success(), "{}", answer.status());
         let text = answer.bytes().await.expect("a body");
         assert!(text.len() > 100 && !text.windows(9).any(|w| w == b"\"isError\":true"));
     }
+}
+
+/// Opens a session, and gives its id where the server has one.
+async fn session(
+    http: &reqwest::Client,
+    url: &str,
+    headers: &[(&'static str, String)],
+) -> Option<String> {
+    let post = |body: Value, id: Option<&str>| {
+        let request =
+            headers.iter().fold(http.post(url), |r, (name, value)| r.header(*name, value));
+        let request = id.map_or(request.try_clone().expect("no body"), |id| {
+            request.header("mcp-session-id", id).header("mcp-protocol-version", LEGACY)
+        });
+        request.body(body.to_string()).send()
+    };
+    let params = json!({ "protocolVersion": LEGACY, "capabilities": {},
+        "clientInfo": { "name": "bench", "version": "1.0.0" } });
+    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let answer = post(initialize, None).await.expect("an answer");
+    let id = answer.headers().get("mcp-session-id")?.to_str().ok()?.to_owned();
+    answer.bytes().await.expect("a body");
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let taken = post(initialized, Some(&id)).await.expect("an answer");
+    assert!(taken.status().is_success(), "{}", taken.status());
+    Some(id)
 }
 
 /// The benchmark's server with 1,000 tools, the echo among them, and an agent that declares all.

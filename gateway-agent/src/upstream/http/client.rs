@@ -46,16 +46,16 @@ pub(crate) struct Client {
 impl Client {
     /// A client for these targets.
     pub(crate) fn new(targets: &[TargetConfig], limits: LimitsConfig, tasks: TaskTracker) -> Self {
-        Self::over(Connector::shared(targets, limits), limits, tasks)
+        Self::over(&Connector::shared(targets, limits), limits, tasks)
     }
 
     /// One like it, for a target that has certificates of its own.
     pub(crate) fn with(&self, files: ClientFiles) -> Result<Self, InvalidFile> {
         let tls = files.open(health::tls_changed)?;
-        Ok(Self::over(Connector::new(tls, self.limits), self.limits, self.tasks.clone()))
+        Ok(Self::over(&Connector::new(tls, self.limits), self.limits, self.tasks.clone()))
     }
 
-    fn over(connector: Connector, limits: LimitsConfig, tasks: TaskTracker) -> Self {
+    fn over(connector: &Connector, limits: LimitsConfig, tasks: TaskTracker) -> Self {
         let client = || {
             legacy::Client::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
