@@ -132,8 +132,11 @@ fn simple(method: &str, params: &Value) -> Result<Value, i64> {
         "completion/complete" => json!({ "completion": { "values": [params["ref"].to_string()] } }),
         "tasks/get" => json!({ "taskId": params["taskId"], "status": "completed",
             "result": { "content": [] } }),
-        "tasks/cancel" | "tasks/update" => json!({}),
-        "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => json!({}),
+        "tasks/cancel"
+        | "tasks/update"
+        | "logging/setLevel"
+        | "resources/subscribe"
+        | "resources/unsubscribe" => json!({}),
         _ => return Err(-32601),
     })
 }
@@ -175,23 +178,17 @@ fn call(side: &FarSide, session: Option<String>, body: &Value) -> Response {
             }
             let side = side.clone();
             let done = move |text| done(text, &side);
-            let finish = {
-                let send = send.clone();
-                async move {
-                    let answer: Value = told.await.unwrap();
-                    let said = if answer["error"].is_null() {
-                        &answer["result"]
-                    } else {
-                        &answer["error"]["code"]
-                    };
-                    let _ = send.send(done(said.to_string()));
-                }
-            };
-            tokio::spawn(finish);
+            let send = send.clone();
+            tokio::spawn(async move {
+                let answer: Value = told.await.unwrap();
+                let is_error = !answer["error"].is_null();
+                let said = if is_error { &answer["error"]["code"] } else { &answer["result"] };
+                let _ = send.send(done(said.to_string()));
+            });
         }
         ("works", _) => {
-            let _ = send.send(json!({ "jsonrpc": "2.0", "id": id, "result":
-                { "resultType": "task", "taskId": "7+7", "status": "working", "ttlMs": 1 } }));
+            let result = json!({ "resultType": "task", "taskId": "7+7", "status": "working" });
+            let _ = send.send(json!({ "jsonrpc": "2.0", "id": id, "result": result }));
         }
         _ => {
             tells(&send, &params["_meta"]["progressToken"]);
