@@ -6,6 +6,7 @@ mod access;
 mod audit;
 mod command_line;
 mod compatibility;
+mod conformance;
 mod crowd;
 mod demo;
 mod enforcement;

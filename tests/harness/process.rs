@@ -58,11 +58,16 @@ impl Process {
         dir: &Path,
         configure: impl FnOnce(&mut Command),
     ) -> Result<Self, String> {
+        let mut command = Command::new(binary(name));
+        configure(&mut command);
+        Self::run(name, dir, command)
+    }
+
+    /// As [`Process::try_start`], with any program.
+    pub fn run(name: &str, dir: &Path, mut command: Command) -> Result<Self, String> {
         let stderr = dir.join(format!("{name}.stderr.log"));
         let log = File::options().create(true).append(true).open(&stderr).expect("a log file");
-        let mut command = Command::new(binary(name));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        configure(&mut command);
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{name} starts: {e}"));
         let stdout = child.stdout.take().expect("standard output is piped");
         if let Some(greeting) = first_line(stdout) {

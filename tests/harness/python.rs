@@ -43,11 +43,17 @@ impl PythonEnvironment {
 
     /// Its interpreter.
     pub fn python(&self) -> Command {
-        Command::new(self.dir.join("bin/python"))
+        Command::new(self.program("python"))
+    }
+
+    /// Where a program of one of its packages is.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.dir.join("bin").join(name)
     }
 }
 
-fn succeed(command: &mut Command, why: &str) {
+/// Runs a command that prepares something; it must succeed.
+pub(crate) fn succeed(command: &mut Command, why: &str) {
     let Output { status, stdout, stderr } =
         command.output().unwrap_or_else(|e| panic!("{why}: {command:?}: {e}"));
     let said = [stdout, stderr].concat();
