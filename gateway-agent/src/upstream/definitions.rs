@@ -101,6 +101,11 @@ impl Tools {
         self.tools.iter().map(|(name, tool)| (name.as_ref(), &*tool.definition))
     }
 
+    /// Whether a tool is listed in a way that forbids to use it.
+    pub fn has_left_out(&self, tool: &str) -> bool {
+        self.find(tool).is_none() && self.left_out.iter().any(|(name, _)| name == tool)
+    }
+
     /// What of its arguments a tool wants mirrored into headers.
     pub(super) fn mirrors(&self, tool: &str) -> &[Mirror] {
         self.tools.get(tool).map_or(&[], |tool| &tool.mirrors)
@@ -200,6 +205,8 @@ mod tests {
         assert_eq!(listed, [("a", r#"{"name":"a"}"#), ("b", r#"{"name":"b","x":1.0}"#)]);
         let left_out: Vec<_> = tools.left_out.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(left_out, ["", "", "bad"]);
+        let asked = ["bad", "a", "unheard of"].map(|name| tools.has_left_out(name));
+        assert_eq!(asked, [true, false, false]);
         for none in ["[]", r#"[[{"name":"a"}],null]"#] {
             assert!(tools.add_page(&page(none)).is_err());
         }

@@ -39,13 +39,17 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// What a registered tool offers; `None` if it is no tool that can be served.
+    /// What a registered tool offers; `None` if it is no tool that can be served, or its upstream
+    /// lists it in a way that forbids to use it.
     pub(super) fn new(snapshot: &Snapshot, record: &Record) -> Option<Self> {
         let document = record.document.clone();
         let tool = servable(&document)?;
         let source = tool.source()?;
         let server = source.server_key();
         let live = snapshot.definitions.find(&server).cloned();
+        if live.as_ref().is_some_and(|tools| tools.has_left_out(&source.tool)) {
+            return None;
+        }
         let schemas = schemas_of(&snapshot.catalog, &document);
         let mut hasher = DefaultHasher::new();
         document.digest().hash(&mut hasher);
