@@ -12,6 +12,7 @@ use std::{
 use http::StatusCode;
 use hyper::body::Incoming;
 use registry_follow::Backoff;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -95,14 +96,20 @@ pub(super) async fn subscribe(
 }
 
 /// The same in a session that belongs to one caller, who can be asked: what the server says here
-/// without saying to whom can only be meant for that one. It ends with the session.
-pub(super) async fn own(way: Arc<Way>, session: Weak<Session>, ended: CancellationToken) {
+/// without saying to whom can only be meant for that one. It ends with the session. `answered` is
+/// dropped when the server has answered the first time.
+pub(super) async fn own(
+    way: Arc<Way>,
+    (session, ended): (Weak<Session>, CancellationToken),
+    answered: oneshot::Sender<()>,
+) {
     let mut backoff = Backoff::new(FIRST, LONGEST);
+    let mut answered = Some(answered);
     let follow = async {
         while let Some(headers) = session.upgrade().map(|session| session.headers.clone()) {
-            let Ok(response) = way.client.send(&way.server, way.address.get(headers)).await else {
-                return;
-            };
+            let response = way.client.send(&way.server, way.address.get(headers)).await;
+            drop(answered.take());
+            let Ok(response) = response else { return };
             if !response.status().is_success() || !answer::is_event_stream(response.headers()) {
                 return; // there is no such stream
             }

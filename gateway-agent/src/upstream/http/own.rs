@@ -13,13 +13,19 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use tokio::{sync::OnceCell, time::timeout};
+use tokio::{
+    sync::{OnceCell, oneshot},
+    time::timeout,
+};
 
 use super::{Error, HttpLink, Phase, Session, listen};
 use crate::upstream::request::Context;
 
 /// How long a session may be idle before it gives way to a new one.
 const IDLE: Duration = Duration::from_mins(30);
+/// How long the first request of a session waits for the stream of the server's questions. There
+/// are servers that answer the `GET` only when they have something to say.
+const STREAM: Duration = Duration::from_secs(1);
 
 /// All of them.
 #[derive(Debug)]
@@ -133,7 +139,10 @@ async fn open(link: &HttpLink, context: &Context) -> Result<Arc<Session>, Error>
     let session = Arc::new(session);
     if capabilities != "{}" {
         let (way, weak) = (Arc::clone(&link.way), Arc::downgrade(&session));
-        link.way.client.spawn(listen::own(way, weak, session.ended()));
+        let (answered, stream) = oneshot::channel();
+        link.way.client.spawn(listen::own(way, (weak, session.ended()), answered));
+        // What a server asks before the stream is there is lost.
+        let _ = timeout(STREAM, stream).await;
     }
     Ok(session)
 }
