@@ -3,6 +3,7 @@
 //! Everything official is fetched from PyPI and npm at the versions in `conformance/`; nothing of it
 //! is changed. Deliberately absent: the suite's authorization scenarios (see docs/conformance.md).
 
+mod clients;
 mod everything;
 
 use std::{collections::BTreeMap, fs, process::Command};
