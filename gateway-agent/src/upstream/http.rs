@@ -40,7 +40,7 @@ use self::{
     cancel::CancelOnDrop,
     client::{Address, InvalidAddress},
     ear::Ear,
-    own::OwnSessions,
+    own::{Lease, OwnSessions},
     session::Session,
 };
 use super::{
@@ -140,7 +140,8 @@ impl HttpLink {
         outgoing: &Outgoing<'_>,
         mirrored: Mirrored<'_>,
     ) -> Result<(Reply, Era), Error> {
-        let session = self.session_for(outgoing).await?;
+        let lease = self.lease_for(outgoing).await?;
+        let session = self.session_for(outgoing, lease.as_ref()).await?;
         let answer = self.exchange(&session, outgoing, mirrored).await;
         if doubt::must_start_over(session.era, outgoing, &answer) {
             let is_gone = session.is_gone(&answer);
@@ -148,7 +149,7 @@ impl HttpLink {
                 self.end_in_background(&session);
             }
             if is_gone {
-                let session = self.session_for(outgoing).await?;
+                let session = self.session_for(outgoing, lease.as_ref()).await?;
                 let answer = self.exchange(&session, outgoing, mirrored).await?;
                 return Ok((answer.into_reply()?, session.era));
             }
@@ -187,11 +188,22 @@ impl HttpLink {
         }
     }
 
+    /// A session for this request alone, where an upstream of the older era may ask its caller.
+    async fn lease_for(&self, outgoing: &Outgoing<'_>) -> Result<Option<Lease<'_>>, Error> {
+        let Some(request) = outgoing.request() else { return Ok(None) };
+        let is_legacy = self.session().await?.is_legacy();
+        Ok(is_legacy.then(|| self.own.lend(request.context)).flatten())
+    }
+
     /// The session over which a request goes, with the log level that it wants.
-    async fn session_for(&self, outgoing: &Outgoing<'_>) -> Result<Arc<Session>, Error> {
+    async fn session_for(
+        &self,
+        outgoing: &Outgoing<'_>,
+        lease: Option<&Lease<'_>>,
+    ) -> Result<Arc<Session>, Error> {
         let shared = self.session().await?;
         let Some(request) = outgoing.request() else { return Ok(shared) };
-        let session = match &request.context.session {
+        let session = match request.context.session.as_ref().or(lease.map(Lease::id)) {
             Some(id) => own::session(self, &shared, (id, request.context)).await?,
             None => shared,
         };

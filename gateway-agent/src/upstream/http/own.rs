@@ -1,13 +1,16 @@
 //! Sessions at an upstream that belong to one caller each.
 //!
 //! An upstream of both eras is spoken to in the caller's: whether it has the older one shows when
-//! the first such caller comes. Deliberately absent: who the callers are; an id stands for one.
+//! the first such caller comes. An upstream of the older era alone asks callers without sessions,
+//! too: each request of theirs has a session for itself while it runs, and the next request of
+//! somebody who can be asked the same has it after that. Deliberately absent: who the callers are;
+//! an id stands for one.
 
 use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -34,6 +37,32 @@ pub(super) struct OwnSessions {
     limit: usize,
     /// The upstream refused the older era.
     is_modern_only: AtomicBool,
+    /// What callers can be asked, and the id of a session that knows so and that nobody has now.
+    free: Mutex<Vec<(Box<str>, Arc<str>)>>,
+    lent: AtomicU64,
+}
+
+/// The id of a session that one request has for itself, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Lease<'a> {
+    own: &'a OwnSessions,
+    capabilities: Box<str>,
+    id: Arc<str>,
+}
+
+impl Lease<'_> {
+    pub(super) fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut free = self.own.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < self.own.limit {
+            free.push((std::mem::take(&mut self.capabilities), Arc::clone(&self.id)));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -44,7 +73,25 @@ struct Entry {
 
 impl OwnSessions {
     pub(super) fn new(limit: usize) -> Self {
-        Self { table: Mutex::default(), limit, is_modern_only: AtomicBool::new(false) }
+        Self {
+            table: Mutex::default(),
+            limit,
+            is_modern_only: AtomicBool::new(false),
+            free: Mutex::default(),
+            lent: AtomicU64::new(0),
+        }
+    }
+
+    /// Lends a session to a request whose caller has none, but can be asked something.
+    pub(super) fn lend(&self, context: &Context) -> Option<Lease<'_>> {
+        let capabilities = context.capabilities.as_deref().map(RawValue::get);
+        let capabilities = capabilities.filter(|all| context.session.is_none() && *all != "{}")?;
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = free.iter().rposition(|(known, _)| **known == *capabilities);
+        let id = at.map(|at| free.swap_remove(at).1).unwrap_or_else(|| {
+            format!("lent {}", self.lent.fetch_add(1, Ordering::Relaxed)).into()
+        });
+        Some(Lease { own: self, capabilities: capabilities.into(), id })
     }
 
     /// Nothing is known of the upstream any more.
@@ -145,4 +192,37 @@ async fn open(link: &HttpLink, context: &Context) -> Result<Arc<Session>, Error>
         let _ = timeout(STREAM, stream).await;
     }
     Ok(session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who_can(capabilities: &str) -> Context {
+        let raw = RawValue::from_string(capabilities.to_owned()).unwrap();
+        Context { capabilities: Some(raw.into()), ..Context::default() }
+    }
+
+    #[test]
+    fn one_request_at_a_time_has_a_session_that_suits_it() {
+        let own = OwnSessions::new(1);
+        let (asked, sampled) = (who_can(r#"{"elicitation":{}}"#), who_can(r#"{"sampling":{}}"#));
+        let id = |lease: Option<Lease<'_>>| lease.unwrap().id().clone();
+        let first = own.lend(&asked);
+        let second = own.lend(&asked);
+        let ids = (id(first), id(second));
+        assert_ne!(ids.0, ids.1);
+        assert_ne!(id(own.lend(&sampled)), ids.0, "it was told something else");
+        assert_eq!(id(own.lend(&asked)), ids.0);
+        assert_ne!(id(own.lend(&asked)), ids.1, "one is kept, not two");
+    }
+
+    #[test]
+    fn who_has_a_session_or_cannot_be_asked_needs_none() {
+        let own = OwnSessions::new(1);
+        let with_session = Context { session: Some("s".into()), ..who_can(r#"{"roots":{}}"#) };
+        for context in [with_session, who_can("{}"), Context::default()] {
+            assert!(own.lend(&context).is_none(), "{context:?}");
+        }
+    }
 }
