@@ -5,6 +5,7 @@
 
 mod clients;
 mod everything;
+mod sdks;
 
 use std::{collections::BTreeMap, fs, process::Command};
 

@@ -2,7 +2,10 @@
 //!
 //! Deliberately absent: a registry server; a file with what `registryctl` imports is enough.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use acceptance::{Gateway, GatewayOptions, Official, Process, ctl, root};
 use serde_json::{Value, json};
@@ -20,33 +23,77 @@ pub(super) fn here(file: &str) -> PathBuf {
 
 /// The server, and a gateway that passes on everything of it under its own names.
 pub(super) struct Everything {
-    _server: Process,
     pub(super) gateway: Gateway,
     /// The server's own endpoint.
     pub(super) direct: String,
+    _servers: Vec<Process>,
     _dir: TempDir,
 }
 
 impl Everything {
+    /// The everything-server alone.
     pub(super) async fn start() -> Self {
+        Self::with(|_, _, _| Vec::new()).await
+    }
+
+    /// Beside it four servers that speak one era each, over HTTP and over stdio. Each has a tool
+    /// `deploy` that asks its user, registered as `deploy_legacy_http` and so on.
+    pub(super) async fn with_one_era_servers() -> Self {
+        Self::with(|dir, file, targets| {
+            let legacy = [here("legacy.mjs"), official().modules()];
+            let sides = [
+                ("legacy", official().node_path(), &legacy[..]),
+                ("modern", official().python_path(), &[here("modern.py")]),
+            ];
+            let mut servers = Vec::new();
+            for (era, program, arguments) in sides {
+                let mut command = Command::new(&program);
+                command.args(arguments);
+                servers.push(start(era, dir, command));
+                let url = format!("http: \"http://{}/mcp\"", servers[servers.len() - 1].address());
+                let mut arguments: Vec<_> =
+                    arguments.iter().map(|argument| argument.display().to_string()).collect();
+                arguments.push("--stdio".to_owned());
+                let child = json!({ "command": program, "args": arguments });
+                for (how, transport) in [("http", url), ("stdio", format!("stdio: {child}"))] {
+                    let name = format!("{era}_{how}");
+                    register(file, &name);
+                    let server = name.replace('_', "-");
+                    targets.push(target(&server, "1.0.0", &server, &transport));
+                }
+            }
+            servers
+        })
+        .await
+    }
+
+    async fn with(
+        more: impl FnOnce(&TempDir, &mut Value, &mut Vec<String>) -> Vec<Process>,
+    ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let mut command = official().python();
-        command
-            .arg(here("everything.py"))
-            .env("PYTHONPATH", official().sources().join("examples/servers/everything-server"));
-        let server = Process::run("everything-server", dir.path(), command);
-        let server = server.unwrap_or_else(|e| panic!("{e}"));
+        let sources = official().sources().join("examples/servers/everything-server");
+        command.arg(here("everything.py")).env("PYTHONPATH", sources);
+        let server = start("everything-server", &dir, command);
         let direct = format!("http://{}/mcp", server.address());
-        let target = format!("http: \"{direct}\"");
-        let gateway =
-            gateway_of(&imported(&direct), &[("everything-server", "\"\"", &target)], &dir);
+        let mut file = imported(&direct);
+        let version = file["servers"][0]["version"].as_str().expect("a version").to_owned();
+        let transport = format!("http: \"{direct}\"");
+        let mut targets = vec![target("everything-server", &version, "", &transport)];
+        let mut servers = more(&dir, &mut file, &mut targets);
+        servers.push(server);
+        let gateway = gateway_of(&file, &targets, &dir);
         gateway.ready().await;
-        acceptance::eventually("the everything-server is up", || async {
-            gateway.process.stderr().contains("upstream is up")
+        acceptance::eventually("the servers are up", || async {
+            gateway.process.stderr().matches("upstream is up").count() >= targets.len()
         })
         .await;
-        Self { _server: server, gateway, direct, _dir: dir }
+        Self { gateway, direct, _servers: servers, _dir: dir }
     }
+}
+
+fn start(name: &str, dir: &TempDir, command: Command) -> Process {
+    Process::run(name, dir.path(), command).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// What `registryctl import mcp` finds, and that the server exposes the rest, too.
@@ -58,23 +105,32 @@ fn imported(url: &str) -> Value {
     file
 }
 
-/// A gateway over a registry file with these targets: server, prefix and transport.
-pub(super) fn gateway_of(file: &Value, targets: &[(&str, &str, &str)], dir: &TempDir) -> Gateway {
+/// Adds a server and its tool `deploy` under a name of its own.
+fn register(file: &mut Value, name: &str) {
+    let (tool, server) = (format!("deploy_{name}"), name.replace('_', "-"));
+    let mut add = |to: &str, what: Value| file[to].as_array_mut().expect("a list").push(what);
+    let provides = [json!({ "tool": tool, "version": "1.0.0" })];
+    add("servers", json!({ "name": server, "version": "1.0.0", "provides": provides }));
+    let source = json!({ "server": server, "serverVersion": "1.0.0", "tool": "deploy" });
+    let described = "Deploys.";
+    add(
+        "tools",
+        json!({ "name": tool, "version": "1.0.0", "description": described, "source": source }),
+    );
+}
+
+/// One target of the gateway's configuration.
+fn target(server: &str, version: &str, prefix: &str, transport: &str) -> String {
+    format!("  - {{ server: {server}, version: {version}, prefix: \"{prefix}\", {transport} }}\n")
+}
+
+/// A gateway over a registry file with these targets.
+fn gateway_of(file: &Value, targets: &[String], dir: &TempDir) -> Gateway {
     let registry = dir.path().join("registry.json");
     std::fs::write(&registry, file.to_string()).expect("the registry file is written");
-    let version = |server: &str| {
-        let servers = file["servers"].as_array().expect("servers");
-        let found = servers.iter().find(|s| s["name"] == server).expect("the server is registered");
-        found["version"].as_str().expect("a version").to_owned()
-    };
-    let target = |(server, prefix, transport): &(&str, &str, &str)| {
-        let version = version(server);
-        format!("  - {{ server: {server}, version: {version}, prefix: {prefix}, {transport} }}\n")
-    };
-    let targets: String = targets.iter().map(target).collect();
     Gateway::start(&GatewayOptions {
         source: format!("file://{}", registry.display()),
-        targets: format!("targets:\n{targets}"),
+        targets: format!("targets:\n{}", targets.concat()),
         runtime: None,
         more: String::new(),
     })
