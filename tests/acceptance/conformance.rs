@@ -1,10 +1,11 @@
 //! The official conformance suite, the official SDKs and the Inspector against the gateway.
 //!
-//! Everything official is fetched from PyPI and npm at the versions in `conformance/`; nothing of it
+//! Everything official is fetched from the indexes of Python and npm at the versions in `conformance/`; nothing of it
 //! is changed. Deliberately absent: the suite's authorization scenarios (see docs/conformance.md).
 
 mod clients;
 mod everything;
+mod rust;
 mod sdks;
 
 use std::{collections::BTreeMap, fs, process::Command};

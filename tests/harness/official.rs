@@ -1,6 +1,6 @@
 //! The official MCP programs at pinned versions: the Python SDK with the programs of its source
 //! distribution, Node, and what `npm ci` installs: the conformance suite, the TypeScript SDKs, the
-//! Inspector. They are fetched once, from PyPI and npm, and kept below `target/`.
+//! Inspector. They are fetched once, from the indexes of Python and npm, and kept below `target/`.
 //!
 //! Deliberately absent: Node and npm of the machine; both come with the Python packages.
 

@@ -88,9 +88,8 @@ impl OwnSessions {
         let capabilities = capabilities.filter(|all| context.session.is_none() && *all != "{}")?;
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let at = free.iter().rposition(|(known, _)| **known == *capabilities);
-        let id = at.map(|at| free.swap_remove(at).1).unwrap_or_else(|| {
-            format!("lent {}", self.lent.fetch_add(1, Ordering::Relaxed)).into()
-        });
+        let new = || format!("lent {}", self.lent.fetch_add(1, Ordering::Relaxed)).into();
+        let id = at.map_or_else(new, |at| free.swap_remove(at).1);
         Some(Lease { own: self, capabilities: capabilities.into(), id })
     }
 
