@@ -217,6 +217,7 @@ const HOMES: &[Home] = &[
             "gateway-agent/src/upstream",
             "gateway-agent/src/sync",
             "gateway-agent/src/source",
+            "gateway-agent/src/trace/export.rs",
         ],
     },
     Home {
@@ -230,7 +231,11 @@ const HOMES: &[Home] = &[
         within: "registry-server/src/",
         homes: &["registry-server/src/clock.rs"],
     },
-    Home { text: "SystemTime::now", within: "gateway-agent/src/", homes: &[] },
+    Home {
+        text: "SystemTime::now",
+        within: "gateway-agent/src/",
+        homes: &["gateway-agent/src/trace.rs"],
+    },
     Home { text: "SystemTime::now", within: "registry-core/src/", homes: &[] },
     Home {
         text: "jsonschema::",

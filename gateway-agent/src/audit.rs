@@ -4,6 +4,7 @@
 //! audited like any other. Deliberately absent: argument and result values, which are never logged;
 //! and labels that a caller could make up.
 
+mod label;
 mod metric;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
@@ -16,7 +17,8 @@ use crate::{
     identity::Caller,
     permit::{Admission, Denial, Finding},
     pipeline::Error,
-    upstream::{self, Era, RawResult},
+    trace::{Ending, Span},
+    upstream::{self, Era, RawResult, TraceContext},
     view::Offer,
 };
 
@@ -115,6 +117,8 @@ impl Ended {
 /// The record of one call, written when it ends.
 #[derive(Debug)]
 pub struct CallRecord {
+    event: &'static str,
+    span: Span,
     started: Instant,
     era: Era,
     revision: Revision,
@@ -133,10 +137,18 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
-    /// Begins the record of a call.
-    pub fn begin(era: Era, tool: &str, request_bytes: usize) -> Self {
+    /// Begins the record of a call of this method.
+    pub fn begin(
+        event: &'static str,
+        era: Era,
+        tool: &str,
+        request_bytes: usize,
+        span: Span,
+    ) -> Self {
         let end = tool.floor_char_boundary(KEPT_BYTES);
         Self {
+            event,
+            span,
             started: Instant::now(),
             era,
             revision: Revision::default(),
@@ -170,6 +182,16 @@ impl CallRecord {
     pub fn admitted(&mut self, admission: &Admission) {
         self.offer = Some(admission.offer.clone());
         self.finding = admission.finding;
+    }
+
+    /// An upstream is asked; what it is told of the caller's trace, with our span as parent.
+    pub fn onward(&mut self, caller: &TraceContext) -> TraceContext {
+        self.span.onward(caller)
+    }
+
+    /// The upstream has answered, or failed.
+    pub fn returned(&mut self) {
+        self.span.returned();
     }
 
     /// What the validation of the arguments found.
@@ -209,15 +231,45 @@ impl CallRecord {
         }
     }
 
+    /// Counts by tool and server, as far as they are registered.
+    fn measure(&self) {
+        let tool = self.offer.as_ref().map(|offer| offer.key().name.as_str());
+        let outcome = self.ended.as_str();
+        metric::count_tool(tool, outcome, [self.request_bytes, self.response_bytes]);
+        let server = self.offer.as_ref().map(|offer| offer.server().name.as_str());
+        if let (Some(server), Some(took)) = (server, self.span.upstream_took()) {
+            metric::count_upstream(server, outcome, took);
+        }
+    }
+
+    fn ending(&self) -> Ending<'_> {
+        let agent = self.caller.as_ref().and_then(Caller::agent);
+        Ending {
+            method: self.event,
+            target: &self.tool,
+            agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
+            server: self.offer.as_ref().map(|offer| {
+                let key = offer.server();
+                format!("{}@{}", key.name, key.version)
+            }),
+            outcome: self.ended.as_str(),
+            is_failure: !matches!(self.ended, Ended::Ok),
+            revision: self.revision.0,
+        }
+    }
+
     fn write(&self, seconds: f64) {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
         let offer = self.offer.as_ref().map(|offer| (offer.key(), offer.server()));
+        let context = self.span.context();
         let age = self.freshness.and_then(|freshness| freshness.age);
         tracing::info!(
             target: "audit",
-            event = "tools/call",
+            event = self.event,
+            trace_id = %context.trace,
+            span_id = %context.span,
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
             claimed_agent = caller.and_then(Caller::claimed),
@@ -261,6 +313,8 @@ impl Drop for CallRecord {
                 metric::count_violation(which, check.as_str());
             }
         }
+        self.measure();
         self.write(seconds);
+        self.span.end(|| self.ending());
     }
 }

@@ -10,6 +10,7 @@ mod problem;
 mod reach;
 mod read;
 mod scope;
+mod seeing;
 mod source;
 mod staleness;
 mod target;
@@ -28,6 +29,7 @@ use crate::{admission::Admission, upstream::Prefix};
 
 pub use args::{Args, LogFormat};
 pub use problem::{InvalidConfig, Problem};
+pub use seeing::{AdminConfig, AdminToken, OtlpConfig, RecentTraces, TracingConfig};
 pub use source::InvalidSource;
 pub(crate) use source::without_credentials;
 pub use staleness::MaxStaleness;
@@ -57,6 +59,10 @@ pub struct Config {
     pub variables: BTreeMap<String, String>,
     /// Bounds on what callers and upstreams may send.
     pub limits: LimitsConfig,
+    /// Where operators look; `None`: nowhere.
+    pub admin: Option<AdminConfig>,
+    /// What is kept and sent of calls.
+    pub tracing: TracingConfig,
 }
 
 /// The `registry` block.

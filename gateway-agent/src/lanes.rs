@@ -4,7 +4,12 @@
 //!
 //! Deliberately absent: work in the background, which the process's own runtime does.
 
-use std::{cell::Cell, io, thread};
+use std::{
+    cell::Cell,
+    io,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
 
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -34,7 +39,7 @@ fn lanes() -> usize {
 #[derive(Debug)]
 pub(crate) struct Lanes {
     handles: Vec<Handle>,
-    next: usize,
+    next: AtomicUsize,
     _end: DropGuard,
 }
 
@@ -43,13 +48,13 @@ impl Lanes {
     pub(crate) fn start() -> io::Result<Self> {
         let end = CancellationToken::new();
         let handles = (1..places()).map(|place| lane(place, end.clone())).collect::<Result<_, _>>();
-        Ok(Self { handles: handles?, next: 0, _end: end.drop_guard() })
+        Ok(Self { handles: handles?, next: AtomicUsize::new(0), _end: end.drop_guard() })
     }
 
     /// Runs something on the next lane.
-    pub(crate) fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
-        self.next = (self.next + 1) % self.handles.len();
-        self.handles[self.next].spawn(work);
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.handles.len();
+        self.handles[next].spawn(work);
     }
 }
 
@@ -69,7 +74,7 @@ mod tests {
 
     #[test]
     fn work_goes_to_all_lanes_in_turn() {
-        let mut lanes = Lanes::start().unwrap();
+        let lanes = Lanes::start().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let count = places() - 1;
         for _ in 0..2 * count {

@@ -4,6 +4,7 @@
 //! Deliberately absent: the registry's own rules (they are `registry-core`), running compositions,
 //! and A2A.
 
+pub mod admin;
 pub mod admission;
 pub mod audit;
 pub mod cache;
@@ -22,5 +23,6 @@ pub mod server;
 pub mod source;
 pub mod startup;
 pub mod sync;
+pub mod trace;
 pub mod upstream;
 pub mod view;

@@ -37,6 +37,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use tokio::sync::Semaphore;
 
+pub(crate) use self::guard::check_source;
 pub use self::rejection::Rejection;
 use self::{held::HeldRequests, incoming::Incoming, seal::Sealer, session::Sessions};
 use crate::{

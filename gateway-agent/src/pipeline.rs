@@ -88,14 +88,18 @@ pub async fn call_tool(
     record.admitted(&admission);
     let offer = &admission.offer;
     let arguments = prepare(gateway, offer, call, record)?;
+    let trace = record.onward(&call.context.trace);
     let request = Request {
         method: Method::CallTool,
         arguments: arguments.raw(),
         params: &call.params,
         context: &call.context,
+        trace: &trace,
         side: call.side.as_ref(),
     };
-    let result = gateway.upstreams().send(admission.permit, request).await?;
+    let result = gateway.upstreams().send(admission.permit, request).await;
+    record.returned();
+    let result = result?;
     finish(gateway, offer, (&result, &call.context), record)?;
     let prefix = prefix_of(gateway, &snapshot, (offer, result.result_type));
     Ok(Outcome { result, revision, freshness, prefix })

@@ -7,7 +7,7 @@ mod body;
 mod connections;
 mod writes;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
 use registry_tls::{Acceptor, Counts, InvalidFile};
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::connections::Door;
 use crate::{
+    admin,
     cache::{Cache, CacheError, Writer},
     config::{Config, Source, without_credentials},
     freshness::Watchman,
@@ -24,6 +25,7 @@ use crate::{
     mcp,
     pipeline::Gateway,
     source::{self, Feed, Rejected, Status},
+    trace,
     upstream::Upstreams,
 };
 
@@ -42,6 +44,14 @@ pub enum Error {
     /// A certificate or key for callers.
     #[error(transparent)]
     Tls(#[from] InvalidFile),
+    /// The admin address.
+    #[error("cannot listen on the admin address {address}: {source}")]
+    Admin {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The socket.
     #[error("cannot tell where the gateway listens: {0}")]
     Socket(#[from] std::io::Error),
@@ -70,8 +80,11 @@ pub async fn run(
         metrics,
     };
     let router = mcp::router(gateway.clone()).merge(health::router(health));
-    let door = Door { listener, tls, lanes: Lanes::start()? };
+    let lanes = Arc::new(Lanes::start()?);
+    let admin = open_admin(&config, (tls.clone(), lanes.clone()), &gateway).await?;
+    let door = Door { listener, tls, lanes: lanes.clone() };
     let mut running = Running::start(door, router, (cache, writer))?;
+    running.admin = admin.map(|(door, router)| running.serve(door, router));
     let mut following = running.follow(config, (watchman, status));
     let outcome = tokio::select! {
         () = shutdown => Ok(()),
@@ -79,11 +92,28 @@ pub async fn run(
     };
     tracing::info!("stopping: calls that have begun may finish");
     gateway.close_streams();
-    let lanes = running.stop().await;
+    running.stop().await;
     upstreams.shutdown().await;
     // What they still send to upstreams is done.
     drop(lanes);
+    gateway.tracer().shutdown().await;
     outcome
+}
+
+/// Opens the admin address, if there is one. It has the callers' TLS.
+async fn open_admin(
+    config: &Config,
+    (tls, lanes): (Option<Acceptor>, Arc<Lanes>),
+    gateway: &Gateway,
+) -> Result<Option<(Door, Router)>, Error> {
+    let Some(admin) = &config.admin else { return Ok(None) };
+    let address = admin.listen;
+    let listener =
+        TcpListener::bind(address).await.map_err(|source| Error::Admin { address, source })?;
+    let address = listener.local_addr()?;
+    let routes = trace::routes::router(Arc::clone(gateway.tracer()));
+    tracing::info!(%address, "the admin routes are served");
+    Ok(Some((Door { listener, tls, lanes }, admin::guarded(routes, admin, address))))
 }
 
 /// How the source's task ended before it was told to.
@@ -97,7 +127,8 @@ fn rejected(ended: Result<Result<(), Rejected>, tokio::task::JoinError>) -> Resu
 /// The tasks of a gateway that serves.
 struct Running {
     cache: Cache,
-    serving: JoinHandle<Lanes>,
+    serving: JoinHandle<()>,
+    admin: Option<JoinHandle<()>>,
     writing: JoinHandle<()>,
     stop: CancellationToken,
     stop_writing: CancellationToken,
@@ -122,7 +153,12 @@ impl Running {
             "none".to_owned()
         };
         announce(&format!("gateway-agent listening on {scheme}://{address} (catalog {origin})"));
-        Ok(Self { cache, serving, writing, stop, stop_writing })
+        Ok(Self { cache, serving, admin: None, writing, stop, stop_writing })
+    }
+
+    /// Serves these routes, too.
+    fn serve(&self, door: Door, router: Router) -> JoinHandle<()> {
+        tokio::spawn(connections::serve(door, router, self.stop.clone(), DRAIN))
     }
 
     /// Begins to follow the source.
@@ -142,13 +178,15 @@ impl Running {
     }
 
     /// Stops following and accepting, lets calls finish, and writes what the disk lacks.
-    async fn stop(&mut self) -> Option<Lanes> {
+    async fn stop(&mut self) {
         self.stop.cancel();
         // A task that broke has said so; the others are to end all the same.
-        let lanes = (&mut self.serving).await.ok();
+        let _ = (&mut self.serving).await;
+        if let Some(admin) = &mut self.admin {
+            let _ = admin.await;
+        }
         self.stop_writing.cancel();
         let _ = (&mut self.writing).await;
-        lanes
     }
 }
 

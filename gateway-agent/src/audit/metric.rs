@@ -1,11 +1,15 @@
-//! Names, help texts and labels of the metrics. Every label has a fixed set of values.
+//! Names, help texts and labels of the metrics. Every label has a fixed set of values, or names of
+//! the catalog up to a number.
 //!
 //! Deliberately absent: the recorder; whoever runs the gateway installs one.
+
+use std::{sync::LazyLock, time::Duration};
 
 use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use super::label::Names;
 use crate::upstream::Era;
 
 const CALLS: &str = "gateway_tool_calls_total";
@@ -15,6 +19,16 @@ const VIOLATIONS: &str = "gateway_schema_violations_total";
 const STALE: &str = "gateway_stale_calls_total";
 const LISTS: &str = "gateway_tool_lists_total";
 const REJECTIONS: &str = "gateway_rejected_requests_total";
+const BY_TOOL: &str = "gateway_calls_by_tool_total";
+const REQUEST_BYTES: &str = "gateway_request_bytes_total";
+const RESPONSE_BYTES: &str = "gateway_response_bytes_total";
+const UPSTREAM_CALLS: &str = "gateway_upstream_calls_total";
+const UPSTREAM_SECONDS: &str = "gateway_upstream_call_duration_seconds";
+
+/// Registered tools with series of their own.
+static TOOLS: LazyLock<Names> = LazyLock::new(|| Names::new(500));
+/// Registered servers with series of their own.
+static SERVERS: LazyLock<Names> = LazyLock::new(|| Names::new(100));
 
 /// Tells the recorder what the metrics mean.
 pub fn describe_metrics() {
@@ -25,6 +39,11 @@ pub fn describe_metrics() {
     describe_counter!(STALE, "Tool calls while the catalog was older than registry.maxStaleness.");
     describe_counter!(LISTS, "Pages of tools/list by protocol era.");
     describe_counter!(REJECTIONS, "Requests that were refused before they were understood.");
+    describe_counter!(BY_TOOL, "Tool calls by registered tool and outcome.");
+    describe_counter!(REQUEST_BYTES, Unit::Bytes, "Requests of tool calls by registered tool.");
+    describe_counter!(RESPONSE_BYTES, Unit::Bytes, "Answers of tool calls by registered tool.");
+    describe_counter!(UPSTREAM_CALLS, "Calls that went to an upstream by server and outcome.");
+    describe_histogram!(UPSTREAM_SECONDS, Unit::Seconds, "Time that an upstream took to answer.");
     describe_gauge!(Gauge::Sessions.name(), "Open sessions of clients before 2026-07-28.");
     describe_gauge!(Gauge::Streams.name(), "Open event streams to clients.");
 }
@@ -39,6 +58,20 @@ pub(super) fn era(era: Era) -> &'static str {
 pub(super) fn count_call(of: Era, outcome: &'static str, seconds: f64) {
     counter!(CALLS, "era" => era(of), "outcome" => outcome).increment(1);
     histogram!(CALL_SECONDS, "outcome" => outcome).record(seconds);
+}
+
+/// A tool that is not registered has no series of its own.
+pub(super) fn count_tool(tool: Option<&str>, outcome: &'static str, bytes: [usize; 2]) {
+    let tool = TOOLS.label(tool);
+    counter!(REQUEST_BYTES, "tool" => tool.clone()).increment(bytes[0] as u64);
+    counter!(RESPONSE_BYTES, "tool" => tool.clone()).increment(bytes[1] as u64);
+    counter!(BY_TOOL, "tool" => tool, "outcome" => outcome).increment(1);
+}
+
+pub(super) fn count_upstream(server: &str, outcome: &'static str, took: Duration) {
+    let server = SERVERS.label(Some(server));
+    histogram!(UPSTREAM_SECONDS, "server" => server.clone()).record(took.as_secs_f64());
+    counter!(UPSTREAM_CALLS, "server" => server, "outcome" => outcome).increment(1);
 }
 
 pub(super) fn count_finding(finding: &'static str) {

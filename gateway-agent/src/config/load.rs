@@ -22,7 +22,7 @@ use super::{
     problem::Problems,
     reach,
     read::Section,
-    scope, staleness, target, tls,
+    scope, seeing, staleness, target, tls,
     yaml::{self, Node},
 };
 
@@ -103,6 +103,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let targets = target::read(&root);
     let variables = variables(&root);
     let limits = limits(&root);
+    let (admin, tracing) = (seeing::admin(&root), seeing::tracing(&root));
     let allowed_origins = root.parsed("allowedOrigins", reach::origin);
     let allowed_hosts = root.parsed("allowedHosts", reach::host);
     root.finish();
@@ -117,6 +118,8 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         targets,
         variables,
         limits,
+        admin,
+        tracing,
     })
 }
 

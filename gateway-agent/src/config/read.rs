@@ -179,6 +179,20 @@ impl<'a> Field<'a> {
         None
     }
 
+    /// As a number from 0 to 1.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        let number = match &self.node.value {
+            Value::Integer(digits) => digits.parse().ok(),
+            Value::Float(number) => Some(*number),
+            _ => None,
+        };
+        let ratio = number.filter(|number| (0.0..=1.0).contains(number));
+        if ratio.is_none() {
+            self.expected("a number from 0 to 1");
+        }
+        ratio
+    }
+
     fn positive<T: TryFrom<u64>>(&self) -> Option<T> {
         let number = match &self.node.value {
             Value::Integer(digits) => digits.parse::<u64>().ok(),

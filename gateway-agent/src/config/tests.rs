@@ -310,3 +310,41 @@ fn a_missing_file_is_fine_only_where_flags_say_enough() {
     assert!(found.contains("/nowhere/gateway.yaml: 1 problem"), "{found}");
     assert!(found.contains("cannot be read"), "{found}");
 }
+
+#[test]
+fn beyond_loopback_the_admin_address_asks_for_a_token() {
+    assert!(parse(DEFAULTS).unwrap().admin.is_none());
+    let with = |more: &str| parse(&format!("{DEFAULTS}\n{more}"));
+    let local = with("admin: 127.0.0.1:7081").unwrap().admin.unwrap();
+    assert!(local.token.is_none() && local.listen.port() == 7081);
+    let open = with("admin: 0.0.0.0:7081").unwrap_err();
+    assert!(open.len() == 1 && open[0].contains("give `adminTokenFile`"), "{open:?}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let guarded = format!("admin: 0.0.0.0:7081\nadminTokenFile: {}", file.path().display());
+    std::fs::write(file.path(), "short").unwrap();
+    assert!(with(&guarded).unwrap_err()[0].contains("at least 16"));
+    std::fs::write(file.path(), "0123456789abcdef\n").unwrap();
+    let config = with(&guarded).unwrap();
+    assert!(!format!("{config:?}").contains("0123456789abcdef"));
+    assert_eq!(config.admin.unwrap().token.unwrap().expose(), "0123456789abcdef");
+}
+
+#[test]
+fn a_collector_has_an_endpoint_and_a_ratio() {
+    let with = |otlp: &str| parse(&format!("{DEFAULTS}\ntracing: {{ otlp: {otlp} }}"));
+    let config = with("{ endpoint: 'http://c:4318', headers: { a: s3cret }, sampleRatio: 0.5 }");
+    let config = config.unwrap();
+    assert!(!format!("{config:?}").contains("s3cret"));
+    let otlp = config.tracing.otlp.unwrap();
+    assert_eq!((&*otlp.endpoint, otlp.sample_ratio.to_bits()), ("http://c:4318", 0.5f64.to_bits()));
+    for (bad, problem) in [
+        ("{}", "missing"),
+        ("{ endpoint: 'grpc://c:4317' }", "http(s)://host:port"),
+        ("{ endpoint: 'http://u:p@c' }", "without credentials"),
+        ("{ endpoint: 'http://c', sampleRatio: 1.5 }", "a number from 0 to 1"),
+        ("{ endpoint: 'http://c', headers: { 'a b': x } }", "is no header"),
+    ] {
+        let problems = with(bad).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains(problem), "{bad}: {problems:?}");
+    }
+}

@@ -44,7 +44,8 @@ pub(super) async fn serve(
         mirror: (who.era == Era::Modern).then(|| incoming.headers().clone()),
         side: Some(side),
     };
-    let record = CallRecord::begin(who.era, &tool, incoming.bytes);
+    let span = endpoint.gateway.tracer().begin(&call.context.trace);
+    let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span);
     let running = run(endpoint.clone(), call, record, who.era);
     let running = manner::cancellable(incoming, &who, running);
     let flight = Flight { running, meanwhile };

@@ -19,7 +19,7 @@ use super::Rejection;
 use crate::pipeline::Reach;
 
 /// Refuses web pages of elsewhere.
-pub(super) fn check_source(parts: &Parts, reach: &Reach) -> Result<(), Rejection> {
+pub(crate) fn check_source(parts: &Parts, reach: &Reach) -> Result<(), Rejection> {
     for origin in parts.headers.get_all(ORIGIN) {
         if !origin.to_str().is_ok_and(|origin| is_known_origin(origin, &reach.origins)) {
             return Err(Rejection::ForeignOrigin);

@@ -13,6 +13,7 @@ use crate::{
     config::{Config, IdentityConfig, LimitsConfig, RuntimeValidation},
     freshness::Watchman,
     identity::{Caller, ClientInfo, HeaderClaim, identify},
+    trace::Tracer,
     upstream::Upstreams,
     view::{Snapshot, Views, validators::Validators},
 };
@@ -41,6 +42,7 @@ pub struct Gateway {
     views: Views,
     watchman: Watchman,
     validators: Validators,
+    tracer: Arc<Tracer>,
     closing: CancellationToken,
 }
 
@@ -68,6 +70,7 @@ impl Gateway {
             views,
             watchman,
             validators: Validators::default(),
+            tracer: Tracer::start(config),
             closing: CancellationToken::new(),
         }
     }
@@ -125,6 +128,11 @@ impl Gateway {
     /// The compiled schemas.
     pub fn validators(&self) -> &Validators {
         &self.validators
+    }
+
+    /// Who makes spans.
+    pub fn tracer(&self) -> &Arc<Tracer> {
+        &self.tracer
     }
 
     /// Who is calling, at that moment.

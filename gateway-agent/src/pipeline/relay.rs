@@ -76,6 +76,7 @@ pub async fn relay(gateway: &Gateway, relay: &Relay) -> Result<Outcome, Error> {
         arguments: None,
         params: &relay.params,
         context: &relay.context,
+        trace: &relay.context.trace,
         side: relay.side.as_ref(),
     };
     let result = gateway.upstreams().send(permit, request).await?;

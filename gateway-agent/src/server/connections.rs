@@ -43,16 +43,16 @@ const CALM: Duration = Duration::from_secs(1);
 pub(super) struct Door {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<Acceptor>,
-    pub(super) lanes: Lanes,
+    pub(super) lanes: Arc<Lanes>,
 }
 
 /// Serves until it is stopped; then lets calls that have begun finish, but not for ever.
 pub(super) async fn serve(
-    Door { listener, tls, mut lanes }: Door,
+    Door { listener, tls, lanes }: Door,
     router: Router,
     stop: CancellationToken,
     drain: Duration,
-) -> Lanes {
+) {
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(capacity::connections()));
     let mut failed: Option<Instant> = None;
@@ -87,7 +87,6 @@ pub(super) async fn serve(
     if timeout(drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("some calls did not finish within {} s and are cut off", drain.as_secs());
     }
-    lanes
 }
 
 async fn accept(

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
-    request::{Context, Method, Request},
+    request::{Method, Request},
     side::Answered,
 };
 use crate::jsonrpc::{self, Id};
@@ -201,7 +201,8 @@ impl<'a> Outgoing<'a> {
     }
 
     fn write_meta(&self, out: &mut Vec<u8>, (id, era): (u64, Era), before: &str) {
-        let context = self.request().map(|request| request.context);
+        let request = self.request();
+        let context = request.map(|request| request.context);
         let start = out.len();
         out.extend_from_slice(before.as_bytes());
         out.extend_from_slice(br#""_meta":{"#);
@@ -211,8 +212,8 @@ impl<'a> Outgoing<'a> {
             let capabilities = context.and_then(|context| context.capabilities.as_deref());
             out.extend_from_slice(capabilities.map_or("{}", RawValue::get).as_bytes());
         }
-        if let Some(context) = context {
-            write_context(out, context, (id, era), empty);
+        if let Some(request) = request {
+            write_context(out, request, (id, era), empty);
         }
         if out.len() == empty {
             out.truncate(start);
@@ -239,14 +240,15 @@ fn write_params(out: &mut Vec<u8>, subject: &str, request: &Request<'_>) {
 
 /// What a caller's request says in `_meta`. Our own id serves as the token of its progress: the
 /// callers' tokens may be the same.
-fn write_context(out: &mut Vec<u8>, context: &Context, (id, era): (u64, Era), empty: usize) {
+fn write_context(out: &mut Vec<u8>, request: &Request<'_>, (id, era): (u64, Era), empty: usize) {
+    let context = request.context;
     if let (Era::Modern, Some(level)) = (era, &context.log_level) {
         write_member(out, empty, "io.modelcontextprotocol/logLevel", level.get());
     }
     if context.wants_progress {
         write_member(out, empty, "progressToken", &id.to_string());
     }
-    let trace = &context.trace;
+    let trace = request.trace;
     for (name, value) in
         [("traceparent", &trace.parent), ("tracestate", &trace.state), ("baggage", &trace.baggage)]
     {

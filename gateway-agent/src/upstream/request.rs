@@ -78,6 +78,8 @@ pub struct Request<'a> {
     pub params: &'a [Param],
     /// What else belongs to it.
     pub context: &'a Context,
+    /// Whose trace it belongs to: the gateway's own span, or its caller's.
+    pub trace: &'a TraceContext,
     /// The way back to the caller while the request is under way.
     pub side: Option<&'a Side>,
 }
@@ -85,7 +87,8 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// One of the gateway's own.
     pub(super) fn plain(method: Method, params: &'a [Param], context: &'a Context) -> Self {
-        Self { method, arguments: None, params, context, side: None }
+        let trace = &context.trace;
+        Self { method, arguments: None, params, context, trace, side: None }
     }
 }
 

@@ -31,7 +31,10 @@ use super::{
     side::Side,
     subscriptions::Subscriptions,
 };
-use crate::config::{LimitsConfig, TargetConfig};
+use crate::{
+    config::{LimitsConfig, TargetConfig},
+    trace,
+};
 
 /// Most pages of one list.
 const MAX_PAGES: usize = 1000;
@@ -186,14 +189,15 @@ impl Target {
         RawResult::read(reply.into_result()?, era, &request)
     }
 
-    /// The headers that repeat arguments; for most tools there are none.
+    /// The headers of the trace, and those that repeat arguments; for most tools there are none.
     fn mirrored(&self, tool: &str, request: &Request<'_>) -> Vec<(HeaderName, HeaderValue)> {
+        let context = trace::context::headers(request.trace);
         if request.method != Method::CallTool {
-            return Vec::new();
+            return context.collect();
         }
-        let Some(arguments) = request.arguments else { return Vec::new() };
+        let Some(arguments) = request.arguments else { return context.collect() };
         let tools = self.tools.load();
-        tools.mirrors(tool).iter().filter_map(|mirror| mirror.header(arguments)).collect()
+        context.chain(tools.mirrors(tool).iter().filter_map(|m| m.header(arguments))).collect()
     }
 
     /// Follows what it says to everybody.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::harness::{Ask, Bench, Setup};
 use crate::{
     config::{Mode, RuntimeValidation},
+    trace,
     view::testing::tool,
 };
 
@@ -259,12 +260,31 @@ async fn a_schema_that_cannot_be_used_refuses_only_where_input_must_be_valid() {
 #[tokio::test]
 async fn the_callers_trace_goes_on() {
     let bench = Bench::strict(vec![tool("t", "1.0.0", json!({}))]).await;
-    let ask =
-        Ask::modern("tools/call", json!({ "name": "t", "_meta": { "traceparent": "00-meta" } }));
+    let trace = "0123456789abcdef0123456789abcdef";
+    let parent = format!("00-{trace}-0123456789abcdef-01");
+    let ask = Ask::modern("tools/call", json!({ "name": "t", "_meta": { "traceparent": parent } }));
     let ask = ask.with("traceparent", "00-header").with("tracestate", "s=1");
     bench.got(ask.build()).await.result();
-    let meta = bench.calls()[0].body["params"]["_meta"].clone();
-    assert_eq!((&meta["traceparent"], &meta["tracestate"]), (&json!("00-meta"), &json!("s=1")));
+    let seen = &bench.calls()[0];
+    let meta = &seen.body["params"]["_meta"];
+    let told = meta["traceparent"].as_str().unwrap();
+    assert!(told.starts_with(&format!("00-{trace}-")) && told.ends_with("-01"), "{told}");
+    assert_ne!(told, parent, "the gateway's own span is the parent");
+    assert_eq!(meta["tracestate"], "s=1");
+    assert_eq!(seen.headers["traceparent"], told);
+    assert_eq!(seen.headers["tracestate"], "s=1");
+}
+
+#[tokio::test]
+async fn a_trace_that_is_not_valid_is_begun_anew() {
+    let bench = Bench::strict(vec![tool("t", "1.0.0", json!({}))]).await;
+    let meta = json!({ "traceparent": "00-meta", "tracestate": "s=1", "baggage": "k=v" });
+    let ask = Ask::modern("tools/call", json!({ "name": "t", "_meta": meta }));
+    bench.got(ask.build()).await.result();
+    let meta = &bench.calls()[0].body["params"]["_meta"];
+    assert!(trace::context::Parent::parse(meta["traceparent"].as_str().unwrap()).is_some());
+    assert!(meta.get("tracestate").is_none(), "it belongs to the parent that it came with");
+    assert_eq!(meta["baggage"], "k=v");
 }
 
 #[tokio::test]

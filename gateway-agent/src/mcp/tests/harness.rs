@@ -18,7 +18,7 @@ use crate::{
     config::{
         Access, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness, Mode,
         RegistryConfig, RuntimeValidation, ScopeConfig, Source, StartupValidation, TargetConfig,
-        TransportConfig,
+        TracingConfig, TransportConfig,
     },
     freshness::Watchman,
     pipeline::Gateway,
@@ -148,6 +148,8 @@ impl Bench {
             targets: vec![TargetConfig { server, prefix: setup.prefix, transport }],
             variables: setup.variables,
             limits: setup.limits,
+            admin: None,
+            tracing: TracingConfig::default(),
         };
         let upstreams = Upstreams::start(&config.targets, config.limits);
         let mut definitions = upstreams.definitions();

@@ -1,0 +1,60 @@
+//! The admin address: routes for operators, on a listener of its own, apart from the callers'.
+//!
+//! On loopback a token is optional, beyond it the configuration demands one; web pages of elsewhere
+//! are refused either way. Deliberately absent: the routes themselves; each module brings its own.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{StatusCode, header},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse as _, Response},
+};
+use http::HeaderMap;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use crate::{config::AdminConfig, mcp, pipeline::Reach};
+
+/// What a request must show.
+#[derive(Debug)]
+struct Guard {
+    reach: Reach,
+    /// The SHA-256 of the token: equal lengths, and nothing to read in a core dump.
+    token: Option<[u8; 32]>,
+}
+
+/// The routes behind the guard. `listen` is where they are served.
+pub fn guarded(routes: Router, config: &AdminConfig, listen: SocketAddr) -> Router {
+    let reach = Reach { listen, origins: Vec::new(), hosts: Vec::new() };
+    let token = config.token.as_ref().map(|token| digest(token.expose().as_bytes()));
+    routes.layer(from_fn_with_state(Arc::new(Guard { reach, token }), check))
+}
+
+fn digest(token: &[u8]) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    if mcp::check_source(&parts, &guard.reach).is_err() {
+        let told = "the request's Origin or Host is not of this machine\n";
+        return (StatusCode::FORBIDDEN, told).into_response();
+    }
+    if !guard.token.is_none_or(|token| shows(&parts.headers, token)) {
+        let told = "send `Authorization: Bearer TOKEN` with the token of `adminTokenFile`\n";
+        let asked = [(header::WWW_AUTHENTICATE, "Bearer")];
+        return (StatusCode::UNAUTHORIZED, asked, told).into_response();
+    }
+    next.run(Request::from_parts(parts, body)).await
+}
+
+fn shows(headers: &HeaderMap, token: [u8; 32]) -> bool {
+    let shown = headers.get(header::AUTHORIZATION).map(http::HeaderValue::as_bytes);
+    let shown = shown.and_then(|shown| shown.split_at_checked("Bearer ".len()));
+    shown.is_some_and(|(scheme, shown)| {
+        scheme.eq_ignore_ascii_case(b"Bearer ") && digest(shown).ct_eq(&token).into()
+    })
+}

@@ -1,0 +1,160 @@
+//! `admin`, `adminTokenFile` and the `tracing` block: who may look at what the gateway does, and
+//! what is kept and sent of it.
+//!
+//! The token is read once, at the start. Deliberately absent: the log, which flags set.
+
+use std::{fmt, net::SocketAddr, path::Path};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{
+    load::read_text,
+    read::{Field, Section},
+    tls,
+};
+
+/// Largest file of a token, in bytes.
+const TOKEN_FILE_BYTES: u64 = 4096;
+/// Shortest token, in bytes.
+const TOKEN_BYTES: usize = 16;
+
+/// Where operators look, and what they must show.
+#[derive(Debug, Clone)]
+pub struct AdminConfig {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The token, if one is asked for.
+    pub token: Option<AdminToken>,
+}
+
+/// A token that is not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AdminToken(String);
+
+impl AdminToken {
+    /// The text.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken(..)")
+    }
+}
+
+/// The `tracing` block.
+#[derive(Debug, Clone, Default)]
+pub struct TracingConfig {
+    /// What is kept for the admin address.
+    pub recent: RecentTraces,
+    /// Where sampled spans are sent.
+    pub otlp: Option<OtlpConfig>,
+}
+
+/// Bounds on what is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct RecentTraces {
+    /// Most traces.
+    pub traces: usize,
+    /// Most spans of one trace.
+    pub spans: usize,
+    /// Most bytes of all.
+    pub bytes: usize,
+}
+
+impl Default for RecentTraces {
+    fn default() -> Self {
+        Self { traces: 1000, spans: 64, bytes: 16 * 1024 * 1024 }
+    }
+}
+
+/// A collector.
+#[derive(Debug, Clone)]
+pub struct OtlpConfig {
+    /// `http(s)://host:port`, to which `/v1/traces` is added.
+    pub endpoint: String,
+    /// Sent with every request; not printed.
+    pub headers: HeaderMap,
+    /// Which part of the traces that begin here is sent, from 0 to 1.
+    pub sample_ratio: f64,
+}
+
+/// Reads `admin` and `adminTokenFile`.
+pub(super) fn admin(root: &Section<'_>) -> Option<AdminConfig> {
+    let token = tls::file(root, "adminTokenFile");
+    let token = token.and_then(|file| {
+        read_token(&file).map_err(|e| root.problem(format!("adminTokenFile: {e}"))).ok()
+    });
+    let field = root.find("admin")?;
+    let form = |text: &str| {
+        let invalid = || format!("`{text}` is not an address and a port such as 127.0.0.1:7081");
+        text.parse::<SocketAddr>().map_err(|_| invalid())
+    };
+    let listen = field.parse(form)?;
+    if !listen.ip().is_loopback() && token.is_none() {
+        field.problem(format!(
+            "{listen} can be reached from other machines; give `adminTokenFile`, or listen on 127.0.0.1"
+        ));
+    }
+    Some(AdminConfig { listen, token })
+}
+
+fn read_token(file: &Path) -> Result<AdminToken, String> {
+    let text = read_text(file, TOKEN_FILE_BYTES).map_err(|e| format!("cannot be read: {e}"))?;
+    let token = text.trim();
+    if token.len() < TOKEN_BYTES || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(format!("must hold one word of at least {TOKEN_BYTES} ASCII characters"));
+    }
+    Ok(AdminToken(token.to_owned()))
+}
+
+/// Reads the `tracing` block.
+pub(super) fn tracing(root: &Section<'_>) -> TracingConfig {
+    let section = root.section("tracing");
+    let default = RecentTraces::default();
+    let recent = RecentTraces {
+        traces: section.positive("recentTraces", default.traces),
+        spans: section.positive("spansPerTrace", default.spans),
+        bytes: section.positive("recentBytes", default.bytes),
+    };
+    let otlp = section.find("otlp").and_then(|field| otlp(&field));
+    section.finish();
+    TracingConfig { recent, otlp }
+}
+
+fn otlp(field: &Field<'_>) -> Option<OtlpConfig> {
+    let section = field.section();
+    let help = "write http(s)://host:port of a collector that speaks OTLP over HTTP";
+    let endpoint = section.require("endpoint", help).and_then(|field| field.parse(endpoint));
+    let headers = headers(&section);
+    let ratio = section.find("sampleRatio").and_then(|field| field.ratio()).unwrap_or(1.0);
+    section.finish();
+    Some(OtlpConfig { endpoint: endpoint?, headers, sample_ratio: ratio })
+}
+
+fn endpoint(text: &str) -> Result<String, &'static str> {
+    let uri: Option<http::Uri> = text.parse().ok();
+    let is_web = |uri: &http::Uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.query().is_none()
+            && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+    };
+    let told = "must be http(s)://host:port, without credentials, which belong into `headers`";
+    if uri.as_ref().is_some_and(is_web) { Ok(text.to_owned()) } else { Err(told) }
+}
+
+fn headers(section: &Section<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in section.pairs("headers") {
+        match (name.parse::<HeaderName>(), HeaderValue::try_from(value)) {
+            (Ok(name), Ok(mut value)) => {
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+            _ => section.problem(format!("headers: `{name}` is no header, or its value is none")),
+        }
+    }
+    headers
+}

@@ -1,0 +1,160 @@
+//! The W3C trace context: `traceparent` is read strictly and written anew, `tracestate` and
+//! `baggage` are passed on within the bounds of their specifications.
+//!
+//! Deliberately absent: what `tracestate` and `baggage` say; the gateway adds nothing to them.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    num::{NonZeroU64, NonZeroU128},
+    str::FromStr,
+};
+
+use http::{HeaderName, HeaderValue};
+use serde::{Serialize, Serializer};
+
+use crate::upstream::TraceContext;
+
+/// The names, in headers and in `_meta` alike.
+const NAMES: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+/// Length of a `traceparent` of version 00.
+const PARENT_BYTES: usize = 55;
+/// Most members and bytes of `tracestate`.
+const STATE: (usize, usize) = (32, 512);
+/// Most members and bytes of `baggage`.
+const BAGGAGE: (usize, usize) = (64, 8192);
+const SAMPLED: u8 = 1;
+const RANDOM: u8 = 2;
+
+/// The id of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceId(pub(super) NonZeroU128);
+
+/// The id of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SpanId(pub(super) NonZeroU64);
+
+/// A span as those below it are told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parent {
+    /// The trace.
+    pub trace: TraceId,
+    /// The span.
+    pub span: SpanId,
+    pub(super) flags: u8,
+}
+
+impl Parent {
+    /// Reads a `traceparent`. Later versions are read as far as this one goes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fixed = text.get(..PARENT_BYTES)?;
+        let mut parts = fixed.split('-');
+        let version = hex(parts.next()?, 2)?;
+        let is_whole = match &text.as_bytes()[PARENT_BYTES..] {
+            [] => version != "ff",
+            [b'-', ..] => !matches!(version, "00" | "ff"),
+            _ => false,
+        };
+        let (trace, span) = (hex(parts.next()?, 32)?, hex(parts.next()?, 16)?);
+        let flags = u8::from_str_radix(hex(parts.next()?, 2)?, 16).ok()?;
+        if !is_whole || parts.next().is_some() {
+            return None;
+        }
+        let trace = TraceId(NonZeroU128::new(u128::from_str_radix(trace, 16).ok()?)?);
+        let span = SpanId(NonZeroU64::new(u64::from_str_radix(span, 16).ok()?)?);
+        // What other bits mean is not known, so they are not passed on.
+        Some(Self { trace, span, flags: flags & (SAMPLED | RANDOM) })
+    }
+
+    /// Whether its caller wants it to be kept.
+    pub fn is_sampled(self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// The flags of a new trace.
+    pub(super) fn flags(is_sampled: bool) -> u8 {
+        RANDOM | if is_sampled { SAMPLED } else { 0 }
+    }
+}
+
+/// Exactly so many lower-case hexadecimal digits.
+fn hex(text: &str, digits: usize) -> Option<&str> {
+    let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    (text.len() == digits && text.bytes().all(is_digit)).then_some(text)
+}
+
+impl fmt::Display for Parent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{}-{}-{:02x}", self.trace, self.span, self.flags)
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The text is no id of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a trace id has 32 lower-case hexadecimal digits, not all of them 0")]
+pub struct InvalidTraceId;
+
+impl FromStr for TraceId {
+    type Err = InvalidTraceId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTraceId> {
+        let digits = hex(text, 32).ok_or(InvalidTraceId)?;
+        let number = u128::from_str_radix(digits, 16).map_err(|_| InvalidTraceId)?;
+        NonZeroU128::new(number).map(Self).ok_or(InvalidTraceId)
+    }
+}
+
+impl Serialize for TraceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Serialize for SpanId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What of a `tracestate` is passed on.
+pub fn bounded_state(text: &str) -> Option<&str> {
+    bounded(text, STATE)
+}
+
+/// What of a `baggage` is passed on.
+pub fn bounded_baggage(text: &str) -> Option<&str> {
+    bounded(text, BAGGAGE)
+}
+
+/// The first members, whole, as many as fit; nothing of what no header could carry.
+fn bounded(text: &str, (members, bytes): (usize, usize)) -> Option<&str> {
+    if !text.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b)) {
+        return None;
+    }
+    let ends = text.match_indices(',').map(|(at, _)| at).chain([text.len()]);
+    let end = ends.take(members).take_while(|end| *end <= bytes).last()?;
+    let kept = text[..end].trim();
+    (!kept.is_empty()).then_some(kept)
+}
+
+/// The context as headers; what no header can carry is left out.
+pub fn headers(context: &TraceContext) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let values = [context.parent.as_deref(), context.state.as_deref(), context.baggage.as_deref()];
+    NAMES.into_iter().zip(values).filter_map(|(name, value)| {
+        Some((HeaderName::from_static(name), HeaderValue::from_str(value?).ok()?))
+    })
+}

@@ -1,0 +1,171 @@
+//! Sends sampled spans to a collector (OTLP/HTTP), in batches, from a bounded queue. A collector
+//! that is slow or gone costs spans, which are counted, and never a call.
+//!
+//! Deliberately absent: trying again; what a collector does not take is dropped.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::mpsc::{self, Receiver, Sender},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Record, otlp};
+use crate::config::OtlpConfig;
+
+/// How many spans may wait.
+const QUEUE: usize = 4096;
+/// Most spans in one request.
+const BATCH: usize = 512;
+/// How long a batch may wait to be filled.
+const GATHER: Duration = Duration::from_secs(1);
+/// How long a collector may take.
+const SEND: Duration = Duration::from_secs(5);
+/// How long the end waits for what is left.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+const DROPPED: &str = "gateway_trace_spans_dropped_total";
+const SENT: &str = "gateway_trace_spans_sent_total";
+
+/// The way to the collector.
+#[derive(Debug)]
+pub(super) struct Export {
+    queue: Sender<Arc<Record>>,
+    /// New traces whose ids are not above this are sampled.
+    sampled_up_to: Option<u64>,
+    stop: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Export {
+    pub(super) fn start(config: &OtlpConfig, gateway: &str) -> Self {
+        metrics::describe_counter!(DROPPED, "Spans that no collector got.");
+        metrics::describe_counter!(SENT, "Spans that the collector took.");
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let stop = CancellationToken::new();
+        let exporter = Exporter {
+            client: reqwest::Client::new(),
+            url: format!("{}/v1/traces", config.endpoint.trim_end_matches('/')),
+            headers: config.headers.clone(),
+            gateway: gateway.to_owned(),
+            is_well: true,
+        };
+        let task = tokio::spawn(exporter.run(waiting, stop.clone()));
+        let sampled_up_to = threshold(config.sample_ratio);
+        Self { queue, sampled_up_to, stop, task: Mutex::new(Some(task)) }
+    }
+
+    /// Whether a new trace with this (random) number is to be sampled.
+    pub(super) fn samples(&self, number: u64) -> bool {
+        self.sampled_up_to.is_some_and(|up_to| number <= up_to)
+    }
+
+    /// Takes a span if there is room.
+    pub(super) fn offer(&self, record: Arc<Record>) {
+        if self.queue.try_send(record).is_err() {
+            metrics::counter!(DROPPED, "reason" => "queue-full").increment(1);
+        }
+    }
+
+    pub(super) async fn shutdown(&self) {
+        self.stop.cancel();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            let _ = timeout(LAST_WAIT, task).await;
+        }
+    }
+}
+
+/// The largest number that is sampled at this ratio of all.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a ratio from 0 to 1 of all numbers; casts of floating-point numbers saturate"
+)]
+fn threshold(ratio: f64) -> Option<u64> {
+    (ratio > 0.0).then_some((ratio * u64::MAX as f64) as u64)
+}
+
+struct Exporter {
+    client: reqwest::Client,
+    url: String,
+    headers: http::HeaderMap,
+    gateway: String,
+    is_well: bool,
+}
+
+impl Exporter {
+    async fn run(mut self, mut waiting: Receiver<Arc<Record>>, stop: CancellationToken) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            tokio::select! {
+                _ = waiting.recv_many(&mut batch, BATCH) => {}
+                () = stop.cancelled() => break,
+            }
+            if batch.is_empty() {
+                return;
+            }
+            if batch.len() < BATCH {
+                let _ = stop.run_until_cancelled(sleep(GATHER)).await;
+            }
+            fill(&mut batch, &mut waiting);
+            self.send(&mut batch).await;
+        }
+        loop {
+            fill(&mut batch, &mut waiting);
+            if batch.is_empty() {
+                return;
+            }
+            self.send(&mut batch).await;
+        }
+    }
+
+    async fn send(&mut self, batch: &mut Vec<Arc<Record>>) {
+        let body = otlp::request(&self.gateway, batch).to_string();
+        let request = self
+            .client
+            .post(&self.url)
+            .headers(self.headers.clone())
+            .header("content-type", "application/json")
+            .timeout(SEND)
+            .body(body);
+        let sent = request.send().await.and_then(reqwest::Response::error_for_status);
+        let count = batch.len() as u64;
+        batch.clear();
+        match sent {
+            Ok(_) => {
+                metrics::counter!(SENT).increment(count);
+                if !self.is_well {
+                    tracing::info!("the collector of traces takes spans again");
+                }
+            }
+            Err(ref e) => {
+                metrics::counter!(DROPPED, "reason" => "collector").increment(count);
+                if self.is_well {
+                    let status = e.status().map(|status| status.as_u16());
+                    let is_timeout = e.is_timeout();
+                    tracing::warn!(
+                        status,
+                        is_timeout,
+                        "the collector of traces (tracing.otlp.endpoint) does not take spans, which are dropped until it does"
+                    );
+                }
+            }
+        }
+        self.is_well = sent.is_ok();
+    }
+}
+
+/// Takes what else is there already, without waiting.
+fn fill(batch: &mut Vec<Arc<Record>>, waiting: &mut Receiver<Arc<Record>>) {
+    while batch.len() < BATCH {
+        let Ok(record) = waiting.try_recv() else { return };
+        batch.push(record);
+    }
+}

@@ -1,0 +1,56 @@
+//! The bounds hold, and the oldest go first.
+
+use std::num::{NonZeroU64, NonZeroU128};
+
+use super::*;
+use crate::trace::{
+    Side,
+    context::{Parent, SpanId},
+};
+
+fn record(trace: u128, name: &str) -> Arc<Record> {
+    let trace = TraceId(NonZeroU128::new(trace).unwrap());
+    Arc::new(Record {
+        context: Parent { trace, span: SpanId(NonZeroU64::MIN), flags: 1 },
+        parent: None,
+        side: Side::Server,
+        name: name.into(),
+        agent: None,
+        server: None,
+        start_us: 0,
+        duration_us: 0,
+        outcome: "ok",
+        is_failure: false,
+        revision: 1,
+    })
+}
+
+fn newest(ring: &Ring) -> Vec<u128> {
+    ring.newest(100).into_iter().map(|(id, _)| id.0.get()).collect()
+}
+
+#[test]
+fn traces_and_spans_are_bounded_in_number() {
+    let ring = Ring::new(RecentTraces { traces: 3, spans: 2, bytes: 1 << 20 });
+    for trace in [1, 2, 1, 3, 1, 4] {
+        ring.push(record(trace, "a"));
+    }
+    assert_eq!(newest(&ring), [4, 3, 2]);
+    for _ in 0..5 {
+        ring.push(record(4, "a"));
+    }
+    let trace = ring.find(TraceId(NonZeroU128::new(4).unwrap())).unwrap();
+    assert_eq!((trace.spans.len(), trace.dropped), (2, 4));
+}
+
+#[test]
+fn they_are_bounded_in_bytes() {
+    let ring = Ring::new(RecentTraces { traces: 1000, spans: 64, bytes: 9_000 });
+    for trace in 1..100 {
+        ring.push(record(trace, &"x".repeat(3000)));
+    }
+    assert_eq!(newest(&ring), [99, 98]);
+    ring.push(record(100, &"x".repeat(20_000)));
+    assert!(newest(&ring).is_empty());
+    assert_eq!(ring.lock().bytes, 0);
+}

@@ -1,0 +1,108 @@
+//! `GET /admin/traces` and `GET /admin/traces/{trace_id}`: who called whom lately.
+//!
+//! Deliberately absent: spans of other programs; a collector has them all.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Path, Query, State},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    Record, Side, Tracer,
+    context::{SpanId, TraceId},
+};
+
+/// How many traces are listed unless told otherwise, and at most.
+const LISTED: usize = 100;
+const MOST_LISTED: usize = 1000;
+
+/// The routes.
+pub fn router(tracer: Arc<Tracer>) -> Router {
+    Router::new()
+        .route("/admin/traces", get(list))
+        .route("/admin/traces/{trace_id}", get(show))
+        .with_state(tracer)
+}
+
+/// A span as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown<'a> {
+    span_id: SpanId,
+    /// `null`: the trace began here. It may be a span of another program.
+    parent_span_id: Option<SpanId>,
+    kind: &'static str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'a str>,
+    start_unix_us: u64,
+    duration_us: u64,
+    outcome: &'static str,
+    revision: u64,
+}
+
+impl<'a> Shown<'a> {
+    fn of(record: &'a Record) -> Self {
+        Self {
+            span_id: record.context.span,
+            parent_span_id: record.parent,
+            kind: match record.side {
+                Side::Server => "server",
+                Side::Client => "client",
+            },
+            name: &record.name,
+            agent: record.agent.as_deref(),
+            server: record.server.as_deref(),
+            start_unix_us: record.start_us,
+            duration_us: record.duration_us,
+            outcome: record.outcome,
+            revision: record.revision,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Wanted {
+    limit: Option<usize>,
+}
+
+async fn list(State(tracer): State<Arc<Tracer>>, Query(wanted): Query<Wanted>) -> Response {
+    let most = wanted.limit.unwrap_or(LISTED).min(MOST_LISTED);
+    let newest = tracer.ring.as_ref().map(|ring| ring.newest(most)).unwrap_or_default();
+    let listed: Vec<_> = newest
+        .iter()
+        .map(|(id, trace)| {
+            // The span that the others belong to ends last.
+            let last = trace.spans.last().map(|record| Shown::of(record));
+            json!({ "traceId": id, "spans": trace.spans.len(), "last": last })
+        })
+        .collect();
+    Json(json!({ "traces": listed })).into_response()
+}
+
+async fn show(State(tracer): State<Arc<Tracer>>, Path(id): Path<String>) -> Response {
+    let id = match id.parse::<TraceId>() {
+        Ok(id) => id,
+        Err(e) => {
+            let told = json!({ "error": e.to_string() });
+            return (StatusCode::BAD_REQUEST, Json(told)).into_response();
+        }
+    };
+    let Some(trace) = tracer.ring.as_ref().and_then(|ring| ring.find(id)) else {
+        let told = "no such trace among the recent ones";
+        return (StatusCode::NOT_FOUND, Json(json!({ "error": told }))).into_response();
+    };
+    let mut spans: Vec<_> = trace.spans.iter().map(|record| Shown::of(record)).collect();
+    spans.sort_by_key(|span| span.start_unix_us);
+    let dropped = trace.dropped;
+    Json(json!({ "traceId": id, "spans": spans, "droppedSpans": dropped })).into_response()
+}
