@@ -36,6 +36,7 @@ mod sbom;
 mod scopes;
 mod sdk;
 mod searching;
+mod seeing;
 mod several_servers;
 mod staleness;
 mod verify_live;

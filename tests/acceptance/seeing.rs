@@ -1,0 +1,251 @@
+//! What operators see of calls: traces that go on to upstreams, the admin address, a collector, and
+//! metrics that a caller cannot make grow.
+
+use std::sync::Arc;
+
+use acceptance::{Gateway, GatewayOptions};
+use serde_json::{Value, json};
+
+use crate::liar::{Liar, Script, json_answer};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const CALLER: &str = "00f067aa0ba902b7";
+const TOKEN: &str = "an-admin-token-of-a-test";
+
+/// An upstream with the tool `fetch`; a collector, too: it takes whatever else it gets.
+fn upstream() -> Script {
+    Arc::new(|_, body| {
+        let asked: Value = serde_json::from_str(body).unwrap_or_default();
+        let tool = json!({ "name": "fetch", "inputSchema": { "type": "object" } });
+        let result = match asked["method"].as_str() {
+            Some("server/discover") => json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": { "tools": {} }, "ttlMs": 0, "cacheScope": "private" }),
+            Some("tools/list") => json!({ "resultType": "complete", "tools": [tool], "ttlMs": 0,
+                "cacheScope": "private" }),
+            Some("tools/call") => json!({ "resultType": "complete",
+                "content": [{ "type": "text", "text": "s3cret-result" }] }),
+            Some(_) => {
+                return Some(json_answer(&json!({ "jsonrpc": "2.0", "id": asked["id"],
+                "error": { "code": -32601, "message": "no such method" } })));
+            }
+            None => json!({}),
+        };
+        Some(json_answer(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })))
+    })
+}
+
+struct Scene {
+    gateway: Gateway,
+    upstream: Liar,
+    http: reqwest::Client,
+    _token: tempfile::NamedTempFile,
+}
+
+impl Scene {
+    /// A gateway of one tool, with an admin address that asks for a token.
+    async fn start(more: &str) -> Self {
+        let upstream = Liar::start(upstream()).await;
+        let token = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(token.path(), format!("{TOKEN}\n")).expect("written");
+        let example = acceptance::root().join("examples/registry-v2.json");
+        let (url, file) = (&upstream.url, token.path().display());
+        let gateway = Gateway::start(&GatewayOptions {
+            source: format!("file://{}", example.display()),
+            targets: format!(
+                "targets: [{{ server: fetch-server, version: 1.2.3, http: \"{url}\" }}]\n"
+            ),
+            runtime: None,
+            more: format!("admin: 127.0.0.1:0\nadminTokenFile: {file}\n{more}"),
+        });
+        gateway.ready().await;
+        acceptance::eventually("the upstream is up", || async {
+            gateway.process.stderr().contains("upstream is up")
+        })
+        .await;
+        Self { gateway, upstream, http: reqwest::Client::new(), _token: token }
+    }
+
+    /// Calls a tool with these headers and this in `_meta`.
+    async fn call(&self, tool: &str, headers: &[(&str, &str)], meta: Value) -> Value {
+        let mut all = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {} });
+        let members = all.as_object_mut().expect("an object");
+        members.extend(meta.as_object().expect("an object").clone());
+        let params = json!({ "name": tool, "arguments": { "url": "https://s3cret.example/" },
+            "_meta": all });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let request = self
+            .http
+            .post(self.gateway.mcp_url())
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "tools/call")
+            .header("mcp-name", tool)
+            .header("x-agent-name", "research-agent")
+            .header("x-agent-version", "2.1.0");
+        let request = headers.iter().fold(request, |r, (name, value)| r.header(*name, *value));
+        let answer = request.body(body.to_string()).send().await.expect("it answers");
+        let text = answer.text().await.expect("text");
+        let data = text.lines().rev().find_map(|line| line.strip_prefix("data:"));
+        serde_json::from_str(data.unwrap_or(&text)).expect("JSON")
+    }
+
+    /// What the upstream was told last: `_meta`, and the whole text.
+    fn told(&self) -> (Value, String) {
+        let seen = self.upstream.seen();
+        let call = seen.lines().rfind(|line| line.contains(r#""method":"tools/call""#));
+        let call: Value = serde_json::from_str(call.expect("it was called")).expect("JSON");
+        (call["params"]["_meta"].clone(), seen)
+    }
+
+    fn admin(&self) -> String {
+        let log = self.gateway.process.stderr();
+        let line = log.lines().find(|line| line.contains("the admin routes are served"));
+        let (_, address) = line.expect("it is said").split_once("address=").expect("an address");
+        address.trim().to_owned()
+    }
+
+    async fn look(&self, path: &str, token: Option<&str>) -> (u16, Value) {
+        let request = self.http.get(format!("http://{}{path}", self.admin()));
+        let request = token.into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
+        let answer = request.send().await.expect("it answers");
+        let status = answer.status().as_u16();
+        let text = answer.text().await.expect("text");
+        (status, serde_json::from_str(&text).unwrap_or_default())
+    }
+}
+
+fn parent() -> String {
+    format!("00-{TRACE}-{CALLER}-01")
+}
+
+#[tokio::test]
+async fn a_trace_goes_on_under_the_gateways_own_span() {
+    let scene = Scene::start("").await;
+    let context = json!({ "traceparent": parent(), "tracestate": "v=1", "baggage": "user=x" });
+    scene.call("fetch", &[], context).await;
+    let (meta, seen) = scene.told();
+    let told = meta["traceparent"].as_str().expect("a parent");
+    assert!(told.starts_with(&format!("00-{TRACE}-")) && told.ends_with("-01"), "{told}");
+    assert!(!told.contains(CALLER), "{told}");
+    assert_eq!((&meta["tracestate"], &meta["baggage"]), (&json!("v=1"), &json!("user=x")));
+    for header in [&format!("traceparent: {told}"), "tracestate: v=1", "baggage: user=x"] {
+        assert!(seen.contains(header), "{header}: {seen}");
+    }
+    scene.call("fetch", &[("traceparent", &parent())], json!({})).await;
+    let (meta, _) = scene.told();
+    assert!(meta["traceparent"].as_str().expect("a parent").contains(TRACE), "{meta}");
+    scene.call("fetch", &[("traceparent", "00-bad")], json!({})).await;
+    let (meta, _) = scene.told();
+    let new = meta["traceparent"].as_str().expect("a parent");
+    assert!(new.len() == 55 && !new.contains(TRACE), "{new}");
+}
+
+#[tokio::test]
+async fn operators_with_the_token_see_who_called_whom_and_no_values() {
+    let scene = Scene::start("").await;
+    scene.call("fetch", &[], json!({ "traceparent": parent() })).await;
+    for token in [None, Some("an-admin-token-of-a-tesu"), Some("")] {
+        assert_eq!(scene.look("/admin/traces", token).await.0, 401, "{token:?}");
+    }
+    let (status, trace) = scene.look(&format!("/admin/traces/{TRACE}"), Some(TOKEN)).await;
+    assert_eq!(status, 200);
+    let spans = trace["spans"].as_array().expect("spans");
+    let [asked, onward] = spans.as_slice() else { panic!("{trace}") };
+    assert_eq!((&asked["kind"], &asked["parentSpanId"]), (&json!("server"), &json!(CALLER)));
+    assert_eq!((&onward["kind"], &onward["parentSpanId"]), (&json!("client"), &asked["spanId"]));
+    let (meta, _) = scene.told();
+    let told = meta["traceparent"].as_str().expect("a parent").to_owned();
+    assert!(told.contains(onward["spanId"].as_str().expect("an id")), "{told} {onward}");
+    assert_eq!(asked["name"], "tools/call fetch");
+    assert_eq!(asked["agent"], "research-agent@2.1.0");
+    assert_eq!(
+        (&onward["server"], &onward["outcome"]),
+        (&json!("fetch-server@1.2.3"), &json!("ok"))
+    );
+    assert_eq!(onward["revision"], 1);
+    assert!(!trace.to_string().contains("s3cret"), "{trace}");
+    let log = scene.gateway.process.stderr();
+    assert!(log.contains(TRACE) && !log.contains("s3cret") && !log.contains(TOKEN), "{log}");
+
+    scene.call("fetch", &[], json!({})).await;
+    let (_, recent) = scene.look("/admin/traces?limit=2", Some(TOKEN)).await;
+    let ids: Vec<_> = recent["traces"].as_array().expect("traces").iter().collect();
+    assert_eq!((ids.len(), &ids[1]["traceId"]), (2, &json!(TRACE)), "the newest first: {recent}");
+    assert_eq!(scene.look("/admin/traces/xyz", Some(TOKEN)).await.0, 400);
+    assert_eq!(scene.look(&format!("/admin/traces/{CALLER}{CALLER}"), Some(TOKEN)).await.0, 404);
+    let callers = format!("{}/admin/traces", scene.gateway.url());
+    let answer = scene.http.get(callers).send().await.expect("it answers");
+    assert_eq!(answer.status().as_u16(), 404, "callers are not served these routes");
+    let rebound = scene.http.get(format!("http://{}/admin/traces", scene.admin()));
+    let rebound = rebound.bearer_auth(TOKEN).header("host", "evil.example").send();
+    assert_eq!(rebound.await.expect("it answers").status().as_u16(), 403);
+}
+
+#[tokio::test]
+async fn a_collector_gets_sampled_spans_and_none_that_hangs_delays_a_call() {
+    let collector = Liar::start(upstream()).await;
+    let url = collector.url.trim_end_matches("/mcp");
+    let otlp = format!("{{ endpoint: \"{url}\", headers: {{ x-key: k1 }}, sampleRatio: 0 }}");
+    let scene = Scene::start(&format!("tracing: {{ otlp: {otlp} }}\n")).await;
+    scene.call("fetch", &[], json!({})).await;
+    let unsampled = parent().replace("-01", "-00").replace(TRACE, &TRACE.replace('4', "5"));
+    scene.call("fetch", &[], json!({ "traceparent": unsampled })).await;
+    scene.call("fetch", &[], json!({ "traceparent": parent() })).await;
+    acceptance::eventually("the collector has the spans", || async {
+        collector.seen().contains(r#""resourceSpans""#)
+    })
+    .await;
+    let seen = collector.seen();
+    assert!(seen.contains("POST /v1/traces") && seen.contains("x-key: k1"), "{seen}");
+    assert_eq!(seen.matches(r#""spanId""#).count(), 2, "two of the sampled call: {seen}");
+    assert_eq!(seen.matches(TRACE).count(), 2, "{seen}");
+    assert!(seen.contains(&format!(r#""parentSpanId":"{CALLER}""#)), "{seen}");
+    assert!(!seen.contains("s3cret"), "{seen}");
+
+    let silent = Liar::start(crate::liar::silent()).await;
+    let url = silent.url.trim_end_matches("/mcp");
+    let scene = Scene::start(&format!("tracing: {{ otlp: {{ endpoint: \"{url}\" }} }}\n")).await;
+    let started = std::time::Instant::now();
+    for _ in 0..3_000 {
+        scene.call("ghost", &[], json!({})).await;
+    }
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    acceptance::eventually("what is not taken is counted", || async {
+        let url = format!("{}/metrics", scene.gateway.url());
+        let text = reqwest::get(url).await.expect("metrics").text().await.expect("text");
+        text.contains("gateway_trace_spans_dropped_total")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_caller_can_make_the_metrics_grow() {
+    let scene = Scene::start("").await;
+    scene.call("fetch", &[], json!({})).await;
+    let metrics = || async {
+        let url = format!("{}/metrics", scene.gateway.url());
+        reqwest::get(url).await.expect("metrics").text().await.expect("text")
+    };
+    scene.call("made-up", &[], json!({})).await;
+    let before = metrics().await.lines().count();
+    for batch in 0..100 {
+        let names: Vec<_> = (0..100).map(|i| format!("made-up-{batch}-{i}")).collect();
+        let calls = names.iter().map(|name| scene.call(name, &[], json!({})));
+        futures_util::future::join_all(calls).await;
+    }
+    let text = metrics().await;
+    assert_eq!(text.lines().count(), before, "{text}");
+    assert!(!text.contains("made-up"), "{text}");
+    for series in [
+        r#"gateway_calls_by_tool_total{tool="fetch",outcome="ok"} 1"#,
+        r#"gateway_upstream_calls_total{server="fetch-server",outcome="ok"} 1"#,
+        r#"gateway_upstream_call_duration_seconds_count{server="fetch-server"} 1"#,
+        r#"gateway_response_bytes_total{tool="fetch"}"#,
+        r#"gateway_calls_by_tool_total{tool="other",outcome="denied"} 10001"#,
+    ] {
+        assert!(text.contains(series), "{series}: {text}");
+    }
+}
