@@ -17,6 +17,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod tools;
 mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
@@ -33,6 +34,7 @@ pub use seeing::{AdminConfig, AdminToken, OtlpConfig, RecentTraces, TracingConfi
 pub use source::InvalidSource;
 pub(crate) use source::without_credentials;
 pub use staleness::MaxStaleness;
+pub use tools::{CheckRules, Checks, ToolSelector, ToolValidation};
 
 /// Everything that an operator sets.
 #[derive(Debug, Clone)]
@@ -84,6 +86,8 @@ pub struct RegistryConfig {
     pub max_staleness: MaxStaleness,
     /// What is checked at run time.
     pub runtime: RuntimeValidation,
+    /// The same of single tools, where it is otherwise.
+    pub tools: Vec<ToolValidation>,
     /// What is checked when a catalog is loaded.
     pub startup: StartupValidation,
 }
@@ -126,6 +130,13 @@ pub enum Mode {
     Error,
 }
 
+/// `validation.runtime.*Validation`.
+const VIOLATIONS: &[(&str, Mode)] =
+    &[("deny", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
+/// `validation.runtime.contractDrift`.
+const CONTRACTS: &[(&str, Mode)] =
+    &[("quarantine", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
+
 /// What to do about a caller or a call that nobody declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -155,6 +166,9 @@ pub struct RuntimeValidation {
     pub input_validation: Mode,
     /// Results that do not match the output schema.
     pub output_validation: Mode,
+    /// Definitions of upstreams that are others than those that were registered or first seen;
+    /// `Error` is written `quarantine`.
+    pub contract_drift: Mode,
     /// A caller that is no registered agent.
     pub unknown_caller: Access,
     /// A registered agent that calls what it did not declare.
@@ -239,6 +253,7 @@ impl Default for RuntimeValidation {
         Self {
             input_validation: Mode::Warn,
             output_validation: Mode::Ignore,
+            contract_drift: Mode::Warn,
             unknown_caller: Access::Allow,
             undeclared_dependency: Access::Warn,
         }

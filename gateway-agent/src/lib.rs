@@ -10,6 +10,7 @@ pub mod audit;
 pub mod cache;
 mod capacity;
 pub mod config;
+pub mod contract;
 pub mod freshness;
 pub mod health;
 pub mod identity;

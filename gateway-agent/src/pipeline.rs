@@ -164,10 +164,7 @@ fn finish(
     record: &mut CallRecord,
 ) -> Result<(), Error> {
     finish_input(result, context)?;
-    if result.result_type.is_final()
-        && gateway.policy().output_validation != Mode::Ignore
-        && !result.is_error
-    {
+    if result.result_type.is_final() && offer.checks().output != Mode::Ignore && !result.is_error {
         validate::output(gateway, offer, &result.result, record)?;
     }
     record.finished(result);

@@ -19,6 +19,7 @@ use crate::{
     admin,
     cache::{Cache, CacheError, Writer},
     config::{Config, Source, without_credentials},
+    contract::Contracts,
     freshness::Watchman,
     health::{self, Health},
     lanes::Lanes,
@@ -70,7 +71,9 @@ pub async fn run(
     let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
     let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
     let catalog = cache.subscribe();
-    let gateway = Arc::new(Gateway::new(&config, catalog, watchman.clone(), upstreams.clone()));
+    let contracts = Arc::new(Contracts::new(&config.registry));
+    let gateway =
+        Arc::new(Gateway::new(&config, catalog, watchman.clone(), upstreams.clone(), contracts));
     let status = Status::new(&name_of(&config.registry.source));
     let health = Health {
         cache: cache.clone(),

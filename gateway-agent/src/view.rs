@@ -37,6 +37,7 @@ pub use self::{
 };
 use self::{pages::Pages, shelf::Shelf, slot::Slot};
 use crate::{
+    contract::Contracts,
     freshness::Verdict,
     identity::newest_usable,
     upstream::{Definitions, Era},
@@ -155,17 +156,19 @@ pub struct Views {
 }
 
 impl Views {
-    /// Follows a catalog and the upstreams' definitions.
+    /// Follows a catalog and the upstreams' definitions; what is checked of each tool, the contracts
+    /// say.
     pub fn new(
         catalog: watch::Receiver<Arc<Catalog>>,
         definitions: watch::Receiver<Arc<Definitions>>,
+        contracts: Arc<Contracts>,
     ) -> Self {
         let first = Snapshot {
             catalog: catalog.borrow().clone(),
             definitions: definitions.borrow().clone(),
             serial: 1,
         };
-        let (slots, shelf) = (RwLock::default(), Shelf::default());
+        let (slots, shelf) = (RwLock::default(), Shelf::new(contracts));
         Self { catalog, definitions, current: ArcSwap::from_pointee(first), slots, shelf }
     }
 

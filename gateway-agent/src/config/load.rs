@@ -16,13 +16,13 @@ use registry_core::{
 };
 
 use super::{
-    Access, Args, Config, IdentityConfig, InvalidConfig, InvalidSource, LimitsConfig, Mode,
-    Problem, RegistryConfig, RuntimeValidation, ServerFiles, Source, StartupValidation,
-    credentials,
+    Access, Args, CONTRACTS, Config, IdentityConfig, InvalidConfig, InvalidSource, LimitsConfig,
+    Mode, Problem, RegistryConfig, RuntimeValidation, ServerFiles, Source, StartupValidation,
+    ToolValidation, VIOLATIONS, credentials,
     problem::Problems,
     reach,
     read::Section,
-    scope, seeing, staleness, target, tls,
+    scope, seeing, staleness, target, tls, tools,
     yaml::{self, Node},
 };
 
@@ -39,9 +39,6 @@ const DEFAULT_POLL: Duration = Duration::from_secs(10);
 /// `validation.startup`, and what nobody answers for.
 const FINDINGS: &[(&str, Mode)] =
     &[("error", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
-/// `validation.runtime.*Validation`.
-const VIOLATIONS: &[(&str, Mode)] =
-    &[("deny", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
 /// `validation.runtime.unknownCaller` and `undeclaredDependency`.
 const ACCESSES: &[(&str, Access)] =
     &[("allow", Access::Allow), ("warn", Access::Warn), ("deny", Access::Deny)];
@@ -185,7 +182,7 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
     let poll_interval = poll.unwrap_or(DEFAULT_POLL);
     let max_staleness = staleness::read(&section);
     let validation = section.section("validation");
-    let (startup, runtime) = (startup(&validation), runtime(&validation));
+    let (startup, (runtime, tools)) = (startup(&validation), runtime(&validation));
     validation.finish();
     section.finish();
     let source = source?;
@@ -198,6 +195,7 @@ fn registry(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Regi
         poll_interval,
         max_staleness,
         runtime,
+        tools,
         startup,
     })
 }
@@ -221,7 +219,7 @@ fn startup(validation: &Section<'_>) -> StartupValidation {
     startup
 }
 
-fn runtime(validation: &Section<'_>) -> RuntimeValidation {
+fn runtime(validation: &Section<'_>) -> (RuntimeValidation, Vec<ToolValidation>) {
     let section = validation.section("runtime");
     let default = RuntimeValidation::default();
     let undeclared = default.undeclared_dependency;
@@ -232,11 +230,13 @@ fn runtime(validation: &Section<'_>) -> RuntimeValidation {
             VIOLATIONS,
             default.output_validation,
         ),
+        contract_drift: section.choice("contractDrift", CONTRACTS, default.contract_drift),
         unknown_caller: section.choice("unknownCaller", ACCESSES, default.unknown_caller),
         undeclared_dependency: section.choice("undeclaredDependency", ACCESSES, undeclared),
     };
+    let tools = tools::read(&section);
     section.finish();
-    runtime
+    (runtime, tools)
 }
 
 fn identity(root: &Section<'_>) -> IdentityConfig {

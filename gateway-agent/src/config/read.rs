@@ -161,7 +161,8 @@ impl<'a> Field<'a> {
         parsed.map_err(|e| self.problem(e.to_string())).ok()
     }
 
-    fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+    /// As one of these words.
+    pub(super) fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
         let text = self.text()?;
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {

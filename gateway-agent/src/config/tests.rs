@@ -1,5 +1,7 @@
 //! Tables of configurations that are taken and that are refused.
 
+mod tools;
+
 use std::path::Path;
 
 use clap::Parser;

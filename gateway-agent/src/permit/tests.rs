@@ -21,6 +21,7 @@ fn policy(unknown_caller: Access, undeclared_dependency: Access) -> RuntimeValid
     RuntimeValidation {
         input_validation: Mode::Ignore,
         output_validation: Mode::Ignore,
+        contract_drift: Mode::Ignore,
         unknown_caller,
         undeclared_dependency,
     }
@@ -68,6 +69,7 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     let views = Views::new(
         watch::channel(registry()).1,
         watch::channel(Arc::new(Definitions::default())).1,
+        Arc::default(),
     );
     let snapshot = views.now();
     let fresh = Freshness::of(Some(Duration::ZERO), MaxStaleness::default());

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     audit,
     config::{Config, IdentityConfig, LimitsConfig, RuntimeValidation},
+    contract::Contracts,
     freshness::Watchman,
     identity::{Caller, ClientInfo, HeaderClaim, identify},
     trace::Tracer,
@@ -53,9 +54,10 @@ impl Gateway {
         catalog: watch::Receiver<Arc<Catalog>>,
         watchman: Watchman,
         upstreams: Arc<Upstreams>,
+        contracts: Arc<Contracts>,
     ) -> Self {
         audit::describe_metrics();
-        let views = Views::new(catalog, upstreams.definitions());
+        let views = Views::new(catalog, upstreams.definitions(), contracts);
         Self {
             reach: Reach {
                 listen: config.listen,

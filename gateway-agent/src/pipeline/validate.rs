@@ -21,7 +21,7 @@ pub(super) fn input(
     arguments: &mut Arguments<'_>,
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let mode = gateway.policy().input_validation;
+    let mode = offer.checks().input;
     if mode == Mode::Ignore {
         return Ok(());
     }
@@ -62,7 +62,7 @@ pub(super) fn output(
         Err(Failed::Unusable(_)) => record.output(Check::Unusable),
         Err(Failed::Violations(violations)) => {
             record.output(Check::Violated);
-            return refuse(gateway.policy().output_validation, Error::InvalidOutput { violations });
+            return refuse(offer.checks().output, Error::InvalidOutput { violations });
         }
     }
     Ok(())

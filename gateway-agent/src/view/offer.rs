@@ -22,7 +22,7 @@ use super::{
     Input, Snapshot,
     input::{self, Schema},
 };
-use crate::upstream::Tools;
+use crate::{config::Checks, contract::Contracts, upstream::Tools};
 
 /// One tool version that can be served.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub struct Offer {
     upstream_tool: Arc<str>,
     hidden: Vec<HiddenField>,
     fingerprint: u64,
+    checks: Checks,
     input: OnceLock<Box<Input>>,
     output: OnceLock<Option<Box<Schema>>>,
 }
@@ -41,7 +42,7 @@ pub struct Offer {
 impl Offer {
     /// What a registered tool offers; `None` if it is no tool that can be served, or its upstream
     /// lists it in a way that forbids to use it.
-    pub(super) fn new(snapshot: &Snapshot, record: &Record) -> Option<Self> {
+    pub(super) fn new(snapshot: &Snapshot, record: &Record, contracts: &Contracts) -> Option<Self> {
         let document = record.document.clone();
         let tool = servable(&document)?;
         let source = tool.source()?;
@@ -64,6 +65,7 @@ impl Offer {
             live,
             schemas,
             fingerprint: hasher.finish(),
+            checks: contracts.checks(document.key()),
             input: OnceLock::new(),
             output: OnceLock::new(),
             document,
@@ -135,6 +137,11 @@ impl Offer {
     /// Arguments that callers neither see nor may send.
     pub fn hidden(&self) -> &[HiddenField] {
         &self.hidden
+    }
+
+    /// What is checked of its calls.
+    pub fn checks(&self) -> Checks {
+        self.checks
     }
 
     /// Equal fingerprints mean equal definitions.

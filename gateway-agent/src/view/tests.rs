@@ -17,7 +17,7 @@ struct World {
 fn world(first: Arc<Catalog>) -> World {
     let (publish, catalog) = watch::channel(first);
     let definitions = watch::channel(Arc::new(Definitions::default())).1;
-    World { views: Views::new(catalog, definitions), publish }
+    World { views: Views::new(catalog, definitions, Arc::default()), publish }
 }
 
 impl World {

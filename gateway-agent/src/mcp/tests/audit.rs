@@ -55,6 +55,7 @@ async fn bench(input: Mode) -> Bench {
     let policy = RuntimeValidation {
         input_validation: input,
         output_validation: Mode::Warn,
+        contract_drift: Mode::Ignore,
         unknown_caller: Access::Warn,
         undeclared_dependency: Access::Deny,
     };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench, Setup};
 use crate::{
-    config::{Mode, RuntimeValidation},
+    config::{Mode, RuntimeValidation, ToolValidation},
     trace,
     view::testing::tool,
 };
@@ -54,6 +54,29 @@ async fn arguments_pass_as_the_bytes_that_came() {
     bench.got(ask.build_with(body)).await.result();
     let text = bench.arguments()[0].to_string();
     assert_eq!(text, r#"{"a":100.0,"b":1.0,"big":12345678901234567890}"#);
+}
+
+#[tokio::test]
+async fn what_is_set_for_a_tool_goes_before_what_is_set_for_all() {
+    let entities = || {
+        let more = json!({ "inputSchema": schema(), "outputSchema": schema() });
+        ["t", "u"].map(|name| tool(name, "1.0.0", more.clone())).into()
+    };
+    let only = |input, output| {
+        let tool = "t".parse().unwrap();
+        vec![ToolValidation { tool, input: Some(input), output: Some(output), contract: None }]
+    };
+    let bad = || json!({ "n": "x" });
+    let strict = policy(Mode::Error, Mode::Error);
+    let bench =
+        Bench::start(Setup { tools: only(Mode::Ignore, Mode::Warn), ..strict }, entities()).await;
+    assert_eq!(bench.call("", "t", bad()).await.result()["structuredContent"], bad());
+    assert!(bench.call("", "u", bad()).await.failure().contains("/n"));
+    let lenient = policy(Mode::Ignore, Mode::Ignore);
+    let bench =
+        Bench::start(Setup { tools: only(Mode::Ignore, Mode::Error), ..lenient }, entities()).await;
+    assert!(bench.call("", "t", bad()).await.failure().contains("breaks its registered schema"));
+    assert_eq!(bench.call("", "u", bad()).await.result()["structuredContent"], bad());
 }
 
 #[tokio::test]

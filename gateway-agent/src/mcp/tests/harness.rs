@@ -18,8 +18,9 @@ use crate::{
     config::{
         Access, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness, Mode,
         RegistryConfig, RuntimeValidation, ScopeConfig, Source, StartupValidation, TargetConfig,
-        TracingConfig, TransportConfig,
+        ToolValidation, TracingConfig, TransportConfig,
     },
+    contract::Contracts,
     freshness::Watchman,
     pipeline::Gateway,
     upstream::{Prefix, Upstreams},
@@ -33,6 +34,8 @@ pub(super) struct Setup {
     pub(super) limits: LimitsConfig,
     pub(super) max_staleness: MaxStaleness,
     pub(super) variables: BTreeMap<String, String>,
+    /// What is checked of single tools.
+    pub(super) tools: Vec<ToolValidation>,
     /// The upstream's tools, as JSON text.
     pub(super) lists: String,
     /// Another upstream than the usual one.
@@ -46,6 +49,7 @@ impl Default for Setup {
             policy: RuntimeValidation {
                 input_validation: Mode::Error,
                 output_validation: Mode::Ignore,
+                contract_drift: Mode::Warn,
                 unknown_caller: Access::Allow,
                 undeclared_dependency: Access::Deny,
             },
@@ -58,6 +62,7 @@ impl Default for Setup {
             },
             max_staleness: MaxStaleness::default(),
             variables: BTreeMap::new(),
+            tools: Vec::new(),
             lists: "[]".to_owned(),
             transport: None,
             prefix: Prefix::parse("").unwrap(),
@@ -138,6 +143,7 @@ impl Bench {
                 poll_interval: Duration::from_mins(1),
                 max_staleness: setup.max_staleness,
                 runtime: setup.policy,
+                tools: setup.tools,
                 startup: StartupValidation {
                     missing_entity: Mode::Error,
                     deprecated_entity: Mode::Warn,
@@ -158,7 +164,8 @@ impl Bench {
         let cache = Cache::in_memory(None);
         cache.confirm(Duration::ZERO);
         let watchman = Watchman::new(cache.clone(), setup.max_staleness);
-        let gateway = Arc::new(Gateway::new(&config, catalog, watchman, upstreams));
+        let contracts = Arc::new(Contracts::new(&config.registry));
+        let gateway = Arc::new(Gateway::new(&config, catalog, watchman, upstreams, contracts));
         let router = super::super::router(gateway.clone());
         Self { router, gateway, cache, publish, seen, finished }
     }

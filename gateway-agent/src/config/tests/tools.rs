@@ -1,0 +1,49 @@
+//! What is checked of single tools, and which entry goes before which.
+
+use super::parse;
+use crate::config::{Checks, Mode};
+
+const GLOBAL: &str = "inputValidation: deny, outputValidation: ignore, contractDrift: quarantine";
+
+fn with(tools: &str) -> String {
+    format!(
+        "registry:\n  source: grpc://a:1\n  validation:\n    runtime: {{ {GLOBAL}, tools: {tools} }}\n"
+    )
+}
+
+#[test]
+fn the_most_exact_entry_goes_before_the_others_field_by_field() {
+    let tools = "[{ tool: a, inputValidation: ignore, outputValidation: deny }, \
+                 { tool: a@2.0.0, inputValidation: warn }, { tool: b@1.0.0, contractDrift: ignore }]";
+    let rules = parse(&with(tools)).unwrap().registry.check_rules();
+    let of = |key: &str| rules.of(&key.parse().unwrap());
+    let all = Checks { input: Mode::Error, output: Mode::Ignore, contract: Mode::Error };
+    for (tool, checks) in [
+        ("tool/a@1.0.0", Checks { input: Mode::Ignore, output: Mode::Error, ..all }),
+        ("tool/a@2.0.0", Checks { input: Mode::Warn, output: Mode::Error, ..all }),
+        ("tool/b@1.0.0", Checks { contract: Mode::Ignore, ..all }),
+        ("tool/b@1.0.1", all),
+        ("tool/c@2.0.0", all),
+        ("server/a@2.0.0", all),
+    ] {
+        assert_eq!(of(tool), checks, "{tool}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_an_entry_is_told_at_its_place() {
+    let at = "line 4: registry.validation.runtime.tools";
+    for (tools, problem) in [
+        ("[{ inputValidation: warn }]", "[0].tool: missing; it names a tool"),
+        ("[{ tool: a@1 }]", "[0].tool: "),
+        ("[{ tool: 'a b' }]", "[0].tool: "),
+        ("[{ tool: a, inputValidation: error }]", "[0].inputValidation: `error` is none of"),
+        ("[{ tool: a, contractDrift: deny }]", "none of quarantine, warn, ignore"),
+        ("[{ tool: a, unknownCaller: deny }]", "[0].unknownCaller: unknown field"),
+        ("[{ tool: a }, { tool: a }]", "[1]: a has an entry already"),
+        ("{ tool: a }", ": expected a list"),
+    ] {
+        let problems = parse(&with(tools)).unwrap_err();
+        assert!(problems[0].starts_with(at) && problems[0].contains(problem), "{problems:?}");
+    }
+}

@@ -1,0 +1,163 @@
+//! `registry.validation.runtime.tools`: what is checked of single tools, otherwise than of all.
+//!
+//! Deliberately absent: whether such a tool is registered; that may change at any time.
+
+use std::{fmt, str::FromStr};
+
+use registry_core::{Key, Kind, Name, Version};
+
+use super::{
+    CONTRACTS, Mode, RegistryConfig, RuntimeValidation, VIOLATIONS,
+    read::{Field, Section},
+};
+
+/// What is checked of one tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checks {
+    /// Arguments that do not match the input schema.
+    pub input: Mode,
+    /// Results that do not match the output schema.
+    pub output: Mode,
+    /// A definition of the upstream's that is another one; `Error` is written `quarantine`.
+    pub contract: Mode,
+}
+
+/// One entry of the list; what it leaves open is as for a less exact entry, or for all tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolValidation {
+    /// Which tool.
+    pub tool: ToolSelector,
+    /// `inputValidation`.
+    pub input: Option<Mode>,
+    /// `outputValidation`.
+    pub output: Option<Mode>,
+    /// `contractDrift`.
+    pub contract: Option<Mode>,
+}
+
+/// A tool in every version, or in one: `NAME`, `NAME@VERSION`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolSelector {
+    name: Name,
+    version: Option<Version>,
+}
+
+impl ToolSelector {
+    /// Whether it means this tool.
+    pub fn selects(&self, tool: &Key) -> bool {
+        tool.kind == Kind::Tool
+            && self.name == tool.name
+            && self.version.as_ref().is_none_or(|version| *version == tool.version)
+    }
+
+    /// The name of the tools that it means.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+}
+
+impl FromStr for ToolSelector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, version) = match text.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (text, None),
+        };
+        let name = Name::parse(Kind::Tool, name).map_err(|e| e.to_string())?;
+        let version = version.map(Version::parse).transpose().map_err(|e| e.to_string())?;
+        Ok(Self { name, version })
+    }
+}
+
+impl fmt::Display for ToolSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.version {
+            Some(version) => write!(f, "{}@{version}", self.name),
+            None => write!(f, "{}", self.name),
+        }
+    }
+}
+
+/// What is checked of all tools, and of single ones.
+#[derive(Debug, Clone)]
+pub struct CheckRules {
+    all: Checks,
+    tools: Vec<ToolValidation>,
+}
+
+impl CheckRules {
+    /// What is checked of a tool: the entry of its version goes before that of its name, and both
+    /// before what is set for all.
+    pub fn of(&self, tool: &Key) -> Checks {
+        let of = |is_exact: bool| {
+            let entry = |entry: &&ToolValidation| {
+                entry.tool.version.is_some() == is_exact && entry.tool.selects(tool)
+            };
+            self.tools.iter().find(entry)
+        };
+        let (exact, named) = (of(true), of(false));
+        let set = |mode: fn(&ToolValidation) -> Option<Mode>, all| {
+            exact.and_then(mode).or_else(|| named.and_then(mode)).unwrap_or(all)
+        };
+        Checks {
+            input: set(|entry| entry.input, self.all.input),
+            output: set(|entry| entry.output, self.all.output),
+            contract: set(|entry| entry.contract, self.all.contract),
+        }
+    }
+
+    /// The single tools.
+    pub fn tools(&self) -> impl Iterator<Item = &ToolSelector> {
+        self.tools.iter().map(|entry| &entry.tool)
+    }
+}
+
+impl Default for CheckRules {
+    fn default() -> Self {
+        Self { all: RuntimeValidation::default().into(), tools: Vec::new() }
+    }
+}
+
+impl From<RuntimeValidation> for Checks {
+    fn from(runtime: RuntimeValidation) -> Self {
+        Self {
+            input: runtime.input_validation,
+            output: runtime.output_validation,
+            contract: runtime.contract_drift,
+        }
+    }
+}
+
+impl RegistryConfig {
+    /// What is checked of which tool.
+    pub fn check_rules(&self) -> CheckRules {
+        CheckRules { all: self.runtime.into(), tools: self.tools.clone() }
+    }
+}
+
+/// Reads the list; an entry that is wrong is left out and reported.
+pub(super) fn read(runtime: &Section<'_>) -> Vec<ToolValidation> {
+    let items = runtime.find("tools").map(|field| field.list()).unwrap_or_default();
+    let mut tools = Vec::<ToolValidation>::new();
+    for item in items {
+        let Some(entry) = entry(&item) else { continue };
+        if tools.iter().any(|known| known.tool == entry.tool) {
+            item.problem(format!("{} has an entry already; remove one", entry.tool));
+        } else {
+            tools.push(entry);
+        }
+    }
+    tools
+}
+
+fn entry(item: &Field<'_>) -> Option<ToolValidation> {
+    let section = item.section();
+    let tool = section.require("tool", "it names a tool: NAME or NAME@VERSION");
+    let tool = tool.and_then(|field| field.parse(str::parse));
+    let [input, output] = ["inputValidation", "outputValidation"]
+        .map(|name| section.find(name).and_then(|field| field.choice(VIOLATIONS)));
+    let contract = section.find("contractDrift").and_then(|field| field.choice(CONTRACTS));
+    section.finish();
+    Some(ToolValidation { tool: tool?, input, output, contract })
+}
