@@ -231,6 +231,17 @@ impl CallRecord {
         }
     }
 
+    /// What broke a schema is a part of what is known of a tool.
+    fn observe(&self) {
+        let Some(offer) = &self.offer else { return };
+        if self.input == Check::Violated {
+            offer.observed().note_arguments();
+        }
+        if self.output == Check::Violated {
+            offer.observed().note_result();
+        }
+    }
+
     /// Counts by tool and server, as far as they are registered.
     fn measure(&self) {
         let tool = self.offer.as_ref().map(|offer| offer.key().name.as_str());
@@ -313,6 +324,7 @@ impl Drop for CallRecord {
                 metric::count_violation(which, check.as_str());
             }
         }
+        self.observe();
         self.measure();
         self.write(seconds);
         self.span.end(|| self.ending());

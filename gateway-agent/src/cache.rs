@@ -22,6 +22,8 @@ use tokio::sync::watch;
 pub use disk::CacheError;
 pub use writer::Writer;
 
+pub(crate) use files::{beside, replace_synced};
+
 use crate::admission::Admission;
 use disk::Disk;
 

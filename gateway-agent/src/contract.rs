@@ -1,25 +1,206 @@
-//! What tools promise: what is checked of each.
+//! What tools promise, and whether their upstreams still say so: each registered tool against the
+//! definition that its server lists now.
 //!
-//! Deliberately absent: validating a call (`pipeline/validate.rs`).
+//! What is registered of a tool is its contract; what the registration leaves open is pinned as
+//! the upstream first said it. A definition that differs is classified, counted and reported, and
+//! may be quarantined until a commit or a person accepts it. Deliberately absent: validating a
+//! call (`pipeline/validate.rs`), and a port for people (they come with a [`Report`] and
+//! [`Contracts::accept`]).
 
-use registry_core::Key;
+mod definition;
+mod judge;
+mod keep;
+mod metric;
+mod observed;
+mod pin;
+mod pin_file;
+mod report;
+#[cfg(test)]
+mod tests;
 
-use crate::config::{CheckRules, Checks, RegistryConfig};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use registry_core::{Catalog, Digest, Key, Record};
+use tokio::sync::{Notify, watch};
+
+pub use self::{
+    definition::{Fingerprint, Part},
+    judge::{Drift, DriftClass, Judgement, State},
+    observed::Observed,
+    report::{Report, ToolReport},
+};
+use self::{
+    judge::{Basis, Comparison},
+    observed::AllObserved,
+    pin::Pins,
+    pin_file::PinFile,
+};
+use crate::{
+    config::{CheckRules, Checks, Config, Mode},
+    upstream::{Definitions, Tools},
+};
 
 /// What is known of every tool's contract.
 #[derive(Debug, Default)]
 pub struct Contracts {
     rules: CheckRules,
+    /// The registered servers that this gateway calls.
+    servers: Vec<Key>,
+    known: Mutex<Known>,
+    observed: AllObserved,
+    /// `None`: the pins are kept in memory only.
+    file: Option<Mutex<PinFile>>,
+    /// The upstreams' definitions, once they were judged.
+    passed: watch::Sender<Arc<Definitions>>,
+    again: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    pins: Pins,
+    /// What was judged last, and of what.
+    judged: BTreeMap<Key, (Basis, Arc<Judgement>)>,
+}
+
+/// Why a definition is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAccepted {
+    /// Nothing that could be accepted.
+    #[error("no definition of {0} is known; is it registered, and was its server reached?")]
+    Unknown(Key),
+    /// The upstream says something else by now.
+    #[error("the definition of {tool} that its server gives now is {live}, not that one")]
+    Another {
+        /// The tool.
+        tool: Key,
+        /// What there is to accept.
+        live: Digest,
+    },
+    /// It would not survive a restart.
+    #[error("cannot write the pins: {0}")]
+    Io(#[from] std::io::Error),
 }
 
 impl Contracts {
-    /// By these settings.
-    pub fn new(config: &RegistryConfig) -> Self {
-        Self { rules: config.check_rules() }
+    /// By these settings, with the pins that are beside the cache.
+    pub fn open(config: &Config, definitions: Arc<Definitions>) -> Self {
+        let (file, pins) = PinFile::open(&config.registry.cache);
+        let known = Known { pins, ..Known::default() };
+        Self {
+            rules: config.registry.check_rules(),
+            servers: config.targets.iter().map(|target| target.server.clone()).collect(),
+            known: Mutex::new(known),
+            file: Some(Mutex::new(file)),
+            passed: watch::channel(definitions).0,
+            ..Self::default()
+        }
     }
 
     /// What is checked of a tool.
     pub fn checks(&self, tool: &Key) -> Checks {
         self.rules.of(tool)
     }
+
+    /// What was seen of a tool's calls.
+    pub fn observed(&self, tool: &Key) -> Arc<Observed> {
+        self.observed.of(tool)
+    }
+
+    /// The upstreams' definitions, each passed on once it was judged.
+    pub fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
+        self.passed.subscribe()
+    }
+
+    /// Whether calls of a tool are refused for what its server lists now.
+    pub fn is_quarantined(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        tools: Option<&Arc<Tools>>,
+    ) -> bool {
+        self.checks(record.document.key()).contract == Mode::Error
+            && self.judge(catalog, record, tools).is_some_and(|judged| judged.is_broken)
+    }
+
+    /// Judges a tool by what its server lists now; `None` where it has none. Compares only what was
+    /// not compared before.
+    fn judge(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        tools: Option<&Arc<Tools>>,
+    ) -> Option<Arc<Judgement>> {
+        let comparison = Comparison::new(catalog, record, tools)?;
+        let key = record.document.key();
+        let basis = comparison.basis();
+        if let Some(judged) = self.find(key, &basis) {
+            return Some(judged);
+        }
+        // Outside of the lock: two may do it twice, but nobody waits for it.
+        let found = comparison.compare();
+        let mut known = self.lock();
+        let judged = Arc::new(known.pins.judge(catalog, record, found));
+        known.judged.insert(key.clone(), (basis, judged.clone()));
+        Some(judged)
+    }
+
+    fn find(&self, tool: &Key, basis: &Basis) -> Option<Arc<Judgement>> {
+        let known = self.lock();
+        let (of, judged) = known.judged.get(tool)?;
+        (of == basis).then(|| judged.clone())
+    }
+
+    /// Takes what a tool's server lists now for its contract, on a person's word. Writes to the
+    /// disk, so it must not be called where nothing may block.
+    pub fn accept(&self, tool: &Key, live: Digest) -> Result<(), NotAccepted> {
+        let mut known = self.lock();
+        let (_, judged) =
+            known.judged.get(tool).ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
+        let seen = judged.live.clone().ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
+        if seen.digest() != live {
+            return Err(NotAccepted::Another { tool: tool.clone(), live: seen.digest() });
+        }
+        let before = known.pins.accept(tool, seen);
+        let before = before.ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
+        drop(known);
+        if let Err(error) = self.save() {
+            self.lock().pins.restore(tool, before);
+            return Err(error.into());
+        }
+        self.lock().judged.remove(tool);
+        tracing::info!(%tool, %live, "the upstream's definition of a tool was accepted");
+        // Whoever lists or calls it looks again.
+        self.passed.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
+        self.again.notify_one();
+        Ok(())
+    }
+
+    /// Writes the pins, if the disk does not have them.
+    fn save(&self) -> std::io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        // Whoever writes later has the later pins.
+        let file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(content) = self.lock().pins.take_unsaved() else { return Ok(()) };
+        file.write(&content).inspect_err(|_| self.lock().pins.note_unsaved())
+    }
+
+    /// How every tool is whose definition is looked at, and what was seen of its calls.
+    pub fn report(&self) -> Report {
+        let known = self.lock();
+        let judged = known.judged.iter().map(|(tool, (_, judged))| (tool, &**judged));
+        Report::new(judged, &self.rules, &self.observed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the pins are, for a cache.
+pub fn pins_path(cache: &Path) -> std::path::PathBuf {
+    crate::cache::beside(cache, ".pins")
 }

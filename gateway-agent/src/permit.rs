@@ -83,7 +83,7 @@ impl Finding {
     }
 }
 
-/// Why a call is refused. The caller is told the same in every case but the last: the tool is
+/// Why a call is refused. The caller is told the same in every case but the last two: the tool is
 /// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
@@ -102,6 +102,9 @@ pub enum Denial {
     /// The caller is not registered.
     #[error("the caller is not a registered agent")]
     UnknownCaller,
+    /// Its server says something else of it than was registered or first seen.
+    #[error("the tool is quarantined: nobody has accepted what its server says of it now")]
+    Quarantined,
     /// It could be called, but nobody knows any more whether it still may be.
     #[error(transparent)]
     Stale(#[from] Stale),
@@ -133,6 +136,7 @@ impl Denial {
             Self::RetiredAgent => "retired-agent",
             Self::UnknownVersion => "unknown-version",
             Self::UnknownCaller => "unknown-caller",
+            Self::Quarantined => "quarantined",
             Self::Stale(_) => "stale-catalog",
         }
     }
@@ -203,6 +207,9 @@ pub fn admit(
     if !freshness.verdict.admits(is_read_only) {
         let limit = freshness.limit(is_read_only);
         return Err(Stale { age: freshness.age, limit, is_read_only }.into());
+    }
+    if offer.is_quarantined() {
+        return Err(Denial::Quarantined);
     }
     let permit = Permit { server: offer.server().clone(), subject: offer.upstream_tool().clone() };
     Ok(Admission { offer, finding, permit })

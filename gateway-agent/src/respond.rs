@@ -178,6 +178,7 @@ enum Form<'a> {
 fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
     match failed {
         Error::NoCatalog => protocol(code::INTERNAL_ERROR, Rejection::NoCatalog.to_string()),
+        Error::Denied(Denial::Quarantined) => Form::Result(quarantined(tool).into()),
         // Whatever else the reason, the same words as for a tool that does not exist.
         Error::Denied(_) => protocol(code::INVALID_PARAMS, format!("Unknown tool: {tool}")),
         Error::Mirror(mismatch) => Form::Error {
@@ -275,6 +276,15 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
         ),
     };
     Form::Result(text.into())
+}
+
+/// What the operator has to do; what differs is not the caller's to read.
+fn quarantined(tool: &str) -> String {
+    format!(
+        "{tool} is unavailable and was not called, nothing was done: what its server says of it has \
+         changed, and nobody has accepted that yet. Trying again does not help; tell the gateway's \
+         operator."
+    )
 }
 
 /// Codes that have a meaning of their own between a client and *its* server are not passed through:

@@ -71,9 +71,15 @@ pub async fn run(
     let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
     let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
     let catalog = cache.subscribe();
-    let contracts = Arc::new(Contracts::new(&config.registry));
-    let gateway =
-        Arc::new(Gateway::new(&config, catalog, watchman.clone(), upstreams.clone(), contracts));
+    let definitions = upstreams.definitions();
+    let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
+    let gateway = Arc::new(Gateway::new(
+        &config,
+        catalog,
+        watchman.clone(),
+        upstreams.clone(),
+        contracts.clone(),
+    ));
     let status = Status::new(&name_of(&config.registry.source));
     let health = Health {
         cache: cache.clone(),
@@ -88,6 +94,7 @@ pub async fn run(
     let door = Door { listener, tls, lanes: lanes.clone() };
     let mut running = Running::start(door, router, (cache, writer))?;
     running.admin = admin.map(|(door, router)| running.serve(door, router));
+    tokio::spawn(contracts.keep(running.cache.subscribe(), definitions, running.stop.clone()));
     let mut following = running.follow(config, (watchman, status));
     let outcome = tokio::select! {
         () = shutdown => Ok(()),

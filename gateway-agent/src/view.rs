@@ -84,11 +84,13 @@ pub struct View {
 impl View {
     fn new(mut offers: Vec<Arc<Offer>>, previous: Option<&Self>) -> Self {
         offers.sort_by(|a, b| a.name().cmp(b.name()));
+        let listed = offers.iter().filter(|offer| !offer.is_quarantined());
+        let listed: Vec<_> = listed.cloned().collect();
         let mut hasher = DefaultHasher::new();
-        for offer in &offers {
+        for offer in &listed {
             offer.fingerprint().hash(&mut hasher);
         }
-        let pages = Pages::new(&offers, previous.map(|view| &view.pages));
+        let pages = Pages::new(&listed, previous.map(|view| &view.pages));
         let offers = offers.into_iter().map(|offer| (offer.name().clone(), offer)).collect();
         Self { offers, pages, fingerprint: hasher.finish(), read_only: OnceLock::new() }
     }
@@ -117,7 +119,7 @@ impl View {
         self.offers.values()
     }
 
-    /// How many tools there are.
+    /// How many tools there are, also those that are quarantined.
     pub fn len(&self) -> usize {
         self.offers.len()
     }

@@ -91,6 +91,16 @@ pub fn compare(
     Ok(found)
 }
 
+/// Compares one live tool with one that is registered of it, whoever provides it.
+pub fn compare_tool(catalog: &Catalog, registered: &Tool, live: &Value) -> Vec<Difference> {
+    let Some(source) = registered.source() else { return Vec::new() };
+    let (budget, forms) = (Budget::of_one(), schema_inline::Budget::of_server());
+    let server = &source.server_key();
+    let mut comparison = Comparison { catalog, server, budget, forms, found: Vec::new() };
+    comparison.tool(registered, live);
+    comparison.found
+}
+
 struct Comparison<'a> {
     catalog: &'a Catalog,
     server: &'a Key,

@@ -7,6 +7,7 @@ mod audit;
 mod command_line;
 mod compatibility;
 mod conformance;
+mod contracts;
 mod crowd;
 mod demo;
 mod enforcement;

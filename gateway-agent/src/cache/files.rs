@@ -10,7 +10,7 @@ use std::{
 };
 
 /// The path with more at its end: `registry.json` and `.log` give `registry.json.log`.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     PathBuf::from(name)
@@ -34,6 +34,14 @@ pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Replaces a file, which is never there in part, nor lost again by a crash.
+pub(crate) fn replace_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let written = beside(path, ".tmp");
+    write_synced(&written, bytes)?;
+    fs::rename(&written, path)?;
+    sync_directory(path)
 }
 
 /// Gives a file a second name, atomically; what had that name is gone. There is never a moment

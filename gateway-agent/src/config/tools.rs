@@ -113,9 +113,15 @@ impl CheckRules {
     }
 }
 
+impl From<RuntimeValidation> for CheckRules {
+    fn from(runtime: RuntimeValidation) -> Self {
+        Self { all: runtime.into(), tools: Vec::new() }
+    }
+}
+
 impl Default for CheckRules {
     fn default() -> Self {
-        Self { all: RuntimeValidation::default().into(), tools: Vec::new() }
+        RuntimeValidation::default().into()
     }
 }
 

@@ -57,7 +57,7 @@ impl Gateway {
         contracts: Arc<Contracts>,
     ) -> Self {
         audit::describe_metrics();
-        let views = Views::new(catalog, upstreams.definitions(), contracts);
+        let views = Views::new(catalog, contracts.definitions(), contracts);
         Self {
             reach: Reach {
                 listen: config.listen,

@@ -50,7 +50,7 @@ impl Definitions {
     }
 
     /// Puts in what a server lists now, and says whether that is something else.
-    pub(super) fn replace(
+    pub(crate) fn replace(
         &mut self,
         server: &Key,
         tools: Arc<Tools>,
@@ -127,7 +127,7 @@ impl Tools {
 
     /// Adds a page of `tools/list`, and gives the cursor of the next one. A tool that cannot be
     /// used is left out.
-    pub(super) fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
+    pub(crate) fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
         let page: Page<'_> = jsonrpc::read_object(page).ok_or(Breach::Shape("tools/list"))?;
         for definition in page.tools {
             match Tool::parse(definition) {

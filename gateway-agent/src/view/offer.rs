@@ -22,7 +22,11 @@ use super::{
     Input, Snapshot,
     input::{self, Schema},
 };
-use crate::{config::Checks, contract::Contracts, upstream::Tools};
+use crate::{
+    config::Checks,
+    contract::{Contracts, Observed},
+    upstream::Tools,
+};
 
 /// One tool version that can be served.
 #[derive(Debug)]
@@ -35,6 +39,9 @@ pub struct Offer {
     hidden: Vec<HiddenField>,
     fingerprint: u64,
     checks: Checks,
+    observed: Arc<Observed>,
+    /// At which moment it was quarantined, if it is.
+    quarantined: Option<u64>,
     input: OnceLock<Box<Input>>,
     output: OnceLock<Option<Box<Schema>>>,
 }
@@ -58,6 +65,7 @@ impl Offer {
             schema.digest().hash(&mut hasher);
         }
         text_in(live.as_ref(), &source.tool).hash(&mut hasher);
+        let is_quarantined = contracts.is_quarantined(&snapshot.catalog, record, live.as_ref());
         Some(Self {
             upstream_tool: source.tool.as_str().into(),
             hidden: tool_schema::hidden(tool),
@@ -66,6 +74,8 @@ impl Offer {
             schemas,
             fingerprint: hasher.finish(),
             checks: contracts.checks(document.key()),
+            observed: contracts.observed(document.key()),
+            quarantined: is_quarantined.then_some(snapshot.serial),
             input: OnceLock::new(),
             output: OnceLock::new(),
             document,
@@ -77,7 +87,9 @@ impl Offer {
         let is_same = |old: &Arc<Document>, new: &Arc<Document>| {
             Arc::ptr_eq(old, new) || old.digest() == new.digest()
         };
-        is_same(&self.document, &record.document)
+        // What a person accepts meanwhile shows at the next moment.
+        self.quarantined.is_none_or(|serial| serial == snapshot.serial)
+            && is_same(&self.document, &record.document)
             && self.is_live_as(snapshot.definitions.find(&self.server))
             && self.schemas.iter().all(|schema| {
                 let found = snapshot.catalog.find(schema.key());
@@ -144,6 +156,16 @@ impl Offer {
         self.checks
     }
 
+    /// What was seen of its calls.
+    pub fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
+    /// Whether it is neither listed nor called, for what its server says of it.
+    pub fn is_quarantined(&self) -> bool {
+        self.quarantined.is_some()
+    }
+
     /// Equal fingerprints mean equal definitions.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
@@ -192,7 +214,7 @@ fn servable(document: &Document) -> Option<&Tool> {
 }
 
 /// Every registered schema behind a document, each once, in the order in which they are met.
-fn schemas_of(catalog: &Catalog, document: &Document) -> Vec<Arc<Document>> {
+pub(crate) fn schemas_of(catalog: &Catalog, document: &Document) -> Vec<Arc<Document>> {
     let mut found: Vec<Arc<Document>> = Vec::new();
     let mut waiting = rules::edges(document.entity());
     while let Some(key) = waiting.pop() {

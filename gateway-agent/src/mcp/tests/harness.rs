@@ -10,6 +10,7 @@ use axum::{Json, Router, body::Body, extract::State, response::IntoResponse as _
 use http::{HeaderMap, Method, Request, StatusCode};
 use registry_core::Catalog;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
@@ -84,6 +85,8 @@ pub(super) struct Bench {
     /// What tells the catalog's age.
     pub(super) cache: Cache,
     pub(super) publish: watch::Sender<Arc<Catalog>>,
+    pub(super) contracts: Arc<Contracts>,
+    _dir: TempDir,
     seen: Arc<Mutex<Vec<Seen>>>,
     pub(super) finished: Arc<Mutex<usize>>,
 }
@@ -125,6 +128,7 @@ impl Bench {
     pub(super) async fn start(setup: Setup, entities: Vec<Registered>) -> Self {
         let (seen, finished) = (Arc::default(), Arc::default());
         let url = upstream(setup.lists, Arc::clone(&seen), Arc::clone(&finished)).await;
+        let dir = tempfile::tempdir().unwrap();
         let server = "server/up@1.0.0".parse().unwrap();
         let usual = TransportConfig::Http { url, headers: BTreeMap::new(), tls: None };
         let transport = setup.transport.unwrap_or(usual);
@@ -139,7 +143,7 @@ impl Bench {
                 key: None,
                 credentials: Credentials::default(),
                 source: Source::File("unused".into()),
-                cache: "unused".into(),
+                cache: dir.path().join("registry.json"),
                 poll_interval: Duration::from_mins(1),
                 max_staleness: setup.max_staleness,
                 runtime: setup.policy,
@@ -164,10 +168,11 @@ impl Bench {
         let cache = Cache::in_memory(None);
         cache.confirm(Duration::ZERO);
         let watchman = Watchman::new(cache.clone(), setup.max_staleness);
-        let contracts = Arc::new(Contracts::new(&config.registry));
-        let gateway = Arc::new(Gateway::new(&config, catalog, watchman, upstreams, contracts));
+        let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
+        let gateway =
+            Arc::new(Gateway::new(&config, catalog, watchman, upstreams, contracts.clone()));
         let router = super::super::router(gateway.clone());
-        Self { router, gateway, cache, publish, seen, finished }
+        Self { router, gateway, cache, publish, contracts, _dir: dir, seen, finished }
     }
 
     pub(super) async fn strict(entities: Vec<Registered>) -> Self {

@@ -1,10 +1,11 @@
 //! Modes and callers, from the front door.
 
+use registry_core::Digest;
 use serde_json::json;
 
 use super::harness::{Ask, Bench, Setup};
 use crate::{
-    config::{Access, IdentityConfig, RuntimeValidation},
+    config::{Access, IdentityConfig, Mode, RuntimeValidation},
     view::testing::{Registered, agent, tool},
 };
 
@@ -65,4 +66,37 @@ async fn client_info_scopes_where_configured() {
     assert_eq!(names(ask).await, 1);
     let session = bench.initialize("").await;
     assert_eq!(names(Ask::legacy(&session, "tools/list", json!({}))).await, 1);
+}
+
+/// What the upstream says differs from what is registered.
+#[tokio::test]
+async fn a_quarantined_tool_is_neither_listed_nor_called_until_it_is_accepted() {
+    let lists = r#"[{"name":"own","description":"Subtracts"}]"#.to_owned();
+    let mut quarantine = setup(Access::Allow, Access::Deny);
+    quarantine.policy.contract_drift = Mode::Error;
+    let own = tool("own", "1.0.0", json!({ "description": "Adds" }));
+    let agents = agent("team/a", "1.0.0", &[("own", "1.0.0"), ("other", "1.0.0")]);
+    let entities = vec![own, tool("other", "1.0.0", json!({})), agents];
+    let bench = Bench::start(Setup { lists, ..quarantine }, entities).await;
+    let names = async |caller| {
+        let list = bench.modern(caller, "tools/list", json!({})).await.result();
+        let tools = list["tools"].as_array().unwrap().clone();
+        tools.into_iter().map(|tool| tool["name"].clone()).collect::<Vec<_>>()
+    };
+    for caller in ["stranger", "team/a"] {
+        assert_eq!(names(caller).await, ["other"]);
+        let failure = bench.call(caller, "own", json!({})).await.failure();
+        assert!(failure.contains("own is unavailable and was not called"), "{failure}");
+    }
+    assert_eq!(bench.call("team/a", "missing", json!({})).await.error(), (200, -32602));
+    assert!(bench.calls().is_empty());
+    let report = serde_json::to_value(bench.contracts.report()).unwrap();
+    let live = report["tools"][0]["live"].as_str().unwrap();
+    let key = "tool/own@1.0.0".parse().unwrap();
+    bench.contracts.accept(&key, Digest::parse(live).unwrap()).unwrap();
+    for caller in ["stranger", "team/a"] {
+        assert_eq!(names(caller).await, ["other", "own"]);
+        bench.call(caller, "own", json!({})).await.result();
+    }
+    assert_eq!(bench.calls().len(), 2);
 }

@@ -1,0 +1,202 @@
+//! Looking at all tools whenever the catalog or an upstream's list has changed, away from the calls.
+//!
+//! What an upstream lists is passed on to callers only then, with its pins on disk. Deliberately
+//! absent: the judgement itself.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use registry_core::{Catalog, Key, Kind};
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Contracts,
+    judge::{Judgement, State},
+    metric,
+};
+use crate::{config::Mode, identity::is_usable, upstream::Definitions};
+
+/// How long changes are gathered, so that a burst is one look.
+const GATHER: Duration = Duration::from_millis(100);
+/// How long to wait after a write that failed.
+const RETRY: Duration = Duration::from_secs(5);
+/// Most tools of one look that are logged one by one.
+const LOGGED: usize = 20;
+
+type Standing = BTreeMap<Key, Arc<Judgement>>;
+
+impl Contracts {
+    /// Looks whenever something has changed, until it is stopped.
+    pub async fn keep(
+        self: Arc<Self>,
+        mut catalog: watch::Receiver<Arc<Catalog>>,
+        mut definitions: watch::Receiver<Arc<Definitions>>,
+        stop: CancellationToken,
+    ) {
+        metric::describe();
+        let mut keeper = Keeper::default();
+        let mut passed = self.passed.borrow().clone();
+        loop {
+            let now = catalog.borrow_and_update().clone();
+            let listed = definitions.borrow_and_update().clone();
+            let (contracts, all) = (self.clone(), listed.clone());
+            let looked = tokio::task::spawn_blocking(move || {
+                keeper.look(&contracts, &now, &all);
+                keeper
+            });
+            keeper = match looked.await {
+                Ok(keeper) => keeper,
+                Err(e) => {
+                    tracing::error!("looking at the tools' contracts broke: {e}");
+                    Keeper::default()
+                }
+            };
+            if !Arc::ptr_eq(&passed, &listed) {
+                passed = listed.clone();
+                self.passed.send_replace(listed);
+            }
+            let changed = async {
+                tokio::select! {
+                    changed = catalog.changed() => changed.is_ok(),
+                    changed = definitions.changed() => changed.is_ok(),
+                    () = self.again.notified() => true,
+                    () = sleep(RETRY), if keeper.is_failing => true,
+                }
+            };
+            if stop.run_until_cancelled(changed).await != Some(true) {
+                return;
+            }
+            stop.run_until_cancelled(sleep(GATHER)).await;
+        }
+    }
+
+    /// Judges every tool that is to be looked at, by the servers that this gateway calls.
+    fn judge_all(&self, catalog: &Catalog, definitions: &Definitions) -> Standing {
+        let mut standing = Standing::new();
+        for server in &self.servers {
+            let tools = definitions.find(server);
+            for key in catalog.dependents(server).filter(|key| key.kind == Kind::Tool) {
+                let record = catalog.find(key).filter(|record| is_usable(record));
+                let Some(record) = record.filter(|_| self.checks(key).contract != Mode::Ignore)
+                else {
+                    continue;
+                };
+                standing.extend(self.judge(catalog, record, tools).map(|it| (key.clone(), it)));
+            }
+        }
+        self.lock().judged.retain(|tool, _| standing.contains_key(tool));
+        self.observed.prune(catalog);
+        standing
+    }
+}
+
+/// What was seen at the look before.
+#[derive(Default)]
+struct Keeper {
+    standing: Standing,
+    warned: BTreeSet<String>,
+    is_failing: bool,
+}
+
+impl Keeper {
+    fn look(&mut self, contracts: &Contracts, catalog: &Catalog, definitions: &Definitions) {
+        if catalog.registry().as_str().is_empty() {
+            return;
+        }
+        let standing = contracts.judge_all(catalog, definitions);
+        self.save(contracts);
+        let is_quarantined = |(tool, judgement): &(&Key, &Arc<Judgement>)| {
+            judgement.is_broken && contracts.checks(tool).contract == Mode::Error
+        };
+        let quarantined = standing.iter().filter(is_quarantined).count();
+        metric::set(standing.values().map(|judgement| &**judgement), quarantined);
+        self.tell(contracts, &standing);
+        self.standing = standing;
+        self.warn_of_unknown(contracts, catalog);
+    }
+
+    fn save(&mut self, contracts: &Contracts) {
+        let saved = contracts.save();
+        let was_failing = std::mem::replace(&mut self.is_failing, saved.is_err());
+        match saved {
+            Err(e) => {
+                metrics::counter!("gateway_cache_write_failures_total").increment(1);
+                if !was_failing {
+                    tracing::error!(
+                        "the pins of the tools' contracts are not written to disk; trying again \
+                         every {} s: {e}",
+                        RETRY.as_secs()
+                    );
+                }
+            }
+            Ok(()) if was_failing => tracing::info!("the pins are written to disk again"),
+            Ok(()) => {}
+        }
+    }
+
+    /// Tells of every tool that stands otherwise than before, once.
+    fn tell(&self, contracts: &Contracts, standing: &Standing) {
+        let mut told = 0;
+        for (tool, now) in standing {
+            let before = self.standing.get(tool);
+            let was_well = before.is_none_or(|before| is_well(before));
+            if before.is_some_and(|before| **before == **now) || was_well && is_well(now) {
+                continue;
+            }
+            metric::count_change(now.state);
+            told += 1;
+            if told <= LOGGED {
+                log(contracts, tool, now);
+            }
+        }
+        if told > LOGGED {
+            tracing::warn!(
+                tools = told - LOGGED,
+                "and more tools stand otherwise to their servers"
+            );
+        }
+    }
+
+    /// Warns of tools that the configuration names and the catalog does not have, once.
+    fn warn_of_unknown(&mut self, contracts: &Contracts, catalog: &Catalog) {
+        for tool in contracts.rules.tools() {
+            let mut versions = catalog.versions(Kind::Tool, tool.name());
+            if versions.any(|(key, _)| tool.selects(key)) || !self.warned.insert(tool.to_string()) {
+                continue;
+            }
+            tracing::warn!(
+                "registry.validation.runtime.tools names {tool}, which the catalog does not have; \
+                 correct the name, or ignore this if it is to be registered later"
+            );
+        }
+    }
+}
+
+fn is_well(judgement: &Judgement) -> bool {
+    matches!(judgement.state, State::Same | State::Unheard)
+}
+
+fn log(contracts: &Contracts, tool: &Key, now: &Judgement) {
+    let is_quarantined = now.is_broken && contracts.checks(tool).contract == Mode::Error;
+    let parts: Vec<_> =
+        now.drift.iter().map(|d| format!("{}: {}", d.part.as_str(), d.class.as_str())).collect();
+    let live = now.live.as_ref().map(|live| live.digest().to_string());
+    let (state, drift, live) = (now.state.as_str(), parts.join(", "), live.unwrap_or_default());
+    if is_well(now) {
+        tracing::info!(%tool, state, "a tool is again as it was registered or first seen");
+    } else if is_quarantined {
+        tracing::warn!(
+            %tool, state, drift, live,
+            "a tool is quarantined: what its server says of it is not what was registered or first seen"
+        );
+    } else {
+        tracing::warn!(
+            %tool, state, drift, live, accepted = now.is_accepted,
+            "what a server says of a tool is not what was registered or first seen"
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! What each tool's definition was when this gateway first saw it after the registration, or when
+//! a person accepted it.
+//!
+//! A pin belongs to one registered document: whoever registers another begins anew. Deliberately
+//! absent: the file (`pin_file.rs`).
+
+use std::collections::BTreeMap;
+
+use registry_core::{Catalog, Digest, Key, Record, Revision};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    definition::Fingerprint,
+    judge::{Drift, DriftClass, Found, Judgement, State},
+};
+
+/// Most tools that are pinned; what is beyond is not trusted.
+const MAX_PINS: usize = 20_000;
+
+/// What is kept of one tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Pin {
+    /// The registered document.
+    document: Digest,
+    /// What was first seen, or accepted; `None`: that is not known any more.
+    seen: Option<Fingerprint>,
+    /// What a person has accepted, all parts together.
+    accepted: Option<Digest>,
+    /// Whether what was last seen is another, and not accepted.
+    is_broken: bool,
+}
+
+/// All pins, as they are written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Content {
+    /// Earlier pins were lost: of tools that were registered up to this revision, what is seen now
+    /// may not be what was seen first.
+    pub(super) distrusted_up_to: Revision,
+    /// By `tool/NAME@VERSION`.
+    pub(super) pins: BTreeMap<String, Pin>,
+}
+
+/// The pins, and what of them the disk does not have.
+#[derive(Debug, Default)]
+pub(super) struct Pins {
+    content: Content,
+    /// Earlier pins were lost, and it is not known yet up to which revision.
+    is_lost: bool,
+    is_unsaved: bool,
+}
+
+impl Pins {
+    /// As they were written.
+    pub(super) fn read(content: Content) -> Self {
+        Self { content, ..Self::default() }
+    }
+
+    /// There were some, which cannot be used.
+    pub(super) fn lost() -> Self {
+        Self { is_lost: true, ..Self::default() }
+    }
+
+    /// Judges what a comparison found by what was seen earlier; what is seen first is kept.
+    pub(super) fn judge(&mut self, catalog: &Catalog, record: &Record, found: Found) -> Judgement {
+        if std::mem::take(&mut self.is_lost) {
+            self.content.distrusted_up_to = catalog.revision();
+            self.is_unsaved = true;
+        }
+        let key = record.document.key().to_string();
+        let document = record.document.digest();
+        let pin = self.content.pins.get(&key).filter(|pin| pin.document == document).cloned();
+        let Found { state, live, mut drift, inherited } = found;
+        let Some(live) = live else {
+            let is_broken = pin.is_some_and(|pin| pin.is_broken);
+            return Judgement { state, live, drift, is_accepted: false, is_broken };
+        };
+        let is_first = record.registered > self.content.distrusted_up_to && self.has_room(catalog);
+        let mut pin = pin.unwrap_or_else(|| Pin {
+            document,
+            seen: is_first.then(|| live.clone()),
+            accepted: None,
+            is_broken: false,
+        });
+        for part in inherited {
+            let (class, what) = match &pin.seen {
+                Some(seen) if seen.part(part) == live.part(part) => continue,
+                Some(_) => (DriftClass::Changed, "it is another than the one that was first seen"),
+                None if live.part(part).is_none() => continue,
+                None => (DriftClass::Unknown, "what was first seen of it is not known"),
+            };
+            drift.push(Drift { part, class, what: what.to_owned() });
+        }
+        drift.sort_by_key(|drift| drift.part);
+        let is_accepted = pin.accepted == Some(live.digest());
+        pin.is_broken = !drift.is_empty() && !is_accepted;
+        let state = if drift.is_empty() { state } else { State::Drifted };
+        let is_broken = pin.is_broken;
+        self.put(key, pin);
+        Judgement { state, live: Some(live), drift, is_accepted, is_broken }
+    }
+
+    /// Whether one more can be kept; those of tools that are gone make room.
+    fn has_room(&mut self, catalog: &Catalog) -> bool {
+        let pins = &mut self.content.pins;
+        if pins.len() >= MAX_PINS {
+            pins.retain(|key, _| key.parse().is_ok_and(|key: Key| catalog.find(&key).is_some()));
+        }
+        pins.len() < MAX_PINS
+    }
+
+    fn put(&mut self, key: String, pin: Pin) {
+        let known = self.content.pins.get(&key);
+        if known == Some(&pin) || (known.is_none() && self.content.pins.len() >= MAX_PINS) {
+            return;
+        }
+        self.content.pins.insert(key, pin);
+        self.is_unsaved = true;
+    }
+
+    /// Takes what was seen for the contract of a tool; gives the pin before, if there is one.
+    pub(super) fn accept(&mut self, tool: &Key, seen: Fingerprint) -> Option<Pin> {
+        let pin = self.content.pins.get_mut(&tool.to_string())?;
+        let (accepted, is_broken) = (Some(seen.digest()), false);
+        let now = Pin { document: pin.document, seen: Some(seen), accepted, is_broken };
+        self.is_unsaved = true;
+        Some(std::mem::replace(pin, now))
+    }
+
+    /// Puts back the pin before.
+    pub(super) fn restore(&mut self, tool: &Key, pin: Pin) {
+        self.put(tool.to_string(), pin);
+    }
+
+    /// What the disk does not have; whoever takes it writes it, or says that it could not.
+    pub(super) fn take_unsaved(&mut self) -> Option<Content> {
+        std::mem::take(&mut self.is_unsaved).then(|| self.content.clone())
+    }
+
+    /// It could not be written.
+    pub(super) fn note_unsaved(&mut self) {
+        self.is_unsaved = true;
+    }
+}
