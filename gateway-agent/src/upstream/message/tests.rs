@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::upstream::request::{Param, TraceContext};
+use crate::upstream::request::{Context, Param, TraceContext};
 
 fn written(outgoing: &Outgoing<'_>, era: Era) -> Value {
     serde_json::from_slice(&outgoing.write(7, era)).unwrap()
