@@ -54,6 +54,12 @@ impl World {
             log.matches(up).count() >= acceptance::gateway::SERVERS.len()
         })
         .await;
+        let url = format!("http://{}/metrics", self.gateway.address);
+        acceptance::eventually("callers are shown what they list", || async {
+            let text = reqwest::get(&url).await.expect("it answers").text().await.expect("text");
+            text.contains("gateway_contract_tools{state=\"unheard\"} 0\n")
+        })
+        .await;
     }
 
     /// Waits until the gateway is at the registry's revision.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{config::Mode, identity::is_usable, upstream::Definitions};
 
-/// How long changes are gathered, so that a burst is one look.
+/// How long changes of the catalog are gathered, so that a burst is one look.
 const GATHER: Duration = Duration::from_millis(100);
 /// How long to wait after a write that failed.
 const RETRY: Duration = Duration::from_secs(5);
@@ -59,18 +59,22 @@ impl Contracts {
                 passed = listed.clone();
                 self.passed.send_replace(listed);
             }
-            let changed = async {
+            keeper.count(&self);
+            let next = async {
                 tokio::select! {
-                    changed = catalog.changed() => changed.is_ok(),
+                    changed = catalog.changed() => {
+                        sleep(GATHER).await;
+                        changed.is_ok()
+                    }
+                    // Callers wait for it.
                     changed = definitions.changed() => changed.is_ok(),
                     () = self.again.notified() => true,
                     () = sleep(RETRY), if keeper.is_failing => true,
                 }
             };
-            if stop.run_until_cancelled(changed).await != Some(true) {
+            if stop.run_until_cancelled(next).await != Some(true) {
                 return;
             }
-            stop.run_until_cancelled(sleep(GATHER)).await;
         }
     }
 
@@ -100,6 +104,7 @@ struct Keeper {
     standing: Standing,
     warned: BTreeSet<String>,
     is_failing: bool,
+    has_looked: bool,
 }
 
 impl Keeper {
@@ -109,14 +114,22 @@ impl Keeper {
         }
         let standing = contracts.judge_all(catalog, definitions);
         self.save(contracts);
+        self.tell(contracts, &standing);
+        self.standing = standing;
+        self.has_looked = true;
+        self.warn_of_unknown(contracts, catalog);
+    }
+
+    /// Sets the metrics to what callers are shown by now.
+    fn count(&self, contracts: &Contracts) {
+        if !self.has_looked {
+            return;
+        }
         let is_quarantined = |(tool, judgement): &(&Key, &Arc<Judgement>)| {
             judgement.is_broken && contracts.checks(tool).contract == Mode::Error
         };
-        let quarantined = standing.iter().filter(is_quarantined).count();
-        metric::set(standing.values().map(|judgement| &**judgement), quarantined);
-        self.tell(contracts, &standing);
-        self.standing = standing;
-        self.warn_of_unknown(contracts, catalog);
+        let quarantined = self.standing.iter().filter(is_quarantined).count();
+        metric::set(self.standing.values().map(|judgement| &**judgement), quarantined);
     }
 
     fn save(&mut self, contracts: &Contracts) {
