@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Contracts,
-    judge::{Judgement, State},
+    judge::{DriftClass, Judgement, State},
     metric,
 };
 use crate::{config::Mode, identity::is_usable, upstream::Definitions};
@@ -193,6 +193,12 @@ fn is_well(judgement: &Judgement) -> bool {
     matches!(judgement.state, State::Same | State::Unheard)
 }
 
+/// Whether callers go on as before.
+fn is_harmless(judgement: &Judgement) -> bool {
+    judgement.state == State::Drifted
+        && judgement.drift.iter().all(|drift| drift.class < DriftClass::Changed)
+}
+
 fn log(contracts: &Contracts, tool: &Key, now: &Judgement) {
     let is_quarantined = now.is_broken && contracts.checks(tool).contract == Mode::Error;
     let parts: Vec<_> =
@@ -206,9 +212,14 @@ fn log(contracts: &Contracts, tool: &Key, now: &Judgement) {
             %tool, state, drift, live,
             "a tool is quarantined: what its server says of it is not what was registered or first seen"
         );
+    } else if now.is_accepted || is_harmless(now) {
+        tracing::info!(
+            %tool, state, drift, live, accepted = now.is_accepted,
+            "what a server says of a tool differs from what was registered, and breaks nothing or was accepted"
+        );
     } else {
         tracing::warn!(
-            %tool, state, drift, live, accepted = now.is_accepted,
+            %tool, state, drift, live,
             "what a server says of a tool is not what was registered or first seen"
         );
     }
