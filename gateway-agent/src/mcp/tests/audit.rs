@@ -97,6 +97,8 @@ async fn a_call_that_works_is_told_in_full() {
         assert_eq!(event[name], *value, "{name}");
     }
     assert!(event["duration_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!(event["trace_id"].as_str().map(str::len), Some(32));
+    assert_eq!(event["span_id"].as_str().map(str::len), Some(16));
     assert!(event["request_bytes"].as_u64().unwrap() > 100);
     assert!(event["response_bytes"].as_u64().unwrap() > 100);
     assert!(event.get("error").is_none());
