@@ -9,7 +9,7 @@ mod metric;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use registry_core::Revision;
+use registry_core::{Key, Revision};
 
 pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metrics};
 use crate::{
@@ -126,6 +126,8 @@ pub struct CallRecord {
     freshness: Option<Freshness>,
     tool: Box<str>,
     offer: Option<Arc<Offer>>,
+    /// The server, where it is no tool's.
+    server: Option<Key>,
     finding: Option<Finding>,
     denial: Option<Denial>,
     input: Check,
@@ -156,6 +158,7 @@ impl CallRecord {
             freshness: None,
             tool: tool[..end].into(),
             offer: None,
+            server: None,
             finding: None,
             denial: None,
             input: Check::Skipped,
@@ -182,6 +185,16 @@ impl CallRecord {
     pub fn admitted(&mut self, admission: &Admission) {
         self.offer = Some(admission.offer.clone());
         self.finding = admission.finding;
+    }
+
+    /// It is about something besides tools, which this server has.
+    pub fn of_server(&mut self, server: &Key) {
+        self.server = Some(server.clone());
+    }
+
+    /// The registered server that it goes to.
+    fn server(&self) -> Option<&Key> {
+        self.offer.as_ref().map(|offer| offer.server()).or(self.server.as_ref())
     }
 
     /// An upstream is asked; what it is told of the caller's trace, with our span as parent.
@@ -247,7 +260,7 @@ impl CallRecord {
         let tool = self.offer.as_ref().map(|offer| offer.key().name.as_str());
         let outcome = self.ended.as_str();
         metric::count_tool(tool, outcome, [self.request_bytes, self.response_bytes]);
-        let server = self.offer.as_ref().map(|offer| offer.server().name.as_str());
+        let server = self.server().map(|server| server.name.as_str());
         if let (Some(server), Some(took)) = (server, self.span.upstream_took()) {
             metric::count_upstream(server, outcome, took);
         }
@@ -259,10 +272,7 @@ impl CallRecord {
             method: self.event,
             target: &self.tool,
             agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
-            server: self.offer.as_ref().map(|offer| {
-                let key = offer.server();
-                format!("{}@{}", key.name, key.version)
-            }),
+            server: self.server().map(|key| format!("{}@{}", key.name, key.version)),
             outcome: self.ended.as_str(),
             is_failure: !matches!(self.ended, Ended::Ok),
             revision: self.revision.0,
@@ -273,7 +283,8 @@ impl CallRecord {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
-        let offer = self.offer.as_ref().map(|offer| (offer.key(), offer.server()));
+        let offer = self.offer.as_ref().map(|offer| offer.key());
+        let server = self.server();
         let context = self.span.context();
         let age = self.freshness.and_then(|freshness| freshness.age);
         tracing::info!(
@@ -288,9 +299,9 @@ impl CallRecord {
             client = client.map(|client| client.name.as_str()),
             client_version = client.map(|client| client.version.as_str()),
             tool = &*self.tool,
-            tool_version = offer.map(|(key, _)| tracing::field::display(&key.version)),
-            server = offer.map(|(_, key)| tracing::field::display(&key.name)),
-            server_version = offer.map(|(_, key)| tracing::field::display(&key.version)),
+            tool_version = offer.map(|key| tracing::field::display(&key.version)),
+            server = server.map(|key| tracing::field::display(&key.name)),
+            server_version = server.map(|key| tracing::field::display(&key.version)),
             revision = self.revision.0,
             // Tenths of a second are enough.
             catalog_age_s = age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0),

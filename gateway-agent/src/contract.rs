@@ -15,6 +15,7 @@ mod observed;
 mod pin;
 mod pin_file;
 mod report;
+pub mod routes;
 #[cfg(test)]
 mod tests;
 

@@ -19,7 +19,7 @@ use crate::{
     admin,
     cache::{Cache, CacheError, Writer},
     config::{Config, Source, without_credentials},
-    contract::Contracts,
+    contract::{self, Contracts},
     freshness::Watchman,
     health::{self, Health},
     lanes::Lanes,
@@ -90,7 +90,8 @@ pub async fn run(
     };
     let router = mcp::router(gateway.clone()).merge(health::router(health));
     let lanes = Arc::new(Lanes::start()?);
-    let admin = open_admin(&config, (tls.clone(), lanes.clone()), &gateway).await?;
+    let parts = (&*gateway, &contracts);
+    let admin = open_admin(&config, (tls.clone(), lanes.clone()), parts).await?;
     let door = Door { listener, tls, lanes: lanes.clone() };
     let mut running = Running::start(door, router, (cache, writer))?;
     running.admin = admin.map(|(door, router)| running.serve(door, router));
@@ -114,14 +115,15 @@ pub async fn run(
 async fn open_admin(
     config: &Config,
     (tls, lanes): (Option<Acceptor>, Arc<Lanes>),
-    gateway: &Gateway,
+    (gateway, contracts): (&Gateway, &Arc<Contracts>),
 ) -> Result<Option<(Door, Router)>, Error> {
     let Some(admin) = &config.admin else { return Ok(None) };
     let address = admin.listen;
     let listener =
         TcpListener::bind(address).await.map_err(|source| Error::Admin { address, source })?;
     let address = listener.local_addr()?;
-    let routes = trace::routes::router(Arc::clone(gateway.tracer()));
+    let routes = trace::routes::router(Arc::clone(gateway.tracer()))
+        .merge(contract::routes::router(Arc::clone(contracts)));
     tracing::info!(%address, "the admin routes are served");
     Ok(Some((Door { listener, tls, lanes }, admin::guarded(routes, admin, address))))
 }

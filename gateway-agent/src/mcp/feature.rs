@@ -16,6 +16,7 @@ use super::{
     manner::{self, Who},
 };
 use crate::{
+    audit::CallRecord,
     jsonrpc::Object,
     pipeline::{self, About, Relay, relay},
     respond::{self, http::Answer},
@@ -183,7 +184,9 @@ async fn relayed(
         about,
         side: Some(side),
     };
-    let running = run(endpoint.clone(), relay, (who.era, subject));
+    let span = endpoint.gateway.tracer().begin(&relay.context.trace);
+    let record = CallRecord::begin(method.as_str(), who.era, &subject, incoming.bytes, span);
+    let running = run(endpoint.clone(), (relay, record), (who.era, subject));
     let flight = Flight { running: manner::cancellable(incoming, &who, running), meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
 }
@@ -239,12 +242,12 @@ fn params(incoming: &Incoming<'_>, method: Method, about: &About) -> Vec<Param> 
 
 async fn run(
     endpoint: Arc<Endpoint>,
-    mut relay: Relay,
+    (mut relay, mut record): (Relay, CallRecord),
     (era, subject): (Era, Box<str>),
 ) -> Finished {
     let mut rounds = 0;
     let outcome = loop {
-        let outcome = pipeline::relay(&endpoint.gateway, &relay).await;
+        let outcome = pipeline::relay(&endpoint.gateway, &relay, &mut record).await;
         let Ok(result) = &outcome else { break outcome };
         let way = (relay.side.as_ref(), &mut relay.params);
         match inputs::is_to_be_repeated(result, way, (era, rounds)).await {
@@ -254,8 +257,15 @@ async fn run(
         }
     };
     let method = relay.method;
-    Box::new(move |id| match &outcome {
-        Ok(outcome) => respond::result::relayed(id, era, method, outcome),
-        Err(error) => respond::relay_error(id, era, (method, &subject), error),
+    Box::new(move |id| {
+        let answer = match &outcome {
+            Ok(outcome) => respond::result::relayed(id, era, method, outcome),
+            Err(error) => {
+                record.failed(error);
+                respond::relay_error(id, era, (method, &subject), error)
+            }
+        };
+        record.answered(answer.bytes);
+        answer
     })
 }

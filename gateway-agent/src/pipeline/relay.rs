@@ -9,6 +9,7 @@ use registry_core::entity::Exposure;
 
 use super::{Error, Gateway, Outcome, finish_input};
 use crate::{
+    audit::CallRecord,
     freshness::Freshness,
     identity::{ClientInfo, HeaderClaim},
     permit::{self, Denial, Permit},
@@ -67,20 +68,32 @@ impl About {
 }
 
 /// Runs one request.
-pub async fn relay(gateway: &Gateway, relay: &Relay) -> Result<Outcome, Error> {
+pub async fn relay(
+    gateway: &Gateway,
+    relay: &Relay,
+    record: &mut CallRecord,
+) -> Result<Outcome, Error> {
     let freshness = gateway.watchman().look();
     let snapshot = gateway.views().now();
+    let caller = gateway.identify(&snapshot, &relay.claim, relay.client.clone());
+    record.identified(snapshot.catalog.revision(), &caller);
+    record.dated(freshness);
     let (shown, permit) = admit(gateway, &snapshot, (relay, &freshness))?;
+    record.of_server(&shown.server);
+    let trace = record.onward(&relay.context.trace);
     let request = Request {
         method: relay.method,
         arguments: None,
         params: &relay.params,
         context: &relay.context,
-        trace: &relay.context.trace,
+        trace: &trace,
         side: relay.side.as_ref(),
     };
-    let result = gateway.upstreams().send(permit, request).await?;
+    let result = gateway.upstreams().send(permit, request).await;
+    record.returned();
+    let result = result?;
     finish_input(&result, &relay.context)?;
+    record.finished(&result);
     let (revision, prefix) = (snapshot.catalog.revision(), Some(shown.prefix));
     Ok(Outcome { result, revision, freshness, prefix })
 }

@@ -1,0 +1,72 @@
+//! `GET /admin/contracts`, and `POST /admin/contracts/accept`: a person's word that a definition is
+//! as it should be.
+//!
+//! Deliberately absent: who may say so; the admin address asks for its token.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, State},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+    routing::{get, post},
+};
+use registry_core::{Digest, Key};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Contracts, NotAccepted};
+
+/// Largest body, in bytes.
+const BODY_BYTES: usize = 4 * 1024;
+
+/// The routes.
+pub fn router(contracts: Arc<Contracts>) -> Router {
+    Router::new()
+        .route("/admin/contracts", get(report))
+        .route("/admin/contracts/accept", post(accept))
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .with_state(contracts)
+}
+
+async fn report(State(contracts): State<Arc<Contracts>>) -> Response {
+    Json(contracts.report()).into_response()
+}
+
+/// What is accepted: a tool, and its definition by the digest in the report.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Accepted {
+    tool: Key,
+    live: Digest,
+}
+
+async fn accept(State(contracts): State<Arc<Contracts>>, body: Bytes) -> Response {
+    let Accepted { tool, live } = match serde_json::from_slice(&body) {
+        Ok(accepted) => accepted,
+        Err(e) => {
+            let told = format!("send {{\"tool\": \"tool/NAME@VERSION\", \"live\": DIGEST}}: {e}");
+            return refused(StatusCode::BAD_REQUEST, &told);
+        }
+    };
+    let accepted = tokio::task::spawn_blocking(move || contracts.accept(&tool, live)).await;
+    match accepted {
+        Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Err(error)) => refused(status(&error), &error.to_string()),
+        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "the gateway failed; see its log"),
+    }
+}
+
+fn status(error: &NotAccepted) -> StatusCode {
+    match error {
+        NotAccepted::Unknown(_) => StatusCode::NOT_FOUND,
+        NotAccepted::Another { .. } => StatusCode::CONFLICT,
+        NotAccepted::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn refused(status: StatusCode, told: &str) -> Response {
+    (status, Json(json!({ "error": told }))).into_response()
+}
