@@ -5,6 +5,7 @@
 
 mod args;
 mod credentials;
+mod identity;
 mod load;
 mod problem;
 mod reach;
@@ -29,6 +30,7 @@ pub use registry_tls::{ClientFiles, ServerFiles};
 use crate::{admission::Admission, upstream::Prefix};
 
 pub use args::{Args, LogFormat};
+pub use identity::{ApiKeyConfig, CertificatesConfig, JwtConfig, ProofsConfig};
 pub use problem::{InvalidConfig, Problem};
 pub use seeing::{AdminConfig, AdminToken, OtlpConfig, RecentTraces, TracingConfig};
 pub use source::InvalidSource;
@@ -55,6 +57,8 @@ pub struct Config {
     pub registry: RegistryConfig,
     /// How callers are recognised.
     pub identity: IdentityConfig,
+    /// What proves who is calling.
+    pub proofs: ProofsConfig,
     /// Where each registered server really is.
     pub targets: Vec<TargetConfig>,
     /// Values for `${NAME}` in tool defaults.
@@ -175,7 +179,7 @@ pub struct RuntimeValidation {
     pub undeclared_dependency: Access,
 }
 
-/// The `identity` block: which claims of a caller count.
+/// Of the `identity` block: which claims count that nothing proves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IdentityConfig {
     /// Whether `X-Agent-Name` and `X-Agent-Version` are believed.

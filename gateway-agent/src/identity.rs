@@ -4,8 +4,13 @@
 //! A claim that leads to no registered name (or cannot be read) makes an unknown caller. One that
 //! names a registered agent, but no version of it that may be used, does not: retiring an agent must
 //! not give it what unknown callers may. A weaker claim is never tried after a stronger one failed.
-//! Deliberately absent: what the caller may do (`permit.rs`), and proof by certificates or tokens.
+//! Deliberately absent: what the caller may do (`permit.rs`).
 
+pub mod certificate;
+pub mod challenge;
+pub mod doorkeeper;
+pub(crate) mod proof;
+mod scope;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +28,16 @@ const AGENT_VERSION: &str = "x-agent-version";
 /// Longest part of a self-reported text that is kept.
 const KEPT_CHARS: usize = 128;
 
-/// What the headers of a request say about its sender. A session is bound to it.
+/// An agent, as a proof names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its version; without one the newest.
+    pub version: Option<Box<str>>,
+}
+
+/// What a request says or proves about its sender. A session is bound to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HeaderClaim {
     /// Nothing, or nothing that this deployment believes.
@@ -36,6 +50,15 @@ pub enum HeaderClaim {
         name: Box<str>,
         /// Its version; without one the newest.
         version: Option<Box<str>>,
+    },
+    /// Somebody who has proved it.
+    Proven {
+        /// The agent that the proof names, if it does.
+        named: Option<Named>,
+        /// What it is.
+        evidence: Evidence,
+        /// Whose it is; not for the log.
+        principal: Box<str>,
     },
 }
 
@@ -88,8 +111,14 @@ fn kept(text: &str) -> &str {
 }
 
 /// How a caller was recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Evidence {
+    /// By a client's certificate.
+    Certificate,
+    /// By a token of an identity provider.
+    Token,
+    /// By a key that was given to it.
+    ApiKey,
     /// By headers that the deployment trusts.
     Headers,
     /// By MCP `clientInfo`.
@@ -102,6 +131,9 @@ impl Evidence {
     /// As the audit writes it.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Certificate => "certificate",
+            Self::Token => "token",
+            Self::ApiKey => "api-key",
             Self::Headers => "headers",
             Self::ClientInfo => "client-info",
             Self::Nothing => "nothing",
@@ -145,7 +177,7 @@ impl Caller {
         }
     }
 
-    /// What the headers name, shortened, where that is no agent that may be used.
+    /// What the claim names, shortened, where that is no agent that may be used.
     pub fn claimed(&self) -> Option<&str> {
         self.claimed.as_deref()
     }
@@ -169,6 +201,10 @@ pub fn identify(
     client: Option<Arc<ClientInfo>>,
 ) -> Caller {
     let (identity, evidence) = match (claim, &client) {
+        (HeaderClaim::Proven { named: Some(Named { name, version }), evidence, .. }, _) => {
+            (find_agent(catalog, name, version.as_deref()), *evidence)
+        }
+        (HeaderClaim::Proven { named: None, evidence, .. }, _) => (Identity::Unknown, *evidence),
         (HeaderClaim::Agent { name, version }, _) => {
             (find_agent(catalog, name, version.as_deref()), Evidence::Headers)
         }
@@ -179,7 +215,10 @@ pub fn identify(
         (HeaderClaim::Absent, _) => (Identity::Unknown, Evidence::Nothing),
     };
     let claimed = match claim {
-        HeaderClaim::Agent { name, .. } if !matches!(identity, Identity::Agent(_)) => {
+        HeaderClaim::Agent { name, .. }
+        | HeaderClaim::Proven { named: Some(Named { name, .. }), .. }
+            if !matches!(identity, Identity::Agent(_)) =>
+        {
             Some(kept(name).into())
         }
         _ => None,

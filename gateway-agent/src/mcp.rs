@@ -1,6 +1,6 @@
 //! The MCP endpoint: `POST /mcp` for clients of both protocol eras, and `GET` and `DELETE` for the
 //! older one. A request that carries modern metadata is served without any state; `initialize`
-//! opens a session of the older kind.
+//! opens a session of the older kind. Who is calling is found out before anything else.
 //!
 //! Deliberately absent: resuming event streams.
 
@@ -30,11 +30,12 @@ use axum::{
     Router,
     body::{Body, HttpBody as _},
     extract::{Request, State},
+    middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
-    routing::post,
+    routing::{get, post},
 };
 use bytes::Bytes;
-use http::request::Parts;
+use http::{StatusCode, header::CONTENT_TYPE, request::Parts};
 use tokio::sync::Semaphore;
 
 pub(crate) use self::guard::check_source;
@@ -42,7 +43,10 @@ pub use self::rejection::Rejection;
 use self::{held::HeldRequests, incoming::Incoming, seal::Sealer, session::Sessions};
 use crate::{
     audit, capacity,
-    identity::HeaderClaim,
+    identity::{
+        HeaderClaim,
+        doorkeeper::{Admitted, Doorkeeper, METADATA},
+    },
     jsonrpc::{self, Id, Limits, Message, Notification},
     pipeline::Gateway,
     respond::{self, http::Answer},
@@ -50,16 +54,23 @@ use crate::{
 };
 
 /// The routes of the endpoint.
-pub fn router(gateway: Arc<Gateway>) -> Router {
-    let endpoint = Arc::new(Endpoint::new(gateway));
+pub fn router(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Router {
+    let endpoint = Arc::new(Endpoint::new(gateway, doorkeeper));
     let methods = post(receive).get(legacy::listen).delete(legacy::delete);
-    Router::new().route("/mcp", methods).with_state(endpoint)
+    let suffixed = format!("{METADATA}/mcp");
+    Router::new()
+        .route("/mcp", methods)
+        .route_layer(from_fn_with_state(endpoint.clone(), enter))
+        .route(METADATA, get(metadata))
+        .route(&suffixed, get(metadata))
+        .with_state(endpoint)
 }
 
 /// The gateway and what the protocol needs beside it.
 #[derive(Debug)]
 struct Endpoint {
     gateway: Arc<Gateway>,
+    doorkeeper: Doorkeeper,
     sessions: Sessions,
     /// Requests of stateless clients that wait for their input.
     held: HeldRequests,
@@ -69,17 +80,43 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn new(gateway: Arc<Gateway>) -> Self {
+    fn new(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Self {
         let most = gateway.limits().sessions;
         let sessions = Sessions::new(most, Sealer::random().ok());
         let most_streams = capacity::streams(most);
         let streams = Arc::new(Semaphore::new(most_streams));
-        Self { gateway, sessions, held: HeldRequests::default(), streams, most_streams }
+        Self { gateway, doorkeeper, sessions, held: HeldRequests::default(), streams, most_streams }
     }
 
-    /// Whom the headers name.
+    /// As whom a request was let in.
+    #[expect(clippy::unused_self, reason = "a claim is one of this endpoint's doorkeeper")]
     fn claim(&self, parts: &Parts) -> HeaderClaim {
-        HeaderClaim::read(self.gateway.identity(), &parts.headers)
+        let admitted = parts.extensions.get::<Admitted>();
+        admitted.map_or(HeaderClaim::Absent, |admitted| admitted.claim.clone())
+    }
+}
+
+/// Lets a request in with what it proves, or refuses it.
+async fn enter(State(endpoint): State<Arc<Endpoint>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match endpoint.doorkeeper.admit(&parts).await {
+        Ok(admitted) => {
+            parts.extensions.insert(admitted);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(refusal) => {
+            discard(body, LINGER * endpoint.gateway.limits().request_bytes).await;
+            refuse(None, &refusal.into()).into_response()
+        }
+    }
+}
+
+/// `GET` of the document that says how to get a token.
+async fn metadata(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    match endpoint.doorkeeper.metadata(&parts) {
+        Some(document) => ([(CONTENT_TYPE, "application/json")], document).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
@@ -135,6 +172,8 @@ async fn discard(body: Body, most_bytes: usize) {
 }
 
 async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
+    let tool = (incoming.method == "tools/call").then(|| incoming.text("name")).flatten();
+    endpoint.doorkeeper.check_scopes(incoming.parts, incoming.method, tool.as_deref())?;
     match incoming.era() {
         Era::Modern => modern::serve(endpoint, incoming).await,
         Era::Legacy => legacy::serve(endpoint, incoming).await,

@@ -16,12 +16,13 @@ mod tests;
 
 use std::borrow::Cow;
 
-use ::http::StatusCode;
+use ::http::{StatusCode, header::WWW_AUTHENTICATE};
 use registry_core::schema_compile::Violation;
 use serde_json::value::RawValue;
 
 use self::http::{Answer, json};
 use crate::{
+    identity::challenge::Refusal,
     jsonrpc::{self, ErrorObject, Id, Invalid, code},
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
     permit::Denial,
@@ -36,7 +37,12 @@ pub fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
     if let Rejection::UnsupportedVersion { requested } = rejection {
         data = unsupported_version(requested);
     }
-    error(status, id, &ErrorObject { code, message: public(rejection), data: data.as_deref() })
+    let error = ErrorObject { code, message: public(rejection), data: data.as_deref() };
+    let mut answer = self::error(status, id, &error);
+    if let Rejection::Refused(refusal) = rejection {
+        answer.response.headers_mut().insert(WWW_AUTHENTICATE, refusal.challenge());
+    }
+    answer
 }
 
 /// What the caller may read. Most rejections only repeat what the caller itself sent.
@@ -50,9 +56,12 @@ fn public(rejection: &Rejection) -> Cow<'static, str> {
 
 fn classify(rejection: &Rejection) -> (StatusCode, i64) {
     match rejection {
-        Rejection::ForeignOrigin | Rejection::ForeignHost => {
-            (StatusCode::FORBIDDEN, code::INVALID_REQUEST)
+        Rejection::Refused(Refusal::Missing(_) | Refusal::Invalid(_)) => {
+            (StatusCode::UNAUTHORIZED, code::INVALID_REQUEST)
         }
+        Rejection::Refused(Refusal::Insufficient(_))
+        | Rejection::ForeignOrigin
+        | Rejection::ForeignHost => (StatusCode::FORBIDDEN, code::INVALID_REQUEST),
         Rejection::NotAcceptable { .. } => (StatusCode::NOT_ACCEPTABLE, code::INVALID_REQUEST),
         Rejection::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, code::INVALID_REQUEST),
         Rejection::TooLarge { .. } | Rejection::Invalid(Invalid::TooLarge { .. }) => {

@@ -22,6 +22,7 @@ use crate::{
     contract::{self, Contracts},
     freshness::Watchman,
     health::{self, Health},
+    identity::doorkeeper::Doorkeeper,
     lanes::Lanes,
     mcp,
     pipeline::Gateway,
@@ -53,6 +54,9 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The keys of the callers' identity provider.
+    #[error(transparent)]
+    Keys(#[from] registry_jwt::InvalidFile),
     /// The socket.
     #[error("cannot tell where the gateway listens: {0}")]
     Socket(#[from] std::io::Error),
@@ -67,6 +71,7 @@ pub async fn run(
     let metrics = health::install_metrics();
     let counts = Counts { changed: health::tls_changed, refused: health::certificate_refused };
     let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
+    let doorkeeper = Doorkeeper::open(&config).await?;
     let upstreams = Upstreams::start(&config.targets, config.limits);
     let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
     let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
@@ -88,7 +93,7 @@ pub async fn run(
         upstreams: upstreams.clone(),
         metrics,
     };
-    let router = mcp::router(gateway.clone()).merge(health::router(health));
+    let router = mcp::router(gateway.clone(), doorkeeper).merge(health::router(health));
     let lanes = Arc::new(Lanes::start()?);
     let parts = (&*gateway, &contracts);
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), parts).await?;

@@ -22,7 +22,7 @@ pub use oidc::{OidcConfig, RoleRule};
 pub use registry_core::Secret;
 pub use relay::RelayConfig;
 pub use tls::{ClientRule, InvalidClientRule, TlsConfig};
-pub(crate) use tls::{SPIFFE, is_like_spiffe};
+
 pub use tuning::{FeedConfig, RegistrarConfig, ServeConfig};
 
 use crate::store::{DatabaseUrl, InvalidDatabaseUrl};

@@ -4,7 +4,7 @@ mod bad_tokens;
 mod command_line;
 mod database_tls;
 mod every_rpc;
-mod identity_provider;
+pub(crate) mod identity_provider;
 mod ownership;
 mod start;
 mod streams;

@@ -15,6 +15,7 @@ mod export;
 mod faults;
 mod fleet;
 mod following;
+mod gateway_identity;
 mod gateway_tls;
 mod gitops;
 mod governance;

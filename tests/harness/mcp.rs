@@ -22,6 +22,8 @@ pub struct ModernClient {
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
+    /// `WWW-Authenticate`, or nothing.
+    pub challenge: String,
     /// The JSON-RPC message, or null.
     pub message: Value,
 }
@@ -90,9 +92,11 @@ impl ModernClient {
         }
         let response = request.body(body.to_string()).send().await?;
         let status = response.status().as_u16();
+        let challenge = response.headers().get("www-authenticate");
+        let challenge = challenge.map(|text| text.to_str().expect("text").to_owned());
         let text = response.text().await?;
         let message = serde_json::from_str(last_event(&text)).unwrap_or(Value::Null);
-        Ok(Answer { status, message })
+        Ok(Answer { status, challenge: challenge.unwrap_or_default(), message })
     }
 
     /// The names of the tools that it is shown, over all pages.

@@ -16,9 +16,9 @@ use registry_core::{
 };
 
 use super::{
-    Access, Args, CONTRACTS, Config, IdentityConfig, InvalidConfig, InvalidSource, LimitsConfig,
-    Mode, Problem, RegistryConfig, RuntimeValidation, ServerFiles, Source, StartupValidation,
-    ToolValidation, VIOLATIONS, credentials,
+    Access, Args, CONTRACTS, Config, InvalidConfig, InvalidSource, LimitsConfig, Mode, Problem,
+    RegistryConfig, RuntimeValidation, ServerFiles, Source, StartupValidation, ToolValidation,
+    VIOLATIONS, credentials, identity,
     problem::Problems,
     reach,
     read::Section,
@@ -96,7 +96,8 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let tls = tls::read(&root, args);
     let listen = listen(problems, &root, args, tls.as_ref());
     let registry = registry(problems, &root, args);
-    let identity = identity(&root);
+    let asks = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let (identity, proofs) = identity::read(&root, asks);
     let targets = target::read(&root);
     let variables = variables(&root);
     let limits = limits(&root);
@@ -112,6 +113,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         allowed_hosts,
         registry: registry?,
         identity,
+        proofs,
         targets,
         variables,
         limits,
@@ -237,17 +239,6 @@ fn runtime(validation: &Section<'_>) -> (RuntimeValidation, Vec<ToolValidation>)
     let tools = tools::read(&section);
     section.finish();
     (runtime, tools)
-}
-
-fn identity(root: &Section<'_>) -> IdentityConfig {
-    let section = root.section("identity");
-    let default = IdentityConfig::default();
-    let identity = IdentityConfig {
-        trust_headers: section.switch("trustHeaders", default.trust_headers),
-        scope_by_client_info: section.switch("scopeByClientInfo", default.scope_by_client_info),
-    };
-    section.finish();
-    identity
 }
 
 fn variables(root: &Section<'_>) -> BTreeMap<String, String> {

@@ -115,6 +115,17 @@ impl<'a> Section<'a> {
         self.find(name).map(|field| field.pairs()).unwrap_or_default()
     }
 
+    /// The field as a mapping of names to lists of texts; empty if it is absent.
+    pub(super) fn lists(&self, name: &'static str) -> BTreeMap<String, Vec<String>> {
+        let Some(field) = self.find(name) else { return BTreeMap::new() };
+        let section = field.section();
+        let list = |(name, node): &'a (String, Node)| {
+            let field = Field { problems: self.problems, path: section.child(name), node };
+            field.texts().map(|texts| (name.clone(), texts))
+        };
+        section.fields.iter().filter_map(list).collect()
+    }
+
     /// Reports a problem with the section as a whole.
     pub(super) fn problem(&self, message: impl Into<String>) {
         self.problems.at(self.line, &self.path, message);

@@ -4,6 +4,7 @@
 
 use super::held::Full;
 use crate::{
+    identity::challenge::Refusal,
     jsonrpc::{Invalid, InvalidObject},
     pipeline::mirror::Mismatch,
     upstream::Era,
@@ -13,6 +14,9 @@ use crate::{
 /// Why a request is refused. The texts are fit for callers: they only repeat what a caller sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
+    /// A caller that has not proved what it must.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// A web page of somewhere else.
     #[error("requests from this origin are not allowed")]
     ForeignOrigin,
@@ -110,6 +114,7 @@ impl Rejection {
     /// One word for metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
+            Self::Refused(refusal) => refusal.as_str(),
             Self::ForeignOrigin => "origin",
             Self::ForeignHost => "host",
             Self::NotAcceptable { .. } => "accept",

@@ -8,6 +8,7 @@ mod far_side;
 mod fuzz;
 mod harness;
 mod headers;
+mod identity;
 mod legacy;
 mod lists;
 mod policy;

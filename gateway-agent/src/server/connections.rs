@@ -2,7 +2,7 @@
 //! number, in the size and the time of what a client sends, in the time that it does not read, and
 //! drained at the end.
 //!
-//! Deliberately absent: HTTP/2, and who a caller's certificate is.
+//! Deliberately absent: HTTP/2, and what a caller's certificate allows.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
-use registry_tls::Acceptor;
+use registry_tls::{Acceptor, Holder};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::{body::Timely, writes::TimelyWrites};
-use crate::{capacity, lanes::Lanes};
+use crate::{capacity, identity::proof::PeerCertificate, lanes::Lanes};
 
 /// How long the head of a request may take, and so how long an idle connection is kept.
 const HEAD: Duration = Duration::from_secs(30);
@@ -117,20 +117,25 @@ impl Connection {
         };
         // Without it answers wait for acknowledgements; where it fails they do.
         let _ = stream.set_nodelay(true);
-        let Some(tls) = &self.tls else { return self.serve(stream, watcher).await };
+        let Some(tls) = &self.tls else { return self.serve(stream, None, watcher).await };
         let accepted = timeout(HANDSHAKE, tls.accept(stream));
         if let Some(Ok(Some(stream))) = self.stop.run_until_cancelled(accepted).await {
-            self.serve(stream, watcher).await;
+            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let certificate = shown.map(|shown| PeerCertificate(Holder::read(shown)));
+            self.serve(stream, certificate, watcher).await;
         }
     }
 
-    async fn serve<S>(self, stream: S, watcher: Watcher)
+    async fn serve<S>(self, stream: S, certificate: Option<PeerCertificate>, watcher: Watcher)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let peer = self.peer;
         let service = self.router.map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
+            if let Some(certificate) = certificate.clone() {
+                request.extensions_mut().insert(certificate);
+            }
             request.map(Timely::new)
         });
         let mut http = http1::Builder::new();

@@ -6,16 +6,13 @@
 use std::{path::PathBuf, str::FromStr};
 
 use clap::Args;
-use registry_tls::{Acceptor, Clients, Counts, InvalidFile, ServerFiles};
+use registry_tls::{Acceptor, Clients, Counts, InvalidFile, SPIFFE, ServerFiles, is_like_spiffe};
 
 use super::InvalidConfig;
 use crate::{
     access::{InvalidRole, Role, Roles, is_personal},
     metrics,
 };
-
-/// What SPIFFE ids begin with.
-pub(crate) const SPIFFE: &str = "spiffe://";
 
 /// TLS on the server's port.
 #[derive(Debug, Clone, Args)]
@@ -133,11 +130,6 @@ impl FromStr for ClientRule {
         let roles = roles.split(',').map(Role::from_str).collect::<Result<_, _>>()?;
         Ok(Self { name: name.to_owned(), is_prefix, team: team.to_owned(), roles })
     }
-}
-
-/// Whether a text has the scheme of SPIFFE ids, however it is written.
-pub(crate) fn is_like_spiffe(text: &str) -> bool {
-    text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("spiffe:"))
 }
 
 #[cfg(test)]

@@ -32,13 +32,13 @@ struct Provider {
     _dir: tempfile::TempDir,
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// The public key of a P-256 pair as a JWK.
-fn jwk(pair: &KeyPair, id: &str) -> Value {
+pub(crate) fn jwk(pair: &KeyPair, id: &str) -> Value {
     let point = pair.der_bytes();
     let (x, y) = point[1..].split_at(32);
     json!({"kty": "EC", "crv": "P-256", "kid": id, "use": "sig", "alg": "ES256", "x": base64(x), "y": base64(y)})
@@ -120,7 +120,7 @@ impl Provider {
 }
 
 /// A token with this header, and a signature by anything.
-fn crafted(header: &Value, claims: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
+pub(crate) fn crafted(header: &Value, claims: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
     let body = format!(
         "{}.{}",
         base64(header.to_string().as_bytes()),

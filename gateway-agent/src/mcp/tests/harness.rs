@@ -18,11 +18,12 @@ use crate::{
     cache::Cache,
     config::{
         Access, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness, Mode,
-        RegistryConfig, RuntimeValidation, ScopeConfig, Source, StartupValidation, TargetConfig,
-        ToolValidation, TracingConfig, TransportConfig,
+        ProofsConfig, RegistryConfig, RuntimeValidation, ScopeConfig, Source, StartupValidation,
+        TargetConfig, ToolValidation, TracingConfig, TransportConfig,
     },
     contract::Contracts,
     freshness::Watchman,
+    identity::doorkeeper::Doorkeeper,
     pipeline::Gateway,
     upstream::{Prefix, Upstreams},
     view::testing::{Registered, catalog},
@@ -32,6 +33,7 @@ use crate::{
 pub(super) struct Setup {
     pub(super) policy: RuntimeValidation,
     pub(super) identity: IdentityConfig,
+    pub(super) proofs: ProofsConfig,
     pub(super) limits: LimitsConfig,
     pub(super) max_staleness: MaxStaleness,
     pub(super) variables: BTreeMap<String, String>,
@@ -55,6 +57,7 @@ impl Default for Setup {
                 undeclared_dependency: Access::Deny,
             },
             identity: IdentityConfig { trust_headers: true, scope_by_client_info: false },
+            proofs: ProofsConfig::default(),
             limits: LimitsConfig {
                 request_bytes: 64 * 1024,
                 sessions: 4,
@@ -155,6 +158,7 @@ impl Bench {
                 },
             },
             identity: setup.identity,
+            proofs: setup.proofs,
             targets: vec![TargetConfig { server, prefix: setup.prefix, transport }],
             variables: setup.variables,
             limits: setup.limits,
@@ -171,7 +175,8 @@ impl Bench {
         let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
         let gateway =
             Arc::new(Gateway::new(&config, catalog, watchman, upstreams, contracts.clone()));
-        let router = super::super::router(gateway.clone());
+        let doorkeeper = Doorkeeper::open(&config).await.unwrap();
+        let router = super::super::router(gateway.clone(), doorkeeper);
         Self { router, gateway, cache, publish, contracts, _dir: dir, seen, finished }
     }
 

@@ -4,6 +4,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use registry_jwt::find;
 use serde_json::Value;
 
 use crate::{
@@ -84,11 +85,6 @@ impl Claims {
             _ => Roles::NONE,
         }
     }
-}
-
-/// A claim by its name, or by a JSON pointer.
-fn find<'a>(claims: &'a Value, name: &str) -> Option<&'a Value> {
-    if name.starts_with('/') { claims.pointer(name) } else { claims.get(name) }
 }
 
 fn fitting<'a>(claim: &str, text: &'a str) -> Result<&'a str, String> {

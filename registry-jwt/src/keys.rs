@@ -11,8 +11,6 @@ use jsonwebtoken::{
 use reqwest::{Client, redirect::Policy};
 use tokio::io::AsyncReadExt as _;
 
-use crate::config::OidcConfig;
-
 /// Largest set of keys, in bytes.
 const BYTES: u64 = 1 << 20;
 /// Most keys.
@@ -30,20 +28,17 @@ const RSA: &[Algorithm] = &[
 ];
 
 /// Where the keys are.
-#[derive(Debug)]
-pub(super) enum Source {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// In a file.
     File(PathBuf),
+    /// At an address; no other is ever asked.
     Url(String),
 }
 
 impl Source {
-    pub(super) fn of(config: &OidcConfig) -> Option<Self> {
-        let file = config.oidc_jwks_file.clone().map(Self::File);
-        file.or_else(|| config.oidc_jwks_url.clone().map(Self::Url))
-    }
-
     /// Reads the keys; why not, in words.
-    pub(super) async fn read(&self) -> Result<Keys, String> {
+    pub(crate) async fn read(&self) -> Result<Keys, String> {
         let bytes = match self {
             Self::File(path) => {
                 let mut bytes = Vec::new();
@@ -78,7 +73,7 @@ async fn fetch(url: &str) -> reqwest::Result<Vec<u8>> {
 
 /// The keys that can be used.
 #[derive(Default)]
-pub(super) struct Keys(Vec<Key>);
+pub(crate) struct Keys(Vec<Key>);
 
 struct Key {
     id: Option<String>,
@@ -126,12 +121,12 @@ impl Key {
 
 impl Keys {
     /// Whether there is a key of this id.
-    pub(super) fn knows(&self, id: Option<&str>) -> bool {
+    pub(crate) fn knows(&self, id: Option<&str>) -> bool {
         id.is_none() || self.0.iter().any(|key| key.id.as_deref() == id)
     }
 
     /// The key of this id for this algorithm; without an id, the only one that fits.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         id: Option<&str>,
         algorithm: Algorithm,

@@ -1,0 +1,264 @@
+//! The `identity` block: which claims of a caller are believed, and what proves them.
+//!
+//! Deliberately absent: proving; `identity/doorkeeper.rs` does. Keys of callers are kept as digests only.
+
+use std::{
+    collections::BTreeMap, fs, net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration,
+};
+
+use ipnet::IpNet;
+use registry_core::{Digest, parse_wait};
+use registry_jwt::{ASYMMETRIC, Algorithm, Settings, Source};
+
+use super::{
+    Credentials, IdentityConfig,
+    read::{Field, Section},
+};
+use crate::identity::certificate::SpiffePattern;
+
+const DEFAULT_ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
+const DEFAULT_SKEW: Duration = Duration::from_mins(1);
+const DEFAULT_CLAIM: &str = "agent";
+/// Most keys of callers: each request with a key is compared with all of them.
+const KEYS: usize = 1_000;
+
+/// What proves who is calling, and what that allows.
+#[derive(Debug, Clone, Default)]
+pub struct ProofsConfig {
+    /// Whether a caller must prove who it is; `clientInfo` is no proof.
+    pub required: bool,
+    /// Addresses whose `X-Agent-*` headers are believed; none: as `trustHeaders` says.
+    pub trusted_hops: Vec<IpNet>,
+    /// The URL that clients know the endpoint by; `None`: by `Host`.
+    pub resource: Option<String>,
+    /// Tokens of an identity provider.
+    pub jwt: Option<JwtConfig>,
+    /// Keys that were given to callers.
+    pub api_keys: Vec<ApiKeyConfig>,
+    /// Whom certificates name.
+    pub certificates: Option<CertificatesConfig>,
+    /// The scopes that a method (`tools/call`) or a tool needs.
+    pub scopes: BTreeMap<String, Vec<String>>,
+    /// The narrower scopes that a broader one has in it.
+    pub implied_scopes: BTreeMap<String, Vec<String>>,
+}
+
+/// `identity.jwt`.
+#[derive(Debug, Clone)]
+pub struct JwtConfig {
+    /// Which tokens are believed.
+    pub settings: Settings,
+    /// The claim (or a JSON pointer to it) that names the agent.
+    pub agent_claim: String,
+    /// The claim that names its version.
+    pub version_claim: Option<String>,
+    /// What every token must allow.
+    pub required_scopes: Vec<String>,
+}
+
+/// One of `identity.apiKeys`.
+#[derive(Debug, Clone)]
+pub struct ApiKeyConfig {
+    /// Whose it is.
+    pub agent: String,
+    /// Its version; without one the newest.
+    pub version: Option<String>,
+    /// Of the key.
+    pub digest: Digest,
+    /// What it allows.
+    pub scopes: Vec<String>,
+}
+
+/// `identity.mtls`.
+#[derive(Debug, Clone)]
+pub struct CertificatesConfig {
+    /// How the SPIFFE ids of agents look.
+    pub spiffe: Option<SpiffePattern>,
+    /// Whether the common name of a subject is the name of an agent.
+    pub subject: bool,
+}
+
+impl ProofsConfig {
+    /// Whether `Authorization: Bearer` is looked at.
+    pub fn takes_bearers(&self) -> bool {
+        self.jwt.is_some() || !self.api_keys.is_empty()
+    }
+}
+
+/// Reads the block.
+pub(super) fn read(root: &Section<'_>, asks_certificates: bool) -> (IdentityConfig, ProofsConfig) {
+    let section = root.section("identity");
+    let default = IdentityConfig::default();
+    let claims = IdentityConfig {
+        trust_headers: section.switch("trustHeaders", default.trust_headers),
+        scope_by_client_info: section.switch("scopeByClientInfo", default.scope_by_client_info),
+    };
+    let proofs = ProofsConfig {
+        required: section.switch("required", false),
+        trusted_hops: section.parsed("trustedHops", hop),
+        resource: section.find("resource").and_then(|field| field.parse(resource)),
+        jwt: section.find("jwt").and_then(|field| jwt(field.section())),
+        api_keys: api_keys(&section),
+        certificates: section.find("mtls").map(|field| certificates(field.section())),
+        scopes: section.lists("scopes"),
+        implied_scopes: section.lists("impliedScopes"),
+    };
+    check(&section, claims, &proofs, asks_certificates);
+    section.finish();
+    (claims, proofs)
+}
+
+/// What does not go together.
+fn check(
+    section: &Section<'_>,
+    claims: IdentityConfig,
+    proofs: &ProofsConfig,
+    asks_certificates: bool,
+) {
+    if proofs.certificates.is_some() && !asks_certificates {
+        section.problem("`mtls` needs `tls.clientCaFile`; without it nobody shows a certificate");
+    }
+    let believes_headers = claims.trust_headers || !proofs.trusted_hops.is_empty();
+    if proofs.required
+        && !proofs.takes_bearers()
+        && proofs.certificates.is_none()
+        && !believes_headers
+    {
+        section.problem(
+            "`required` lets nobody in; say what proves a caller: `jwt`, `apiKeys`, `mtls` or \
+             `trustedHops`",
+        );
+    }
+    if !proofs.scopes.is_empty() && !proofs.takes_bearers() {
+        section.problem("`scopes` need `jwt` or `apiKeys`; nothing else has scopes");
+    }
+    let named = proofs.scopes.values().chain(proofs.implied_scopes.values()).flatten();
+    let keys = proofs.api_keys.iter().flat_map(|key| &key.scopes);
+    let required = proofs.jwt.iter().flat_map(|jwt| &jwt.required_scopes);
+    for scope in named.chain(proofs.implied_scopes.keys()).chain(keys).chain(required) {
+        if !is_scope(scope) {
+            section.problem(format!("`{scope}` is no scope: visible ASCII without `\"` and `\\`"));
+        }
+    }
+}
+
+/// RFC 6749, section 3.3.
+fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\'))
+}
+
+fn hop(text: &str) -> Result<IpNet, String> {
+    let alone = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| {
+        format!("`{text}` is no address and no network; write one like 10.0.0.7 or 10.0.0.0/8")
+    })
+}
+
+fn resource(text: &str) -> Result<String, String> {
+    let uri = text.parse::<http::Uri>().ok();
+    let good = uri.is_some_and(|uri| {
+        let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+        is_web
+            && uri.query().is_none()
+            && uri.authority().is_some_and(|a| !a.as_str().contains('@'))
+    });
+    // What has one of these could not be quoted in a header.
+    if good && !text.contains(['#', '"', '\\']) {
+        return Ok(text.trim_end_matches('/').to_owned());
+    }
+    Err(format!("`{text}` is no URL of the endpoint such as https://gateway.example.com/mcp"))
+}
+
+fn jwt(section: Section<'_>) -> Option<JwtConfig> {
+    let text = |name, help| section.require(name, help).and_then(|field| field.text());
+    let issuer = text("issuer", "it is the `iss` of good tokens");
+    let audience = text("audience", "it is the `aud` of tokens for this gateway");
+    let source = section
+        .require("jwks", "it is where the issuer's keys are: https://… or a file")
+        .and_then(|field| field.parse(keys));
+    let algorithms = section.parsed("algorithms", algorithm);
+    let skew = section.find("clockSkew").and_then(|field| field.parse(parse_wait));
+    let claim = |name| section.find(name).and_then(|field| field.text());
+    let (agent_claim, version_claim) = (claim("agentClaim"), claim("versionClaim"));
+    let required_scopes = section.texts("requiredScopes");
+    let is_default = section.find("algorithms").is_none();
+    section.finish();
+    let settings = Settings {
+        issuer: issuer?,
+        audience: audience?,
+        source: source?,
+        algorithms: if is_default { DEFAULT_ALGORITHMS.to_vec() } else { algorithms },
+        skew: skew.unwrap_or(DEFAULT_SKEW),
+    };
+    Some(JwtConfig {
+        settings,
+        agent_claim: agent_claim.unwrap_or_else(|| DEFAULT_CLAIM.to_owned()),
+        version_claim,
+        required_scopes,
+    })
+}
+
+/// Whoever can change the keys on the way can be anybody.
+fn keys(text: &str) -> Result<Source, String> {
+    match text.split_once("://") {
+        Some(("http" | "https", _)) if Credentials::is_private(text) => {
+            Ok(Source::Url(text.to_owned()))
+        }
+        Some(("http", _)) => {
+            Err("the keys would come in plain text from another machine; use https://".to_owned())
+        }
+        Some(("file", path)) => Ok(Source::File(PathBuf::from(path))),
+        None => Ok(Source::File(PathBuf::from(text))),
+        Some(_) => Err("write https://… or a file".to_owned()),
+    }
+}
+
+fn algorithm(text: &str) -> Result<Algorithm, String> {
+    Algorithm::from_str(text).ok().filter(|found| ASYMMETRIC.contains(found)).ok_or_else(|| {
+        format!("`{text}` is none of {ASYMMETRIC:?}; symmetric ones and `none` prove nothing")
+    })
+}
+
+fn api_keys(section: &Section<'_>) -> Vec<ApiKeyConfig> {
+    let items = section.find("apiKeys").map(|field| field.list()).unwrap_or_default();
+    if items.len() > KEYS {
+        section.problem(format!("`apiKeys` has {} keys, {KEYS} are allowed", items.len()));
+    }
+    items.iter().filter_map(api_key).collect()
+}
+
+fn api_key(item: &Field<'_>) -> Option<ApiKeyConfig> {
+    let section = item.section();
+    let agent = section.require("agent", "it is whose key it is").and_then(|field| field.text());
+    let version = section.find("version").and_then(|field| field.text());
+    let digest = match (section.find("sha256"), section.find("keyFile")) {
+        (Some(field), None) => field.parse(|text| {
+            let form = "64 hexadecimal digits, as `printf %s KEY | sha256sum` prints them";
+            Digest::parse(&format!("sha256:{text}")).map_err(|_| format!("expected {form}"))
+        }),
+        (None, Some(field)) => field.parse(digest_of),
+        _ => {
+            section.problem("needs one of `sha256` and `keyFile`");
+            None
+        }
+    };
+    let scopes = section.texts("scopes");
+    section.finish();
+    Some(ApiKeyConfig { agent: agent?, version, digest: digest?, scopes })
+}
+
+fn digest_of(path: &str) -> Result<Digest, String> {
+    let text = fs::read_to_string(path).map_err(|e| format!("{path} cannot be read: {e}"))?;
+    let key = text.trim();
+    if key.is_empty() { Err(format!("{path} is empty")) } else { Ok(Digest::of(key.as_bytes())) }
+}
+
+fn certificates(section: Section<'_>) -> CertificatesConfig {
+    let spiffe = section.find("spiffe").map(|field| field.parse(SpiffePattern::parse));
+    let subject = section.switch("subject", false);
+    if spiffe.is_none() && !subject {
+        section.problem("names nothing; give `spiffe: PATTERN` or `subject: true`");
+    }
+    section.finish();
+    CertificatesConfig { spiffe: spiffe.flatten(), subject }
+}

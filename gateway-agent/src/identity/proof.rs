@@ -1,0 +1,111 @@
+//! What each kind of proof comes to: an agent, and what it may do besides.
+//!
+//! Deliberately absent: which of several counts (`doorkeeper.rs`).
+
+use registry_core::Digest;
+use registry_jwt::find;
+use registry_tls::Holder;
+use serde_json::Value;
+use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
+
+use super::{Evidence, Named, scope::Granted};
+use crate::config::{ApiKeyConfig, CertificatesConfig, JwtConfig, ProofsConfig};
+
+/// What a connection's certificate says, or why it names nobody.
+#[derive(Debug, Clone)]
+pub(crate) struct PeerCertificate(pub(crate) Result<Holder, String>);
+
+/// Something that a caller has proved.
+#[derive(Debug, Clone)]
+pub(super) struct Proof {
+    /// The agent that it names.
+    pub(super) named: Option<Named>,
+    pub(super) evidence: Evidence,
+    /// Who it is beside that; sessions are bound to it.
+    pub(super) principal: String,
+    pub(super) granted: Granted,
+}
+
+/// By a certificate. One that names no agent is a proof all the same: nothing weaker is tried.
+pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate) -> Proof {
+    let (principal, named) = match &shown.0 {
+        Ok(holder) if holder.is_spiffe => {
+            (holder.name.clone(), rules.spiffe.as_ref().and_then(|p| p.agent(&holder.name)))
+        }
+        Ok(holder) => {
+            let named = || Named { name: holder.name.as_str().into(), version: None };
+            (holder.name.clone(), rules.subject.then(named))
+        }
+        Err(_) => (String::new(), None),
+    };
+    Proof { named, evidence: Evidence::Certificate, principal, granted: Granted::default() }
+}
+
+/// By a key. All are compared, each in the same time wherever they differ.
+pub(super) fn of_key(config: &ProofsConfig, key: &str) -> Option<Proof> {
+    let shown = Digest::of(key.as_bytes());
+    let (mut place, mut is_found) = (0_u64, Choice::from(0));
+    for (i, known) in (0_u64..).zip(&config.api_keys) {
+        let is_it = shown.as_bytes().ct_eq(known.digest.as_bytes());
+        place.conditional_assign(&i, is_it);
+        is_found |= is_it;
+    }
+    let known = config.api_keys.get(usize::try_from(place).ok()?)?;
+    let ApiKeyConfig { agent, version, digest, scopes } = known;
+    let named = Named { name: agent.as_str().into(), version: version.as_deref().map(Into::into) };
+    bool::from(is_found).then(|| Proof {
+        named: Some(named),
+        evidence: Evidence::ApiKey,
+        principal: digest.to_string(),
+        granted: Granted::new(scopes.iter().cloned(), &config.implied_scopes),
+    })
+}
+
+/// By the claims of a good token.
+pub(super) fn of_claims(config: &ProofsConfig, jwt: &JwtConfig, claims: &Value) -> Proof {
+    let text = |name: &str| find(claims, name).and_then(Value::as_str);
+    let version = jwt.version_claim.as_deref().and_then(text).map(Into::into);
+    let named = text(&jwt.agent_claim).map(|name| Named { name: name.into(), version });
+    Proof {
+        named,
+        evidence: Evidence::Token,
+        principal: format!("{} {}", jwt.settings.issuer, text("sub").unwrap_or_default()),
+        granted: Granted::new(scopes(claims), &config.implied_scopes),
+    }
+}
+
+/// RFC 9068 has them in `scope`, as one text; some providers have a list, or `scp`.
+fn scopes(claims: &Value) -> Vec<String> {
+    match claims.get("scope").or_else(|| claims.get("scp")) {
+        Some(Value::String(words)) => words.split_whitespace().map(str::to_owned).collect(),
+        Some(Value::Array(list)) => {
+            list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_wherever_it_stands_and_no_other() {
+        let key = |text: &str| ApiKeyConfig {
+            agent: text.to_owned(),
+            version: None,
+            digest: Digest::of(text.as_bytes()),
+            scopes: Vec::new(),
+        };
+        let api_keys = ["a", "b", "c"].map(key).to_vec();
+        let config = ProofsConfig { api_keys, ..ProofsConfig::default() };
+        for known in ["a", "b", "c"] {
+            let named = of_key(&config, known).unwrap().named.unwrap();
+            assert_eq!(&*named.name, known);
+        }
+        for unknown in ["", "d", "ab"] {
+            assert!(of_key(&config, unknown).is_none(), "{unknown}");
+        }
+        assert!(of_key(&ProofsConfig::default(), "a").is_none());
+    }
+}
