@@ -108,6 +108,8 @@ impl Ended {
                 | upstream::Error::TooLarge { .. }
                 | upstream::Error::Protocol { .. }
                 | upstream::Error::Watched(_)
+                | upstream::Error::Spared(_)
+                | upstream::Error::Overloaded(_)
                 | upstream::Error::Rpc { .. },
             ) => Self::UpstreamFailed,
         }

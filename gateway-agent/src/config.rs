@@ -234,6 +234,10 @@ pub struct LimitsConfig {
     pub response_bytes: usize,
     /// Most legacy sessions at once.
     pub sessions: usize,
+    /// Most requests that one upstream works on at once.
+    pub upstream_requests: usize,
+    /// Most requests that wait for one upstream.
+    pub upstream_waiting: usize,
     /// Longest wait for a connection to an upstream, in milliseconds.
     pub connect_timeout_ms: u64,
     /// Longest wait for an upstream's list, in milliseconds.
@@ -270,6 +274,8 @@ impl Default for LimitsConfig {
             request_bytes: 4 * 1024 * 1024,
             response_bytes: 16 * 1024 * 1024,
             sessions: 10_000,
+            upstream_requests: 256,
+            upstream_waiting: 1_024,
             connect_timeout_ms: 5_000,
             list_timeout_ms: 10_000,
             call_timeout_ms: 30_000,

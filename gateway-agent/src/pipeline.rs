@@ -94,6 +94,7 @@ pub async fn call_tool(
         arguments: arguments.raw(),
         params: &call.params,
         context: &call.context,
+        is_repeatable: offer.is_repeatable(),
         trace: &trace,
         side: call.side.as_ref(),
     };

@@ -261,6 +261,16 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
             return Form::Error { status, code, message, data: data.as_deref().map(Cow::Borrowed) };
         }
         upstream::Error::Watched(too_many) => too_many.to_string(),
+        upstream::Error::Spared(open) => format!(
+            "The server behind {tool} has failed several times in a row and is spared; nothing was \
+             done. Try again in {} s.",
+            open.retry_after.as_millis().div_ceil(1_000)
+        ),
+        upstream::Error::Overloaded(overloaded) => format!(
+            "The server behind {tool} has too much to do: {} calls wait for it already. Nothing was \
+             done. Try again later.",
+            overloaded.waiting
+        ),
         upstream::Error::Unavailable { .. } => {
             format!(
                 "The server behind {tool} cannot be reached; nothing was done. Try again later."

@@ -28,7 +28,7 @@ use crate::{
     pipeline::Gateway,
     source::{self, Feed, Rejected, Status},
     trace,
-    upstream::Upstreams,
+    upstream::{self, Upstreams},
 };
 
 /// How long calls may take to finish after the signal to stop.
@@ -57,6 +57,9 @@ pub enum Error {
     /// The keys of the callers' identity provider.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
+    /// The threads that serve callers.
+    #[error("cannot start the threads that serve callers: {0}")]
+    Lanes(std::io::Error),
     /// The socket.
     #[error("cannot tell where the gateway listens: {0}")]
     Socket(#[from] std::io::Error),
@@ -94,7 +97,7 @@ pub async fn run(
         metrics,
     };
     let router = mcp::router(gateway.clone(), doorkeeper).merge(health::router(health));
-    let lanes = Arc::new(Lanes::start()?);
+    let lanes = Arc::new(Lanes::start().map_err(Error::Lanes)?);
     let parts = (&*gateway, &contracts);
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), parts).await?;
     let door = Door { listener, tls, lanes: lanes.clone() };
@@ -128,7 +131,8 @@ async fn open_admin(
         TcpListener::bind(address).await.map_err(|source| Error::Admin { address, source })?;
     let address = listener.local_addr()?;
     let routes = trace::routes::router(Arc::clone(gateway.tracer()))
-        .merge(contract::routes::router(Arc::clone(contracts)));
+        .merge(contract::routes::router(Arc::clone(contracts)))
+        .merge(upstream::routes::router(Arc::clone(gateway.upstreams())));
     tracing::info!(%address, "the admin routes are served");
     Ok(Some((Door { listener, tls, lanes }, admin::guarded(routes, admin, address))))
 }

@@ -5,9 +5,11 @@
 //! (`respond`).
 
 mod announce;
+mod breaker;
 mod definitions;
 mod error;
 mod features;
+mod gate;
 mod handshake;
 mod header;
 mod http;
@@ -16,6 +18,7 @@ mod message;
 pub mod naming;
 mod reply;
 mod request;
+pub mod routes;
 mod side;
 mod sse;
 mod stdio;
@@ -36,9 +39,11 @@ use tokio_util::{
 use self::{announce::Board, http::Client, target::Target};
 pub use self::{
     announce::{Announcement, News},
+    breaker::Open,
     definitions::{Definitions, Tools},
     error::{Breach, Error, Phase},
     features::{Entries, Features},
+    gate::Overloaded,
     message::Era,
     naming::Prefix,
     reply::{RawResult, ResultType, RpcError},
@@ -68,6 +73,8 @@ pub struct Upstreams {
 struct Timing {
     /// Between two lists of a target that is well.
     relist: Duration,
+    /// Between two looks whether a target over the network is still there.
+    check: Duration,
     /// Before the first new attempt at a target that is not; it doubles.
     retry_first: Duration,
     /// The longest such wait.
@@ -82,6 +89,7 @@ impl Default for Timing {
     fn default() -> Self {
         Self {
             relist: Duration::from_mins(1),
+            check: Duration::from_secs(5),
             retry_first: Duration::from_millis(250),
             retry_longest: Duration::from_secs(30),
             stable: Duration::from_secs(10),
@@ -186,6 +194,11 @@ impl Upstreams {
         let mut health: Vec<_> = self.targets.values().map(|target| target.health()).collect();
         health.sort_by(|a, b| a.server.cmp(&b.server));
         health
+    }
+
+    /// Asks for a fresh look at a target, and says whether there is one.
+    pub fn check(&self, server: &Key) -> bool {
+        self.targets.get(server).map(|target| target.check()).is_some()
     }
 
     /// Ends everything that runs in the background, and every child process. New calls are

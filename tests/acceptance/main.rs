@@ -41,5 +41,6 @@ mod searching;
 mod seeing;
 mod several_servers;
 mod staleness;
+mod targets;
 mod verify_live;
 mod world;

@@ -230,14 +230,16 @@ async fn no_caller_can_make_the_metrics_grow() {
         reqwest::get(url).await.expect("metrics").text().await.expect("text")
     };
     scene.call("made-up", &[], json!({})).await;
-    let before = metrics().await.lines().count();
+    // What the tools' servers list is judged in the background, which callers do not hasten.
+    let is_of_calls = |line: &&str| line.starts_with("gateway_") && !line.contains("contract");
+    let before = metrics().await.lines().filter(is_of_calls).count();
     for batch in 0..100 {
         let names: Vec<_> = (0..100).map(|i| format!("made-up-{batch}-{i}")).collect();
         let calls = names.iter().map(|name| scene.call(name, &[], json!({})));
         futures_util::future::join_all(calls).await;
     }
     let text = metrics().await;
-    assert_eq!(text.lines().count(), before, "{text}");
+    assert_eq!(text.lines().filter(is_of_calls).count(), before, "{text}");
     assert!(!text.contains("made-up"), "{text}");
     for series in [
         r#"gateway_calls_by_tool_total{tool="fetch",outcome="ok"} 1"#,

@@ -260,6 +260,8 @@ fn limits(root: &Section<'_>) -> LimitsConfig {
         request_bytes: section.positive("requestBytes", default.request_bytes),
         response_bytes: section.positive("responseBytes", default.response_bytes),
         sessions: section.positive("sessions", default.sessions),
+        upstream_requests: section.positive("upstreamRequests", default.upstream_requests),
+        upstream_waiting: section.positive("upstreamWaiting", default.upstream_waiting),
         connect_timeout_ms: section.positive("connectTimeoutMs", default.connect_timeout_ms),
         list_timeout_ms: section.positive("listTimeoutMs", default.list_timeout_ms),
         call_timeout_ms: section.positive("callTimeoutMs", default.call_timeout_ms),

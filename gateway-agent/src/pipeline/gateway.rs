@@ -113,7 +113,7 @@ impl Gateway {
     }
 
     /// The upstream servers.
-    pub fn upstreams(&self) -> &Upstreams {
+    pub fn upstreams(&self) -> &Arc<Upstreams> {
         &self.upstreams
     }
 

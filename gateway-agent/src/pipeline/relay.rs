@@ -86,6 +86,7 @@ pub async fn relay(
         arguments: None,
         params: &relay.params,
         context: &relay.context,
+        is_repeatable: relay.method.only_reads(),
         trace: &trace,
         side: relay.side.as_ref(),
     };

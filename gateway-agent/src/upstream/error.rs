@@ -51,6 +51,12 @@ pub enum Error {
         /// How.
         what: Breach,
     },
+    /// It failed so often that it is spared for a while; nothing was sent.
+    #[error(transparent)]
+    Spared(#[from] super::breaker::Open),
+    /// It has more to do than it may have; nothing was sent.
+    #[error(transparent)]
+    Overloaded(#[from] super::gate::Overloaded),
     /// It is watched for too many callers already.
     #[error(transparent)]
     Watched(#[from] super::subscriptions::TooMany),
@@ -151,6 +157,16 @@ impl Error {
                     what: Breach::Closed | Breach::Status(_) | Breach::NoCommonVersion
                 }
         )
+    }
+
+    /// Whether the upstream itself has failed, rather than the request or its caller.
+    pub(super) fn is_failure(&self) -> bool {
+        self.is_about_reach() || matches!(self, Self::Timeout { .. })
+    }
+
+    /// Whether it is certain that nothing was done.
+    pub(super) fn is_unsent(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
     }
 
     /// Whether the connection got lost, so that something harmless may be tried again.

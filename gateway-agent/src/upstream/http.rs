@@ -7,6 +7,7 @@
 
 mod answer;
 mod cancel;
+mod check;
 mod client;
 mod connector;
 mod doubt;

@@ -2,10 +2,11 @@
 //!
 //! Deliberately absent: time limits and second attempts; the target has them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};
 use registry_core::Key;
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::{
@@ -101,6 +102,14 @@ impl Link {
     pub(super) fn tell_session(&self, id: &str, method: &str) {
         if let Self::Http(link) = self {
             link.tell_session(id, method);
+        }
+    }
+
+    /// Whether the upstream shows within some time that it is there. Of a child its supervisor knows.
+    pub(super) async fn is_there(&self, within: Duration) -> bool {
+        match self {
+            Self::Http(link) => timeout(within, link.is_there()).await.unwrap_or(false),
+            Self::Stdio(_) | Self::Broken(..) => true,
         }
     }
 

@@ -60,6 +60,8 @@ pub(super) enum Outgoing<'a> {
     List { what: Catalogue, cursor: Option<&'a str> },
     /// `server/discover`.
     Discover,
+    /// `ping`, before 2026-07-28.
+    Ping,
     /// `initialize`, for a caller that can be asked this (JSON text).
     Initialize { capabilities: &'a str },
     /// `subscriptions/listen` for these (JSON text).
@@ -126,6 +128,7 @@ impl<'a> Outgoing<'a> {
             Self::Asked { request, .. } => request.method.as_str(),
             Self::List { what, .. } => what.method(),
             Self::Discover => "server/discover",
+            Self::Ping => "ping",
             Self::Initialize { .. } => "initialize",
             Self::Listen { .. } => "subscriptions/listen",
         }
@@ -176,7 +179,7 @@ impl<'a> Outgoing<'a> {
             Self::Initialize { capabilities: text } | Self::Listen { notifications: text } => {
                 text.len()
             }
-            Self::Discover => 0,
+            Self::Discover | Self::Ping => 0,
         };
         content + MODERN_META.len() + 128
     }
@@ -196,7 +199,7 @@ impl<'a> Outgoing<'a> {
                 out.extend_from_slice(br#""notifications":"#);
                 out.extend_from_slice(notifications.as_bytes());
             }
-            Self::List { cursor: None, .. } | Self::Discover => {}
+            Self::List { cursor: None, .. } | Self::Discover | Self::Ping => {}
         }
     }
 

@@ -61,6 +61,11 @@ impl Method {
         }
     }
 
+    /// Whether it changes nothing, whatever it is about.
+    pub fn only_reads(self) -> bool {
+        matches!(self, Self::GetPrompt | Self::ReadResource | Self::Complete | Self::GetTask)
+    }
+
     /// Whether its answer may be that more input is needed (basic/patterns/mrtr).
     pub fn may_need_input(self) -> bool {
         matches!(self, Self::CallTool | Self::GetPrompt | Self::ReadResource)
@@ -78,6 +83,8 @@ pub struct Request<'a> {
     pub params: &'a [Param],
     /// What else belongs to it.
     pub context: &'a Context,
+    /// Whether it may be made twice without harm, as its registration says.
+    pub is_repeatable: bool,
     /// Whose trace it belongs to: the gateway's own span, or its caller's.
     pub trace: &'a TraceContext,
     /// The way back to the caller while the request is under way.
@@ -88,7 +95,8 @@ impl<'a> Request<'a> {
     /// One of the gateway's own.
     pub(super) fn plain(method: Method, params: &'a [Param], context: &'a Context) -> Self {
         let trace = &context.trace;
-        Self { method, arguments: None, params, context, trace, side: None }
+        let (arguments, is_repeatable, side) = (None, false, None);
+        Self { method, arguments, params, context, is_repeatable, trace, side }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: transports; a link hides them.
 
+mod lists;
+
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -10,21 +12,21 @@ use std::{
 use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 use registry_core::Key;
-use serde_json::value::RawValue;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use registry_follow::{Backoff, jittered};
+use registry_follow::jittered;
 
 use super::{
     Timing,
     announce::{Announcer, Board},
+    breaker::Breaker,
     definitions::{Definitions, Tools},
-    error::{Breach, Error, Phase},
-    features::Features,
+    error::{Error, Phase},
+    gate::Gate,
     http::Client,
     link::Link,
-    message::{Catalogue, Era, Outgoing},
+    message::{Era, Outgoing},
     naming::Prefix,
     reply::RawResult,
     request::{Method, Request},
@@ -36,11 +38,8 @@ use crate::{
     trace,
 };
 
-/// Most pages of one list.
-const MAX_PAGES: usize = 1000;
-
-/// How many times the limits of one page, in bytes and in time, all pages together may have.
-const WHOLE_LIST: u32 = 4;
+/// Before a request is made once more.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a caller may take to answer a question.
 const ANSWER: Duration = Duration::from_mins(5);
@@ -53,6 +52,10 @@ const LONGEST: Duration = Duration::from_mins(10);
 pub struct TargetHealth {
     /// The registered server.
     pub server: Key,
+    /// Under which names callers know what it has besides tools.
+    pub prefix: String,
+    /// Whether requests are refused for a while, because so many have failed.
+    pub is_spared: bool,
     /// Its state.
     pub state: TargetState,
 }
@@ -84,6 +87,8 @@ pub(super) struct Target {
     link: Link,
     subscriptions: Arc<Subscriptions>,
     announcer: Arc<Announcer>,
+    gate: Gate,
+    breaker: Breaker,
     limits: LimitsConfig,
     timing: Timing,
     tools: ArcSwap<Tools>,
@@ -112,6 +117,8 @@ impl Start<'_> {
             link: Link::start(&self, client, tasks, &announcer),
             subscriptions: Arc::default(),
             announcer,
+            gate: Gate::new(self.limits),
+            breaker: Breaker::default(),
             limits: self.limits,
             timing: self.timing,
             tools: ArcSwap::default(),
@@ -151,23 +158,43 @@ impl Target {
         subject: &str,
         request: Request<'_>,
     ) -> Result<RawResult, Error> {
-        let mut attempt = std::pin::pin!(self.attempt(subject, request));
-        let (started, mut limit) = (Instant::now(), self.patience(&request));
-        let outcome = loop {
-            let left = limit.saturating_sub(started.elapsed());
-            match timeout(left, &mut attempt).await {
-                Ok(outcome) => break outcome,
-                Err(_) if self.patience(&request) > limit => limit = self.patience(&request),
-                Err(_) => {
-                    let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                    break Err(Error::Timeout { phase: Phase::Call, after_ms });
-                }
-            }
-        };
+        let passing = self.breaker.pass()?;
+        let _place = self.gate.enter().await?;
+        let outcome = self.timely(subject, request).await;
+        passing.end(outcome.as_ref().is_err_and(Error::is_failure));
         if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
             self.announcer.refresh();
         }
         outcome
+    }
+
+    async fn timely(&self, subject: &str, request: Request<'_>) -> Result<RawResult, Error> {
+        let mut attempt = std::pin::pin!(self.attempt_twice(subject, request));
+        let (started, mut limit) = (Instant::now(), self.patience(&request));
+        loop {
+            let left = limit.saturating_sub(started.elapsed());
+            match timeout(left, &mut attempt).await {
+                Ok(outcome) => return outcome,
+                Err(_) if self.patience(&request) > limit => limit = self.patience(&request),
+                Err(_) => {
+                    let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                    return Err(Error::Timeout { phase: Phase::Call, after_ms });
+                }
+            }
+        }
+    }
+
+    /// Once more where that is safe: nothing was sent, or the connection got lost and the request
+    /// may be made twice.
+    async fn attempt_twice(&self, subject: &str, request: Request<'_>) -> Result<RawResult, Error> {
+        let outcome = self.attempt(subject, request).await;
+        let is_safe =
+            |error: &Error| error.is_unsent() || (request.is_repeatable && error.is_lost());
+        if !outcome.as_ref().is_err_and(is_safe) {
+            return outcome;
+        }
+        tokio::time::sleep(jittered(AGAIN)).await;
+        self.attempt(subject, request).await
     }
 
     /// How long a request may take: longer when its caller is asked something meanwhile.
@@ -205,113 +232,9 @@ impl Target {
         stop.run_until_cancelled(self.link.listen(&self.subscriptions)).await;
     }
 
-    /// Lists the tools again and again: after a while, when told to, and with patience when it
-    /// fails.
-    async fn keep_listed(self: Arc<Self>, stop: CancellationToken) {
-        let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
-        let work = async {
-            loop {
-                let pending = self.announcer.pending();
-                let listed = self.list().await;
-                self.announcer.settle(pending, listed.is_ok());
-                let wait = if listed.is_ok() {
-                    backoff.reset();
-                    jittered(self.timing.relist)
-                } else {
-                    backoff.wait()
-                };
-                self.note(listed);
-                // A flood of reasons to refresh must not become a flood of lists.
-                tokio::time::sleep(self.timing.retry_first.min(wait)).await;
-                let _ = timeout(wait, self.announcer.refreshed()).await;
-            }
-        };
-        stop.run_until_cancelled(work).await;
-        self.link.close().await;
-    }
-
-    /// Fetches all lists, and publishes them.
-    async fn list(&self) -> Result<(), Error> {
-        let after_ms = self.limits.list_timeout_ms.saturating_mul(WHOLE_LIST.into());
-        let lists = timeout(Duration::from_millis(after_ms), self.fetch()).await;
-        let (tools, features) =
-            lists.unwrap_or(Err(Error::Timeout { phase: Phase::List, after_ms }))?;
-        self.publish(&Arc::new(tools), &Arc::new(features));
-        Ok(())
-    }
-
-    async fn fetch(&self) -> Result<(Tools, Features), Error> {
-        let mut tools = Tools::default();
-        self.fetch_pages(Catalogue::Tools, |page| tools.add_page(page)).await?;
-        let mut features = Features::of(self.link.about());
-        for (what, capability) in [
-            (Catalogue::Prompts, "prompts"),
-            (Catalogue::Resources, "resources"),
-            (Catalogue::Templates, "resources"),
-        ] {
-            if !features.can(capability) {
-                continue;
-            }
-            let add = |page: &RawValue| features.add_page(what, page, &self.prefix);
-            match self.fetch_pages(what, add).await {
-                // Some have resources, but no templates; the tools must not suffer from it.
-                Ok(()) | Err(Error::Rpc { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok((tools, features))
-    }
-
-    /// All pages of a list, one after another.
-    async fn fetch_pages(
-        &self,
-        what: Catalogue,
-        mut add: impl FnMut(&RawValue) -> Result<Option<String>, Error>,
-    ) -> Result<(), Error> {
-        let limit_bytes = self.limits.response_bytes.saturating_mul(WHOLE_LIST as usize);
-        let (mut cursor, mut seen_bytes) = (None::<String>, 0);
-        for _ in 0..MAX_PAGES {
-            let page = self.list_page(what, cursor.as_deref()).await?;
-            seen_bytes += page.get().len();
-            if seen_bytes > limit_bytes {
-                return Err(Error::TooLarge { limit_bytes });
-            }
-            cursor = add(&page)?;
-            if cursor.is_none() {
-                return Ok(());
-            }
-        }
-        Err(Breach::EndlessList.into())
-    }
-
-    /// One page; listing is harmless, so a lost connection is tried once more.
-    async fn list_page(
-        &self,
-        what: Catalogue,
-        cursor: Option<&str>,
-    ) -> Result<Box<RawValue>, Error> {
-        let outgoing = Outgoing::List { what, cursor };
-        let attempts = async {
-            match self.link.request(&outgoing, &[]).await {
-                Err(error) if error.is_lost() => self.link.request(&outgoing, &[]).await,
-                outcome => outcome,
-            }
-        };
-        let limit_ms = self.limits.list_timeout_ms;
-        match timeout(Duration::from_millis(limit_ms), attempts).await {
-            Ok(reply) => reply?.0.into_result(),
-            Err(_) => Err(Error::Timeout { phase: Phase::List, after_ms: limit_ms }),
-        }
-    }
-
-    fn publish(&self, tools: &Arc<Tools>, features: &Arc<Features>) {
-        self.tools.store(Arc::clone(tools));
-        let replace = |all: &mut Arc<Definitions>| {
-            Arc::make_mut(all).replace(&self.server, Arc::clone(tools), Arc::clone(features))
-        };
-        if self.publish.send_if_modified(replace) {
-            tools.warn(&self.server);
-        }
+    /// Asks for a fresh look.
+    pub(super) fn check(&self) {
+        self.announcer.refresh();
     }
 
     /// Keeps the state, and logs when it changes.
@@ -320,6 +243,7 @@ impl Target {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match listed {
             Ok(()) => {
+                self.breaker.close();
                 let era = era.unwrap_or(Era::Legacy);
                 if !matches!(*state, TargetState::Up { era: known } if known == era) {
                     tracing::info!(target.server = %self.server, target.era = ?era, "upstream is up");
@@ -345,6 +269,7 @@ impl Target {
     /// How it is.
     pub(super) fn health(&self) -> TargetHealth {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        TargetHealth { server: self.server.clone(), state }
+        let (prefix, is_spared) = (self.prefix.as_str().to_owned(), self.breaker.is_open());
+        TargetHealth { server: self.server.clone(), prefix, is_spared, state }
     }
 }

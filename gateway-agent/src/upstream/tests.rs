@@ -6,6 +6,7 @@ mod fake;
 mod http;
 mod http_faults;
 mod http_sessions;
+mod spared;
 mod stdio;
 mod stdio_faults;
 
@@ -23,6 +24,7 @@ use crate::config::TransportConfig;
 /// Short waits; a generous limit only where nothing should ever wait that long.
 const TIMING: Timing = Timing {
     relist: Duration::from_mins(10),
+    check: Duration::from_mins(10),
     retry_first: Duration::from_millis(30),
     retry_longest: Duration::from_millis(60),
     stable: Duration::from_secs(10),

@@ -141,6 +141,14 @@ impl Offer {
         annotations.and_then(|all| all.get("readOnlyHint")) == Some(&Value::Bool(true))
     }
 
+    /// Whether it is registered as a tool that may be called twice without harm.
+    pub fn is_repeatable(&self) -> bool {
+        let annotations = self.tool().annotations.as_ref();
+        let says =
+            |hint: &str| annotations.and_then(|all| all.get(hint)) == Some(&Value::Bool(true));
+        says("readOnlyHint") || says("idempotentHint")
+    }
+
     /// Values for arguments that the caller leaves out.
     pub fn defaults(&self) -> Option<&Map<String, Value>> {
         self.tool().source().and_then(|source| source.defaults.as_ref())

@@ -1,0 +1,165 @@
+//! Sparing an upstream that fails, and its callers the wait: after some failures in a row requests
+//! are refused at once, for a while; then one is let through, and what becomes of it decides.
+//!
+//! Deliberately absent: what counts as a failure; the target says.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// So many failures in a row open it.
+const FAILURES: u32 = 5;
+/// How long it stays open the first time; each further time twice as long.
+const FIRST: Duration = Duration::from_secs(1);
+/// The longest that it stays open.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The breaker of one upstream.
+#[derive(Debug, Default)]
+pub(super) struct Breaker(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Failures in a row.
+    failures: u32,
+    /// How often it opened in a row.
+    opened: u32,
+    /// Until when nothing is let through.
+    open_until: Option<Instant>,
+    /// A request that was let through to see decides.
+    is_probing: bool,
+}
+
+/// It is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server has failed {FAILURES} times in a row and is spared for {} ms", .retry_after.as_millis())]
+pub struct Open {
+    /// When something is let through again.
+    pub retry_after: Duration,
+}
+
+/// A request that was let through; dropped without a word, it says nothing.
+#[derive(Debug)]
+pub(super) struct Passing<'a> {
+    breaker: &'a Breaker,
+    is_probe: bool,
+}
+
+impl Breaker {
+    /// Lets a request through, or not.
+    pub(super) fn pass(&self) -> Result<Passing<'_>, Open> {
+        let mut state = self.state();
+        let Some(until) = state.open_until else {
+            return Ok(Passing { breaker: self, is_probe: false });
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if !left.is_zero() || state.is_probing {
+            return Err(Open { retry_after: left.max(Duration::from_millis(1)) });
+        }
+        state.is_probing = true;
+        Ok(Passing { breaker: self, is_probe: true })
+    }
+
+    /// The upstream is known to be well.
+    pub(super) fn close(&self) {
+        *self.state() = State::default();
+    }
+
+    /// Whether it refuses requests now.
+    pub(super) fn is_open(&self) -> bool {
+        self.state().open_until.is_some()
+    }
+
+    fn fail(&self, is_probe: bool) {
+        let mut state = self.state();
+        state.failures = state.failures.saturating_add(1);
+        if is_probe || (state.failures >= FAILURES && state.open_until.is_none()) {
+            let wait = FIRST.saturating_mul(1 << state.opened.min(5)).min(LONGEST);
+            state.opened = state.opened.saturating_add(1);
+            state.open_until = Some(Instant::now() + wait);
+            state.is_probing = false;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Passing<'_> {
+    /// Says what became of the request.
+    pub(super) fn end(self, has_failed: bool) {
+        if has_failed {
+            self.breaker.fail(self.is_probe);
+        } else {
+            self.breaker.close();
+        }
+    }
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        // A probe whose caller went away: the next one may see.
+        if self.is_probe {
+            self.breaker.state().is_probing = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fail(breaker: &Breaker, times: u32) {
+        for _ in 0..times {
+            breaker.pass().unwrap().end(true);
+        }
+    }
+
+    fn wait_over(breaker: &Breaker) {
+        breaker.state().open_until = Some(Instant::now());
+    }
+
+    #[test]
+    fn failures_in_a_row_open_it_and_a_success_between_does_not() {
+        let breaker = Breaker::default();
+        fail(&breaker, FAILURES - 1);
+        breaker.pass().unwrap().end(false);
+        fail(&breaker, FAILURES - 1);
+        assert!(!breaker.is_open());
+        fail(&breaker, 1);
+        let open = breaker.pass().unwrap_err();
+        assert!(open.retry_after <= FIRST && breaker.is_open());
+    }
+
+    #[test]
+    fn one_request_sees_whether_it_is_over() {
+        let breaker = Breaker::default();
+        fail(&breaker, FAILURES);
+        wait_over(&breaker);
+        let probe = breaker.pass().unwrap();
+        assert!(breaker.pass().is_err(), "one at a time");
+        probe.end(true);
+        assert!(breaker.pass().unwrap_err().retry_after > FIRST, "twice as long");
+        wait_over(&breaker);
+        drop(breaker.pass().unwrap());
+        breaker.pass().unwrap().end(false);
+        assert!(!breaker.is_open());
+        fail(&breaker, FAILURES - 1);
+        assert!(!breaker.is_open(), "it begins anew");
+    }
+
+    #[test]
+    fn it_never_stays_open_for_longer_than_it_may() {
+        let breaker = Breaker::default();
+        fail(&breaker, FAILURES);
+        for _ in 0..40 {
+            wait_over(&breaker);
+            breaker.pass().unwrap().end(true);
+        }
+        assert!(breaker.pass().unwrap_err().retry_after <= LONGEST);
+        breaker.close();
+        assert!(breaker.pass().is_ok());
+    }
+}

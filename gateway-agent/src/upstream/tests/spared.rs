@@ -1,0 +1,86 @@
+//! An upstream that has too much to do, fails again and again, or loses connections: what its callers
+//! are told at once, and what is tried once more.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{fake::*, *};
+
+#[tokio::test]
+async fn who_finds_no_room_is_told_at_once() {
+    let fake = Fake::modern(|_| Reply::Stall).await;
+    let limits = LimitsConfig { upstream_requests: 1, upstream_waiting: 1, ..limits() };
+    let upstreams = start(fake.transport(), limits, TIMING);
+    upstreams.until_up().await;
+    let calls = [upstreams.clone(), upstreams.clone()]
+        .map(|upstreams| tokio::spawn(async move { upstreams.try_call("{}").await.map(|_| ()) }));
+    eventually(|| async { fake.seen("tools/call").len() == 1 }).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Overloaded(Overloaded { waiting: 1 })), "{error}");
+    assert_eq!(fake.seen("tools/call").len(), 1, "the second waits for the first");
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn an_upstream_that_fails_again_and_again_is_spared_and_taken_up_again() {
+    let fake = Fake::modern(|seen| match seen.body["params"]["arguments"]["fail"].as_bool() {
+        Some(true) => Reply::Stall,
+        _ => seen.result(&serde_json::json!({ "content": [] })),
+    })
+    .await;
+    let limits = LimitsConfig { call_timeout_ms: 30, ..limits() };
+    let upstreams = start(fake.transport(), limits, TIMING);
+    upstreams.until_up().await;
+    for _ in 0..5 {
+        let error = upstreams.try_call(r#"{"fail":true}"#).await.unwrap_err();
+        assert!(matches!(error, Error::Timeout { phase: Phase::Call, .. }), "{error}");
+    }
+    let asked = fake.seen("tools/call").len();
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Spared(_)), "{error}");
+    assert!(upstreams.health()[0].is_spared);
+    assert_eq!(fake.seen("tools/call").len(), asked, "nothing was sent");
+    eventually(|| async { upstreams.try_call("{}").await.is_ok() }).await;
+    assert!(!upstreams.health()[0].is_spared);
+}
+
+#[tokio::test]
+async fn what_was_lost_is_tried_once_more_only_where_that_does_no_harm() {
+    for (is_repeatable, attempts) in [(true, 2), (false, 1)] {
+        let lost = AtomicUsize::new(0);
+        let fake = Fake::modern(move |seen| {
+            if lost.fetch_add(1, Ordering::SeqCst) == 0 {
+                return Reply::Close(Vec::new());
+            }
+            seen.result(&serde_json::json!({ "content": [] }))
+        })
+        .await;
+        let upstreams = start(fake.transport(), limits(), TIMING);
+        upstreams.until_up().await;
+        let context = Context::default();
+        let request = Request::plain(Method::CallTool, &[], &context);
+        let outcome = upstreams.run(&key(), "t", Request { is_repeatable, ..request }).await;
+        assert_eq!(outcome.is_ok(), is_repeatable, "{outcome:?}");
+        assert_eq!(fake.seen("tools/call").len(), attempts);
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_that_hangs_is_noticed_between_two_lists() {
+    let is_there = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let known = is_there.clone();
+    let fake = Fake::start(move |seen| {
+        if !known.load(Ordering::SeqCst) {
+            return Reply::Close(Vec::new());
+        }
+        modern_basics(seen).unwrap_or_else(|| seen.result(&serde_json::json!({ "content": [] })))
+    })
+    .await;
+    let timing = Timing { check: Duration::from_millis(50), ..TIMING };
+    let upstreams = start(fake.transport(), limits(), timing);
+    upstreams.until_up().await;
+    is_there.store(false, Ordering::SeqCst);
+    eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
+    is_there.store(true, Ordering::SeqCst);
+    upstreams.until_up().await;
+}
