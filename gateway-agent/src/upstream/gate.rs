@@ -44,6 +44,11 @@ impl Gate {
         // The semaphore is never closed.
         self.room.acquire().await.map_err(|_| Overloaded { waiting: before })
     }
+
+    /// What there is to say when somebody has waited for too long.
+    pub(super) fn overloaded(&self) -> Overloaded {
+        Overloaded { waiting: self.waiting.load(Ordering::SeqCst) }
+    }
 }
 
 /// Somebody who waits; gone when dropped, also before its turn.

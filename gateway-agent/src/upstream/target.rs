@@ -12,7 +12,10 @@ use std::{
 use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 use registry_core::Key;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{SemaphorePermit, watch},
+    time::timeout,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use registry_follow::jittered;
@@ -158,9 +161,11 @@ impl Target {
         subject: &str,
         request: Request<'_>,
     ) -> Result<RawResult, Error> {
+        let started = Instant::now();
+        let _place = self.turn().await?;
+        // Only now: while it waited, others may have failed.
         let passing = self.breaker.pass()?;
-        let _place = self.gate.enter().await?;
-        let outcome = self.timely(subject, request).await;
+        let outcome = self.timely(subject, request, started).await;
         passing.end(outcome.as_ref().is_err_and(Error::is_failure));
         if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
             self.announcer.refresh();
@@ -168,9 +173,21 @@ impl Target {
         outcome
     }
 
-    async fn timely(&self, subject: &str, request: Request<'_>) -> Result<RawResult, Error> {
+    /// Waits for a place, as long as a call may take at all.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Error> {
+        let limit = Duration::from_millis(self.limits.call_timeout_ms);
+        let waited = timeout(limit, self.gate.enter()).await;
+        Ok(waited.unwrap_or_else(|_| Err(self.gate.overloaded()))?)
+    }
+
+    async fn timely(
+        &self,
+        subject: &str,
+        request: Request<'_>,
+        started: Instant,
+    ) -> Result<RawResult, Error> {
         let mut attempt = std::pin::pin!(self.attempt_twice(subject, request));
-        let (started, mut limit) = (Instant::now(), self.patience(&request));
+        let mut limit = self.patience(&request);
         loop {
             let left = limit.saturating_sub(started.elapsed());
             match timeout(left, &mut attempt).await {

@@ -60,7 +60,8 @@ impl Target {
             loop {
                 tokio::time::sleep(self.timing.check).await;
                 if self.is_up() && !self.link.is_there(CHECK).await {
-                    return;
+                    let after_ms = u64::try_from(CHECK.as_millis()).unwrap_or(u64::MAX);
+                    return self.note(Err(Error::Timeout { phase: Phase::Connect, after_ms }));
                 }
             }
         };
