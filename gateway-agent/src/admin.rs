@@ -6,17 +6,21 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
-    Router,
-    extract::{Request, State},
+    Json, Router,
+    extract::{DefaultBodyLimit, Request, State},
     http::{StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
 };
 use http::HeaderMap;
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::{config::AdminConfig, mcp, pipeline::Reach};
+
+/// Largest body, in bytes.
+const BODY_BYTES: usize = 4 * 1024;
 
 /// What a request must show.
 #[derive(Debug)]
@@ -30,7 +34,14 @@ struct Guard {
 pub fn guarded(routes: Router, config: &AdminConfig, listen: SocketAddr) -> Router {
     let reach = Reach { listen, origins: Vec::new(), hosts: Vec::new() };
     let token = config.token.as_ref().map(|token| digest(token.expose().as_bytes()));
-    routes.layer(from_fn_with_state(Arc::new(Guard { reach, token }), check))
+    routes
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .layer(from_fn_with_state(Arc::new(Guard { reach, token }), check))
+}
+
+/// How a route says no.
+pub fn refused(status: StatusCode, told: &str) -> Response {
+    (status, Json(json!({ "error": told }))).into_response()
 }
 
 fn digest(token: &[u8]) -> [u8; 32] {

@@ -4,8 +4,7 @@
 //! What is registered of a tool is its contract; what the registration leaves open is pinned as
 //! the upstream first said it. A definition that differs is classified, counted and reported, and
 //! may be quarantined until a commit or a person accepts it. Deliberately absent: validating a
-//! call (`pipeline/validate.rs`), and a port for people (they come with a [`Report`] and
-//! [`Contracts::accept`]).
+//! call (`pipeline/validate.rs`).
 
 mod definition;
 mod judge;

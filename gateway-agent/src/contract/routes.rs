@@ -8,26 +8,22 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, State},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
 use registry_core::{Digest, Key};
 use serde::Deserialize;
-use serde_json::json;
 
 use super::{Contracts, NotAccepted};
-
-/// Largest body, in bytes.
-const BODY_BYTES: usize = 4 * 1024;
+use crate::admin::refused;
 
 /// The routes.
 pub fn router(contracts: Arc<Contracts>) -> Router {
     Router::new()
         .route("/admin/contracts", get(report))
         .route("/admin/contracts/accept", post(accept))
-        .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(contracts)
 }
 
@@ -65,8 +61,4 @@ fn status(error: &NotAccepted) -> StatusCode {
         NotAccepted::Another { .. } => StatusCode::CONFLICT,
         NotAccepted::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
-}
-
-fn refused(status: StatusCode, told: &str) -> Response {
-    (status, Json(json!({ "error": told }))).into_response()
 }

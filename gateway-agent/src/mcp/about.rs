@@ -11,7 +11,6 @@ use super::{
     manner::Who,
 };
 use crate::{
-    pipeline::relay,
     upstream::{Era, Method, TASKS},
     view::shown::Showcase,
 };
@@ -33,15 +32,16 @@ pub(super) enum Offer {
 #[derive(Debug)]
 pub(super) struct Offered {
     offers: Vec<Offer>,
-    /// How the servers' tools are best used.
-    pub(super) instructions: Option<String>,
+    /// The servers that it comes from.
+    pub(super) showcase: Showcase,
 }
 
 /// What there is for a caller. Without a catalog there is nothing yet.
 pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
     let gateway = &endpoint.gateway;
     let snapshot = gateway.views().now();
-    let showcase = relay::showcase(gateway, &snapshot, &who.claim, who.client.clone());
+    let caller = gateway.identify(&snapshot, &who.claim, who.client.clone());
+    let showcase = gateway.showcase(&snapshot, &gateway.view(&snapshot, &caller));
     let exposes = |what| showcase.iter().any(|shown| shown.exposes(what));
     let can = |what: &str| showcase.iter().any(|shown| shown.features.can(what));
     let found = [
@@ -52,31 +52,32 @@ pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
         (Offer::Tasks, showcase.iter().any(|shown| shown.features.knows(TASKS))),
     ];
     let offers = found.into_iter().filter_map(|(offer, is_there)| is_there.then_some(offer));
-    Offered { offers: offers.collect(), instructions: instructions(&showcase) }
-}
-
-/// Each server's own words, under the name by which a caller knows what it has.
-fn instructions(showcase: &Showcase) -> Option<String> {
-    let mut all = String::new();
-    for shown in showcase.iter() {
-        let Some(own) = shown.features.instructions().filter(|own| !own.trim().is_empty()) else {
-            continue;
-        };
-        if !all.is_empty() {
-            all.push_str("\n\n");
-        }
-        if !shown.prefix.is_empty() {
-            all.push_str(shown.prefix.as_str());
-            all.push_str(": ");
-        }
-        all.push_str(own);
-    }
-    let end = all.char_indices().nth(INSTRUCTIONS).map_or(all.len(), |(end, _)| end);
-    all.truncate(end);
-    (!all.is_empty()).then_some(all)
+    Offered { offers: offers.collect(), showcase }
 }
 
 impl Offered {
+    /// Each server's own words, under the name by which a caller knows what it has.
+    pub(super) fn instructions(&self) -> Option<String> {
+        let mut all = String::new();
+        for shown in self.showcase.iter() {
+            let Some(own) = shown.features.instructions().filter(|own| !own.trim().is_empty())
+            else {
+                continue;
+            };
+            if !all.is_empty() {
+                all.push_str("\n\n");
+            }
+            if !shown.prefix.is_empty() {
+                all.push_str(shown.prefix.as_str());
+                all.push_str(": ");
+            }
+            all.push_str(own);
+        }
+        let end = all.char_indices().nth(INSTRUCTIONS).map_or(all.len(), |(end, _)| end);
+        all.truncate(end);
+        (!all.is_empty()).then_some(all)
+    }
+
     /// Whether there is this.
     pub(super) fn has(&self, offer: Offer) -> bool {
         self.offers.contains(&offer)

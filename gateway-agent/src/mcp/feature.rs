@@ -21,6 +21,7 @@ use crate::{
     pipeline::{self, About, Relay, relay},
     respond::{self, http::Answer},
     upstream::{Entries, Era, Features, Method, Param, Side, naming},
+    view::shown::Showcase,
 };
 
 /// Most entries on a page of a list.
@@ -79,12 +80,13 @@ pub(super) async fn serve(
     incoming: &Incoming<'_>,
     (who, feature): (Who, Feature),
 ) -> Result<Answer, Rejection> {
-    if !about::of(endpoint, &who).serves(feature) {
+    let offered = about::of(endpoint, &who);
+    if !offered.serves(feature) {
         let method = incoming.method.to_owned();
         return Err(Rejection::UnknownMethod { method, era: who.era });
     }
     match feature {
-        Feature::List(list) => listed(endpoint, incoming, (&who, list)),
+        Feature::List(list) => listed(incoming, who.era, (&offered.showcase, list)),
         Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {
             subscribed(endpoint, incoming, (&who, feature == Feature::Relayed(Method::Subscribe)))
         }
@@ -93,16 +95,10 @@ pub(super) async fn serve(
 }
 
 fn listed(
-    endpoint: &Endpoint,
     incoming: &Incoming<'_>,
-    (who, list): (&Who, List),
+    era: Era,
+    (showcase, list): (&Showcase, List),
 ) -> Result<Answer, Rejection> {
-    let gateway = &endpoint.gateway;
-    let snapshot = gateway.views().now();
-    if !snapshot.has_catalog() {
-        return Err(Rejection::NoCatalog);
-    }
-    let showcase = relay::showcase(gateway, &snapshot, &who.claim, who.client.clone());
     let (name, needed, entries): (_, _, fn(&Features) -> &Entries) = match list {
         List::Prompts => ("prompts", Exposure::Prompts, Features::prompts),
         List::Resources => ("resources", Exposure::Resources, Features::resources),
@@ -120,7 +116,7 @@ fn listed(
     let page: Vec<_> = rest.by_ref().take(PAGE).collect();
     let next = rest.next().and(page.last()).map(|(last, _)| crate::view::pages::opaque(last));
     let page: Vec<_> = page.into_iter().map(|(_, raw)| raw).collect();
-    Ok(respond::result::entries(incoming.id, who.era, (name, &page, next)))
+    Ok(respond::result::entries(incoming.id, era, (name, &page, next)))
 }
 
 /// Where a list goes on: after this name.
@@ -142,22 +138,13 @@ fn subscribed(
         session.unwatch(&uri);
         return Ok(respond::result::raw(incoming.id, "{}"));
     }
-    let manner = manner::of(incoming, who, (Method::Subscribe, &uri));
-    let relay = Relay {
-        context: manner.context,
-        claim: who.claim.clone(),
-        client: who.client.clone(),
-        method: Method::Subscribe,
-        about: About::Resource(uri.as_ref().into()),
-        params: Vec::new(),
-        side: None,
-    };
-    Ok(match relay::watch(&endpoint.gateway, &relay) {
+    let caller = (&who.claim, who.client.clone());
+    Ok(match relay::watch(&endpoint.gateway, caller, &uri) {
         Ok(subscribed) => {
             session.watch(&uri, subscribed);
             respond::result::raw(incoming.id, "{}")
         }
-        Err(error) => respond::relay_error(incoming.id, who.era, (relay.method, &uri), &error),
+        Err(error) => respond::relay_error(incoming.id, who.era, (Method::Subscribe, &uri), &error),
     })
 }
 

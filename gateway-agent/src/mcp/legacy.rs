@@ -96,8 +96,8 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
         .string("protocolVersion", era::negotiated(&requested))
         .raw("capabilities", &offered.capabilities(Era::Legacy))
         .raw("serverInfo", SERVER_INFO);
-    if let Some(instructions) = &offered.instructions {
-        result.string("instructions", instructions);
+    if let Some(instructions) = offered.instructions() {
+        result.string("instructions", &instructions);
     }
     let mut answer = respond::result::raw(incoming.id, &result.finish_string());
     let id = HeaderValue::try_from(id).map_err(|_| Rejection::NoRandomness)?;

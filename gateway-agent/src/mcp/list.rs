@@ -4,7 +4,7 @@
 
 use super::{Endpoint, Rejection, incoming::Incoming, manner::Who};
 use crate::{
-    audit, permit,
+    audit,
     respond::{self, http::Answer},
     view::Cursor,
 };
@@ -31,7 +31,7 @@ pub(super) fn serve(
         return Err(Rejection::NoCatalog);
     }
     let caller = gateway.identify(&snapshot, &who.claim, who.client.clone());
-    let view = gateway.views().of(&snapshot, &permit::audience(gateway.policy(), &caller));
+    let view = gateway.view(&snapshot, &caller);
     let view = view.at(gateway.watchman().look().verdict);
     audit::count_list(who.era);
     let page = view.list(cursor.as_ref(), who.era);

@@ -34,8 +34,8 @@ fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
         .raw("resultType", r#""complete""#)
         .raw("supportedVersions", &versions.to_string())
         .raw("capabilities", &offered.capabilities(Era::Modern));
-    if let Some(instructions) = &offered.instructions {
-        result.string("instructions", instructions);
+    if let Some(instructions) = offered.instructions() {
+        result.string("instructions", &instructions);
     }
     result
         .raw("ttlMs", "0")

@@ -29,14 +29,14 @@ use super::{
     Endpoint, Rejection,
     about::{self, Offer},
     incoming::Incoming,
-    manner::{self, Who},
+    manner::Who,
     session::Session,
 };
 use crate::{
     jsonrpc::{self, Id, ObjectWriter},
-    pipeline::{About, Relay, relay},
+    pipeline::relay,
     respond::{http::Answer, result::MODERN_META},
-    upstream::{Era, Method, Subscribed},
+    upstream::{Era, Subscribed},
 };
 
 /// Between two comments that keep the connection open.
@@ -136,7 +136,7 @@ pub(super) fn subscribe(
     let subscription = Subscription {
         id: incoming.id.as_raw().into(),
         watcher: Watcher::new(endpoint, who)?,
-        watched: resources(endpoint, incoming, (who, &filter)),
+        watched: resources(endpoint, who, &filter),
         filter,
         state: State::New,
     };
@@ -148,24 +148,11 @@ pub(super) fn subscribe(
 }
 
 /// The resources that the caller may watch; the others are not acknowledged.
-fn resources(
-    endpoint: &Endpoint,
-    incoming: &Incoming<'_>,
-    (who, filter): (&Who, &Filter),
-) -> BTreeMap<Box<str>, Subscribed> {
+fn resources(endpoint: &Endpoint, who: &Who, filter: &Filter) -> BTreeMap<Box<str>, Subscribed> {
     let mut watched = BTreeMap::new();
     for uri in &filter.resource_subscriptions {
-        let manner = manner::of(incoming, who, (Method::Subscribe, uri));
-        let relay = Relay {
-            context: manner.context,
-            claim: who.claim.clone(),
-            client: who.client.clone(),
-            method: Method::Subscribe,
-            about: About::Resource(uri.clone()),
-            params: Vec::new(),
-            side: None,
-        };
-        if let Ok(subscribed) = relay::watch(&endpoint.gateway, &relay) {
+        let caller = (&who.claim, who.client.clone());
+        if let Ok(subscribed) = relay::watch(&endpoint.gateway, caller, uri) {
             watched.insert(uri.clone(), subscribed);
         }
     }

@@ -14,9 +14,10 @@ use crate::{
     contract::Contracts,
     freshness::Watchman,
     identity::{Caller, ClientInfo, HeaderClaim, identify},
+    permit,
     trace::Tracer,
     upstream::Upstreams,
-    view::{Snapshot, Views, validators::Validators},
+    view::{Snapshot, View, Views, shown::Showcase, validators::Validators},
 };
 
 /// Where the gateway is, and from where web pages may call it.
@@ -135,6 +136,16 @@ impl Gateway {
     /// Who makes spans.
     pub fn tracer(&self) -> &Arc<Tracer> {
         &self.tracer
+    }
+
+    /// What a caller may see, at that moment.
+    pub fn view(&self, snapshot: &Snapshot, caller: &Caller) -> Arc<View> {
+        self.views.of(snapshot, &permit::audience(&self.policy, caller))
+    }
+
+    /// What the servers behind a view have besides tools, at that moment.
+    pub fn showcase(&self, snapshot: &Snapshot, view: &View) -> Showcase {
+        Showcase::of(snapshot, view, |server| self.upstreams.prefix(server))
     }
 
     /// Who is calling, at that moment.

@@ -11,10 +11,10 @@ use super::{Error, Gateway, Outcome, finish_input};
 use crate::{
     audit::CallRecord,
     freshness::Freshness,
-    identity::{ClientInfo, HeaderClaim},
+    identity::{Caller, ClientInfo, HeaderClaim},
     permit::{self, Denial, Permit},
     upstream::{Context, Method, Param, Request, Side, Subscribed, naming},
-    view::{Shown, Snapshot, shown::Showcase},
+    view::{Shown, Snapshot},
 };
 
 /// A request as it arrived.
@@ -78,7 +78,7 @@ pub async fn relay(
     let caller = gateway.identify(&snapshot, &relay.claim, relay.client.clone());
     record.identified(snapshot.catalog.revision(), &caller);
     record.dated(freshness);
-    let (shown, permit) = admit(gateway, &snapshot, (relay, &freshness))?;
+    let (shown, permit) = admit(gateway, &snapshot, &caller, (&relay.about, &freshness))?;
     record.of_server(&shown.server);
     let trace = record.onward(&relay.context.trace);
     let request = Request {
@@ -100,39 +100,34 @@ pub async fn relay(
 }
 
 /// Watches a resource for a caller.
-pub fn watch(gateway: &Gateway, relay: &Relay) -> Result<Subscribed, Error> {
+pub fn watch(
+    gateway: &Gateway,
+    (claim, client): (&HeaderClaim, Option<Arc<ClientInfo>>),
+    uri: &str,
+) -> Result<Subscribed, Error> {
     let freshness = gateway.watchman().look();
     let snapshot = gateway.views().now();
-    let (_, permit) = admit(gateway, &snapshot, (relay, &freshness))?;
+    let caller = gateway.identify(&snapshot, claim, client);
+    let about = About::Resource(uri.into());
+    let (_, permit) = admit(gateway, &snapshot, &caller, (&about, &freshness))?;
     Ok(gateway.upstreams().watch(&permit)?)
 }
 
 fn admit(
     gateway: &Gateway,
     snapshot: &Snapshot,
-    (relay, freshness): (&Relay, &Freshness),
+    caller: &Caller,
+    (about, freshness): (&About, &Freshness),
 ) -> Result<(Shown, Permit), Error> {
     if !snapshot.has_catalog() {
         return Err(Error::NoCatalog);
     }
-    let showcase = showcase(gateway, snapshot, &relay.claim, relay.client.clone());
-    let (prefix, own) = relay.about.split();
+    let showcase = gateway.showcase(snapshot, &gateway.view(snapshot, caller));
+    let (prefix, own) = about.split();
     let shown = showcase
         .find(prefix)
-        .filter(|shown| relay.about.exposure().is_none_or(|needed| shown.exposes(needed)));
+        .filter(|shown| about.exposure().is_none_or(|needed| shown.exposes(needed)));
     let shown = shown.ok_or(Denial::NoSuchTool)?.clone();
     let permit = permit::admit_shown(freshness, &shown, own)?;
     Ok((shown, permit))
-}
-
-/// What a caller is shown at that moment.
-pub fn showcase(
-    gateway: &Gateway,
-    snapshot: &Snapshot,
-    claim: &HeaderClaim,
-    client: Option<Arc<ClientInfo>>,
-) -> Showcase {
-    let caller = gateway.identify(snapshot, claim, client);
-    let view = gateway.views().of(snapshot, &permit::audience(gateway.policy(), &caller));
-    Showcase::of(snapshot, &view, |server| gateway.upstreams().prefix(server))
 }

@@ -18,6 +18,7 @@ use super::{
     Record, Side, Tracer,
     context::{SpanId, TraceId},
 };
+use crate::admin::refused;
 
 /// How many traces are listed unless told otherwise, and at most.
 const LISTED: usize = 100;
@@ -92,14 +93,10 @@ async fn list(State(tracer): State<Arc<Tracer>>, Query(wanted): Query<Wanted>) -
 async fn show(State(tracer): State<Arc<Tracer>>, Path(id): Path<String>) -> Response {
     let id = match id.parse::<TraceId>() {
         Ok(id) => id,
-        Err(e) => {
-            let told = json!({ "error": e.to_string() });
-            return (StatusCode::BAD_REQUEST, Json(told)).into_response();
-        }
+        Err(e) => return refused(StatusCode::BAD_REQUEST, &e.to_string()),
     };
     let Some(trace) = tracer.ring.as_ref().and_then(|ring| ring.find(id)) else {
-        let told = "no such trace among the recent ones";
-        return (StatusCode::NOT_FOUND, Json(json!({ "error": told }))).into_response();
+        return refused(StatusCode::NOT_FOUND, "no such trace among the recent ones");
     };
     let mut spans: Vec<_> = trace.spans.iter().map(|record| Shown::of(record)).collect();
     spans.sort_by_key(|span| span.start_unix_us);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, State},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse as _, Response},
     routing::{get, post},
@@ -18,16 +18,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Era, TargetHealth, TargetState, Upstreams};
-
-/// Largest body, in bytes.
-const BODY_BYTES: usize = 4 * 1024;
+use crate::admin::refused;
 
 /// The routes.
 pub fn router(upstreams: Arc<Upstreams>) -> Router {
     Router::new()
         .route("/admin/targets", get(list))
         .route("/admin/targets/check", post(check))
-        .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(upstreams)
 }
 
@@ -75,16 +72,14 @@ struct Wanted {
 
 /// Asks for a fresh look, and does not wait for it: the list tells what came of it.
 async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
-    let refused =
-        |status: StatusCode, told: String| (status, Json(json!({ "error": told }))).into_response();
     match serde_json::from_slice(&body) {
         Ok(Wanted { server }) if upstreams.check(&server) => StatusCode::ACCEPTED.into_response(),
         Ok(Wanted { server }) => {
-            refused(StatusCode::NOT_FOUND, format!("no target is configured for {server}"))
+            refused(StatusCode::NOT_FOUND, &format!("no target is configured for {server}"))
         }
         Err(e) => refused(
             StatusCode::BAD_REQUEST,
-            format!("send {{\"server\": \"server/NAME@VERSION\"}}: {e}"),
+            &format!("send {{\"server\": \"server/NAME@VERSION\"}}: {e}"),
         ),
     }
 }

@@ -18,7 +18,6 @@ use super::super::{Endpoint, Rejection, manner::Who};
 use crate::{
     audit::{Gauge, Held},
     freshness::Verdict,
-    permit,
     upstream::{Announcement, Definitions, Entries, News},
     view::shown::Showcase,
 };
@@ -108,9 +107,8 @@ impl Watcher {
         let verdict = gateway.watchman().look().verdict;
         let snapshot = gateway.views().now();
         let caller = gateway.identify(&snapshot, &self.who.claim, self.who.client.clone());
-        let audience = permit::audience(gateway.policy(), &caller);
-        let view = gateway.views().of(&snapshot, &audience);
-        let showcase = Showcase::of(&snapshot, &view, |server| gateway.upstreams().prefix(server));
+        let view = gateway.view(&snapshot, &caller);
+        let showcase = gateway.showcase(&snapshot, &view);
         let servers = view.offers().map(|offer| offer.server().clone()).collect();
         let fingerprints = Fingerprints {
             tools: view.at(verdict).fingerprint(),

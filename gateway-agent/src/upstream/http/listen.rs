@@ -2,7 +2,7 @@
 //! `GET` and `resources/subscribe` of the older one.
 //!
 //! Lists are polled besides, so an upstream without such streams only takes longer. Deliberately
-//! absent: questions; over this stream nobody in particular is asked.
+//! absent: asking anybody over a stream that belongs to nobody in particular.
 
 use std::{
     sync::{Arc, Weak},
@@ -56,7 +56,7 @@ async fn once(link: &HttpLink, wanted: &Wanted) -> Result<(), Error> {
     let session = link.session().await?;
     let request = if session.is_legacy() {
         for uri in wanted.uris() {
-            subscribe(link, &session, (Method::Subscribe, uri)).await?;
+            subscribe(link, &session, uri).await?;
         }
         link.way.address.get(session.headers.clone())
     } else {
@@ -78,14 +78,10 @@ async fn once(link: &HttpLink, wanted: &Wanted) -> Result<(), Error> {
     follow(response.into_body(), &link.way, session).await
 }
 
-/// Tells a legacy server that one of its resources is of interest, or no longer.
-pub(super) async fn subscribe(
-    link: &HttpLink,
-    session: &Arc<Session>,
-    (method, uri): (Method, &str),
-) -> Result<(), Error> {
+/// Tells a legacy server that one of its resources is of interest. It is never told that one no longer is.
+async fn subscribe(link: &HttpLink, session: &Arc<Session>, uri: &str) -> Result<(), Error> {
     let context = Context::default();
-    let request = Request::plain(method, &[], &context);
+    let request = Request::plain(Method::Subscribe, &[], &context);
     let outgoing = Outgoing::Asked { subject: uri, request };
     // One that is refused is no reason to hear nothing of the others.
     let answer = link.exchange(session, &outgoing, &[]).await?;
