@@ -4,6 +4,7 @@
 //! audited like any other. Deliberately absent: argument and result values, which are never logged;
 //! and labels that a caller could make up.
 
+mod ended;
 mod label;
 mod metric;
 
@@ -11,6 +12,7 @@ use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use registry_core::{Key, Revision};
 
+pub use self::ended::Ended;
 pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metrics};
 use crate::{
     freshness::{Freshness, Verdict},
@@ -18,7 +20,7 @@ use crate::{
     permit::{Admission, Denial, Finding},
     pipeline::Error,
     trace::{Ending, Span},
-    upstream::{self, Era, RawResult, TraceContext},
+    upstream::{Era, RawResult, TraceContext},
     view::Offer,
 };
 
@@ -45,73 +47,6 @@ impl Check {
             Self::Valid => "valid",
             Self::Violated => "violated",
             Self::Unusable => "unusable-schema",
-        }
-    }
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// With a result.
-    Ok,
-    /// With a result in which the tool says that it failed.
-    ToolError,
-    /// The policy refused it.
-    Denied,
-    /// What the caller sent was refused.
-    InvalidInput,
-    /// What the upstream sent was refused.
-    InvalidOutput,
-    /// The gateway is not set up for it.
-    Misconfigured,
-    /// The upstream gave no result.
-    UpstreamFailed,
-    /// The upstream took too long.
-    UpstreamTimeout,
-    /// The caller went away.
-    Cancelled,
-}
-
-impl Ended {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::ToolError => "tool-error",
-            Self::Denied => "denied",
-            Self::InvalidInput => "invalid-input",
-            Self::InvalidOutput => "invalid-output",
-            Self::Misconfigured => "misconfigured",
-            Self::UpstreamFailed => "upstream-failed",
-            Self::UpstreamTimeout => "upstream-timeout",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    fn of(error: &Error) -> Self {
-        match error {
-            Error::Denied(_) => Self::Denied,
-            Error::Mirror(_)
-            | Error::Arguments(_)
-            | Error::HiddenField { .. }
-            | Error::Incapable { .. }
-            | Error::NothingWaits
-            | Error::InvalidInput { .. } => Self::InvalidInput,
-            Error::NoCatalog
-            | Error::UnusableSchema { .. }
-            | Error::MissingVariable { .. }
-            | Error::Upstream(upstream::Error::NotConfigured { .. }) => Self::Misconfigured,
-            Error::InvalidOutput { .. } | Error::EndlessInput { .. } => Self::InvalidOutput,
-            Error::Upstream(upstream::Error::Timeout { .. }) => Self::UpstreamTimeout,
-            Error::Upstream(
-                upstream::Error::Unavailable { .. }
-                | upstream::Error::Refused { .. }
-                | upstream::Error::TooLarge { .. }
-                | upstream::Error::Protocol { .. }
-                | upstream::Error::Watched(_)
-                | upstream::Error::Spared(_)
-                | upstream::Error::Overloaded(_)
-                | upstream::Error::Rpc { .. },
-            ) => Self::UpstreamFailed,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The gateway's configuration: one YAML file, strict, every problem reported at once.
 //!
 //! Deliberately absent: what is registered; a target only says where a registered server runs.
-//! Secrets from the environment inside the file come later.
 
 mod args;
 mod credentials;
@@ -10,6 +9,7 @@ mod load;
 mod problem;
 mod reach;
 mod read;
+mod restart;
 mod scope;
 mod seeing;
 mod source;
@@ -18,6 +18,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod tool_limits;
 mod tools;
 mod yaml;
 
@@ -36,11 +37,14 @@ pub use seeing::{AdminConfig, AdminToken, OtlpConfig, RecentTraces, TracingConfi
 pub use source::InvalidSource;
 pub(crate) use source::without_credentials;
 pub use staleness::MaxStaleness;
+pub use tool_limits::ToolLimits;
 pub use tools::{CheckRules, Checks, ToolSelector, ToolValidation};
 
 /// Everything that an operator sets.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// The flags that it was read with, to read it again.
+    pub args: Args,
     /// What the registry and its operators call this gateway.
     pub name: String,
     /// Where to listen; loopback unless told otherwise.
@@ -65,6 +69,8 @@ pub struct Config {
     pub variables: BTreeMap<String, String>,
     /// Bounds on what callers and upstreams may send.
     pub limits: LimitsConfig,
+    /// The same of single tools, where it is otherwise.
+    pub tool_limits: Vec<ToolLimits>,
     /// Where operators look; `None`: nowhere.
     pub admin: Option<AdminConfig>,
     /// What is kept and sent of calls.
@@ -153,7 +159,7 @@ pub enum Access {
 }
 
 /// `registry.validation.startup`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartupValidation {
     /// A reference to something that is not registered, or any other error of the rules.
     pub missing_entity: Mode,
@@ -189,7 +195,7 @@ pub struct IdentityConfig {
 }
 
 /// One registered server version and how to reach it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetConfig {
     /// The registered server.
     pub server: Key,
@@ -200,7 +206,7 @@ pub struct TargetConfig {
 }
 
 /// How an upstream is reached.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportConfig {
     /// MCP Streamable HTTP at this URL.
     Http {
@@ -226,7 +232,7 @@ pub enum TransportConfig {
 }
 
 /// The `limits` block.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitsConfig {
     /// Largest request body from a caller, in bytes.
     pub request_bytes: usize,

@@ -24,6 +24,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use arc_swap::ArcSwap;
 use registry_core::{Catalog, Digest, Key, Record};
 use tokio::sync::{Notify, watch};
 
@@ -47,9 +48,7 @@ use crate::{
 /// What is known of every tool's contract.
 #[derive(Debug, Default)]
 pub struct Contracts {
-    rules: CheckRules,
-    /// The registered servers that this gateway calls.
-    servers: Vec<Key>,
+    settings: ArcSwap<Settings>,
     known: Mutex<Known>,
     observed: AllObserved,
     /// `None`: the pins are kept in memory only.
@@ -57,6 +56,21 @@ pub struct Contracts {
     /// The upstreams' definitions, once they were judged.
     passed: watch::Sender<Arc<Definitions>>,
     again: Notify,
+}
+
+/// What the configuration says.
+#[derive(Debug, Default)]
+struct Settings {
+    rules: CheckRules,
+    /// The registered servers that this gateway calls.
+    servers: Vec<Key>,
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Self {
+        let servers = config.targets.iter().map(|target| target.server.clone()).collect();
+        Self { rules: config.registry.check_rules(), servers }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -91,8 +105,7 @@ impl Contracts {
         let (file, pins) = PinFile::open(&config.registry.cache);
         let known = Known { pins, ..Known::default() };
         Self {
-            rules: config.registry.check_rules(),
-            servers: config.targets.iter().map(|target| target.server.clone()).collect(),
+            settings: ArcSwap::from_pointee(config.into()),
             known: Mutex::new(known),
             file: Some(Mutex::new(file)),
             passed: watch::channel(definitions).0,
@@ -100,9 +113,15 @@ impl Contracts {
         }
     }
 
+    /// Goes on by another configuration.
+    pub fn configure(&self, config: &Config) {
+        self.settings.store(Arc::new(config.into()));
+        self.again.notify_one();
+    }
+
     /// What is checked of a tool.
     pub fn checks(&self, tool: &Key) -> Checks {
-        self.rules.of(tool)
+        self.settings.load().rules.of(tool)
     }
 
     /// What was seen of a tool's calls.
@@ -192,7 +211,7 @@ impl Contracts {
     pub fn report(&self) -> Report {
         let known = self.lock();
         let judged = known.judged.iter().map(|(tool, (_, judged))| (tool, &**judged));
-        Report::new(judged, &self.rules, &self.observed)
+        Report::new(judged, &self.settings.load().rules, &self.observed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

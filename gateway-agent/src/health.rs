@@ -86,6 +86,9 @@ fn describe_metrics() {
     );
     describe_gauge!("gateway_staleness", "1 for what the catalog's age still allows");
     describe_gauge!("gateway_source_state", "1 for the state in which the source is");
+    describe_gauge!("gateway_target_state", "1 for the state in which a target is");
+    describe_gauge!("gateway_target_spared", "Whether calls of a target are refused for a while");
+    describe_gauge!("gateway_target_requests", "Requests that a target works on, or that wait");
     describe_counter!("gateway_sync_reconnects_total", "Attempts to open a stream after the first");
     describe_counter!("gateway_sync_nacks_total", "Messages of the registry that were refused");
     describe_counter!("gateway_cache_write_failures_total", "Writes of the cache that failed");
@@ -168,11 +171,7 @@ fn targets(upstreams: &Upstreams) -> Vec<TargetReadiness> {
     let readiness = |target: crate::upstream::TargetHealth| TargetReadiness {
         server: target.server.name.to_string(),
         version: target.server.version.to_string(),
-        state: match target.state {
-            TargetState::Connecting => "connecting",
-            TargetState::Up { .. } => "up",
-            TargetState::Down { .. } => "down",
-        },
+        state: target.state.as_str(),
     };
     upstreams.health().into_iter().map(readiness).collect()
 }
@@ -198,9 +197,29 @@ fn set_gauges(health: &Health) {
         let value = if each == verdict { 1.0 } else { 0.0 };
         metrics::gauge!("gateway_staleness", "verdict" => each.as_str()).set(value);
     }
+    set_target_gauges(&health.upstreams);
     let present = health.status.report().state;
     for state in SourceState::ALL {
         let value = if state == present { 1.0 } else { 0.0 };
         metrics::gauge!("gateway_source_state", "state" => state.as_str()).set(value);
+    }
+}
+
+/// The targets are as many as the configuration has.
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
+fn set_target_gauges(upstreams: &Upstreams) {
+    for target in upstreams.health() {
+        let server = target.server.to_string();
+        let of = |state: &str| f64::from(u8::from(target.state.as_str() == state));
+        for state in TargetState::NAMES {
+            metrics::gauge!("gateway_target_state", "server" => server.clone(), "state" => state)
+                .set(of(state));
+        }
+        let spared = f64::from(u8::from(target.is_spared));
+        metrics::gauge!("gateway_target_spared", "server" => server.clone()).set(spared);
+        for (what, count) in [("running", target.load.running), ("waiting", target.load.waiting)] {
+            metrics::gauge!("gateway_target_requests", "server" => server.clone(), "what" => what)
+                .set(count as f64);
+        }
     }
 }

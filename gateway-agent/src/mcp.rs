@@ -26,16 +26,18 @@ mod tests;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use axum::{
     Router,
     body::{Body, HttpBody as _},
-    extract::{Request, State},
+    extract::{FromRef, Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
 use bytes::Bytes;
 use http::{StatusCode, header::CONTENT_TYPE, request::Parts};
+use registry_jwt::InvalidFile;
 use tokio::sync::Semaphore;
 
 pub(crate) use self::guard::check_source;
@@ -43,6 +45,7 @@ pub use self::rejection::Rejection;
 use self::{held::HeldRequests, incoming::Incoming, seal::Sealer, session::Sessions};
 use crate::{
     audit, capacity,
+    config::Config,
     identity::{
         HeaderClaim,
         doorkeeper::{Admitted, Doorkeeper, METADATA},
@@ -53,17 +56,55 @@ use crate::{
     upstream::Era,
 };
 
-/// The routes of the endpoint.
-pub fn router(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Router {
-    let endpoint = Arc::new(Endpoint::new(gateway, doorkeeper));
-    let methods = post(receive).get(legacy::listen).delete(legacy::delete);
-    let suffixed = format!("{METADATA}/mcp");
-    Router::new()
-        .route("/mcp", methods)
-        .route_layer(from_fn_with_state(endpoint.clone(), enter))
-        .route(METADATA, get(metadata))
-        .route(&suffixed, get(metadata))
-        .with_state(endpoint)
+/// The endpoint, by the configuration of the moment. Clones are the same endpoint.
+#[derive(Debug, Clone)]
+pub struct Mcp(Arc<ArcSwap<Endpoint>>);
+
+impl Mcp {
+    /// Serves this gateway.
+    pub fn new(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(Endpoint::new(gateway, doorkeeper))))
+    }
+
+    /// The routes.
+    pub fn router(&self) -> Router {
+        let methods = post(receive).get(legacy::listen).delete(legacy::delete);
+        let suffixed = format!("{METADATA}/mcp");
+        Router::new()
+            .route("/mcp", methods)
+            .route_layer(from_fn_with_state(self.clone(), enter))
+            .route(METADATA, get(metadata))
+            .route(&suffixed, get(metadata))
+            .with_state(self.clone())
+    }
+
+    /// The gateway that is served.
+    pub fn gateway(&self) -> Arc<Gateway> {
+        Arc::clone(&self.0.load().gateway)
+    }
+
+    /// Serves from now on by another configuration. Requests that have begun finish by the old one;
+    /// event streams end, so that whoever listens comes back and sees by the new one.
+    pub async fn reconfigure(&self, config: &Config) -> Result<(), InvalidFile> {
+        let old = self.0.load_full();
+        let doorkeeper = old.doorkeeper.reconfigured(config).await?;
+        self.0.store(Arc::new(Endpoint {
+            gateway: Arc::new(old.gateway.reconfigured(config)),
+            doorkeeper,
+            sessions: Arc::clone(&old.sessions),
+            held: Arc::clone(&old.held),
+            streams: Arc::clone(&old.streams),
+            most_streams: old.most_streams,
+        }));
+        old.gateway.close_streams();
+        Ok(())
+    }
+}
+
+impl FromRef<Mcp> for Arc<Endpoint> {
+    fn from_ref(mcp: &Mcp) -> Self {
+        mcp.0.load_full()
+    }
 }
 
 /// The gateway and what the protocol needs beside it.
@@ -71,9 +112,9 @@ pub fn router(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Router {
 struct Endpoint {
     gateway: Arc<Gateway>,
     doorkeeper: Doorkeeper,
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     /// Requests of stateless clients that wait for their input.
-    held: HeldRequests,
+    held: Arc<HeldRequests>,
     /// One permit for each event stream that may be open.
     streams: Arc<Semaphore>,
     most_streams: usize,
@@ -82,10 +123,10 @@ struct Endpoint {
 impl Endpoint {
     fn new(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Self {
         let most = gateway.limits().sessions;
-        let sessions = Sessions::new(most, Sealer::random().ok());
+        let sessions = Arc::new(Sessions::new(most, Sealer::random().ok()));
         let most_streams = capacity::streams(most);
         let streams = Arc::new(Semaphore::new(most_streams));
-        Self { gateway, doorkeeper, sessions, held: HeldRequests::default(), streams, most_streams }
+        Self { gateway, doorkeeper, sessions, held: Arc::default(), streams, most_streams }
     }
 
     /// As whom a request was let in.
@@ -97,7 +138,8 @@ impl Endpoint {
 }
 
 /// Lets a request in with what it proves, or refuses it.
-async fn enter(State(endpoint): State<Arc<Endpoint>>, request: Request, next: Next) -> Response {
+async fn enter(State(mcp): State<Mcp>, request: Request, next: Next) -> Response {
+    let endpoint = mcp.0.load_full();
     let (mut parts, body) = request.into_parts();
     match endpoint.doorkeeper.admit(&parts).await {
         Ok(admitted) => {

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use self::arguments::Arguments;
 pub use self::{
     error::Error,
-    gateway::{Gateway, Reach},
+    gateway::{Gateway, Parts, Reach},
     relay::{About, Relay, relay},
 };
 use crate::{
@@ -95,6 +95,7 @@ pub async fn call_tool(
         params: &call.params,
         context: &call.context,
         is_repeatable: offer.is_repeatable(),
+        timeout: Some(gateway.config().call_timeout(offer.key())),
         trace: &trace,
         side: call.side.as_ref(),
     };
@@ -114,14 +115,14 @@ fn prefix_of(
 ) -> Option<Prefix> {
     let prefix = gateway.upstreams().prefix(offer.server())?;
     if result_type == ResultType::Task {
-        return Some(prefix.clone());
+        return Some(prefix);
     }
     if prefix.is_empty() {
         return None;
     }
     let record = snapshot.catalog.find(offer.server())?;
     let registry_core::Entity::Server(server) = record.document.entity() else { return None };
-    server.exposes.contains(&Exposure::Resources).then(|| prefix.clone())
+    server.exposes.contains(&Exposure::Resources).then_some(prefix)
 }
 
 /// Checks the arguments as the caller knows them, then fills in what the caller does not send.

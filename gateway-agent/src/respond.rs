@@ -262,7 +262,7 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
         }
         upstream::Error::Watched(too_many) => too_many.to_string(),
         upstream::Error::Spared(open) => format!(
-            "The server behind {tool} has failed several times in a row and is spared; nothing was \
+            "The server behind {tool} has failed again and again and is spared; nothing was \
              done. Try again in {} s.",
             open.retry_after.as_millis().div_ceil(1_000)
         ),
@@ -270,6 +270,9 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
             "The server behind {tool} has too much to do: {} calls wait for it already. Nothing was \
              done. Try again later.",
             overloaded.waiting
+        ),
+        upstream::Error::Stopped { .. } => format!(
+            "The server behind {tool} was stopped by an operator of the gateway; nothing was done."
         ),
         upstream::Error::Unavailable { .. } => {
             format!(

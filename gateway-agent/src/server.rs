@@ -5,6 +5,7 @@
 
 mod body;
 mod connections;
+mod reload;
 mod writes;
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
@@ -14,7 +15,7 @@ use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use self::connections::Door;
+use self::{connections::Door, reload::Reloader};
 use crate::{
     admin,
     cache::{Cache, CacheError, Writer},
@@ -24,8 +25,8 @@ use crate::{
     health::{self, Health},
     identity::doorkeeper::Doorkeeper,
     lanes::Lanes,
-    mcp,
-    pipeline::Gateway,
+    mcp::Mcp,
+    pipeline::{Gateway, Parts},
     source::{self, Feed, Rejected, Status},
     trace,
     upstream::{self, Upstreams},
@@ -81,13 +82,16 @@ pub async fn run(
     let catalog = cache.subscribe();
     let definitions = upstreams.definitions();
     let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
-    let gateway = Arc::new(Gateway::new(
-        &config,
+    let parts = Parts {
         catalog,
-        watchman.clone(),
-        upstreams.clone(),
-        contracts.clone(),
-    ));
+        watchman: watchman.clone(),
+        upstreams: upstreams.clone(),
+        contracts: contracts.clone(),
+    };
+    let gateway = Arc::new(Gateway::new(&config, parts));
+    let tracer = Arc::clone(gateway.tracer());
+    let mcp = Mcp::new(gateway, doorkeeper);
+    let reloader = Arc::new(Reloader::new(config.clone(), mcp.clone(), contracts.clone()));
     let status = Status::new(&name_of(&config.registry.source));
     let health = Health {
         cache: cache.clone(),
@@ -96,26 +100,31 @@ pub async fn run(
         upstreams: upstreams.clone(),
         metrics,
     };
-    let router = mcp::router(gateway.clone(), doorkeeper).merge(health::router(health));
     let lanes = Arc::new(Lanes::start().map_err(Error::Lanes)?);
-    let parts = (&*gateway, &contracts);
-    let admin = open_admin(&config, (tls.clone(), lanes.clone()), parts).await?;
+    let admin = trace::routes::router(Arc::clone(&tracer))
+        .merge(contract::routes::router(contracts.clone()))
+        .merge(upstream::routes::router(upstreams.clone()))
+        .merge(reload::router(Arc::clone(&reloader)));
+    let admin = open_admin(&config, (tls.clone(), lanes.clone()), admin).await?;
     let door = Door { listener, tls, lanes: lanes.clone() };
-    let mut running = Running::start(door, router, (cache, writer))?;
+    let callers = mcp.router().merge(health::router(health));
+    let mut running = Running::start(door, callers, (cache, writer))?;
     running.admin = admin.map(|(door, router)| running.serve(door, router));
     tokio::spawn(contracts.keep(running.cache.subscribe(), definitions, running.stop.clone()));
+    let stop = running.stop.clone();
+    tokio::spawn(async move { stop.run_until_cancelled(reloader.watch()).await });
     let mut following = running.follow(config, (watchman, status));
     let outcome = tokio::select! {
         () = shutdown => Ok(()),
         ended = &mut following => rejected(ended),
     };
     tracing::info!("stopping: calls that have begun may finish");
-    gateway.close_streams();
+    mcp.gateway().close_streams();
     running.stop().await;
     upstreams.shutdown().await;
     // What they still send to upstreams is done.
     drop(lanes);
-    gateway.tracer().shutdown().await;
+    tracer.shutdown().await;
     outcome
 }
 
@@ -123,16 +132,13 @@ pub async fn run(
 async fn open_admin(
     config: &Config,
     (tls, lanes): (Option<Acceptor>, Arc<Lanes>),
-    (gateway, contracts): (&Gateway, &Arc<Contracts>),
+    routes: Router,
 ) -> Result<Option<(Door, Router)>, Error> {
     let Some(admin) = &config.admin else { return Ok(None) };
     let address = admin.listen;
     let listener =
         TcpListener::bind(address).await.map_err(|source| Error::Admin { address, source })?;
     let address = listener.local_addr()?;
-    let routes = trace::routes::router(Arc::clone(gateway.tracer()))
-        .merge(contract::routes::router(Arc::clone(contracts)))
-        .merge(upstream::routes::router(Arc::clone(gateway.upstreams())));
     tracing::info!(%address, "the admin routes are served");
     Ok(Some((Door { listener, tls, lanes }, admin::guarded(routes, admin, address))))
 }

@@ -18,6 +18,7 @@ mod message;
 pub mod naming;
 mod reply;
 mod request;
+mod roster;
 pub mod routes;
 mod side;
 mod sse;
@@ -27,7 +28,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use registry_core::Key;
 use tokio::sync::{broadcast, watch};
@@ -36,14 +37,13 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use self::{announce::Board, http::Client, target::Target};
 pub use self::{
     announce::{Announcement, News},
     breaker::Open,
     definitions::{Definitions, Tools},
     error::{Breach, Error, Phase},
     features::{Entries, Features},
-    gate::Overloaded,
+    gate::{Load, Overloaded},
     message::Era,
     naming::Prefix,
     reply::{RawResult, ResultType, RpcError},
@@ -52,6 +52,7 @@ pub use self::{
     subscriptions::{Subscribed, TooMany},
     target::{TargetHealth, TargetState},
 };
+use self::{roster::Roster, target::Target};
 use crate::{
     config::{LimitsConfig, TargetConfig},
     permit::Permit,
@@ -60,9 +61,7 @@ use crate::{
 /// All configured targets.
 #[derive(Debug)]
 pub struct Upstreams {
-    targets: HashMap<Key, Arc<Target>>,
-    definitions: watch::Receiver<Arc<Definitions>>,
-    board: Board,
+    roster: Roster,
     tasks: TaskTracker,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
@@ -106,28 +105,17 @@ impl Upstreams {
     }
 
     fn start_with(targets: &[TargetConfig], limits: LimitsConfig, timing: Timing) -> Arc<Self> {
-        let stop = CancellationToken::new();
-        let tasks = TaskTracker::new();
-        let client = Client::new(targets, limits, tasks.clone());
-        let (publish, definitions) = watch::channel(Arc::new(Definitions::default()));
-        let publish = Arc::new(publish);
-        let board = Board::new();
-        let targets = targets
-            .iter()
-            .map(|config| {
-                let start = target::Start {
-                    config,
-                    limits,
-                    timing,
-                    stop: &stop,
-                    publish: &publish,
-                    board: &board,
-                };
-                (config.server.clone(), start.start(&client, &tasks))
-            })
-            .collect();
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let roster = Roster::new(timing, tasks.clone(), stop.clone());
+        roster.configure(targets, limits);
         let stop_on_drop = stop.clone().drop_guard();
-        Arc::new(Self { targets, definitions, board, tasks, stop, _stop_on_drop: stop_on_drop })
+        Arc::new(Self { roster, tasks, stop, _stop_on_drop: stop_on_drop })
+    }
+
+    /// Makes these the targets, and returns at once. Those that are configured as before go on;
+    /// those that go finish what they have begun. Must be called inside a runtime.
+    pub fn configure(&self, targets: &[TargetConfig], limits: LimitsConfig) {
+        self.roster.configure(targets, limits);
     }
 
     /// Sends a caller's request. This is the only way to an upstream. Dropping the future cancels
@@ -150,55 +138,64 @@ impl Upstreams {
         target.send(subject, request).await
     }
 
-    fn target(&self, server: &Key) -> Result<&Arc<Target>, Error> {
-        self.targets.get(server).ok_or_else(|| Error::NotConfigured { server: server.clone() })
+    fn target(&self, server: &Key) -> Result<Arc<Target>, Error> {
+        self.roster.find(server)
     }
 
     /// Watches a resource until what is returned is dropped; updates are announced.
     pub fn watch(&self, permit: &Permit) -> Result<Subscribed, Error> {
-        let subscriptions = self.target(permit.server())?.subscriptions();
-        Ok(subscriptions.watch(permit.subject())?)
+        let target = self.target(permit.server())?;
+        Ok(target.subscriptions().watch(permit.subject())?)
     }
 
     /// What upstreams say to everybody, from now on.
     pub fn announcements(&self) -> broadcast::Receiver<Announcement> {
-        self.board.subscribe()
+        self.roster.board.subscribe()
     }
 
     /// The prefix of what a server has besides tools, if it has a target.
-    pub fn prefix(&self, server: &Key) -> Option<&Prefix> {
-        self.targets.get(server).map(|target| target.prefix())
+    pub fn prefix(&self, server: &Key) -> Option<Prefix> {
+        self.roster.config(server).map(|config| config.prefix.clone())
     }
 
     /// Passes on what a caller says in its session, to where one was opened for it.
     pub fn tell_session(&self, id: &str, method: &str) {
-        for target in self.targets.values() {
+        for target in self.roster.running() {
             target.tell_session(id, method);
         }
     }
 
     /// A caller's session has ended: what was opened for it at upstreams ends too.
     pub fn end_session(&self, id: &str) {
-        for target in self.targets.values() {
+        for target in self.roster.running() {
             target.end_session(id);
         }
     }
 
     /// What every target lists, followed live. It changes only when a list did.
     pub fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
-        self.definitions.clone()
+        self.roster.definitions()
     }
 
     /// How each target is, in the order of their keys.
     pub fn health(&self) -> Vec<TargetHealth> {
-        let mut health: Vec<_> = self.targets.values().map(|target| target.health()).collect();
-        health.sort_by(|a, b| a.server.cmp(&b.server));
-        health
+        self.roster.health()
     }
 
-    /// Asks for a fresh look at a target, and says whether there is one.
-    pub fn check(&self, server: &Key) -> bool {
-        self.targets.get(server).map(|target| target.check()).is_some()
+    /// Asks for a fresh look at a target, unless there is none or it was stopped.
+    pub fn check(&self, server: &Key) -> Result<(), Error> {
+        self.target(server).map(|target| target.check())
+    }
+
+    /// Stops a target, which finishes what it has begun, until it is started again; says whether
+    /// there is one.
+    pub fn stop(&self, server: &Key) -> bool {
+        self.roster.stop(server)
+    }
+
+    /// Starts a target that was stopped, and says whether there is one.
+    pub fn start_again(&self, server: &Key) -> bool {
+        self.roster.start(server)
     }
 
     /// Ends everything that runs in the background, and every child process. New calls are

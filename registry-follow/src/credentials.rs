@@ -13,7 +13,7 @@ use std::{
 use http::{HeaderValue, Uri};
 
 /// What the registry is shown.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// What goes with every call.
     pub token: Option<Token>,
@@ -24,7 +24,7 @@ pub struct Credentials {
 }
 
 /// A token; it is never printed.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Token {
     /// Its text.
     Text(String),

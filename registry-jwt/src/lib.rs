@@ -42,7 +42,7 @@ const FRESH: Duration = Duration::from_mins(5);
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Which tokens are believed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Who must have issued them.
     pub issuer: String,
@@ -90,6 +90,11 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
+    /// What it was opened by.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// By these settings. A file must be readable now; what is elsewhere may come later. Keeps
     /// reading the keys for as long as it is used.
     pub async fn open(settings: Settings) -> Result<Arc<Self>, InvalidFile> {

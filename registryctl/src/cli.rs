@@ -10,6 +10,7 @@ mod audit;
 mod commit;
 mod diff;
 mod fleet;
+mod gateway;
 mod governance;
 mod graph;
 mod import;
@@ -34,6 +35,7 @@ pub(crate) use audit::{AccessTrailArgs, AuditCommand, CheckArgs, ExportTrailArgs
 pub(crate) use commit::CommitArgs;
 pub(crate) use diff::{Compared, DiffArgs};
 pub(crate) use fleet::{GatewaysArgs, Percent, RolloutCommand, RolloutStatusArgs, WaitArgs};
+pub(crate) use gateway::{GatewayArgs, GatewayCommand};
 pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,
@@ -187,6 +189,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// List the gateways that follow the registry or have followed it, and how far each of them is
     Gateways(GatewaysArgs),
+    /// Look after one gateway: its targets, its configuration, its tools' contracts
+    Gateway(Box<GatewayArgs>),
     /// How far a revision has come among the gateways
     #[command(subcommand)]
     Rollout(RolloutCommand),

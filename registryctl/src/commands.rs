@@ -10,6 +10,7 @@ mod compat;
 mod completions;
 mod diff;
 mod export;
+mod gateway;
 mod gateways;
 mod get;
 mod history;
@@ -93,6 +94,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Audit(command) => audit::run(session, command).await,
         Command::Watch(args) => watch::run(session, &args).await,
         Command::Gateways(args) => gateways::run(session, args).await,
+        Command::Gateway(args) => gateway::run(session, *args).await,
         Command::Rollout(RolloutCommand::Status(args)) => rollout::run(session, args).await,
         Command::Deprecate(args) => lifecycle::deprecate(session, args).await,
         Command::Retire(args) => lifecycle::retire(session, args).await,

@@ -119,3 +119,33 @@ pub(crate) fn pages(version: &'static str, pages: Vec<Value>) -> Script {
         Some(json_answer(&json!({ "jsonrpc": "2.0", "id": id, "result": result })))
     })
 }
+
+/// A server of the modern era with these tools, and what they give for a call's parameters; `None`:
+/// nothing, ever. It takes whatever else it gets.
+pub(crate) fn tools(
+    names: &'static [&'static str],
+    call: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static,
+) -> Script {
+    Arc::new(move |_, body| {
+        let asked: Value = serde_json::from_str(body).unwrap_or_default();
+        let tool = |name: &&str| json!({ "name": name, "inputSchema": { "type": "object" } });
+        let tools: Vec<_> = names.iter().map(tool).collect();
+        let mut result = match asked["method"].as_str() {
+            Some("server/discover") => {
+                json!({ "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } })
+            }
+            Some("tools/list") => json!({ "tools": tools }),
+            Some("tools/call") => call(&asked["params"])?,
+            Some(_) => {
+                let error = json!({ "code": -32601, "message": "no such method" });
+                let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error });
+                return Some(json_answer(&answer));
+            }
+            None => json!({}),
+        };
+        result["resultType"] = "complete".into();
+        result["ttlMs"] = 0.into();
+        result["cacheScope"] = "private".into();
+        Some(json_answer(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })))
+    })
+}

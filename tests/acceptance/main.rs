@@ -31,6 +31,7 @@ mod liar;
 mod locking;
 mod mcp_registry;
 mod offline;
+mod operating;
 mod registration;
 mod relay_start;
 mod relays;

@@ -1,12 +1,10 @@
 //! What operators see of calls: traces that go on to upstreams, the admin address, a collector, and
 //! metrics that a caller cannot make grow.
 
-use std::sync::Arc;
-
 use acceptance::{Gateway, GatewayOptions};
 use serde_json::{Value, json};
 
-use crate::liar::{Liar, Script, json_answer};
+use crate::liar::{Liar, Script, tools};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
@@ -14,25 +12,7 @@ const TOKEN: &str = "an-admin-token-of-a-test";
 
 /// An upstream with the tool `fetch`; a collector, too: it takes whatever else it gets.
 fn upstream() -> Script {
-    Arc::new(|_, body| {
-        let asked: Value = serde_json::from_str(body).unwrap_or_default();
-        let tool = json!({ "name": "fetch", "inputSchema": { "type": "object" } });
-        let result = match asked["method"].as_str() {
-            Some("server/discover") => json!({
-                "resultType": "complete", "supportedVersions": ["2026-07-28"],
-                "capabilities": { "tools": {} }, "ttlMs": 0, "cacheScope": "private" }),
-            Some("tools/list") => json!({ "resultType": "complete", "tools": [tool], "ttlMs": 0,
-                "cacheScope": "private" }),
-            Some("tools/call") => json!({ "resultType": "complete",
-                "content": [{ "type": "text", "text": "s3cret-result" }] }),
-            Some(_) => {
-                return Some(json_answer(&json!({ "jsonrpc": "2.0", "id": asked["id"],
-                "error": { "code": -32601, "message": "no such method" } })));
-            }
-            None => json!({}),
-        };
-        Some(json_answer(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })))
-    })
+    tools(&["fetch"], |_| Some(json!({ "content": [{ "type": "text", "text": "s3cret-result" }] })))
 }
 
 struct Scene {
@@ -101,14 +81,11 @@ impl Scene {
     }
 
     fn admin(&self) -> String {
-        let log = self.gateway.process.stderr();
-        let line = log.lines().find(|line| line.contains("the admin routes are served"));
-        let (_, address) = line.expect("it is said").split_once("address=").expect("an address");
-        address.trim().to_owned()
+        self.gateway.admin_url()
     }
 
     async fn look(&self, path: &str, token: Option<&str>) -> (u16, Value) {
-        let request = self.http.get(format!("http://{}{path}", self.admin()));
+        let request = self.http.get(format!("{}{path}", self.admin()));
         let request = token.into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
         let answer = request.send().await.expect("it answers");
         let status = answer.status().as_u16();
@@ -179,7 +156,7 @@ async fn operators_with_the_token_see_who_called_whom_and_no_values() {
     let callers = format!("{}/admin/traces", scene.gateway.url());
     let answer = scene.http.get(callers).send().await.expect("it answers");
     assert_eq!(answer.status().as_u16(), 404, "callers are not served these routes");
-    let rebound = scene.http.get(format!("http://{}/admin/traces", scene.admin()));
+    let rebound = scene.http.get(format!("{}/admin/traces", scene.admin()));
     let rebound = rebound.bearer_auth(TOKEN).header("host", "evil.example").send();
     assert_eq!(rebound.await.expect("it answers").status().as_u16(), 403);
 }

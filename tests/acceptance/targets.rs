@@ -18,10 +18,7 @@ async fn scene(proxy: &FaultProxy) -> (Gateway, String) {
         more: "admin: 127.0.0.1:0\n".to_owned(),
     });
     gateway.ready().await;
-    let log = gateway.process.stderr();
-    let line = log.lines().find(|line| line.contains("the admin routes are served"));
-    let (_, address) = line.expect("it is said").split_once("address=").expect("an address");
-    let admin = format!("http://{}", address.trim());
+    let admin = gateway.admin_url();
     (gateway, admin)
 }
 

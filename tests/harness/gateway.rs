@@ -97,6 +97,19 @@ impl Gateway {
         self.process = spawn(self.dir.path());
     }
 
+    /// Writes another configuration, which the running gateway takes over.
+    pub fn configure(&self, options: &GatewayOptions) {
+        write_config(self.dir.path(), "127.0.0.1:0", options);
+    }
+
+    /// `http://127.0.0.1:PORT` of the admin address, as it says in its log.
+    pub fn admin_url(&self) -> String {
+        let log = self.process.stderr();
+        let line = log.lines().find(|line| line.contains("the admin routes are served"));
+        let (_, address) = line.expect("it is said").split_once("address=").expect("an address");
+        format!("http://{}", address.trim())
+    }
+
     /// The MCP endpoint.
     pub fn mcp_url(&self) -> String {
         format!("{}/mcp", self.url())

@@ -8,6 +8,8 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Parser, ValueEnum};
 use registry_core::Secret;
 
+const DEFAULT_FILE: &str = "./gateway.yaml";
+
 /// The gateway between agents and tools.
 ///
 /// Serves MCP at /mcp, and /livez, /readyz and /metrics, from a verified local copy of the
@@ -76,6 +78,13 @@ pub struct Args {
     /// Check the configuration and exit
     #[arg(long)]
     pub check: bool,
+}
+
+impl Args {
+    /// The configuration file.
+    pub fn file(&self) -> PathBuf {
+        self.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))
+    }
 }
 
 /// How log lines look.

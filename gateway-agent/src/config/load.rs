@@ -17,12 +17,12 @@ use registry_core::{
 
 use super::{
     Access, Args, CONTRACTS, Config, InvalidConfig, InvalidSource, LimitsConfig, Mode, Problem,
-    RegistryConfig, RuntimeValidation, ServerFiles, Source, StartupValidation, ToolValidation,
-    VIOLATIONS, credentials, identity,
+    RegistryConfig, RuntimeValidation, ServerFiles, Source, StartupValidation, ToolLimits,
+    ToolValidation, VIOLATIONS, credentials, identity,
     problem::Problems,
     reach,
     read::Section,
-    scope, seeing, staleness, target, tls, tools,
+    scope, seeing, staleness, target, tls, tool_limits, tools,
     yaml::{self, Node},
 };
 
@@ -31,7 +31,6 @@ const FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// Longest name of a gateway, in bytes; the API's limit.
 const NAME_BYTES: usize = 128;
 
-const DEFAULT_FILE: &str = "./gateway.yaml";
 const DEFAULT_CACHE: &str = "./cache/registry-v2.json";
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7080);
 const DEFAULT_POLL: Duration = Duration::from_secs(10);
@@ -46,7 +45,7 @@ const ACCESSES: &[(&str, Access)] =
 impl Config {
     /// Reads the file that the flags name, and lets the flags override it.
     pub fn load(args: &Args) -> Result<Self, InvalidConfig> {
-        let file = args.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
+        let file = args.file();
         let unread = |message: String| InvalidConfig {
             file: file.clone(),
             problems: vec![Problem { line: None, field: String::new(), message }],
@@ -100,12 +99,13 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let (identity, proofs) = identity::read(&root, asks);
     let targets = target::read(&root);
     let variables = variables(&root);
-    let limits = limits(&root);
+    let (limits, tool_limits) = limits(&root);
     let (admin, tracing) = (seeing::admin(&root), seeing::tracing(&root));
     let allowed_origins = root.parsed("allowedOrigins", reach::origin);
     let allowed_hosts = root.parsed("allowedHosts", reach::host);
     root.finish();
     Some(Config {
+        args: args.clone(),
         name,
         listen,
         tls,
@@ -117,6 +117,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         targets,
         variables,
         limits,
+        tool_limits,
         admin,
         tracing,
     })
@@ -253,7 +254,7 @@ fn variables(root: &Section<'_>) -> BTreeMap<String, String> {
     variables
 }
 
-fn limits(root: &Section<'_>) -> LimitsConfig {
+fn limits(root: &Section<'_>) -> (LimitsConfig, Vec<ToolLimits>) {
     let section = root.section("limits");
     let default = LimitsConfig::default();
     let limits = LimitsConfig {
@@ -266,6 +267,7 @@ fn limits(root: &Section<'_>) -> LimitsConfig {
         list_timeout_ms: section.positive("listTimeoutMs", default.list_timeout_ms),
         call_timeout_ms: section.positive("callTimeoutMs", default.call_timeout_ms),
     };
+    let tools = tool_limits::read(&section);
     section.finish();
-    limits
+    (limits, tools)
 }

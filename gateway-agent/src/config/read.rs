@@ -205,7 +205,8 @@ impl<'a> Field<'a> {
         ratio
     }
 
-    fn positive<T: TryFrom<u64>>(&self) -> Option<T> {
+    /// As a whole number of at least 1.
+    pub(super) fn positive<T: TryFrom<u64>>(&self) -> Option<T> {
         let number = match &self.node.value {
             Value::Integer(digits) => digits.parse::<u64>().ok(),
             _ => None,

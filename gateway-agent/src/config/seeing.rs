@@ -19,7 +19,7 @@ const TOKEN_FILE_BYTES: u64 = 4096;
 const TOKEN_BYTES: usize = 16;
 
 /// Where operators look, and what they must show.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminConfig {
     /// Where to listen.
     pub listen: SocketAddr,
@@ -45,7 +45,7 @@ impl fmt::Debug for AdminToken {
 }
 
 /// The `tracing` block.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TracingConfig {
     /// What is kept for the admin address.
     pub recent: RecentTraces,
@@ -54,7 +54,7 @@ pub struct TracingConfig {
 }
 
 /// Bounds on what is kept.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentTraces {
     /// Most traces.
     pub traces: usize,
@@ -71,7 +71,7 @@ impl Default for RecentTraces {
 }
 
 /// A collector.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OtlpConfig {
     /// `http(s)://host:port`, to which `/v1/traces` is added.
     pub endpoint: String,

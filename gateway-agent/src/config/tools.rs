@@ -50,6 +50,20 @@ impl ToolSelector {
             && self.version.as_ref().is_none_or(|version| *version == tool.version)
     }
 
+    /// Of some entries the one for a tool's version, and the one for all of its versions.
+    pub(super) fn select<'a, E>(
+        entries: &'a [E],
+        selector: impl Fn(&E) -> &Self,
+        tool: &Key,
+    ) -> [Option<&'a E>; 2] {
+        [true, false].map(|is_exact| {
+            entries.iter().find(|entry| {
+                let selector = selector(entry);
+                selector.version.is_some() == is_exact && selector.selects(tool)
+            })
+        })
+    }
+
     /// The name of the tools that it means.
     pub fn name(&self) -> &Name {
         &self.name
@@ -90,13 +104,7 @@ impl CheckRules {
     /// What is checked of a tool: the entry of its version goes before that of its name, and both
     /// before what is set for all.
     pub fn of(&self, tool: &Key) -> Checks {
-        let of = |is_exact: bool| {
-            let entry = |entry: &&ToolValidation| {
-                entry.tool.version.is_some() == is_exact && entry.tool.selects(tool)
-            };
-            self.tools.iter().find(entry)
-        };
-        let (exact, named) = (of(true), of(false));
+        let [exact, named] = ToolSelector::select(&self.tools, |entry| &entry.tool, tool);
         let set = |mode: fn(&ToolValidation) -> Option<Mode>, all| {
             exact.and_then(mode).or_else(|| named.and_then(mode)).unwrap_or(all)
         };

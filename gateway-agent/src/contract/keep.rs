@@ -81,7 +81,7 @@ impl Contracts {
     /// Judges every tool that is to be looked at, by the servers that this gateway calls.
     fn judge_all(&self, catalog: &Catalog, definitions: &Definitions) -> Standing {
         let mut standing = Standing::new();
-        for server in &self.servers {
+        for server in &self.settings.load().servers {
             let tools = definitions.find(server);
             for key in catalog.dependents(server).filter(|key| key.kind == Kind::Tool) {
                 let record = catalog.find(key).filter(|record| is_usable(record));
@@ -176,7 +176,7 @@ impl Keeper {
 
     /// Warns of tools that the configuration names and the catalog does not have, once.
     fn warn_of_unknown(&mut self, contracts: &Contracts, catalog: &Catalog) {
-        for tool in contracts.rules.tools() {
+        for tool in contracts.settings.load().rules.tools() {
             let mut versions = catalog.versions(Kind::Tool, tool.name());
             if versions.any(|(key, _)| tool.selects(key)) || !self.warned.insert(tool.to_string()) {
                 continue;

@@ -15,6 +15,10 @@ fn key() -> Key {
     KEY.parse().unwrap()
 }
 
+fn settings(mode: Mode) -> ArcSwap<Settings> {
+    ArcSwap::from_pointee(Settings { rules: rules(mode), servers: Vec::new() })
+}
+
 fn rules(contract_drift: Mode) -> CheckRules {
     CheckRules::from(RuntimeValidation { contract_drift, ..RuntimeValidation::default() })
 }
@@ -23,7 +27,12 @@ fn rules(contract_drift: Mode) -> CheckRules {
 fn opened(cache: &Path) -> Contracts {
     let (file, pins) = PinFile::open(cache);
     let known = Mutex::new(Known { pins, ..Known::default() });
-    Contracts { rules: rules(Mode::Error), known, file: Some(file.into()), ..Contracts::default() }
+    Contracts {
+        settings: settings(Mode::Error),
+        known,
+        file: Some(file.into()),
+        ..Contracts::default()
+    }
 }
 
 fn listed(definition: &Value) -> Arc<Tools> {
@@ -195,7 +204,7 @@ fn a_damaged_file_accepts_nothing() {
 
 #[test]
 fn the_report_has_what_there_is_to_tell() {
-    let contracts = Contracts { rules: rules(Mode::Error), ..Contracts::default() };
+    let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
     let catalog = one(json!({ "description": "Adds" }));
     look(&contracts, &catalog, &live("Adds", &json!({})));
     let told = serde_json::to_value(contracts.report()).unwrap();

@@ -52,10 +52,25 @@ enum Shown<'a> {
 impl Doorkeeper {
     /// By this configuration. Must be called inside a runtime.
     pub async fn open(config: &Config) -> Result<Self, InvalidFile> {
+        Self::open_with(config, None).await
+    }
+
+    /// The same by another configuration. Keys that were had already are not waited for.
+    pub(crate) async fn reconfigured(&self, config: &Config) -> Result<Self, InvalidFile> {
+        Self::open_with(config, self.verifier.as_ref()).await
+    }
+
+    async fn open_with(
+        config: &Config,
+        known: Option<&Arc<Verifier>>,
+    ) -> Result<Self, InvalidFile> {
         let proofs = config.proofs.clone();
-        let verifier = match &proofs.jwt {
-            Some(jwt) => Some(Verifier::open(jwt.settings.clone()).await?),
+        let verifier = match proofs.jwt.as_ref().map(|jwt| &jwt.settings) {
             None => None,
+            Some(settings) => match known.filter(|known| known.settings() == settings) {
+                Some(known) => Some(Arc::clone(known)),
+                None => Some(Verifier::open(settings.clone()).await?),
+            },
         };
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         Ok(Self { claims: config.identity, proofs, verifier, scheme })

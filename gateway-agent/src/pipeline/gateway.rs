@@ -36,46 +36,55 @@ pub struct Reach {
 #[derive(Debug)]
 pub struct Gateway {
     reach: Reach,
-    identity: IdentityConfig,
-    policy: RuntimeValidation,
-    limits: LimitsConfig,
-    variables: BTreeMap<String, String>,
-    upstreams: Arc<Upstreams>,
+    config: Config,
+    parts: Parts,
     views: Views,
-    watchman: Watchman,
-    validators: Validators,
+    validators: Arc<Validators>,
     tracer: Arc<Tracer>,
     closing: CancellationToken,
 }
 
+/// What a gateway stands on, whatever its configuration.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// The registry, as far as it is known.
+    pub catalog: watch::Receiver<Arc<Catalog>>,
+    /// Who knows how old that is.
+    pub watchman: Watchman,
+    /// The upstream servers.
+    pub upstreams: Arc<Upstreams>,
+    /// What their tools promise.
+    pub contracts: Arc<Contracts>,
+}
+
 impl Gateway {
     /// Puts the parts together. Before anything is loaded, the catalog is an empty one.
-    pub fn new(
-        config: &Config,
-        catalog: watch::Receiver<Arc<Catalog>>,
-        watchman: Watchman,
-        upstreams: Arc<Upstreams>,
-        contracts: Arc<Contracts>,
-    ) -> Self {
+    pub fn new(config: &Config, parts: Parts) -> Self {
         audit::describe_metrics();
-        let views = Views::new(catalog, contracts.definitions(), contracts);
-        Self {
-            reach: Reach {
-                listen: config.listen,
-                origins: config.allowed_origins.clone(),
-                hosts: config.allowed_hosts.clone(),
-            },
-            identity: config.identity,
-            policy: config.registry.runtime,
-            limits: config.limits,
-            variables: config.variables.clone(),
-            upstreams,
-            views,
-            watchman,
-            validators: Validators::default(),
-            tracer: Tracer::start(config),
-            closing: CancellationToken::new(),
-        }
+        Self::assemble(config, parts, Arc::default(), Tracer::start(config))
+    }
+
+    /// The same gateway by another configuration. What is under way stays with this one.
+    pub fn reconfigured(&self, config: &Config) -> Self {
+        let (validators, tracer) = (Arc::clone(&self.validators), Arc::clone(&self.tracer));
+        Self::assemble(config, self.parts.clone(), validators, tracer)
+    }
+
+    fn assemble(
+        config: &Config,
+        parts: Parts,
+        validators: Arc<Validators>,
+        tracer: Arc<Tracer>,
+    ) -> Self {
+        let Parts { catalog, contracts, .. } = &parts;
+        let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
+        let reach = Reach {
+            listen: config.listen,
+            origins: config.allowed_origins.clone(),
+            hosts: config.allowed_hosts.clone(),
+        };
+        let (config, closing) = (config.clone(), CancellationToken::new());
+        Self { reach, config, parts, views, validators, tracer, closing }
     }
 
     /// Ends the open event streams, so that a graceful shutdown can come to an end. Calls go on.
@@ -93,29 +102,34 @@ impl Gateway {
         &self.reach
     }
 
+    /// What its operator has set.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// How callers are recognised.
     pub fn identity(&self) -> IdentityConfig {
-        self.identity
+        self.config.identity
     }
 
     /// What is checked at run time.
     pub fn policy(&self) -> &RuntimeValidation {
-        &self.policy
+        &self.config.registry.runtime
     }
 
     /// What a caller may cost.
     pub fn limits(&self) -> LimitsConfig {
-        self.limits
+        self.config.limits
     }
 
     /// Values for `${NAME}` in defaults.
     pub fn variables(&self) -> &BTreeMap<String, String> {
-        &self.variables
+        &self.config.variables
     }
 
     /// The upstream servers.
     pub fn upstreams(&self) -> &Arc<Upstreams> {
-        &self.upstreams
+        &self.parts.upstreams
     }
 
     /// What callers may see.
@@ -125,7 +139,7 @@ impl Gateway {
 
     /// Who knows how old the catalog is.
     pub fn watchman(&self) -> &Watchman {
-        &self.watchman
+        &self.parts.watchman
     }
 
     /// The compiled schemas.
@@ -140,12 +154,12 @@ impl Gateway {
 
     /// What a caller may see, at that moment.
     pub fn view(&self, snapshot: &Snapshot, caller: &Caller) -> Arc<View> {
-        self.views.of(snapshot, &permit::audience(&self.policy, caller))
+        self.views.of(snapshot, &permit::audience(self.policy(), caller))
     }
 
     /// What the servers behind a view have besides tools, at that moment.
     pub fn showcase(&self, snapshot: &Snapshot, view: &View) -> Showcase {
-        Showcase::of(snapshot, view, |server| self.upstreams.prefix(server))
+        Showcase::of(snapshot, view, |server| self.upstreams().prefix(server))
     }
 
     /// Who is calling, at that moment.
@@ -155,6 +169,6 @@ impl Gateway {
         claim: &HeaderClaim,
         client: Option<Arc<ClientInfo>>,
     ) -> Caller {
-        identify(self.identity, &snapshot.catalog, claim, client)
+        identify(self.identity(), &snapshot.catalog, claim, client)
     }
 }

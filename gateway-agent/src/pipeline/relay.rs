@@ -87,6 +87,7 @@ pub async fn relay(
         params: &relay.params,
         context: &relay.context,
         is_repeatable: relay.method.only_reads(),
+        timeout: None,
         trace: &trace,
         side: relay.side.as_ref(),
     };

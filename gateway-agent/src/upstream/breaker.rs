@@ -1,5 +1,6 @@
-//! Sparing an upstream that fails, and its callers the wait: after some failures in a row requests
-//! are refused at once, for a while; then one is let through, and what becomes of it decides.
+//! Sparing an upstream that fails, and its callers the wait: after some failures in a row, or where
+//! half of the last requests have failed, requests are refused at once, for a while; then one is
+//! let through, and what becomes of it decides.
 //!
 //! Deliberately absent: what counts as a failure; the target says.
 
@@ -10,6 +11,10 @@ use std::{
 
 /// So many failures in a row open it.
 const FAILURES: u32 = 5;
+/// So many requests are looked back on.
+const WINDOW: u32 = 20;
+/// So many failures among them open it.
+const FAILURES_IN_WINDOW: u32 = WINDOW / 2;
 /// How long it stays open the first time; each further time twice as long.
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest that it stays open.
@@ -21,8 +26,8 @@ pub(super) struct Breaker(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Failures in a row.
-    failures: u32,
+    /// What became of the last requests, the latest in the lowest bit; 1 is a failure.
+    recent: u32,
     /// How often it opened in a row.
     opened: u32,
     /// Until when nothing is let through.
@@ -33,7 +38,7 @@ struct State {
 
 /// It is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server has failed {FAILURES} times in a row and is spared for {} ms", .retry_after.as_millis())]
+#[error("the server has failed again and again and is spared for {} ms", .retry_after.as_millis())]
 pub struct Open {
     /// When something is let through again.
     pub retry_after: Duration,
@@ -61,9 +66,11 @@ impl Breaker {
         Ok(Passing { breaker: self, is_probe: true })
     }
 
-    /// The upstream is known to be well.
+    /// The upstream is known to be well. What became of single requests is not forgotten.
     pub(super) fn close(&self) {
-        *self.state() = State::default();
+        let mut state = self.state();
+        state.note(false);
+        *state = State { recent: state.recent, ..State::default() };
     }
 
     /// Whether it refuses requests now.
@@ -73,8 +80,8 @@ impl Breaker {
 
     fn fail(&self, is_probe: bool) {
         let mut state = self.state();
-        state.failures = state.failures.saturating_add(1);
-        if is_probe || (state.failures >= FAILURES && state.open_until.is_none()) {
+        state.note(true);
+        if is_probe || (state.is_failing() && state.open_until.is_none()) {
             let wait = FIRST.saturating_mul(1 << state.opened.min(5)).min(LONGEST);
             state.opened = state.opened.saturating_add(1);
             state.open_until = Some(Instant::now() + wait);
@@ -82,8 +89,26 @@ impl Breaker {
         }
     }
 
+    fn succeed(&self, is_probe: bool) {
+        let mut state = self.state();
+        state.note(false);
+        if is_probe {
+            *state = State::default();
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn note(&mut self, has_failed: bool) {
+        self.recent = (self.recent << 1 | u32::from(has_failed)) & ((1 << WINDOW) - 1);
+    }
+
+    fn is_failing(&self) -> bool {
+        self.recent.trailing_ones() >= FAILURES || self.recent.count_ones() >= FAILURES_IN_WINDOW
     }
 }
 
@@ -93,7 +118,7 @@ impl Passing<'_> {
         if has_failed {
             self.breaker.fail(self.is_probe);
         } else {
-            self.breaker.close();
+            self.breaker.succeed(self.is_probe);
         }
     }
 }
@@ -131,6 +156,28 @@ mod tests {
         fail(&breaker, 1);
         let open = breaker.pass().unwrap_err();
         assert!(open.retry_after <= FIRST && breaker.is_open());
+    }
+
+    #[test]
+    fn half_of_the_last_requests_open_it() {
+        let breaker = Breaker::default();
+        for _ in 1..FAILURES_IN_WINDOW {
+            fail(&breaker, 1);
+            breaker.pass().unwrap().end(false);
+        }
+        assert!(!breaker.is_open());
+        fail(&breaker, 1);
+        assert!(breaker.is_open());
+        breaker.close();
+        fail(&breaker, 1);
+        assert!(breaker.is_open(), "that it lists well does not undo what became of calls");
+
+        let breaker = Breaker::default();
+        for _ in 0..10 * WINDOW {
+            fail(&breaker, 1);
+            (0..2).for_each(|_| breaker.pass().unwrap().end(false));
+        }
+        assert!(!breaker.is_open(), "one in three is not half");
     }
 
     #[test]

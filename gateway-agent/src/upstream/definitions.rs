@@ -49,6 +49,14 @@ impl Definitions {
         self.features.get(server)
     }
 
+    /// Keeps what these servers list, and says whether there was anything else.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&Key) -> bool) -> bool {
+        let before = self.tools.len() + self.features.len();
+        self.tools.retain(|server, _| is_kept(server));
+        self.features.retain(|server, _| is_kept(server));
+        before != self.tools.len() + self.features.len()
+    }
+
     /// Puts in what a server lists now, and says whether that is something else.
     pub(crate) fn replace(
         &mut self,

@@ -17,6 +17,12 @@ pub enum Error {
         /// The registered server.
         server: Key,
     },
+    /// An operator has stopped its target; nothing was sent.
+    #[error("the target of {server} was stopped by an operator")]
+    Stopped {
+        /// The registered server.
+        server: Key,
+    },
     /// No connection could be made, or no process started; the tool did not run.
     #[error("could not reach {target}: {source}")]
     Unavailable {

@@ -9,12 +9,25 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::config::LimitsConfig;
 
+/// More requests at once than any upstream can be given.
+const MOST_PLACES: u32 = 1 << 20;
+
 /// The door to one upstream.
 #[derive(Debug)]
 pub(super) struct Gate {
     room: Semaphore,
+    places: u32,
     waiting: AtomicUsize,
     most_waiting: usize,
+}
+
+/// How busy an upstream is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Requests that it works on.
+    pub running: usize,
+    /// Requests that wait for their turn.
+    pub waiting: usize,
 }
 
 /// As many requests as are allowed wait already.
@@ -27,8 +40,25 @@ pub struct Overloaded {
 
 impl Gate {
     pub(super) fn new(limits: LimitsConfig) -> Self {
-        let (room, waiting) = (Semaphore::new(limits.upstream_requests), AtomicUsize::new(0));
-        Self { room, waiting, most_waiting: limits.upstream_waiting }
+        let most = usize::try_from(MOST_PLACES).unwrap_or(usize::MAX);
+        let places = limits.upstream_requests.min(most);
+        Self {
+            room: Semaphore::new(places),
+            places: u32::try_from(places).unwrap_or(MOST_PLACES),
+            waiting: AtomicUsize::new(0),
+            most_waiting: limits.upstream_waiting,
+        }
+    }
+
+    /// Resolves when nobody is inside any more.
+    pub(super) async fn emptied(&self) {
+        let _ = self.room.acquire_many(self.places).await;
+    }
+
+    /// How busy it is.
+    pub(super) fn load(&self) -> Load {
+        let running = (self.places as usize).saturating_sub(self.room.available_permits());
+        Load { running, waiting: self.waiting.load(Ordering::SeqCst) }
     }
 
     /// Waits for a place, which is free again when what is returned is dropped.

@@ -5,7 +5,7 @@
 //! `prefix+scheme:…` a resource, `prefix+id` a task. What a target without prefix has is escaped
 //! where it could be taken for another's. Deliberately absent: tools; their names are registered.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 /// Separates the prefix of a prompt.
 const PROMPT: char = '/';
@@ -14,7 +14,7 @@ const URI: char = '+';
 
 /// The prefix of one target; empty for a target that does without.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Prefix(Box<str>);
+pub struct Prefix(Arc<str>);
 
 impl Prefix {
     /// Reads a prefix: letters, digits, dots and hyphens, a letter first, or nothing.

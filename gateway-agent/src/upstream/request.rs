@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: writing it for an era (`message.rs`), and who may ask (`permit`).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
@@ -85,6 +85,8 @@ pub struct Request<'a> {
     pub context: &'a Context,
     /// Whether it may be made twice without harm, as its registration says.
     pub is_repeatable: bool,
+    /// How long it may take, where that is otherwise than for most.
+    pub timeout: Option<Duration>,
     /// Whose trace it belongs to: the gateway's own span, or its caller's.
     pub trace: &'a TraceContext,
     /// The way back to the caller while the request is under way.
@@ -95,8 +97,8 @@ impl<'a> Request<'a> {
     /// One of the gateway's own.
     pub(super) fn plain(method: Method, params: &'a [Param], context: &'a Context) -> Self {
         let trace = &context.trace;
-        let (arguments, is_repeatable, side) = (None, false, None);
-        Self { method, arguments, params, context, is_repeatable, trace, side }
+        let (arguments, is_repeatable, side, timeout) = (None, false, None, None);
+        Self { method, arguments, params, context, is_repeatable, timeout, trace, side }
     }
 }
 

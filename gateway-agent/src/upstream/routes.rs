@@ -1,5 +1,5 @@
-//! `GET /admin/targets`, and `POST /admin/targets/check`: how the targets are, and a fresh look at
-//! one of them.
+//! `GET /admin/targets`, and `POST /admin/targets/check`, `…/stop` and `…/start`: how the targets
+//! are, and what an operator does with one of them.
 //!
 //! Deliberately absent: who may ask; the admin address asks for its token.
 
@@ -17,7 +17,7 @@ use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Era, TargetHealth, TargetState, Upstreams};
+use super::{Era, Error, TargetHealth, TargetState, Upstreams};
 use crate::admin::refused;
 
 /// The routes.
@@ -25,6 +25,8 @@ pub fn router(upstreams: Arc<Upstreams>) -> Router {
     Router::new()
         .route("/admin/targets", get(list))
         .route("/admin/targets/check", post(check))
+        .route("/admin/targets/stop", post(stop))
+        .route("/admin/targets/start", post(start))
         .with_state(upstreams)
 }
 
@@ -43,19 +45,34 @@ struct Shown {
     error: Option<String>,
     /// Whether calls are refused for a while, because so many have failed.
     spared: bool,
+    /// Requests that it works on.
+    running: usize,
+    /// Requests that wait for their turn.
+    waiting: usize,
 }
 
 impl From<TargetHealth> for Shown {
     fn from(health: TargetHealth) -> Self {
-        let TargetHealth { server, prefix, is_spared, state } = health;
-        let (name, era, since, error) = match state {
-            TargetState::Connecting => ("connecting", None, None, None),
-            TargetState::Up { era: Era::Modern } => ("up", Some("modern"), None, None),
-            TargetState::Up { era: Era::Legacy } => ("up", Some("legacy"), None, None),
-            TargetState::Down { since, error } => ("down", None, Some(since), Some(error)),
+        let TargetHealth { server, prefix, is_spared, load, state } = health;
+        let name = state.as_str();
+        let (era, since, error) = match state {
+            TargetState::Connecting | TargetState::Stopped => (None, None, None),
+            TargetState::Up { era: Era::Modern } => (Some("modern"), None, None),
+            TargetState::Up { era: Era::Legacy } => (Some("legacy"), None, None),
+            TargetState::Down { since, error } => (None, Some(since), Some(error)),
         };
         let down_seconds = since.map(|since| since.elapsed().as_secs());
-        Self { server, prefix, state: name, era, down_seconds, error, spared: is_spared }
+        Self {
+            server,
+            prefix,
+            state: name,
+            era,
+            down_seconds,
+            error,
+            spared: is_spared,
+            running: load.running,
+            waiting: load.waiting,
+        }
     }
 }
 
@@ -72,14 +89,42 @@ struct Wanted {
 
 /// Asks for a fresh look, and does not wait for it: the list tells what came of it.
 async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
-    match serde_json::from_slice(&body) {
-        Ok(Wanted { server }) if upstreams.check(&server) => StatusCode::ACCEPTED.into_response(),
-        Ok(Wanted { server }) => {
-            refused(StatusCode::NOT_FOUND, &format!("no target is configured for {server}"))
+    act(&body, |server| match upstreams.check(server) {
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Err(Error::Stopped { .. }) => {
+            refused(StatusCode::CONFLICT, &format!("the target of {server} is stopped; start it"))
         }
+        Err(_) => unknown(server),
+    })
+}
+
+/// Gives a target no more calls; those that it has are finished.
+async fn stop(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
+    act(&body, |server| done(server, "stopped", upstreams.stop(server)))
+}
+
+async fn start(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
+    act(&body, |server| done(server, "started", upstreams.start_again(server)))
+}
+
+fn act(body: &[u8], act: impl FnOnce(&Key) -> Response) -> Response {
+    match serde_json::from_slice(body) {
+        Ok(Wanted { server }) => act(&server),
         Err(e) => refused(
             StatusCode::BAD_REQUEST,
             &format!("send {{\"server\": \"server/NAME@VERSION\"}}: {e}"),
         ),
     }
+}
+
+fn done(server: &Key, what: &'static str, is_known: bool) -> Response {
+    if !is_known {
+        return unknown(server);
+    }
+    tracing::info!(target: "audit", event = "target", target.server = %server, what);
+    StatusCode::NO_CONTENT.into_response()
+}
+
+fn unknown(server: &Key) -> Response {
+    refused(StatusCode::NOT_FOUND, &format!("no target is configured for {server}"))
 }

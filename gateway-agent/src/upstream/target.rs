@@ -26,7 +26,7 @@ use super::{
     breaker::Breaker,
     definitions::{Definitions, Tools},
     error::{Error, Phase},
-    gate::Gate,
+    gate::{Gate, Load},
     http::Client,
     link::Link,
     message::{Era, Outgoing},
@@ -59,6 +59,8 @@ pub struct TargetHealth {
     pub prefix: String,
     /// Whether requests are refused for a while, because so many have failed.
     pub is_spared: bool,
+    /// How busy it is.
+    pub load: Load,
     /// Its state.
     pub state: TargetState,
 }
@@ -80,6 +82,24 @@ pub enum TargetState {
         /// Why, in the operator's words.
         error: String,
     },
+    /// An operator has stopped it.
+    Stopped,
+}
+
+impl TargetState {
+    /// The names of all states.
+    pub const NAMES: [&str; 4] = ["connecting", "up", "down", "stopped"];
+
+    /// In one word.
+    pub fn as_str(&self) -> &'static str {
+        let [connecting, up, down, stopped] = Self::NAMES;
+        match self {
+            Self::Connecting => connecting,
+            Self::Up { .. } => up,
+            Self::Down { .. } => down,
+            Self::Stopped => stopped,
+        }
+    }
 }
 
 /// One upstream.
@@ -87,6 +107,10 @@ pub enum TargetState {
 pub(super) struct Target {
     server: Key,
     prefix: Prefix,
+    /// Cancelled when it is to list and listen no more, while requests still run.
+    retired: CancellationToken,
+    /// Cancelled at the end.
+    stop: CancellationToken,
     link: Link,
     subscriptions: Arc<Subscriptions>,
     announcer: Arc<Announcer>,
@@ -107,6 +131,7 @@ pub(super) struct Start<'a> {
     pub(super) stop: &'a CancellationToken,
     pub(super) publish: &'a Arc<watch::Sender<Arc<Definitions>>>,
     pub(super) board: &'a Board,
+    pub(super) subscriptions: &'a Arc<Subscriptions>,
 }
 
 impl Start<'_> {
@@ -114,11 +139,14 @@ impl Start<'_> {
     pub(super) fn start(self, client: &Client, tasks: &TaskTracker) -> Arc<Target> {
         let server = self.config.server.clone();
         let announcer = Arc::new(Announcer::new(server.clone(), self.board.clone()));
+        let stop = self.stop.child_token();
         let target = Arc::new(Target {
             server,
             prefix: self.config.prefix.clone(),
-            link: Link::start(&self, client, tasks, &announcer),
-            subscriptions: Arc::default(),
+            retired: stop.child_token(),
+            link: Link::start(&Start { stop: &stop, ..self }, client, tasks, &announcer),
+            stop,
+            subscriptions: Arc::clone(self.subscriptions),
             announcer,
             gate: Gate::new(self.limits),
             breaker: Breaker::default(),
@@ -128,18 +156,12 @@ impl Start<'_> {
             publish: Arc::clone(self.publish),
             state: Mutex::new(TargetState::Connecting),
         });
-        tasks.spawn(Arc::clone(&target).keep_listed(self.stop.clone()));
-        tasks.spawn(Arc::clone(&target).keep_listening(self.stop.clone()));
+        tasks.spawn(Arc::clone(&target).keep());
         target
     }
 }
 
 impl Target {
-    /// The prefix of what it has besides tools.
-    pub(super) fn prefix(&self) -> &Prefix {
-        &self.prefix
-    }
-
     /// Which of its resources are watched.
     pub(super) fn subscriptions(&self) -> &Arc<Subscriptions> {
         &self.subscriptions
@@ -162,7 +184,7 @@ impl Target {
         request: Request<'_>,
     ) -> Result<RawResult, Error> {
         let started = Instant::now();
-        let _place = self.turn().await?;
+        let _place = self.turn(&request).await?;
         // Only now: while it waited, others may have failed.
         let passing = self.breaker.pass()?;
         let outcome = self.timely(subject, request, started).await;
@@ -174,9 +196,8 @@ impl Target {
     }
 
     /// Waits for a place, as long as a call may take at all.
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, Error> {
-        let limit = Duration::from_millis(self.limits.call_timeout_ms);
-        let waited = timeout(limit, self.gate.enter()).await;
+    async fn turn(&self, request: &Request<'_>) -> Result<SemaphorePermit<'_>, Error> {
+        let waited = timeout(self.limit(request), self.gate.enter()).await;
         Ok(waited.unwrap_or_else(|_| Err(self.gate.overloaded()))?)
     }
 
@@ -216,9 +237,13 @@ impl Target {
 
     /// How long a request may take: longer when its caller is asked something meanwhile.
     fn patience(&self, request: &Request<'_>) -> Duration {
-        let limit = Duration::from_millis(self.limits.call_timeout_ms);
+        let limit = self.limit(request);
         let questions = request.side.map_or(0, Side::questions);
         limit.max(LONGEST.min(limit + ANSWER.saturating_mul(questions)))
+    }
+
+    fn limit(&self, request: &Request<'_>) -> Duration {
+        request.timeout.unwrap_or(Duration::from_millis(self.limits.call_timeout_ms))
     }
 
     async fn attempt(&self, subject: &str, request: Request<'_>) -> Result<RawResult, Error> {
@@ -244,9 +269,22 @@ impl Target {
         context.chain(tools.mirrors(tool).iter().filter_map(|m| m.header(arguments))).collect()
     }
 
-    /// Follows what it says to everybody.
-    async fn keep_listening(self: Arc<Self>, stop: CancellationToken) {
-        stop.run_until_cancelled(self.link.listen(&self.subscriptions)).await;
+    /// Lists and listens until it is retired, and says good-bye at the end.
+    async fn keep(self: Arc<Self>) {
+        let both =
+            async { tokio::join!(self.keep_listed(), self.link.listen(&self.subscriptions)) };
+        self.retired.run_until_cancelled(both).await;
+        self.stop.cancelled().await;
+        self.link.close().await;
+    }
+
+    /// Lets what has begun come to its end, and then ends.
+    pub(super) async fn retire(&self) {
+        self.retired.cancel();
+        let emptied = timeout(LONGEST, self.gate.emptied());
+        let _ = self.stop.run_until_cancelled(emptied).await;
+        self.stop.cancel();
+        tracing::info!(target.server = %self.server, "upstream was let go");
     }
 
     /// Asks for a fresh look.
@@ -287,6 +325,7 @@ impl Target {
     pub(super) fn health(&self) -> TargetHealth {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (prefix, is_spared) = (self.prefix.as_str().to_owned(), self.breaker.is_open());
-        TargetHealth { server: self.server.clone(), prefix, is_spared, state }
+        let load = self.gate.load();
+        TargetHealth { server: self.server.clone(), prefix, is_spared, load, state }
     }
 }

@@ -74,7 +74,7 @@ impl Upstreams {
     }
 
     fn listed(&self) -> Vec<String> {
-        let all = self.definitions.borrow().clone();
+        let all = self.definitions().borrow().clone();
         let names = |tools: &Arc<Tools>| tools.iter().map(|(name, _)| name.to_owned()).collect();
         all.find(&key()).map(names).unwrap_or_default()
     }

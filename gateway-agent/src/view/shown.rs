@@ -36,11 +36,7 @@ pub struct Showcase(BTreeMap<Box<str>, Shown>);
 
 impl Showcase {
     /// What a view's audience is shown at that moment.
-    pub fn of<'a>(
-        snapshot: &Snapshot,
-        view: &View,
-        prefix: impl Fn(&Key) -> Option<&'a Prefix>,
-    ) -> Self {
+    pub fn of(snapshot: &Snapshot, view: &View, prefix: impl Fn(&Key) -> Option<Prefix>) -> Self {
         let mut all: BTreeMap<Box<str>, Shown> = BTreeMap::new();
         for offer in view.offers() {
             let server = offer.server();
@@ -48,7 +44,7 @@ impl Showcase {
             if all.get(prefix.as_str()).is_some_and(|known| known.server >= *server) {
                 continue;
             }
-            let Some(shown) = shown(snapshot, server, prefix) else { continue };
+            let Some(shown) = shown(snapshot, server, &prefix) else { continue };
             all.insert(prefix.as_str().into(), shown);
         }
         Self(all)

@@ -17,14 +17,14 @@ use tower::ServiceExt as _;
 use crate::{
     cache::Cache,
     config::{
-        Access, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness, Mode,
+        Access, Args, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness, Mode,
         ProofsConfig, RegistryConfig, RuntimeValidation, ScopeConfig, Source, StartupValidation,
         TargetConfig, ToolValidation, TracingConfig, TransportConfig,
     },
     contract::Contracts,
     freshness::Watchman,
     identity::doorkeeper::Doorkeeper,
-    pipeline::Gateway,
+    pipeline::{Gateway, Parts},
     upstream::{Prefix, Upstreams},
     view::testing::{Registered, catalog},
 };
@@ -136,6 +136,7 @@ impl Bench {
         let usual = TransportConfig::Http { url, headers: BTreeMap::new(), tls: None };
         let transport = setup.transport.unwrap_or(usual);
         let config = Config {
+            args: Args::default(),
             name: "under-test".to_owned(),
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
@@ -162,6 +163,7 @@ impl Bench {
             targets: vec![TargetConfig { server, prefix: setup.prefix, transport }],
             variables: setup.variables,
             limits: setup.limits,
+            tool_limits: Vec::new(),
             admin: None,
             tracing: TracingConfig::default(),
         };
@@ -173,10 +175,12 @@ impl Bench {
         cache.confirm(Duration::ZERO);
         let watchman = Watchman::new(cache.clone(), setup.max_staleness);
         let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
-        let gateway =
-            Arc::new(Gateway::new(&config, catalog, watchman, upstreams, contracts.clone()));
+        let gateway = Arc::new(Gateway::new(
+            &config,
+            Parts { catalog, watchman, upstreams, contracts: contracts.clone() },
+        ));
         let doorkeeper = Doorkeeper::open(&config).await.unwrap();
-        let router = super::super::router(gateway.clone(), doorkeeper);
+        let router = super::super::Mcp::new(gateway.clone(), doorkeeper).router();
         Self { router, gateway, cache, publish, contracts, _dir: dir, seen, finished }
     }
 

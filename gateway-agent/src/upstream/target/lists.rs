@@ -8,7 +8,6 @@ use std::{sync::Arc, time::Duration};
 use registry_follow::{Backoff, jittered};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::Target;
 use crate::upstream::{
@@ -30,27 +29,23 @@ const CHECK: Duration = Duration::from_secs(4);
 impl Target {
     /// Lists the tools again and again: after a while, when told to, and with patience when it
     /// fails.
-    pub(super) async fn keep_listed(self: Arc<Self>, stop: CancellationToken) {
+    pub(super) async fn keep_listed(&self) {
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
-        let work = async {
-            loop {
-                let pending = self.announcer.pending();
-                let listed = self.list().await;
-                self.announcer.settle(pending, listed.is_ok());
-                let wait = if listed.is_ok() {
-                    backoff.reset();
-                    jittered(self.timing.relist)
-                } else {
-                    backoff.wait()
-                };
-                self.note(listed);
-                // A flood of reasons to refresh must not become a flood of lists.
-                tokio::time::sleep(self.timing.retry_first.min(wait)).await;
-                self.until_due(wait).await;
-            }
-        };
-        stop.run_until_cancelled(work).await;
-        self.link.close().await;
+        loop {
+            let pending = self.announcer.pending();
+            let listed = self.list().await;
+            self.announcer.settle(pending, listed.is_ok());
+            let wait = if listed.is_ok() {
+                backoff.reset();
+                jittered(self.timing.relist)
+            } else {
+                backoff.wait()
+            };
+            self.note(listed);
+            // A flood of reasons to refresh must not become a flood of lists.
+            tokio::time::sleep(self.timing.retry_first.min(wait)).await;
+            self.until_due(wait).await;
+        }
     }
 
     /// Waits until the lists are to be fetched: after this while, when told to, or when the target

@@ -1,0 +1,80 @@
+//! How calls end, in the words of the audit.
+//!
+//! Deliberately absent: what callers are told; `respond` has that.
+
+use crate::{pipeline::Error, upstream};
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With a result.
+    Ok,
+    /// With a result in which the tool says that it failed.
+    ToolError,
+    /// The policy refused it.
+    Denied,
+    /// What the caller sent was refused.
+    InvalidInput,
+    /// What the upstream sent was refused.
+    InvalidOutput,
+    /// The gateway is not set up for it.
+    Misconfigured,
+    /// The upstream gave no result.
+    UpstreamFailed,
+    /// The upstream took too long.
+    UpstreamTimeout,
+    /// The upstream was not asked: too much waits for it, it is spared, or it was stopped.
+    UpstreamBusy,
+    /// The caller went away.
+    Cancelled,
+}
+
+impl Ended {
+    /// As audit, metrics and spans write it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolError => "tool-error",
+            Self::Denied => "denied",
+            Self::InvalidInput => "invalid-input",
+            Self::InvalidOutput => "invalid-output",
+            Self::Misconfigured => "misconfigured",
+            Self::UpstreamFailed => "upstream-failed",
+            Self::UpstreamTimeout => "upstream-timeout",
+            Self::UpstreamBusy => "upstream-busy",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// How a call that failed ended.
+    pub(super) fn of(error: &Error) -> Self {
+        match error {
+            Error::Denied(_) => Self::Denied,
+            Error::Mirror(_)
+            | Error::Arguments(_)
+            | Error::HiddenField { .. }
+            | Error::Incapable { .. }
+            | Error::NothingWaits
+            | Error::InvalidInput { .. } => Self::InvalidInput,
+            Error::NoCatalog
+            | Error::UnusableSchema { .. }
+            | Error::MissingVariable { .. }
+            | Error::Upstream(upstream::Error::NotConfigured { .. }) => Self::Misconfigured,
+            Error::InvalidOutput { .. } | Error::EndlessInput { .. } => Self::InvalidOutput,
+            Error::Upstream(upstream::Error::Timeout { .. }) => Self::UpstreamTimeout,
+            Error::Upstream(
+                upstream::Error::Watched(_)
+                | upstream::Error::Spared(_)
+                | upstream::Error::Overloaded(_)
+                | upstream::Error::Stopped { .. },
+            ) => Self::UpstreamBusy,
+            Error::Upstream(
+                upstream::Error::Unavailable { .. }
+                | upstream::Error::Refused { .. }
+                | upstream::Error::TooLarge { .. }
+                | upstream::Error::Protocol { .. }
+                | upstream::Error::Rpc { .. },
+            ) => Self::UpstreamFailed,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `limits.tools`: limits of single tools, where they are otherwise than those of all.
+//!
+//! Deliberately absent: whether such a tool is registered; that may change at any time.
+
+use std::time::Duration;
+
+use registry_core::Key;
+
+use super::{
+    Config, ToolSelector,
+    read::{Field, Section},
+};
+
+/// One entry of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolLimits {
+    /// Which tool.
+    pub tool: ToolSelector,
+    /// Longest wait for a call, in milliseconds.
+    pub call_timeout_ms: u64,
+}
+
+impl Config {
+    /// How long a call of a tool may take: as the entry of its version says, or that of its name,
+    /// or what is set for all.
+    pub fn call_timeout(&self, tool: &Key) -> Duration {
+        let [exact, named] = ToolSelector::select(&self.tool_limits, |entry| &entry.tool, tool);
+        let own = exact.or(named).map(|entry| entry.call_timeout_ms);
+        Duration::from_millis(own.unwrap_or(self.limits.call_timeout_ms))
+    }
+}
+
+/// Reads the list; an entry that is wrong is left out and reported.
+pub(super) fn read(limits: &Section<'_>) -> Vec<ToolLimits> {
+    let items = limits.find("tools").map(|field| field.list()).unwrap_or_default();
+    let mut tools = Vec::<ToolLimits>::new();
+    for item in items {
+        let Some(entry) = entry(&item) else { continue };
+        if tools.iter().any(|known| known.tool == entry.tool) {
+            item.problem(format!("{} has an entry already; remove one", entry.tool));
+        } else {
+            tools.push(entry);
+        }
+    }
+    tools
+}
+
+fn entry(item: &Field<'_>) -> Option<ToolLimits> {
+    let section = item.section();
+    let tool = section.require("tool", "it names a tool: NAME or NAME@VERSION");
+    let tool = tool.and_then(|field| field.parse(str::parse));
+    let timeout = section.require("callTimeoutMs", "it is the longest wait in milliseconds");
+    let call_timeout_ms = timeout.and_then(|field| field.positive());
+    section.finish();
+    Some(ToolLimits { tool: tool?, call_timeout_ms: call_timeout_ms? })
+}

@@ -1,0 +1,146 @@
+//! Taking over a changed configuration while serving: when its file changes, and when an operator
+//! asks (`POST /admin/reload`).
+//!
+//! A file that is not good changes nothing. What only a restart takes over is named, and stays as
+//! it is. Deliberately absent: files that the configuration names; those that may change (keys,
+//! certificates, tokens) are followed where they are used.
+
+use std::{
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+    routing::post,
+};
+use registry_jwt::InvalidFile;
+use serde_json::json;
+use tokio::{sync::Mutex, time::sleep};
+
+use crate::{
+    config::{Config, InvalidConfig},
+    contract::Contracts,
+    mcp::Mcp,
+};
+
+/// How often the file is looked at.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Takes over what changes.
+#[derive(Debug)]
+pub(super) struct Reloader {
+    /// With which the gateway was started.
+    started: Config,
+    mcp: Mcp,
+    contracts: Arc<Contracts>,
+    one_at_a_time: Mutex<()>,
+}
+
+/// Why a configuration was not taken over; nothing has changed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotReloaded {
+    #[error(transparent)]
+    Config(#[from] InvalidConfig),
+    #[error(transparent)]
+    Keys(#[from] InvalidFile),
+}
+
+impl Reloader {
+    /// For a gateway that was started by this configuration.
+    pub(super) fn new(started: Config, mcp: Mcp, contracts: Arc<Contracts>) -> Self {
+        metrics::describe_counter!(
+            "gateway_config_reloads_total",
+            "Configurations that were taken over or refused while serving"
+        );
+        Self { started, mcp, contracts, one_at_a_time: Mutex::default() }
+    }
+
+    /// Reads the configuration again and serves by it; gives the names of the settings that have
+    /// changed and wait for a restart.
+    async fn reload(&self) -> Result<Vec<&'static str>, NotReloaded> {
+        let _turn = self.one_at_a_time.lock().await;
+        let outcome = self.take_over().await;
+        let told = if outcome.is_ok() { "applied" } else { "refused" };
+        metrics::counter!("gateway_config_reloads_total", "outcome" => told).increment(1);
+        match &outcome {
+            Ok(waiting) if waiting.is_empty() => tracing::info!("serving by a new configuration"),
+            Ok(waiting) => tracing::warn!(
+                "serving by a new configuration, but for what needs a restart: {}",
+                waiting.join(", ")
+            ),
+            Err(e) => tracing::error!("the configuration stays as it was: {e}"),
+        }
+        outcome
+    }
+
+    async fn take_over(&self) -> Result<Vec<&'static str>, NotReloaded> {
+        let config = Config::load(&self.started.args)?;
+        let waiting = config.needs_restart(&self.started);
+        let config = config.as_served(&self.started);
+        self.mcp.reconfigure(&config).await?;
+        self.contracts.configure(&config);
+        self.mcp.gateway().upstreams().configure(&config.targets, config.limits);
+        Ok(waiting)
+    }
+
+    /// Follows the file, for as long as it is not dropped.
+    pub(super) async fn watch(&self) {
+        let file = self.started.args.file();
+        let mut known = Stamp::of(&file).await;
+        loop {
+            sleep(INTERVAL).await;
+            let now = Stamp::of(&file).await;
+            // A file that is just being replaced is not there for a moment.
+            if now.is_some() && now != known {
+                known = now;
+                // The log and the metrics tell.
+                let _ = self.reload().await;
+            }
+        }
+    }
+}
+
+/// Tells one content of a file from another without reading it.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: SystemTime,
+    bytes: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    async fn of(file: &Path) -> Option<Self> {
+        let found = tokio::fs::metadata(PathBuf::from(file)).await.ok()?;
+        Some(Self { modified: found.modified().ok()?, bytes: found.len(), inode: found.ino() })
+    }
+}
+
+/// The route.
+pub(super) fn router(reloader: Arc<Reloader>) -> Router {
+    Router::new().route("/admin/reload", post(reload)).with_state(reloader)
+}
+
+async fn reload(State(reloader): State<Arc<Reloader>>) -> Response {
+    match reloader.reload().await {
+        Ok(waiting) => Json(json!({ "needsRestart": waiting })).into_response(),
+        Err(NotReloaded::Config(invalid)) => {
+            let problems: Vec<_> = invalid.problems.iter().map(ToString::to_string).collect();
+            let error = format!(
+                "{}: {} problems, the configuration stays as it was",
+                invalid.file.display(),
+                problems.len()
+            );
+            let told = json!({ "error": error, "problems": problems });
+            (StatusCode::UNPROCESSABLE_ENTITY, Json(told)).into_response()
+        }
+        Err(error @ NotReloaded::Keys(_)) => {
+            crate::admin::refused(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string())
+        }
+    }
+}

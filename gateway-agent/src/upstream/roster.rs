@@ -1,0 +1,208 @@
+//! Which targets there are, and which of them run: as the configuration has them now, and as an
+//! operator says.
+//!
+//! A change replaces the whole roster, so that requests look it up without waiting for one. A
+//! target that goes gets no new requests and finishes those that it has. Deliberately absent:
+//! remembering an operator's word; a restart starts everything.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+use registry_core::Key;
+use tokio::{runtime::Handle, sync::watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Error, TargetHealth, TargetState, Timing,
+    announce::Board,
+    definitions::Definitions,
+    gate::Load,
+    http::Client,
+    subscriptions::Subscriptions,
+    target::{Start, Target},
+};
+use crate::config::{LimitsConfig, TargetConfig};
+
+/// All targets.
+#[derive(Debug)]
+pub(super) struct Roster {
+    entries: ArcSwap<Entries>,
+    /// Held while the roster is changed.
+    changing: Mutex<()>,
+    pub(super) board: Board,
+    publish: Arc<watch::Sender<Arc<Definitions>>>,
+    timing: Timing,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    /// Where targets run, whoever starts them.
+    runtime: Handle,
+}
+
+type Entries = HashMap<Key, Entry>;
+
+/// One configured target.
+#[derive(Debug, Clone)]
+struct Entry {
+    config: Arc<TargetConfig>,
+    limits: LimitsConfig,
+    /// They outlive a target that is started anew.
+    subscriptions: Arc<Subscriptions>,
+    /// `None`: an operator has stopped it.
+    running: Option<Arc<Target>>,
+}
+
+impl Roster {
+    /// An empty one. Must be called inside the runtime that its targets are to run in.
+    pub(super) fn new(timing: Timing, tasks: TaskTracker, stop: CancellationToken) -> Self {
+        Self {
+            entries: ArcSwap::default(),
+            changing: Mutex::new(()),
+            board: Board::new(),
+            publish: Arc::default(),
+            timing,
+            tasks,
+            stop,
+            runtime: Handle::current(),
+        }
+    }
+
+    /// The target of a server.
+    pub(super) fn find(&self, server: &Key) -> Result<Arc<Target>, Error> {
+        let entries = self.entries.load();
+        let entry = entries.get(server);
+        let entry = entry.ok_or_else(|| Error::NotConfigured { server: server.clone() })?;
+        entry.running.clone().ok_or_else(|| Error::Stopped { server: server.clone() })
+    }
+
+    /// The configuration of a server's target, whether it runs or not.
+    pub(super) fn config(&self, server: &Key) -> Option<Arc<TargetConfig>> {
+        self.entries.load().get(server).map(|entry| Arc::clone(&entry.config))
+    }
+
+    /// All that run.
+    pub(super) fn running(&self) -> impl Iterator<Item = Arc<Target>> + use<> {
+        let running: Vec<_> =
+            self.entries.load().values().filter_map(|entry| entry.running.clone()).collect();
+        running.into_iter()
+    }
+
+    /// What every target lists.
+    pub(super) fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
+        self.publish.subscribe()
+    }
+
+    /// How each target is, in the order of their keys.
+    pub(super) fn health(&self) -> Vec<TargetHealth> {
+        let mut health: Vec<_> = self.entries.load().values().map(Entry::health).collect();
+        health.sort_by(|a, b| a.server.cmp(&b.server));
+        health
+    }
+
+    /// Makes these the targets. Those that are configured as before go on as they are.
+    pub(super) fn configure(&self, targets: &[TargetConfig], limits: LimitsConfig) {
+        let client = Client::new(targets, limits, self.tasks.clone());
+        self.change(|entries| {
+            let entry = |config: &TargetConfig| {
+                let known = entries.get(&config.server);
+                let entry = match known {
+                    Some(known) if *known.config == *config && known.limits == limits => {
+                        known.clone()
+                    }
+                    known => self.entry(config, limits, known, &client),
+                };
+                (config.server.clone(), entry)
+            };
+            targets.iter().map(entry).collect()
+        });
+        self.publish.send_if_modified(|all| {
+            let is_target = |server: &Key| targets.iter().any(|target| target.server == *server);
+            Arc::make_mut(all).retain(is_target)
+        });
+    }
+
+    /// Stops a target, and says whether there is one; its calls are refused until it is started.
+    pub(super) fn stop(&self, server: &Key) -> bool {
+        self.change_one(server, |entry| Entry { running: None, ..entry.clone() })
+    }
+
+    /// Starts a target that was stopped, and says whether there is one.
+    pub(super) fn start(&self, server: &Key) -> bool {
+        self.change_one(server, |entry| {
+            if entry.running.is_some() {
+                return entry.clone();
+            }
+            let config = std::slice::from_ref(&*entry.config);
+            let client = Client::new(config, entry.limits, self.tasks.clone());
+            self.entry(&entry.config, entry.limits, Some(entry), &client)
+        })
+    }
+
+    /// Begins a target in place of the one that is known.
+    fn entry(
+        &self,
+        config: &TargetConfig,
+        limits: LimitsConfig,
+        known: Option<&Entry>,
+        client: &Client,
+    ) -> Entry {
+        let subscriptions = known.map(|entry| Arc::clone(&entry.subscriptions)).unwrap_or_default();
+        let start = Start {
+            config,
+            limits,
+            timing: self.timing,
+            stop: &self.stop,
+            publish: &self.publish,
+            board: &self.board,
+            subscriptions: &subscriptions,
+        };
+        let _there = self.runtime.enter();
+        let running = Some(start.start(client, &self.tasks));
+        Entry { config: Arc::new(config.clone()), limits, subscriptions, running }
+    }
+
+    fn change_one(&self, server: &Key, change: impl FnOnce(&Entry) -> Entry) -> bool {
+        let mut is_known = false;
+        self.change(|entries| {
+            let mut entries = entries.clone();
+            if let Some(entry) = entries.get_mut(server) {
+                is_known = true;
+                *entry = change(entry);
+            }
+            entries
+        });
+        is_known
+    }
+
+    /// Replaces the roster; what runs no more in the new one is retired.
+    fn change(&self, change: impl FnOnce(&Entries) -> Entries) {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.entries.load_full();
+        let after = Arc::new(change(&before));
+        self.entries.store(Arc::clone(&after));
+        for (server, target) in before.iter().filter_map(|(key, e)| Some((key, e.running.clone()?)))
+        {
+            let now = after.get(server).and_then(|entry| entry.running.as_ref());
+            if !now.is_some_and(|now| Arc::ptr_eq(now, &target)) {
+                self.tasks.spawn_on(async move { target.retire().await }, &self.runtime);
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn health(&self) -> TargetHealth {
+        if let Some(target) = &self.running {
+            return target.health();
+        }
+        TargetHealth {
+            server: self.config.server.clone(),
+            prefix: self.config.prefix.as_str().to_owned(),
+            is_spared: false,
+            load: Load::default(),
+            state: TargetState::Stopped,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The arguments of `gateway`: what an operator does at one gateway's admin address.
+//!
+//! Deliberately absent: what the commands do.
+
+use std::{fs, path::PathBuf};
+
+use clap::{Args, Subcommand};
+use registry_core::{Key, Kind, Name, Secret, Version};
+
+use crate::failure::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct GatewayArgs {
+    /// The gateway's admin address (`admin` in its configuration)
+    #[arg(
+        long,
+        global = true,
+        env = "GATEWAY_ADMIN_URL",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7081"
+    )]
+    pub(crate) admin: String,
+    /// A file with the token that it asks for (`adminTokenFile`); or `GATEWAY_ADMIN_TOKEN`
+    #[arg(long, global = true, env = "GATEWAY_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
+    #[arg(long, global = true, env = "GATEWAY_ADMIN_TOKEN", hide = true, hide_env_values = true)]
+    admin_token: Option<Secret>,
+    #[command(subcommand)]
+    pub(crate) command: GatewayCommand,
+}
+
+impl GatewayArgs {
+    /// The token, if there is one.
+    pub(crate) fn token(&self) -> Result<Option<Secret>, Failure> {
+        let Some(path) = &self.admin_token_file else { return Ok(self.admin_token.clone()) };
+        let text = fs::read_to_string(path).map_err(|e| Failure::unreadable(path, e))?;
+        Ok(Some(Secret::from(text.trim().to_owned())))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GatewayCommand {
+    /// List its targets: how each is, what it works on, and why it is down
+    Targets,
+    /// Look at a target at once
+    Check(TargetArgs),
+    /// Give a target no more calls; those that it has are finished
+    Stop(TargetArgs),
+    /// Start a target that was stopped
+    Start(TargetArgs),
+    /// Take over its configuration file now, and say what waits for a restart
+    Reload,
+    /// List its tools by what their servers say of them: same, drifted, quarantined
+    Contracts,
+    /// Accept what a tool's server says of it now, which ends its quarantine
+    Accept(AcceptArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// The registered server: NAME@VERSION
+    #[arg(value_name = "NAME@VERSION", value_parser = server)]
+    pub(crate) server: Key,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AcceptArgs {
+    /// The registered tool: NAME@VERSION
+    #[arg(value_name = "NAME@VERSION", value_parser = tool)]
+    pub(crate) tool: Key,
+    /// The digest of the definition, as `contracts` shows it
+    pub(crate) live: String,
+}
+
+fn server(text: &str) -> Result<Key, String> {
+    key(Kind::Server, text)
+}
+
+fn tool(text: &str) -> Result<Key, String> {
+    key(Kind::Tool, text)
+}
+
+/// `NAME@VERSION`, perhaps with its kind before it.
+fn key(kind: Kind, text: &str) -> Result<Key, String> {
+    let bare = text.strip_prefix(&format!("{kind}/")).unwrap_or(text);
+    let (name, version) = bare.rsplit_once('@').ok_or("write NAME@VERSION")?;
+    let name = Name::parse(kind, name).map_err(|e| e.to_string())?;
+    let version = Version::parse(version).map_err(|e| e.to_string())?;
+    Ok(Key::new(kind, name, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_need_not_be_said() {
+        for text in ["team/fetch@1.2.3", "server/team/fetch@1.2.3"] {
+            assert_eq!(server(text).unwrap().to_string(), "server/team/fetch@1.2.3");
+        }
+        assert!(tool("fetch").unwrap_err().contains("NAME@VERSION"));
+        assert!(tool("fetch@one").is_err());
+    }
+}

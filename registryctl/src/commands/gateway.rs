@@ -1,0 +1,118 @@
+//! `gateway`: looking after one gateway by its admin address.
+//!
+//! Deliberately absent: the fleet; `gateways` and `rollout` ask the registry about it.
+
+mod admin;
+
+use serde_json::json;
+
+use self::admin::Admin;
+use super::Session;
+use crate::{
+    cli::{Format, GatewayArgs, GatewayCommand},
+    failure::Failure,
+    screen::TextTable,
+    style::Paint,
+};
+
+pub(super) async fn run(session: &Session, args: GatewayArgs) -> Result<(), Failure> {
+    let admin = Admin::new(&args, &session.globals.access)?;
+    let act = async |what: &str, server: &registry_core::Key, done: &str| {
+        admin.post(&format!("targets/{what}"), &json!({ "server": server })).await?;
+        session.screen.line(&format!("{server} {done}"))
+    };
+    match &args.command {
+        GatewayCommand::Targets => targets(session, &admin).await,
+        GatewayCommand::Check(args) => act("check", &args.server, "is looked at").await,
+        GatewayCommand::Stop(args) => act("stop", &args.server, "is stopped").await,
+        GatewayCommand::Start(args) => act("start", &args.server, "is started").await,
+        GatewayCommand::Reload => reload(session, &admin).await,
+        GatewayCommand::Contracts => contracts(session, &admin).await,
+        GatewayCommand::Accept(args) => {
+            admin
+                .post("contracts/accept", &json!({ "tool": args.tool, "live": args.live }))
+                .await?;
+            session.screen.line(&format!("{} is accepted as its server gives it", args.tool))
+        }
+    }
+}
+
+async fn targets(session: &Session, admin: &Admin) -> Result<(), Failure> {
+    let answer = admin.get("targets").await?;
+    if session.screen.format == Format::Json {
+        return session.screen.json(&answer["targets"]);
+    }
+    let mut table =
+        TextTable::new(&["SERVER", "STATE", "ERA", "RUNNING", "WAITING", "SINCE", "WHY"]);
+    for target in admin::list(&answer, "targets") {
+        let since = target["downSeconds"].as_u64().map(|seconds| format!("{seconds} s"));
+        let spared = if target["spared"] == true { "up, spared" } else { "" };
+        let state = match admin::text(&target["state"]) {
+            state if state == "up" && !spared.is_empty() => spared.to_owned(),
+            state => state,
+        };
+        let paint = match state.as_str() {
+            "up" => None,
+            "down" => Some(Paint::Bad),
+            "stopped" => Some(Paint::Dim),
+            _ => Some(Paint::Careful),
+        };
+        let cells = [
+            admin::text(&target["server"]),
+            state,
+            admin::text(&target["era"]),
+            admin::text(&target["running"]),
+            admin::text(&target["waiting"]),
+            since.unwrap_or_default(),
+            admin::text(&target["error"]),
+        ];
+        match paint {
+            Some(paint) => table.painted(paint, cells),
+            None => table.row(cells),
+        }
+    }
+    session.screen.table(&table)
+}
+
+async fn reload(session: &Session, admin: &Admin) -> Result<(), Failure> {
+    let answer = admin.post("reload", &json!({})).await?;
+    if session.screen.format == Format::Json {
+        return session.screen.json(&answer);
+    }
+    session.screen.line("the gateway serves by its configuration file as it is now")?;
+    for setting in admin::list(&answer, "needsRestart") {
+        let line = format!("{} has changed, too, and waits for a restart", admin::text(setting));
+        session.screen.line(&session.screen.style.paint(Paint::Careful, line))?;
+    }
+    Ok(())
+}
+
+async fn contracts(session: &Session, admin: &Admin) -> Result<(), Failure> {
+    let answer = admin.get("contracts").await?;
+    if session.screen.format == Format::Json {
+        return session.screen.json(&answer);
+    }
+    let mut table = TextTable::new(&["TOOL", "STATE", "QUARANTINED", "DIFFERS IN", "LIVE"]);
+    for tool in admin::list(&answer, "tools") {
+        let is_quarantined = tool["quarantined"] == true;
+        let parts: Vec<_> = admin::list(tool, "drift")
+            .iter()
+            .map(|drift| {
+                format!("{} ({})", admin::text(&drift["part"]), admin::text(&drift["class"]))
+            })
+            .collect();
+        let cells = [
+            admin::text(&tool["tool"]),
+            admin::text(&tool["state"]),
+            if is_quarantined { "yes" } else { "" }.to_owned(),
+            parts.join(", "),
+            admin::text(&tool["live"]),
+        ];
+        match (is_quarantined, admin::text(&tool["state"]).as_str()) {
+            (true, _) => table.painted(Paint::Bad, cells),
+            (false, "same") => table.row(cells),
+            _ => table.painted(Paint::Careful, cells),
+        }
+    }
+    session.screen.table(&table)
+}
