@@ -216,6 +216,12 @@ impl CallRecord {
         }
     }
 
+    /// What has no result costs nothing.
+    fn cost(&self) -> Option<f64> {
+        let has_result = matches!(self.ended, Ended::Ok | Ended::ToolError | Ended::InvalidOutput);
+        self.offer.as_ref().filter(|_| has_result)?.cost()
+    }
+
     fn write(&self, seconds: f64) {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
@@ -248,6 +254,7 @@ impl CallRecord {
             input = self.input.as_str(),
             output = self.output.as_str(),
             outcome = self.ended.as_str(),
+            cost = self.cost(),
             error = self.error.as_deref(),
             // Microseconds are enough.
             duration_ms = (seconds * 1e6).round() / 1e3,

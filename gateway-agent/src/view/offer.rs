@@ -141,6 +141,12 @@ impl Offer {
         annotations.and_then(|all| all.get("readOnlyHint")) == Some(&Value::Bool(true))
     }
 
+    /// What a call costs as its registration says (`metadata.cost`), in whatever unit its owners
+    /// count in.
+    pub fn cost(&self) -> Option<f64> {
+        self.tool().metadata.as_ref()?.get("cost")?.as_f64()
+    }
+
     /// Whether it is registered as a tool that may be called twice without harm.
     pub fn is_repeatable(&self) -> bool {
         let annotations = self.tool().annotations.as_ref();

@@ -65,7 +65,7 @@ async fn bench(input: Mode) -> Bench {
             "t",
             "1.2.3",
             json!({ "inputSchema": schema, "outputSchema": schema,
-            "source": { "tool": "real" } }),
+            "source": { "tool": "real" }, "metadata": { "cost": 0.015 } }),
         ),
         tool("slow", "1.0.0", json!({})),
         tool("fails", "1.0.0", json!({})),
@@ -91,7 +91,7 @@ async fn a_call_that_works_is_told_in_full() {
         "identified_by": "headers", "client": "tester", "client_version": "1.0.0",
         "tool": "t", "tool_version": "1.2.3", "server": "up", "server_version": "1.0.0",
         "revision": 1, "era": "modern", "permit": "allow", "input": "valid", "output": "valid",
-        "outcome": "ok",
+        "outcome": "ok", "cost": 0.015,
     });
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(event[name], *value, "{name}");
@@ -121,16 +121,16 @@ async fn every_way_to_end_has_its_event() {
     let calling = strict.send(ask.build());
     assert!(tokio::time::timeout(Duration::from_millis(100), calling).await.is_err());
 
-    let names = ["tool", "permit", "input", "output", "outcome"];
+    let names = ["tool", "permit", "input", "output", "outcome", "cost"];
     let told: Vec<_> = log.events().iter().map(|event| fields(event, &names)).collect();
     let expected = json!([
-        ["t", "allow", "violated", "skipped", "invalid-input"],
-        ["t", "allow", "violated", "violated", "ok"],
-        ["ghost", "deny:undeclared-dependency", "skipped", "skipped", "denied"],
-        ["fails", "warn:unknown-caller", "valid", "skipped", "tool-error"],
-        ["ghost", "deny:no-such-tool", "skipped", "skipped", "denied"],
-        ["slow", "allow", "valid", "skipped", "upstream-timeout"],
-        ["slow", "allow", "valid", "skipped", "cancelled"],
+        ["t", "allow", "violated", "skipped", "invalid-input", null],
+        ["t", "allow", "violated", "violated", "ok", 0.015],
+        ["ghost", "deny:undeclared-dependency", "skipped", "skipped", "denied", null],
+        ["fails", "warn:unknown-caller", "valid", "skipped", "tool-error", null],
+        ["ghost", "deny:no-such-tool", "skipped", "skipped", "denied", null],
+        ["slow", "allow", "valid", "skipped", "upstream-timeout", null],
+        ["slow", "allow", "valid", "skipped", "cancelled", null],
     ]);
     assert_eq!(json!(told), expected);
     assert!(!log.text().contains("4711"), "{}", log.text());
