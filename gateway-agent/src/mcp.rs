@@ -30,8 +30,7 @@ use arc_swap::ArcSwap;
 use axum::{
     Router,
     body::{Body, HttpBody as _},
-    extract::{FromRef, Request, State},
-    middleware::{Next, from_fn_with_state},
+    extract::{FromRequest, Request, State},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
@@ -72,7 +71,6 @@ impl Mcp {
         let suffixed = format!("{METADATA}/mcp");
         Router::new()
             .route("/mcp", methods)
-            .route_layer(from_fn_with_state(self.clone(), enter))
             .route(METADATA, get(metadata))
             .route(&suffixed, get(metadata))
             .with_state(self.clone())
@@ -101,12 +99,6 @@ impl Mcp {
     }
 }
 
-impl FromRef<Mcp> for Arc<Endpoint> {
-    fn from_ref(mcp: &Mcp) -> Self {
-        mcp.0.load_full()
-    }
-}
-
 /// The gateway and what the protocol needs beside it.
 #[derive(Debug)]
 struct Endpoint {
@@ -128,42 +120,50 @@ impl Endpoint {
         let streams = Arc::new(Semaphore::new(most_streams));
         Self { gateway, doorkeeper, sessions, held: Arc::default(), streams, most_streams }
     }
+}
 
-    /// As whom a request was let in.
-    #[expect(clippy::unused_self, reason = "a claim is one of this endpoint's doorkeeper")]
-    fn claim(&self, parts: &Parts) -> HeaderClaim {
-        let admitted = parts.extensions.get::<Admitted>();
-        admitted.map_or(HeaderClaim::Absent, |admitted| admitted.claim.clone())
+/// A request that was let in with what it proves, and the endpoint that serves it to its end.
+struct Entered {
+    endpoint: Arc<Endpoint>,
+    parts: Parts,
+    body: Body,
+}
+
+impl FromRequest<Mcp> for Entered {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, mcp: &Mcp) -> Result<Self, Response> {
+        let endpoint = mcp.0.load_full();
+        let (mut parts, body) = request.into_parts();
+        match endpoint.doorkeeper.admit(&parts).await {
+            Ok(admitted) => {
+                parts.extensions.insert(admitted);
+                Ok(Self { endpoint, parts, body })
+            }
+            Err(refusal) => {
+                discard(body, LINGER * endpoint.gateway.limits().request_bytes).await;
+                Err(refuse(None, &refusal.into()).into_response())
+            }
+        }
     }
 }
 
-/// Lets a request in with what it proves, or refuses it.
-async fn enter(State(mcp): State<Mcp>, request: Request, next: Next) -> Response {
-    let endpoint = mcp.0.load_full();
-    let (mut parts, body) = request.into_parts();
-    match endpoint.doorkeeper.admit(&parts).await {
-        Ok(admitted) => {
-            parts.extensions.insert(admitted);
-            next.run(Request::from_parts(parts, body)).await
-        }
-        Err(refusal) => {
-            discard(body, LINGER * endpoint.gateway.limits().request_bytes).await;
-            refuse(None, &refusal.into()).into_response()
-        }
-    }
+/// As whom a request was let in.
+fn claim(parts: &Parts) -> HeaderClaim {
+    let admitted = parts.extensions.get::<Admitted>();
+    admitted.map_or(HeaderClaim::Absent, |admitted| admitted.claim.clone())
 }
 
 /// `GET` of the document that says how to get a token.
-async fn metadata(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
+async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    match endpoint.doorkeeper.metadata(&parts) {
+    match mcp.0.load().doorkeeper.metadata(&parts) {
         Some(document) => ([(CONTENT_TYPE, "application/json")], document).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
+async fn receive(Entered { endpoint, parts, body }: Entered) -> Response {
     let body = match admit(&endpoint, &parts, body).await {
         Ok(body) => body,
         Err(rejection) => return refuse(None, &rejection).into_response(),

@@ -47,7 +47,7 @@ pub struct Call {
     pub arguments: Option<Box<RawValue>>,
     /// All other parameters.
     pub params: Vec<Param>,
-    /// The request's headers, where they must mirror arguments.
+    /// The headers that mirror arguments, where they must.
     pub mirror: Option<HeaderMap>,
     /// What else belongs to it.
     pub context: Context,
@@ -193,7 +193,7 @@ fn finish_input(result: &RawResult, context: &Context) -> Result<(), Error> {
             .and_then(|members| serde_json::from_str::<String>(members.find("method")?.get()).ok());
         let needed = QUESTIONS.iter().find(|(known, _)| Some(*known) == method.as_deref());
         match needed {
-            Some((_, capability)) if !context.can(capability) => {
+            Some((_, capability)) if !context.capabilities.can(capability) => {
                 return Err(Error::Incapable { capability });
             }
             Some(_) => {}

@@ -6,6 +6,7 @@
 
 mod announce;
 mod breaker;
+mod capabilities;
 mod definitions;
 mod error;
 mod features;
@@ -40,6 +41,7 @@ use tokio_util::{
 pub use self::{
     announce::{Announcement, News},
     breaker::Open,
+    capabilities::Capabilities,
     definitions::{Definitions, Tools},
     error::{Breach, Error, Phase},
     features::{Entries, Features},

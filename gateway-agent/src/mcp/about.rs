@@ -43,13 +43,13 @@ pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
     let caller = gateway.identify(&snapshot, &who.claim, who.client.clone());
     let showcase = gateway.showcase(&snapshot, &gateway.view(&snapshot, &caller));
     let exposes = |what| showcase.iter().any(|shown| shown.exposes(what));
-    let can = |what: &str| showcase.iter().any(|shown| shown.features.can(what));
+    let can = |what: &str| showcase.iter().any(|shown| shown.features.capabilities().can(what));
     let found = [
         (Offer::Prompts, exposes(Exposure::Prompts)),
         (Offer::Resources, exposes(Exposure::Resources)),
         (Offer::Completions, can("completions")),
         (Offer::Logging, can("logging")),
-        (Offer::Tasks, showcase.iter().any(|shown| shown.features.knows(TASKS))),
+        (Offer::Tasks, showcase.iter().any(|shown| shown.features.capabilities().knows(TASKS))),
     ];
     let offers = found.into_iter().filter_map(|(offer, is_there)| is_there.then_some(offer));
     Offered { offers: offers.collect(), showcase }

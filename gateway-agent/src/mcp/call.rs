@@ -29,19 +29,20 @@ pub(super) async fn serve(
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
-    let manner = manner::of(incoming, &who, (Method::CallTool, &tool));
+    let context = manner::context(incoming, &who);
+    let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(incoming) {
         return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
     }
     let (side, meanwhile) = Side::open();
     let call = Call {
-        context: manner.context.clone(),
+        context,
         claim: who.claim.clone(),
         client: who.client.clone(),
         tool: tool.as_ref().into(),
         arguments: argument(incoming),
         params: incoming.other_params(&["name", "arguments"]),
-        mirror: (who.era == Era::Modern).then(|| incoming.headers().clone()),
+        mirror: (who.era == Era::Modern).then(|| incoming.param_headers()),
         side: Some(side),
     };
     let span = endpoint.gateway.tracer().begin(&call.context.trace);

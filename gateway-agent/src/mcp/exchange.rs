@@ -23,7 +23,7 @@ use crate::{
     jsonrpc::{self, Id, Object, ObjectWriter},
     pipeline::QUESTIONS,
     respond::{self, http::Answer},
-    upstream::{Context, Era, LOG_LEVELS, Meanwhile, Question, RpcError},
+    upstream::{Capabilities, Era, LOG_LEVELS, Meanwhile, Question, RpcError},
 };
 
 /// The request on its way, and then how to answer it.
@@ -49,7 +49,7 @@ pub(super) struct Manner {
     /// The least severity of log messages that it wants, in [`LOG_LEVELS`].
     pub(super) log_level: Option<usize>,
     /// What it can be asked.
-    pub(super) context: Context,
+    pub(super) capabilities: Capabilities,
     /// Whose the request is, and what it asks.
     pub(super) owner: Owner,
 }
@@ -183,7 +183,7 @@ impl Exchange {
     /// for input (basic/patterns/mrtr), while the request waits here.
     fn asked(&mut self, question: Question) -> Option<Step> {
         let needed = QUESTIONS.iter().find(|(method, _)| **method == *question.method);
-        if !needed.is_some_and(|(_, capability)| self.manner.context.can(capability)) {
+        if !needed.is_some_and(|(_, capability)| self.manner.capabilities.can(capability)) {
             refuse(question, "the caller did not declare that it can answer this");
             return None;
         }

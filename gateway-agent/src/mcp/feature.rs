@@ -157,13 +157,14 @@ async fn relayed(
     let subject: Box<str> = match &about {
         About::Prompt(text) | About::Resource(text) | About::Task(text) => text.clone(),
     };
-    let manner = manner::of(incoming, &who, (method, &subject));
+    let context = manner::context(incoming, &who);
+    let manner = manner::of(incoming, &who, &context, (method, &subject));
     if let Some(handle) = inputs::handle(incoming) {
         return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
     }
     let (side, meanwhile) = Side::open();
     let relay = Relay {
-        context: manner.context.clone(),
+        context,
         claim: who.claim.clone(),
         client: who.client.clone(),
         method,

@@ -26,6 +26,8 @@ pub(super) const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method
 pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The key of the client's capabilities in `_meta`.
 pub(super) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// How the names of headers begin that repeat arguments.
+const PARAM_PREFIX: &str = "mcp-param-";
 const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 
 /// A request as it arrived.
@@ -53,6 +55,16 @@ impl<'a> Incoming<'a> {
 
     pub(super) fn headers(&self) -> &'a HeaderMap {
         &self.parts.headers
+    }
+
+    /// The headers that repeat arguments; most requests have none.
+    pub(super) fn param_headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let is_param = |name: &HeaderName| name.as_str().starts_with(PARAM_PREFIX);
+        for (name, value) in self.headers().iter().filter(|(name, _)| is_param(name)) {
+            headers.append(name, value.clone());
+        }
+        headers
     }
 
     /// Which era's rules apply. Any sign of the modern era makes a request modern, so that one that

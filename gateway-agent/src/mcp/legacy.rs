@@ -5,16 +5,13 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Request, State},
-    response::{IntoResponse as _, Response},
-};
+use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, request::Parts};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection, about, call, era,
+    Endpoint, Entered, Rejection, about, call, claim, era,
     feature::{self, Feature},
     guard,
     incoming::{Incoming, METHOD_HEADER},
@@ -29,7 +26,7 @@ use crate::{
     jsonrpc::{self, Notification, ObjectWriter},
     pipeline::mirror::Mismatch,
     respond::{self, http::Answer, result::SERVER_INFO},
-    upstream::{Era, LOG_LEVELS},
+    upstream::{Capabilities, Era, LOG_LEVELS},
 };
 
 /// Serves one request.
@@ -41,7 +38,7 @@ pub(super) async fn serve(
         return initialize(endpoint, incoming);
     }
     era::of_header(incoming.headers())?;
-    let claim = endpoint.claim(incoming.parts);
+    let claim = claim(incoming.parts);
     let session = endpoint.sessions.find(incoming.headers(), &claim)?;
     let who = Who {
         era: Era::Legacy,
@@ -86,7 +83,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
         return Err(Rejection::Params { what: "params.protocolVersion must be a string" });
     };
     let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
-    let claim = endpoint.claim(incoming.parts);
+    let claim = claim(incoming.parts);
     let passport = Passport::new(claim.clone(), client.clone(), capabilities(incoming)?);
     let id = endpoint.sessions.open(&passport)?;
     let who = Who { era: Era::Legacy, claim, client, session: None };
@@ -109,14 +106,14 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
 const CAPABILITIES_BYTES: usize = 2 * 1024;
 
 /// What the client can be asked.
-fn capabilities(incoming: &Incoming<'_>) -> Result<Option<Arc<RawValue>>, Rejection> {
-    let Some(raw) = incoming.param("capabilities") else { return Ok(None) };
+fn capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
+    let Some(raw) = incoming.param("capabilities") else { return Ok(Capabilities::default()) };
     if !raw.get().starts_with('{') || raw.get().len() > CAPABILITIES_BYTES {
         return Err(Rejection::Params {
             what: "params.capabilities must be an object of at most 2 KiB",
         });
     }
-    Ok(Some(raw.to_owned().into()))
+    Ok(raw.into())
 }
 
 /// Takes the answer to something that the client was asked.
@@ -125,7 +122,7 @@ pub(super) fn answered(
     parts: &Parts,
     response: jsonrpc::Response<'_>,
 ) -> Result<Answer, Rejection> {
-    let session = endpoint.sessions.find(&parts.headers, &endpoint.claim(parts))?;
+    let session = endpoint.sessions.find(&parts.headers, &claim(parts))?;
     let answered = match response.outcome {
         jsonrpc::Outcome::Result(raw) => Ok(raw.to_owned()),
         jsonrpc::Outcome::Error(error) => Err(error.into()),
@@ -142,7 +139,7 @@ pub(super) fn notified(
     parts: &Parts,
     notification: &Notification<'_>,
 ) -> Result<Answer, Rejection> {
-    let session = endpoint.sessions.find(&parts.headers, &endpoint.claim(parts))?;
+    let session = endpoint.sessions.find(&parts.headers, &claim(parts))?;
     match &*notification.method {
         "notifications/cancelled" => cancel(&session, notification.params),
         // Whoever asked this client for its roots may want to ask again.
@@ -167,8 +164,7 @@ fn cancel(session: &Session, params: Option<&RawValue>) {
 }
 
 /// `GET`: the session's event stream.
-pub(super) async fn listen(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
+pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response {
     let checked = check(&endpoint, &parts).and_then(|session| {
         guard::check_stream(&parts.headers)?;
         stream::of_session(&endpoint, &session)
@@ -177,10 +173,9 @@ pub(super) async fn listen(State(endpoint): State<Arc<Endpoint>>, request: Reque
 }
 
 /// `DELETE`: the end of a session.
-pub(super) async fn delete(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
+pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response {
     let closed = check(&endpoint, &parts)
-        .and_then(|_| endpoint.sessions.close(&parts.headers, &endpoint.claim(&parts)));
+        .and_then(|_| endpoint.sessions.close(&parts.headers, &claim(&parts)));
     match closed {
         Ok(id) => {
             endpoint.gateway.upstreams().end_session(&id);
@@ -193,5 +188,5 @@ pub(super) async fn delete(State(endpoint): State<Arc<Endpoint>>, request: Reque
 fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
     guard::check_source(parts, endpoint.gateway.reach())?;
     era::of_header(&parts.headers)?;
-    endpoint.sessions.find(&parts.headers, &endpoint.claim(parts))
+    endpoint.sessions.find(&parts.headers, &claim(parts))
 }

@@ -14,7 +14,7 @@ use crate::{
     identity::{ClientInfo, HeaderClaim},
     jsonrpc::Id,
     respond,
-    upstream::{Context, Era, LOG_LEVELS, Method},
+    upstream::{Capabilities, Context, Era, LOG_LEVELS, Method},
 };
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -31,24 +31,29 @@ pub(super) struct Who {
 }
 
 /// How the sender of a request is told and asked things meanwhile.
-pub(super) fn of(incoming: &Incoming<'_>, who: &Who, (method, subject): (Method, &str)) -> Manner {
-    let context = context(incoming, who);
+pub(super) fn of(
+    incoming: &Incoming<'_>,
+    who: &Who,
+    context: &Context,
+    (method, subject): (Method, &str),
+) -> Manner {
     let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
     Manner {
         era: who.era,
         session: who.session.clone(),
         progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
         log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),
-        context,
+        capabilities: context.capabilities.clone(),
         owner: Owner { claim: who.claim.clone(), method, subject: subject.into() },
     }
 }
 
-fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
+/// What a request says about its sender to whoever is asked.
+pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
     let (capabilities, log_level) = match &who.session {
         Some(session) => (session.capabilities(), session.log_level()),
         None => (
-            incoming.meta(META_CAPABILITIES).map(|raw| raw.to_owned().into()),
+            incoming.meta(META_CAPABILITIES).map(Capabilities::from).unwrap_or_default(),
             incoming.meta(META_LOG_LEVEL).map(ToOwned::to_owned),
         ),
     };

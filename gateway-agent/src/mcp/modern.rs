@@ -8,7 +8,7 @@ use http::HeaderName;
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection, about, call,
+    Endpoint, Rejection, about, call, claim,
     era::{self, MODERN, VERSION_HEADER},
     feature::{self, Feature},
     incoming::{Incoming, META_CAPABILITIES, META_VERSION, METHOD_HEADER},
@@ -50,7 +50,7 @@ pub(super) async fn serve(
     incoming: &Incoming<'_>,
 ) -> Result<Answer, Rejection> {
     check(incoming)?;
-    let claim = endpoint.claim(incoming.parts);
+    let claim = claim(incoming.parts);
     let who = Who { era: Era::Modern, claim, client: incoming.client(), session: None };
     match incoming.method {
         "server/discover" => Ok(discover(endpoint, incoming, &who)),

@@ -29,7 +29,7 @@ use super::{Rejection, seal::Sealer};
 use crate::{
     audit::{Gauge, Held},
     identity::{ClientInfo, HeaderClaim},
-    upstream::{Answered, Subscribed},
+    upstream::{Answered, Capabilities, Subscribed},
 };
 
 /// The header that names the session.
@@ -50,15 +50,15 @@ pub(super) struct Passport {
     claim: HeaderClaim,
     /// What the client said that it is.
     client: Option<Arc<ClientInfo>>,
-    /// What the client said that it can be asked: an object.
-    capabilities: Option<Arc<RawValue>>,
+    /// What the client said that it can be asked.
+    capabilities: Capabilities,
 }
 
 impl Passport {
     pub(super) fn new(
         claim: HeaderClaim,
         client: Option<Arc<ClientInfo>>,
-        capabilities: Option<Arc<RawValue>>,
+        capabilities: Capabilities,
     ) -> Self {
         Self { number: Uuid::new_v4().simple().to_string().into(), claim, client, capabilities }
     }
@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// What the client said that it can be asked.
-    pub(super) fn capabilities(&self) -> Option<Arc<RawValue>> {
+    pub(super) fn capabilities(&self) -> Capabilities {
         self.passport.capabilities.clone()
     }
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
+    Capabilities,
     error::{Breach, Error},
     handshake::About,
     message::Catalogue,
@@ -35,11 +36,10 @@ impl PartialEq for Features {
         let is_same = |a: &Entries, b: &Entries| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.get() == b.1.get())
         };
-        let text = |about: &About| about.capabilities.as_ref().map(|raw| raw.get().to_owned());
         is_same(&self.prompts, &other.prompts)
             && is_same(&self.resources, &other.resources)
             && is_same(&self.templates, &other.templates)
-            && text(&self.about) == text(&other.about)
+            && self.about.capabilities.as_json() == other.about.capabilities.as_json()
             && self.about.instructions == other.about.instructions
     }
 }
@@ -69,17 +69,9 @@ impl Features {
         self.about.instructions.as_deref()
     }
 
-    /// Whether the target says that it can do something: `completions`, `logging` …
-    pub fn can(&self, capability: &str) -> bool {
-        self.about.can(capability)
-    }
-
-    /// Whether the target knows an extension of the protocol.
-    pub fn knows(&self, extension: &str) -> bool {
-        let about = self.about.capabilities.as_deref().and_then(|raw| Object::parse(raw).ok());
-        let extensions = about.as_ref().and_then(|all| all.find("extensions"));
-        let extensions = extensions.and_then(|raw| Object::parse(raw).ok());
-        extensions.is_some_and(|all| all.find(extension).is_some())
+    /// What the target says that it can do: `completions`, `logging` …
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.about.capabilities
     }
 
     /// Adds a page of a list, and gives the cursor of the next one. What has no name, or none that

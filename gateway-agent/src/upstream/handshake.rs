@@ -8,11 +8,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
+    Capabilities,
     error::{Breach, Error},
     message::{LEGACY, MODERN},
     reply::Reply,
 };
-use crate::jsonrpc::{Object, code, read_object};
+use crate::jsonrpc::{code, read_object};
 
 /// What to speak after an answer to `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +68,8 @@ fn choose(versions: &[Cow<'_, str>]) -> Verdict {
 /// What an upstream says of itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct About {
-    /// What it can do: an object.
-    pub(super) capabilities: Option<Box<RawValue>>,
+    /// What it can do.
+    pub(super) capabilities: Capabilities,
     /// How its tools are best used, for the model.
     pub(super) instructions: Option<String>,
 }
@@ -84,13 +85,8 @@ impl About {
         }
         let Reply::Result(raw) = reply else { return None };
         let Said { capabilities, instructions } = read_object(raw)?;
-        Some(Self { capabilities: capabilities.map(ToOwned::to_owned), instructions })
-    }
-
-    /// Whether it has a capability: `prompts`, `resources` …
-    pub(super) fn can(&self, capability: &str) -> bool {
-        let declared = self.capabilities.as_deref().and_then(|raw| Object::parse(raw).ok());
-        declared.is_some_and(|all| all.find(capability).is_some())
+        let capabilities = capabilities.map(Capabilities::from).unwrap_or_default();
+        Some(Self { capabilities, instructions })
     }
 }
 

@@ -212,8 +212,8 @@ impl<'a> Outgoing<'a> {
         let empty = out.len();
         if era == Era::Modern {
             out.extend_from_slice(MODERN_META.as_bytes());
-            let capabilities = context.and_then(|context| context.capabilities.as_deref());
-            out.extend_from_slice(capabilities.map_or("{}", RawValue::get).as_bytes());
+            let capabilities = context.map_or("{}", |context| context.capabilities.as_json());
+            out.extend_from_slice(capabilities.as_bytes());
         }
         if let Some(request) = request {
             write_context(out, request, (id, era), empty);

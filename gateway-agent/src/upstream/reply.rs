@@ -82,7 +82,7 @@ impl RawResult {
             None => ResultType::Absent,
             Some("complete") => ResultType::Complete,
             Some("input_required") if method.may_need_input() => ResultType::InputRequired,
-            Some("task") if request.context.knows(TASKS) => ResultType::Task,
+            Some("task") if request.context.capabilities.knows(TASKS) => ResultType::Task,
             Some(_) => return Err(Breach::ResultType.into()),
         };
         let is_error = steering.is_error.unwrap_or(false);
@@ -206,7 +206,7 @@ mod tests {
         let error = read_for(Method::Complete, input, &Context::default()).unwrap_err();
         assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
         let declared = format!(r#"{{"extensions":{{"{TASKS}":{{}}}}}}"#);
-        let capabilities = Some(RawValue::from_string(declared).unwrap().into());
+        let capabilities = (&*RawValue::from_string(declared).unwrap()).into();
         let context = Context { capabilities, ..Context::default() };
         let result = read_for(Method::CallTool, task, &context).unwrap();
         assert_eq!(result.result_type, ResultType::Task);

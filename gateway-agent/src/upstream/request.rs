@@ -6,8 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
-use super::Side;
-use crate::jsonrpc::Object;
+use super::{Capabilities, Side};
 
 /// What callers may ask of an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,8 +113,8 @@ pub struct Param {
 /// What a request says about its caller.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
-    /// What the caller can be asked: an object; without one nothing.
-    pub capabilities: Option<Arc<RawValue>>,
+    /// What the caller can be asked.
+    pub capabilities: Capabilities,
     /// The least severity of log messages that it wants, as a JSON string.
     pub log_level: Option<Box<RawValue>>,
     /// Whether it wants to hear of progress.
@@ -134,23 +133,6 @@ pub const LOG_LEVELS: [&str; 8] =
 
 /// The extension of long-running calls.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
-
-impl Context {
-    /// Whether the caller declares an extension.
-    pub fn knows(&self, extension: &str) -> bool {
-        let declared = self.capabilities.as_deref().and_then(|raw| Object::parse(raw).ok());
-        let extensions = declared.as_ref().and_then(|all| all.find("extensions"));
-        extensions
-            .and_then(|raw| Object::parse(raw).ok())
-            .is_some_and(|all| all.find(extension).is_some())
-    }
-
-    /// Whether the caller can be asked such things: `elicitation`, `sampling`, `roots`.
-    pub fn can(&self, capability: &str) -> bool {
-        let declared = self.capabilities.as_deref().and_then(|raw| Object::parse(raw).ok());
-        declared.is_some_and(|all| all.find(capability).is_some())
-    }
-}
 
 /// The W3C trace context of the caller, passed on in `_meta`.
 #[derive(Debug, Clone, Default)]

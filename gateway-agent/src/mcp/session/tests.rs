@@ -13,7 +13,7 @@ fn claim(name: &str) -> HeaderClaim {
 }
 
 fn open(sessions: &Sessions, name: &str) -> String {
-    sessions.open(&Passport::new(claim(name), None, None)).unwrap()
+    sessions.open(&Passport::new(claim(name), None, Capabilities::default())).unwrap()
 }
 
 fn sessions(limit: usize) -> Sessions {
@@ -35,14 +35,14 @@ fn ids_differ_and_are_visible_ascii() {
 #[test]
 fn a_gateway_with_the_same_key_knows_the_session() {
     let with = |key: u8| Sessions::new(10, Sealer::with(&[key; 32]).ok());
-    let raw = |text: &str| Arc::from(RawValue::from_string(text.to_owned()).unwrap());
+    let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
     let client = ClientInfo { name: "c".to_owned(), version: "1".to_owned() };
-    let capabilities = Some(raw(r#"{"elicitation":{}}"#));
+    let capabilities = (&*raw(r#"{"elicitation":{}}"#)).into();
     let passport = Passport::new(claim("a"), Some(Arc::new(client.clone())), capabilities);
     let id = with(1).open(&passport).unwrap();
     let session = with(1).find(&headers(&id), &claim("a")).unwrap();
     assert_eq!(session.client().as_deref(), Some(&client));
-    assert_eq!(session.capabilities().unwrap().get(), r#"{"elicitation":{}}"#);
+    assert_eq!(session.capabilities().as_json(), r#"{"elicitation":{}}"#);
     assert!(!is_open(&with(1), &id, "b"), "it is still its opener's own");
     assert!(!is_open(&with(2), &id, "a"));
 }

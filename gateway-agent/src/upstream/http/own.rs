@@ -15,7 +15,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::value::RawValue;
 use tokio::{
     sync::{OnceCell, oneshot},
     time::timeout,
@@ -84,8 +83,10 @@ impl OwnSessions {
 
     /// Lends a session to a request whose caller has none, but can be asked something.
     pub(super) fn lend(&self, context: &Context) -> Option<Lease<'_>> {
-        let capabilities = context.capabilities.as_deref().map(RawValue::get);
-        let capabilities = capabilities.filter(|all| context.session.is_none() && *all != "{}")?;
+        let capabilities = context.capabilities.as_json();
+        if context.session.is_some() || capabilities == "{}" {
+            return None;
+        }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let at = free.iter().rposition(|(known, _)| **known == *capabilities);
         let new = || format!("lent {}", self.lent.fetch_add(1, Ordering::Relaxed)).into();
@@ -178,7 +179,7 @@ pub(super) async fn session(
 }
 
 async fn open(link: &HttpLink, context: &Context) -> Result<Arc<Session>, Error> {
-    let capabilities = context.capabilities.as_deref().map_or("{}", RawValue::get);
+    let capabilities = context.capabilities.as_json();
     let after_ms = link.way.client.limits().list_timeout_ms;
     let opened = timeout(Duration::from_millis(after_ms), link.initialize(capabilities)).await;
     let (session, _) = opened.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }))?;
@@ -195,11 +196,13 @@ async fn open(link: &HttpLink, context: &Context) -> Result<Arc<Session>, Error>
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::*;
 
     fn who_can(capabilities: &str) -> Context {
         let raw = RawValue::from_string(capabilities.to_owned()).unwrap();
-        Context { capabilities: Some(raw.into()), ..Context::default() }
+        Context { capabilities: (&*raw).into(), ..Context::default() }
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn call<'a>(
 #[test]
 fn a_modern_call_says_everything() {
     let context = Context {
-        capabilities: Some(raw(&json!({"elicitation": {}})).into()),
+        capabilities: (&*raw(&json!({"elicitation": {}}))).into(),
         log_level: Some(raw(&json!("info"))),
         wants_progress: true,
         trace: TraceContext {

@@ -85,7 +85,7 @@ impl Target {
             (Catalogue::Resources, "resources"),
             (Catalogue::Templates, "resources"),
         ] {
-            if !features.can(capability) {
+            if !features.capabilities().can(capability) {
                 continue;
             }
             let add = |page: &RawValue| features.add_page(what, page, &self.prefix);

@@ -1,0 +1,45 @@
+//! What one side says that it can do (`capabilities`): kept as it came, and asked about.
+//!
+//! Deliberately absent: what the gateway itself can do.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::jsonrpc::Object;
+
+/// The capabilities that a client or a server has declared: an object, or nothing.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Capabilities(Option<Arc<RawValue>>);
+
+impl Capabilities {
+    /// As JSON; an empty object where nothing was said.
+    pub fn as_json(&self) -> &str {
+        self.0.as_deref().map_or("{}", RawValue::get)
+    }
+
+    /// Whether there is a capability of this name: `elicitation`, `prompts` …
+    pub fn can(&self, capability: &str) -> bool {
+        self.declared().is_some_and(|all| all.find(capability).is_some())
+    }
+
+    /// Whether there is an extension of the protocol of this name.
+    pub fn knows(&self, extension: &str) -> bool {
+        let declared = self.declared();
+        let extensions = declared.as_ref().and_then(|all| all.find("extensions"));
+        let extensions = extensions.and_then(|raw| Object::parse(raw).ok());
+        extensions.is_some_and(|all| all.find(extension).is_some())
+    }
+
+    fn declared(&self) -> Option<Object<'_>> {
+        Object::parse(self.0.as_deref()?).ok()
+    }
+}
+
+impl From<&RawValue> for Capabilities {
+    fn from(raw: &RawValue) -> Self {
+        Self(Some(raw.to_owned().into()))
+    }
+}
