@@ -195,11 +195,10 @@ impl CallRecord {
     /// Counts by tool and server, as far as they are registered.
     fn measure(&self) {
         let tool = self.offer.as_ref().map(|offer| offer.key().name.as_str());
-        let outcome = self.ended.as_str();
-        metric::count_tool(tool, outcome, [self.request_bytes, self.response_bytes]);
+        metric::count_tool(tool, self.ended, [self.request_bytes, self.response_bytes]);
         let server = self.server().map(|server| server.name.as_str());
         if let (Some(server), Some(took)) = (server, self.span.upstream_took()) {
-            metric::count_upstream(server, outcome, took);
+            metric::count_upstream(server, self.ended, took);
         }
     }
 
@@ -267,7 +266,7 @@ impl CallRecord {
 impl Drop for CallRecord {
     fn drop(&mut self) {
         let seconds = self.started.elapsed().as_secs_f64();
-        metric::count_call(self.era, self.ended.as_str(), seconds);
+        metric::count_call(self.era, self.ended, seconds);
         if let Some(finding) = self.finding {
             metric::count_finding(finding.as_str());
         }

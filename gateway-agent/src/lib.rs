@@ -16,6 +16,7 @@ pub mod health;
 pub mod identity;
 pub mod jsonrpc;
 mod lanes;
+pub mod logging;
 pub mod mcp;
 pub mod permit;
 pub mod pipeline;

@@ -7,6 +7,7 @@ use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 use clap::Parser as _;
 use gateway_agent::{
     config::{Args, Config, LogFormat},
+    logging::PlainFields,
     server,
 };
 use tokio::{
@@ -80,7 +81,8 @@ fn start_logging(args: &Args) -> Result<(), String> {
     let filter = EnvFilter::try_new(&args.log).map_err(|e| format!("--log: {e}"))?;
     let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match args.log_format {
-        LogFormat::Text => logging.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Text if std::io::stderr().is_terminal() => logging.with_ansi(true).init(),
+        LogFormat::Text => logging.with_ansi(false).fmt_fields(PlainFields).init(),
         LogFormat::Json => logging.json().flatten_event(true).init(),
     }
     Ok(())

@@ -30,6 +30,9 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// How many ways there are.
+    pub(super) const COUNT: usize = Self::Cancelled as usize + 1;
+
     /// As audit, metrics and spans write it.
     pub(super) fn as_str(self) -> &'static str {
         match self {

@@ -1,11 +1,11 @@
-//! Labels with names of the catalog, bounded: the first so many get a series each, and all others
+//! Series with names of the catalog, bounded: the first so many names get one each, and all others
 //! share one.
 //!
 //! Deliberately absent: giving a place back; a restart does.
 
 use std::{
-    collections::HashSet,
-    sync::{Arc, PoisonError, RwLock},
+    collections::HashMap,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use metrics::SharedString;
@@ -13,31 +13,38 @@ use metrics::SharedString;
 /// What shares a series.
 const OTHER: &str = "other";
 
-/// Names that have a series.
+/// The meters of each name.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct Named<T> {
     most: usize,
-    known: RwLock<HashSet<Arc<str>>>,
+    make: fn(SharedString) -> T,
+    known: RwLock<HashMap<Arc<str>, Arc<T>>>,
+    other: OnceLock<Arc<T>>,
 }
 
-impl Names {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, known: RwLock::default() }
+impl<T> Named<T> {
+    /// For at most so many names; `make` makes the meters of a label.
+    pub(super) fn new(most: usize, make: fn(SharedString) -> T) -> Self {
+        Self { most, make, known: RwLock::default(), other: OnceLock::new() }
     }
 
-    /// The name, or what it shares its series with.
-    pub(super) fn label(&self, name: Option<&str>) -> SharedString {
-        let Some(name) = name else { return OTHER.into() };
+    /// The meters of a name, or those that it shares.
+    pub(super) fn of(&self, name: Option<&str>) -> Arc<T> {
+        let Some(name) = name else { return self.other() };
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {
-            return Arc::clone(known).into();
+            return Arc::clone(known);
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= self.most && !known.contains(name) {
-            return OTHER.into();
+        if known.len() >= self.most && !known.contains_key(name) {
+            return self.other();
         }
         let name: Arc<str> = name.into();
-        known.insert(Arc::clone(&name));
-        name.into()
+        let made = || Arc::new((self.make)(Arc::clone(&name).into()));
+        Arc::clone(known.entry(Arc::clone(&name)).or_insert_with(made))
+    }
+
+    fn other(&self) -> Arc<T> {
+        Arc::clone(self.other.get_or_init(|| Arc::new((self.make)(OTHER.into()))))
     }
 }
 
@@ -47,10 +54,10 @@ mod tests {
 
     #[test]
     fn later_names_share_a_series() {
-        let names = Names::new(2);
+        let names = Named::new(2, |label| label);
         for (name, label) in [("a", "a"), ("b", "b"), ("c", "other"), ("a", "a"), ("c", "other")] {
-            assert_eq!(&*names.label(Some(name)), label);
+            assert_eq!(&**names.of(Some(name)), label);
         }
-        assert_eq!(&*names.label(None), "other");
+        assert_eq!(&**names.of(None), "other");
     }
 }

@@ -3,13 +3,17 @@
 //!
 //! Deliberately absent: the recorder; whoever runs the gateway installs one.
 
-use std::{sync::LazyLock, time::Duration};
-
-use metrics::{
-    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+use std::{
+    sync::{LazyLock, OnceLock},
+    time::Duration,
 };
 
-use super::label::Names;
+use metrics::{
+    Counter, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge,
+    describe_histogram, gauge, histogram,
+};
+
+use super::{Ended, label::Named};
 use crate::upstream::Era;
 
 const CALLS: &str = "gateway_tool_calls_total";
@@ -26,9 +30,49 @@ const UPSTREAM_CALLS: &str = "gateway_upstream_calls_total";
 const UPSTREAM_SECONDS: &str = "gateway_upstream_call_duration_seconds";
 
 /// Registered tools with series of their own.
-static TOOLS: LazyLock<Names> = LazyLock::new(|| Names::new(500));
+static TOOLS: LazyLock<Named<ToolMeters>> = LazyLock::new(|| Named::new(500, ToolMeters::new));
 /// Registered servers with series of their own.
-static SERVERS: LazyLock<Names> = LazyLock::new(|| Names::new(100));
+static SERVERS: LazyLock<Named<ServerMeters>> =
+    LazyLock::new(|| Named::new(100, ServerMeters::new));
+/// Of all calls, by era.
+static ALL: LazyLock<[[OnceLock<CallMeters>; Ended::COUNT]; 2]> = LazyLock::new(Default::default);
+
+/// Handles are found once: looking one up by its labels costs more than counting.
+struct CallMeters {
+    calls: Counter,
+    seconds: Histogram,
+}
+
+struct ToolMeters {
+    label: SharedString,
+    request_bytes: Counter,
+    response_bytes: Counter,
+    calls: [OnceLock<Counter>; Ended::COUNT],
+}
+
+struct ServerMeters {
+    label: SharedString,
+    seconds: Histogram,
+    calls: [OnceLock<Counter>; Ended::COUNT],
+}
+
+impl ToolMeters {
+    fn new(tool: SharedString) -> Self {
+        Self {
+            request_bytes: counter!(REQUEST_BYTES, "tool" => tool.clone()),
+            response_bytes: counter!(RESPONSE_BYTES, "tool" => tool.clone()),
+            label: tool,
+            calls: Default::default(),
+        }
+    }
+}
+
+impl ServerMeters {
+    fn new(server: SharedString) -> Self {
+        let seconds = histogram!(UPSTREAM_SECONDS, "server" => server.clone());
+        Self { seconds, label: server, calls: Default::default() }
+    }
+}
 
 /// Tells the recorder what the metrics mean.
 pub fn describe_metrics() {
@@ -55,23 +99,30 @@ pub(super) fn era(era: Era) -> &'static str {
     }
 }
 
-pub(super) fn count_call(of: Era, outcome: &'static str, seconds: f64) {
-    counter!(CALLS, "era" => era(of), "outcome" => outcome).increment(1);
-    histogram!(CALL_SECONDS, "outcome" => outcome).record(seconds);
+pub(super) fn count_call(of: Era, ended: Ended, seconds: f64) {
+    let meters = ALL[usize::from(of == Era::Legacy)][ended as usize].get_or_init(|| CallMeters {
+        calls: counter!(CALLS, "era" => era(of), "outcome" => ended.as_str()),
+        seconds: histogram!(CALL_SECONDS, "outcome" => ended.as_str()),
+    });
+    meters.calls.increment(1);
+    meters.seconds.record(seconds);
 }
 
 /// A tool that is not registered has no series of its own.
-pub(super) fn count_tool(tool: Option<&str>, outcome: &'static str, bytes: [usize; 2]) {
-    let tool = TOOLS.label(tool);
-    counter!(REQUEST_BYTES, "tool" => tool.clone()).increment(bytes[0] as u64);
-    counter!(RESPONSE_BYTES, "tool" => tool.clone()).increment(bytes[1] as u64);
-    counter!(BY_TOOL, "tool" => tool, "outcome" => outcome).increment(1);
+pub(super) fn count_tool(tool: Option<&str>, ended: Ended, bytes: [usize; 2]) {
+    let meters = TOOLS.of(tool);
+    meters.request_bytes.increment(bytes[0] as u64);
+    meters.response_bytes.increment(bytes[1] as u64);
+    let new = || counter!(BY_TOOL, "tool" => meters.label.clone(), "outcome" => ended.as_str());
+    meters.calls[ended as usize].get_or_init(new).increment(1);
 }
 
-pub(super) fn count_upstream(server: &str, outcome: &'static str, took: Duration) {
-    let server = SERVERS.label(Some(server));
-    histogram!(UPSTREAM_SECONDS, "server" => server.clone()).record(took.as_secs_f64());
-    counter!(UPSTREAM_CALLS, "server" => server, "outcome" => outcome).increment(1);
+pub(super) fn count_upstream(server: &str, ended: Ended, took: Duration) {
+    let meters = SERVERS.of(Some(server));
+    meters.seconds.record(took.as_secs_f64());
+    let label = || meters.label.clone();
+    let new = || counter!(UPSTREAM_CALLS, "server" => label(), "outcome" => ended.as_str());
+    meters.calls[ended as usize].get_or_init(new).increment(1);
 }
 
 pub(super) fn count_finding(finding: &'static str) {
