@@ -47,7 +47,7 @@ use crate::{
     audit, capacity,
     config::Config,
     identity::{
-        HeaderClaim,
+        HeaderClaim, SubjectToken,
         doorkeeper::{Admitted, Doorkeeper, METADATA},
     },
     jsonrpc::{self, Id, Limits, Message, Notification},
@@ -137,6 +137,11 @@ impl Endpoint {
     }
 }
 
+/// The token that a request was let in with, if it is a caller's own.
+fn subject(parts: &Parts) -> Option<Arc<SubjectToken>> {
+    parts.extensions.get::<Admitted>().and_then(|admitted| admitted.subject.clone())
+}
+
 /// Lets a request in with what it proves, or refuses it.
 async fn enter(State(mcp): State<Mcp>, request: Request, next: Next) -> Response {
     let endpoint = mcp.0.load_full();
@@ -144,6 +149,7 @@ async fn enter(State(mcp): State<Mcp>, request: Request, next: Next) -> Response
     match endpoint.doorkeeper.admit(&parts).await {
         Ok(admitted) => {
             parts.extensions.insert(admitted);
+            Doorkeeper::strip(&mut parts.headers);
             next.run(Request::from_parts(parts, body)).await
         }
         Err(refusal) => {

@@ -14,7 +14,7 @@ use super::{
     incoming::{Incoming, META_CAPABILITIES, META_VERSION, METHOD_HEADER},
     list,
     manner::Who,
-    stream,
+    stream, subject,
 };
 use crate::{
     jsonrpc::ObjectWriter,
@@ -51,7 +51,13 @@ pub(super) async fn serve(
 ) -> Result<Answer, Rejection> {
     check(incoming)?;
     let claim = endpoint.claim(incoming.parts);
-    let who = Who { era: Era::Modern, claim, client: incoming.client(), session: None };
+    let who = Who {
+        era: Era::Modern,
+        claim,
+        client: incoming.client(),
+        subject: subject(incoming.parts),
+        session: None,
+    };
     match incoming.method {
         "server/discover" => Ok(discover(endpoint, incoming, &who)),
         "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
