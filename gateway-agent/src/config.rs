@@ -3,6 +3,7 @@
 //! Deliberately absent: what is registered; a target only says where a registered server runs.
 
 mod args;
+mod auth;
 mod credentials;
 mod identity;
 mod load;
@@ -11,6 +12,7 @@ mod reach;
 mod read;
 mod restart;
 mod scope;
+mod secret;
 mod seeing;
 mod source;
 mod staleness;
@@ -31,8 +33,10 @@ pub use registry_tls::{ClientFiles, ServerFiles};
 use crate::{admission::Admission, upstream::Prefix};
 
 pub use args::{Args, LogFormat};
+pub use auth::{AuthConfig, ClientAuthentication, Grant};
 pub use identity::{ApiKeyConfig, CertificatesConfig, JwtConfig, ProofsConfig};
 pub use problem::{InvalidConfig, Problem};
+pub use secret::{SecretSource, UnusableSecret};
 pub use seeing::{AdminConfig, AdminToken, OtlpConfig, RecentTraces, TracingConfig};
 pub use source::InvalidSource;
 pub(crate) use source::without_credentials;
@@ -213,7 +217,9 @@ pub enum TransportConfig {
         /// The endpoint.
         url: String,
         /// Headers that are sent with every request (credentials of the gateway's own).
-        headers: BTreeMap<String, String>,
+        headers: BTreeMap<String, SecretSource>,
+        /// Where tokens for it come from, if it wants some.
+        auth: Option<Box<AuthConfig>>,
         /// What it must show and is shown; `None`: a certificate of the system's authorities, and
         /// nothing.
         tls: Option<ClientFiles>,
@@ -225,10 +231,20 @@ pub enum TransportConfig {
         /// Its arguments.
         args: Vec<String>,
         /// Its whole environment: what is configured, and the gateway's own `PATH`.
-        env: BTreeMap<String, String>,
+        env: BTreeMap<String, SecretSource>,
         /// Its working directory.
         cwd: Option<PathBuf>,
     },
+}
+
+impl TransportConfig {
+    /// In exchange for what the gateway gets tokens for it, if it wants some.
+    pub fn grant(&self) -> Option<Grant> {
+        match self {
+            Self::Http { auth, .. } => auth.as_ref().map(|auth| auth.grant),
+            Self::Stdio { .. } => None,
+        }
+    }
 }
 
 /// The `limits` block.

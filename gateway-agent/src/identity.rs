@@ -11,6 +11,7 @@ pub mod challenge;
 pub mod doorkeeper;
 pub(crate) mod proof;
 mod scope;
+mod subject;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use self::subject::SubjectToken;
 use crate::{config::IdentityConfig, jsonrpc};
 
 const AGENT_NAME: &str = "x-agent-name";

@@ -46,7 +46,7 @@ use crate::{
     audit, capacity,
     config::Config,
     identity::{
-        HeaderClaim,
+        HeaderClaim, SubjectToken,
         doorkeeper::{Admitted, Doorkeeper, METADATA},
     },
     jsonrpc::{self, Id, Limits, Message, Notification},
@@ -138,6 +138,7 @@ impl FromRequest<Mcp> for Entered {
         match endpoint.doorkeeper.admit(&parts).await {
             Ok(admitted) => {
                 parts.extensions.insert(admitted);
+                Doorkeeper::strip(&mut parts.headers);
                 Ok(Self { endpoint, parts, body })
             }
             Err(refusal) => {
@@ -152,6 +153,11 @@ impl FromRequest<Mcp> for Entered {
 fn claim(parts: &Parts) -> HeaderClaim {
     let admitted = parts.extensions.get::<Admitted>();
     admitted.map_or(HeaderClaim::Absent, |admitted| admitted.claim.clone())
+}
+
+/// The token that a request was let in with, if it is a caller's own.
+fn subject(parts: &Parts) -> Option<Arc<SubjectToken>> {
+    parts.extensions.get::<Admitted>().and_then(|admitted| admitted.subject.clone())
 }
 
 /// `GET` of the document that says how to get a token.

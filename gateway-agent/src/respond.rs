@@ -8,6 +8,7 @@
 //! cannot be reached counts as the specification's "API failure", a catalog that is too old too. An upstream's own JSON-RPC error
 //! stays one. Deliberately absent: deciding anything.
 
+mod credentials;
 pub mod http;
 mod names;
 pub mod result;
@@ -279,6 +280,8 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
                 "The server behind {tool} cannot be reached; nothing was done. Try again later."
             )
         }
+        upstream::Error::NoCredentials(none) => credentials::none(tool, &none.why),
+        upstream::Error::NoSubject { .. } => credentials::nobody(tool),
         upstream::Error::Refused { status } => {
             format!(
                 "The server behind {tool} refused the gateway (HTTP {status}); nothing was done."

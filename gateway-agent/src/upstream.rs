@@ -46,6 +46,7 @@ pub use self::{
     error::{Breach, Error, Phase},
     features::{Entries, Features},
     gate::{Load, Overloaded},
+    http::{NoCredentials, NoToken},
     message::Era,
     naming::Prefix,
     reply::{RawResult, ResultType, RpcError},

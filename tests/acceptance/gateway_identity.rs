@@ -1,7 +1,7 @@
 //! Who is calling a gateway: tokens, keys, certificates, headers of trusted hops; and what whoever
 //! proves too little is told.
 
-mod issuer;
+pub(crate) mod issuer;
 mod others;
 mod tokens;
 

@@ -8,6 +8,7 @@ mod command_line;
 mod compatibility;
 mod conformance;
 mod contracts;
+mod credentials;
 mod crowd;
 mod demo;
 mod enforcement;

@@ -84,9 +84,14 @@ pub struct Gateway {
 impl Gateway {
     /// Starts a gateway with a fresh cache.
     pub fn start(options: &GatewayOptions) -> Self {
+        Self::start_with(options, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(options: &GatewayOptions, arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         write_config(dir.path(), "127.0.0.1:0", options);
-        let process = spawn(dir.path());
+        let process = spawn(dir.path(), arguments);
         let address = process.address();
         Self { process, address, dir }
     }
@@ -94,7 +99,7 @@ impl Gateway {
     /// Starts it again: same address, same cache, perhaps another configuration.
     pub fn restart(&mut self, options: &GatewayOptions) {
         write_config(self.dir.path(), &self.address, options);
-        self.process = spawn(self.dir.path());
+        self.process = spawn(self.dir.path(), &[]);
     }
 
     /// Writes another configuration, which the running gateway takes over.
@@ -136,9 +141,9 @@ impl Gateway {
     }
 }
 
-fn spawn(dir: &Path) -> Process {
+fn spawn(dir: &Path, arguments: &[&str]) -> Process {
     Process::start("gateway-agent", dir, |command| {
-        command.arg("--config").arg(dir.join("gateway.yaml"));
+        command.arg("--config").arg(dir.join("gateway.yaml")).args(arguments);
     })
 }
 

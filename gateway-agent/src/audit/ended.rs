@@ -52,7 +52,7 @@ impl Ended {
     /// How a call that failed ended.
     pub(super) fn of(error: &Error) -> Self {
         match error {
-            Error::Denied(_) => Self::Denied,
+            Error::Denied(_) | Error::Upstream(upstream::Error::NoSubject { .. }) => Self::Denied,
             Error::Mirror(_)
             | Error::Arguments(_)
             | Error::HiddenField { .. }
@@ -74,6 +74,7 @@ impl Ended {
             Error::Upstream(
                 upstream::Error::Unavailable { .. }
                 | upstream::Error::Refused { .. }
+                | upstream::Error::NoCredentials(_)
                 | upstream::Error::TooLarge { .. }
                 | upstream::Error::Protocol { .. }
                 | upstream::Error::Rpc { .. },

@@ -143,7 +143,7 @@ fn check(
 }
 
 /// RFC 6749, section 3.3.
-fn is_scope(text: &str) -> bool {
+pub(super) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\'))
 }
 

@@ -97,7 +97,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let registry = registry(problems, &root, args);
     let asks = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     let (identity, proofs) = identity::read(&root, asks);
-    let targets = target::read(&root);
+    let targets = target::read(&root, &proofs);
     let variables = variables(&root);
     let (limits, tool_limits) = limits(&root);
     let (admin, tracing) = (seeing::admin(&root), seeing::tracing(&root));

@@ -249,11 +249,22 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn pairs(&self) -> BTreeMap<String, String> {
+        let text = |(name, field): (String, Self)| field.text().map(|text| (name, text));
+        self.entries().into_iter().filter_map(text).collect()
+    }
+
+    /// Whether it has fields of its own.
+    pub(super) fn is_mapping(&self) -> bool {
+        matches!(self.node.value, Value::Map(_))
+    }
+
+    /// As a mapping whose names anybody may choose.
+    pub(super) fn entries(&self) -> Vec<(String, Field<'a>)> {
         let section = self.section();
-        let text = |(name, node): &'a (String, Node)| {
+        let entry = |(name, node): &'a (String, Node)| {
             let field = Field { problems: self.problems, path: section.child(name), node };
-            field.text().map(|text| (name.clone(), text))
+            (name.clone(), field)
         };
-        section.fields.iter().filter_map(text).collect()
+        section.fields.iter().map(entry).collect()
     }
 }

@@ -11,9 +11,9 @@ use http::{HeaderName, HeaderValue, Uri};
 use registry_core::{Key, Kind, Name};
 
 use super::{
-    TargetConfig, TransportConfig,
+    Grant, ProofsConfig, SecretSource, TargetConfig, TransportConfig, auth,
     read::{Field, Section},
-    tls, without_credentials,
+    secret, tls, without_credentials,
 };
 use crate::upstream::Prefix;
 
@@ -36,13 +36,18 @@ const OWN_HEADERS: [&str; 13] = [
 ];
 
 /// Reads all targets; one that is wrong is left out and reported.
-pub(super) fn read(root: &Section<'_>) -> Vec<TargetConfig> {
+pub(super) fn read(root: &Section<'_>, proofs: &ProofsConfig) -> Vec<TargetConfig> {
     let items = root.find("targets").map(|field| field.list()).unwrap_or_default();
     let mut servers = HashSet::new();
     let mut prefixes: HashMap<Prefix, Name> = HashMap::new();
     let mut targets = Vec::new();
     for item in items {
         let Some(target) = target(&item) else { continue };
+        if proofs.jwt.is_none() && target.transport.grant() == Some(Grant::TokenExchange) {
+            item.problem(
+                "`tokenExchange` needs `identity.jwt`: nothing else makes callers show tokens",
+            );
+        }
         let name = &target.server.name;
         let owner = prefixes.entry(target.prefix.clone()).or_insert_with(|| name.clone());
         if owner != name {
@@ -108,7 +113,15 @@ fn http(section: &Section<'_>, url: &Field<'_>) -> Option<TransportConfig> {
     let headers = headers(section);
     let url = url.parse(endpoint);
     let tls = section.find("tls").map(|field| tls::read_target(&field, url.as_deref()));
-    Some(TransportConfig::Http { url: url?, headers, tls })
+    let auth = section.find("auth").map(|field| auth::read(&field, url.as_deref()).map(Box::new));
+    if auth.is_some() && headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+        section.problem("has both `auth` and a header `authorization`; remove one");
+    }
+    let auth = match auth {
+        Some(auth) => Some(auth?),
+        None => None,
+    };
+    Some(TransportConfig::Http { url: url?, headers, auth, tls })
 }
 
 fn endpoint(text: &str) -> Result<String, String> {
@@ -132,8 +145,8 @@ fn endpoint(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn headers(section: &Section<'_>) -> BTreeMap<String, String> {
-    let headers = section.pairs("headers");
+fn headers(section: &Section<'_>) -> BTreeMap<String, SecretSource> {
+    let headers = secret::pairs(section.find("headers").as_ref());
     for (name, value) in &headers {
         if name.parse::<HeaderName>().is_err() {
             section.problem(format!("headers: `{name}` is not a header name"));
@@ -142,7 +155,7 @@ fn headers(section: &Section<'_>) -> BTreeMap<String, String> {
         if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
             section.problem(format!("headers: the gateway itself sets `{name}`; remove it"));
         }
-        if value.parse::<HeaderValue>().is_err() {
+        if value.read().is_ok_and(|value| value.parse::<HeaderValue>().is_err()) {
             section.problem(format!(
                 "headers: the value of `{name}` has characters that no header may have"
             ));
@@ -155,7 +168,7 @@ fn child(section: &Section<'_>) -> Option<TransportConfig> {
     let command = section.require("command", "it is the program to start");
     let command = command.and_then(|field| field.text()).map(PathBuf::from);
     let args = section.texts("args");
-    let env = section.pairs("env");
+    let env = secret::pairs(section.find("env").as_ref());
     for name in env.keys().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
         section.problem(format!("env: `{name}` is not a name of a variable"));
     }
@@ -168,11 +181,11 @@ fn child(section: &Section<'_>) -> Option<TransportConfig> {
 }
 
 /// The gateway's own `PATH`, so that programs are found, and what is configured; nothing else.
-fn child_environment(mut configured: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    #[expect(clippy::disallowed_methods, reason = "this is a part of the configuration's reader")]
-    let path = std::env::var("PATH");
-    if let Ok(path) = path {
-        configured.entry("PATH".to_owned()).or_insert(path);
+fn child_environment(
+    mut configured: BTreeMap<String, SecretSource>,
+) -> BTreeMap<String, SecretSource> {
+    if let Some(path) = secret::variable("PATH") {
+        configured.entry("PATH".to_owned()).or_insert(SecretSource::text(path));
     }
     configured
 }

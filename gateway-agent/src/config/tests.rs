@@ -101,9 +101,10 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
     assert_eq!(config.registry.runtime.input_validation, Mode::Error);
     assert_eq!(config.limits.call_timeout_ms, 3);
     let TransportConfig::Http { url, headers, .. } = &config.targets[0].transport else { panic!() };
-    assert_eq!((url.as_str(), headers["X-Number"].as_str()), ("http://127.0.0.1:7090/mcp", "7"));
+    assert_eq!(url, "http://127.0.0.1:7090/mcp");
+    assert_eq!(headers["X-Number"].read().unwrap(), "7");
     let TransportConfig::Stdio { args, env, .. } = &config.targets[1].transport else { panic!() };
-    assert_eq!((args.len(), env["TZ"].as_str()), (3, "UTC"));
+    assert_eq!((args.len(), env["TZ"].read().unwrap().as_str()), (3, "UTC"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use registry_jwt::{InvalidFile, UnknownKey, Verifier};
 use serde_json::json;
 
 use super::{
-    HeaderClaim,
+    HeaderClaim, SubjectToken,
     challenge::{Challenge, Refusal},
     only,
     proof::{self, PeerCertificate, Proof},
@@ -41,6 +41,8 @@ pub(crate) struct Admitted {
     granted: Granted,
     /// Whether it showed a token or a key.
     has_bearer: bool,
+    /// The token that it showed, if that says in whose name it speaks.
+    pub(crate) subject: Option<Arc<SubjectToken>>,
 }
 
 /// A secret that a request shows.
@@ -82,6 +84,7 @@ impl Doorkeeper {
         let certificate = self.certificate(parts);
         let granted = bearer.as_ref().map(|proof| proof.granted.clone()).unwrap_or_default();
         let has_bearer = bearer.is_some();
+        let has_subject = bearer.as_ref().is_some_and(|proof| proof.has_subject);
         let claim = match (certificate, bearer) {
             (Some(certificate), bearer) => claim(certificate, bearer),
             (None, Some(bearer)) => claim(bearer, None),
@@ -91,7 +94,17 @@ impl Doorkeeper {
         if self.proofs.required && !is_proved {
             return Err(Refusal::Missing(self.challenge(parts, &[])));
         }
-        Ok(Admitted { claim, granted, has_bearer })
+        let subject = match self.shown(&parts.headers) {
+            Ok(Some(Shown::Bearer(token))) if has_subject => SubjectToken::new(&claim, token),
+            _ => None,
+        };
+        Ok(Admitted { claim, granted, has_bearer, subject: subject.map(Arc::new) })
+    }
+
+    /// Takes what proves a request out of it, so that it can go nowhere else.
+    pub(crate) fn strip(headers: &mut HeaderMap) {
+        headers.remove(AUTHORIZATION);
+        headers.remove(API_KEY);
     }
 
     /// Whether a request that was let in may use this method, and this tool.

@@ -24,6 +24,8 @@ pub(super) struct Proof {
     /// Who it is beside that; sessions are bound to it.
     pub(super) principal: String,
     pub(super) granted: Granted,
+    /// Whether it is a token that says in whose name it speaks.
+    pub(super) has_subject: bool,
 }
 
 /// By a certificate. One that names no agent is a proof all the same: nothing weaker is tried.
@@ -38,7 +40,8 @@ pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate
         }
         Err(_) => (String::new(), None),
     };
-    Proof { named, evidence: Evidence::Certificate, principal, granted: Granted::default() }
+    let (evidence, granted) = (Evidence::Certificate, Granted::default());
+    Proof { named, evidence, principal, granted, has_subject: false }
 }
 
 /// By a key. All are compared, each in the same time wherever they differ.
@@ -58,6 +61,7 @@ pub(super) fn of_key(config: &ProofsConfig, key: &str) -> Option<Proof> {
         evidence: Evidence::ApiKey,
         principal: digest.to_string(),
         granted: Granted::new(scopes.iter().cloned(), &config.implied_scopes),
+        has_subject: false,
     })
 }
 
@@ -66,11 +70,13 @@ pub(super) fn of_claims(config: &ProofsConfig, jwt: &JwtConfig, claims: &Value) 
     let text = |name: &str| find(claims, name).and_then(Value::as_str);
     let version = jwt.version_claim.as_deref().and_then(text).map(Into::into);
     let named = text(&jwt.agent_claim).map(|name| Named { name: name.into(), version });
+    let subject = text("sub").unwrap_or_default();
     Proof {
         named,
         evidence: Evidence::Token,
-        principal: format!("{} {}", jwt.settings.issuer, text("sub").unwrap_or_default()),
+        principal: format!("{} {subject}", jwt.settings.issuer),
         granted: Granted::new(scopes(claims), &config.implied_scopes),
+        has_subject: !subject.is_empty(),
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     manner::Who,
     refuse,
     session::{Passport, SESSION_HEADER, Session},
-    stream,
+    stream, subject,
 };
 use crate::{
     identity::ClientInfo,
@@ -44,6 +44,7 @@ pub(super) async fn serve(
         era: Era::Legacy,
         claim: session.claim().clone(),
         client: session.client(),
+        subject: subject(incoming.parts),
         session: Some(session.clone()),
     };
     match incoming.method {
@@ -86,7 +87,7 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     let claim = claim(incoming.parts);
     let passport = Passport::new(claim.clone(), client.clone(), capabilities(incoming)?);
     let id = endpoint.sessions.open(&passport)?;
-    let who = Who { era: Era::Legacy, claim, client, session: None };
+    let who = Who { era: Era::Legacy, claim, client, subject: None, session: None };
     let offered = about::of(endpoint, &who);
     let mut result = ObjectWriter::with_capacity(256);
     result

@@ -11,7 +11,7 @@ use super::{
     session::Session,
 };
 use crate::{
-    identity::{ClientInfo, HeaderClaim},
+    identity::{ClientInfo, HeaderClaim, SubjectToken},
     jsonrpc::Id,
     respond,
     upstream::{Capabilities, Context, Era, LOG_LEVELS, Method},
@@ -26,6 +26,8 @@ pub(super) struct Who {
     pub(super) era: Era,
     pub(super) claim: HeaderClaim,
     pub(super) client: Option<Arc<ClientInfo>>,
+    /// The token that it showed.
+    pub(super) subject: Option<Arc<SubjectToken>>,
     /// Before 2026-07-28.
     pub(super) session: Option<Arc<Session>>,
 }
@@ -64,6 +66,7 @@ pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
         trace: incoming.trace(),
         meta: incoming.other_meta(),
         session: who.session.as_ref().map(|session| session.id().clone()),
+        subject: who.subject.clone(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     incoming::{Incoming, META_CAPABILITIES, META_VERSION, METHOD_HEADER},
     list,
     manner::Who,
-    stream,
+    stream, subject,
 };
 use crate::{
     jsonrpc::ObjectWriter,
@@ -50,8 +50,13 @@ pub(super) async fn serve(
     incoming: &Incoming<'_>,
 ) -> Result<Answer, Rejection> {
     check(incoming)?;
-    let claim = claim(incoming.parts);
-    let who = Who { era: Era::Modern, claim, client: incoming.client(), session: None };
+    let who = Who {
+        era: Era::Modern,
+        claim: claim(incoming.parts),
+        client: incoming.client(),
+        subject: subject(incoming.parts),
+        session: None,
+    };
     match incoming.method {
         "server/discover" => Ok(discover(endpoint, incoming, &who)),
         "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),

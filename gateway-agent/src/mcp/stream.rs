@@ -55,6 +55,7 @@ pub(super) fn of_session(
         era: Era::Legacy,
         claim: session.claim().clone(),
         client: session.client(),
+        subject: None,
         session: None,
     };
     let mut watcher = Watcher::new(endpoint, &who)?;

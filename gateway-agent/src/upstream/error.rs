@@ -51,6 +51,15 @@ pub enum Error {
         /// 401, 403 or 429.
         status: u16,
     },
+    /// The gateway has no token for it; nothing was sent to it.
+    #[error(transparent)]
+    NoCredentials(#[from] Box<super::http::NoCredentials>),
+    /// It is called in the name of callers, and this one showed no token; nothing was sent.
+    #[error("{target} is called in the name of callers, and this one showed no token to exchange")]
+    NoSubject {
+        /// The registered server.
+        target: Key,
+    },
     /// What came is not what MCP allows.
     #[error("the upstream broke the protocol: {what}")]
     Protocol {
@@ -153,6 +162,23 @@ impl From<Breach> for Error {
 }
 
 impl Error {
+    /// What somebody is told who waited for the same attempt to reach a server.
+    pub(super) fn again(&self, target: &Key) -> Self {
+        match self {
+            Self::NoCredentials(none) => Self::NoCredentials(none.clone()),
+            // One that was told once before already has the words.
+            Self::Unavailable { target, source } => {
+                Self::Unavailable { target: target.clone(), source: source.to_string().into() }
+            }
+            other => Self::Unavailable { target: target.clone(), source: other.to_string().into() },
+        }
+    }
+
+    /// Whether it says nothing about how the upstream is: nobody asked it.
+    pub(super) fn is_beside_it(&self) -> bool {
+        matches!(self, Self::NoCredentials(_) | Self::NoSubject { .. })
+    }
+
     /// Whether this is about reaching the upstream at all, rather than about one call.
     pub(super) fn is_about_reach(&self) -> bool {
         matches!(

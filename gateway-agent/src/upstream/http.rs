@@ -6,19 +6,21 @@
 //! session. Deliberately absent: redirects, proxies, and the HTTP+SSE transport of 2024.
 
 mod answer;
+mod auth;
 mod cancel;
 mod check;
 mod client;
 mod connector;
 mod doubt;
 mod ear;
+mod headers;
 mod listen;
 mod own;
 mod resume;
 mod session;
+mod way;
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -30,19 +32,18 @@ use ::http::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use registry_core::Key;
-use tokio::{
-    sync::{Mutex as AsyncMutex, Semaphore},
-    time::timeout,
-};
+use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
+pub use self::auth::{NoCredentials, NoToken};
 pub(super) use self::client::Client;
 use self::{
     answer::Answer,
     cancel::CancelOnDrop,
-    client::{Address, InvalidAddress},
+    client::InvalidAddress,
     ear::Ear,
     own::{Lease, OwnSessions},
     session::Session,
+    way::{OnBehalf, Way},
 };
 use super::{
     announce::Announcer,
@@ -53,27 +54,10 @@ use super::{
     reply::Reply,
     subscriptions::Subscriptions,
 };
-use crate::jsonrpc;
+use crate::{config::TransportConfig, jsonrpc};
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-
-/// Most answers of the gateway itself to an upstream at once. Each is a request of its own, and so
-/// a connection; what is asked beyond that gets no answer.
-const ANSWERS: usize = 8;
-/// Most questions of an upstream to its callers at once.
-const QUESTIONS: usize = 1_000;
-
-/// How an upstream is reached.
-#[derive(Debug)]
-struct Way {
-    server: Key,
-    client: Client,
-    address: Address,
-    announcer: Arc<Announcer>,
-    answers: Arc<Semaphore>,
-    questions: Arc<Semaphore>,
-}
 
 /// One upstream over HTTP.
 #[derive(Debug)]
@@ -84,38 +68,25 @@ pub(super) struct HttpLink {
     about: ArcSwapOption<About>,
     next_id: AtomicU64,
     handshake: AsyncMutex<()>,
-    /// How often a handshake failed, and what the last one said.
-    failures: Mutex<(u64, String)>,
-}
-
-impl Way {
-    /// Sends what needs no answer, without waiting for it; `held` is dropped afterwards.
-    fn post_in_background(&self, session: &Session, body: Bytes, held: impl Send + 'static) {
-        if session.is_legacy() {
-            let request = self.address.post(session.headers.clone(), body);
-            self.client.send_in_background(self.server.clone(), request, held);
-        }
-    }
+    /// How often a handshake failed, and the last time why.
+    failures: Mutex<(u64, Option<Arc<Error>>)>,
 }
 
 /// A request and what its headers repeat of it.
 type Mirrored<'a> = &'a [(HeaderName, HeaderValue)];
 
 impl HttpLink {
-    /// A link that does nothing until it is used.
+    /// A link that does nothing until it is used. Must be called inside a runtime.
     pub(super) fn new(
         announcer: Arc<Announcer>,
         server: Key,
-        (url, headers): (&str, &BTreeMap<String, String>),
-        client: Client,
+        transport: &TransportConfig,
+        shared: &Client,
     ) -> Result<Self, InvalidAddress> {
-        let address = Address::parse(url, headers)?;
-        let own = OwnSessions::new(client.limits().sessions);
-        let (answers, questions) =
-            (Arc::new(Semaphore::new(ANSWERS)), Arc::new(Semaphore::new(QUESTIONS)));
+        let way = Way::new(server, announcer, transport, shared)?;
         Ok(Self {
-            way: Arc::new(Way { server, client, address, announcer, answers, questions }),
-            own,
+            own: OwnSessions::new(way.client.limits().sessions),
+            way: Arc::new(way),
             session: ArcSwapOption::empty(),
             about: ArcSwapOption::empty(),
             next_id: AtomicU64::new(1),
@@ -141,8 +112,9 @@ impl HttpLink {
         outgoing: &Outgoing<'_>,
         mirrored: Mirrored<'_>,
     ) -> Result<(Reply, Era), Error> {
-        let lease = self.lease_for(outgoing).await?;
-        let session = self.session_for(outgoing, lease.as_ref()).await?;
+        let caller = self.way.caller(outgoing)?;
+        let lease = self.lease_for(outgoing, &caller).await?;
+        let session = self.session_for(outgoing, (lease.as_ref(), &caller)).await?;
         let answer = self.exchange(&session, outgoing, mirrored).await;
         if doubt::must_start_over(session.era, outgoing, &answer) {
             let is_gone = session.is_gone(&answer);
@@ -150,7 +122,7 @@ impl HttpLink {
                 self.end_in_background(&session);
             }
             if is_gone {
-                let session = self.session_for(outgoing, lease.as_ref()).await?;
+                let session = self.session_for(outgoing, (lease.as_ref(), &caller)).await?;
                 let answer = self.exchange(&session, outgoing, mirrored).await?;
                 return Ok((answer.into_reply()?, session.era));
             }
@@ -171,7 +143,7 @@ impl HttpLink {
     fn end_in_background(&self, session: &Session) {
         if session.has_id {
             let request = self.way.address.delete(session.headers.clone());
-            self.way.client.send_in_background(self.way.server.clone(), request, ());
+            self.way.send_in_background(request, session.on_behalf(), ());
         }
     }
 
@@ -190,22 +162,29 @@ impl HttpLink {
     }
 
     /// A session for this request alone, where an upstream of the older era may ask its caller.
-    async fn lease_for(&self, outgoing: &Outgoing<'_>) -> Result<Option<Lease<'_>>, Error> {
+    async fn lease_for(
+        &self,
+        outgoing: &Outgoing<'_>,
+        caller: &OnBehalf,
+    ) -> Result<Option<Lease<'_>>, Error> {
         let Some(request) = outgoing.request() else { return Ok(None) };
         let is_legacy = self.session().await?.is_legacy();
-        Ok(is_legacy.then(|| self.own.lend(request.context)).flatten())
+        Ok(is_legacy.then(|| self.own.lend(request.context, caller)).flatten())
     }
 
     /// The session over which a request goes, with the log level that it wants.
     async fn session_for(
         &self,
         outgoing: &Outgoing<'_>,
-        lease: Option<&Lease<'_>>,
+        (lease, caller): (Option<&Lease<'_>>, &OnBehalf),
     ) -> Result<Arc<Session>, Error> {
         let shared = self.session().await?;
         let Some(request) = outgoing.request() else { return Ok(shared) };
-        let session = match request.context.session.as_ref().or(lease.map(Lease::id)) {
-            Some(id) => own::session(self, &shared, (id, request.context)).await?,
+        let id = request.context.session.as_ref().or(lease.map(Lease::id)).cloned();
+        // What is in nobody's name in particular is not to be in a caller's.
+        let in_its_name = || caller.as_ref().filter(|_| shared.is_legacy()).map(own::id_of);
+        let session = match id.or_else(in_its_name) {
+            Some(id) => own::session(self, &shared, (&id, request.context, caller)).await?,
             None => shared,
         };
         if let Some(level) = request.context.log_level.as_deref().filter(|_| session.is_legacy()) {
@@ -225,12 +204,9 @@ impl HttpLink {
             return Ok(session);
         }
         let (failures_now, last) = self.failures().clone();
-        if failures_now > failures {
+        if let Some(last) = last.filter(|_| failures_now > failures) {
             // Somebody has just tried; a queue of attempts would help nobody.
-            return Err(Error::Unavailable {
-                target: self.way.server.clone(),
-                source: last.into(),
-            });
+            return Err(last.again(&self.way.server));
         }
         match self.open().await {
             Ok(session) => {
@@ -242,13 +218,13 @@ impl HttpLink {
             Err(error) => {
                 let mut failures = self.failures();
                 failures.0 += 1;
-                failures.1 = error.to_string();
+                failures.1 = Some(Arc::new(error.again(&self.way.server)));
                 Err(error)
             }
         }
     }
 
-    fn failures(&self) -> std::sync::MutexGuard<'_, (u64, String)> {
+    fn failures(&self) -> std::sync::MutexGuard<'_, (u64, Option<Arc<Error>>)> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -266,7 +242,7 @@ impl HttpLink {
                     Ok(modern)
                 }
                 Verdict::Legacy => {
-                    let (session, about) = self.initialize("{}").await?;
+                    let (session, about) = self.initialize("{}", &None).await?;
                     self.about.store(about.map(Arc::new));
                     Ok(session)
                 }
@@ -276,9 +252,14 @@ impl HttpLink {
         opened.await.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms: limit_ms }))
     }
 
-    /// Opens a session for a caller with these capabilities.
-    async fn initialize(&self, capabilities: &str) -> Result<(Session, Option<About>), Error> {
+    /// Opens a session for a caller with these capabilities, in this caller's name.
+    async fn initialize(
+        &self,
+        capabilities: &str,
+        on_behalf: &OnBehalf,
+    ) -> Result<(Session, Option<About>), Error> {
         let before = Session::before_initialize(&self.way.address.headers);
+        before.act_for(on_behalf);
         let initialize = Outgoing::Initialize { capabilities };
         let mut answer = self.exchange(&before, &initialize, &[]).await?;
         let id = answer.session_id.take();
@@ -286,9 +267,9 @@ impl HttpLink {
         let about = About::of_reply(&reply);
         let version = handshake::after_initialize(reply)?;
         let session = Session::legacy(&self.way.address.headers, version, id);
+        session.act_for(on_behalf);
         let request = self.way.address.post(session.headers.clone(), message::initialized());
-        let status =
-            answer::acknowledgement(self.way.client.send(&self.way.server, request).await?).await?;
+        let status = answer::acknowledgement(self.way.send(request, on_behalf).await?).await?;
         if status.is_success() { Ok((session, about)) } else { Err(answer::no(status)) }
     }
 
@@ -307,8 +288,8 @@ impl HttpLink {
         let cancel = CancelOnDrop { way: &self.way, session, id: cancellable };
         let side = outgoing.request().and_then(|request| request.side);
         let _present = session.enter(side);
-        let response =
-            self.way.client.send(&self.way.server, self.way.address.post(headers, body)).await?;
+        let on_behalf = self.way.on_behalf(session, outgoing);
+        let response = self.way.send(self.way.address.post(headers, body), &on_behalf).await?;
         let limit_bytes = self.way.client.limits().response_bytes;
         let ear = Ear { way: &self.way, session, side };
         let answer = answer::read(response, answer::Expected { id, limit_bytes }, ear).await;
@@ -324,8 +305,9 @@ impl HttpLink {
     /// Says good-bye to a legacy server, which may keep state until then.
     pub(super) async fn close(&self) {
         let sessions = self.own.drain().into_iter().chain(self.session.swap(None));
-        let farewells = sessions.filter(|session| session.has_id).map(|session| {
-            self.way.client.send(&self.way.server, self.way.address.delete(session.headers.clone()))
+        let farewells = sessions.filter(|session| session.has_id).map(async |session| {
+            let request = self.way.address.delete(session.headers.clone());
+            self.way.send(request, &session.on_behalf()).await
         });
         let all = futures_util::future::join_all(farewells);
         let _ = timeout(Duration::from_secs(1), all).await;

@@ -43,14 +43,9 @@ impl Link {
     ) -> Self {
         let server = start.config.server.clone();
         match &start.config.transport {
-            TransportConfig::Http { url, headers, tls } => {
-                let client = match tls.clone().map(|files| client.with(files)) {
-                    None => client.clone(),
-                    Some(Ok(own)) => own,
-                    Some(Err(error)) => return Self::Broken(server, error.to_string()),
-                };
+            transport @ TransportConfig::Http { .. } => {
                 let announcer = Arc::clone(announcer);
-                match HttpLink::new(announcer, server.clone(), (url, headers), client) {
+                match HttpLink::new(announcer, server.clone(), transport, client) {
                     Ok(link) => Self::Http(Box::new(link)),
                     Err(error) => Self::Broken(server, error.to_string()),
                 }

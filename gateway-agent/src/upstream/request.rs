@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::value::RawValue;
 
 use super::{Capabilities, Side};
+use crate::identity::SubjectToken;
 
 /// What callers may ask of an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +126,8 @@ pub struct Context {
     pub meta: Vec<Param>,
     /// The caller's own session, where it has one: a server with sessions gets one for each.
     pub session: Option<Arc<str>>,
+    /// The token that it showed, for servers that are called with the rights of callers.
+    pub subject: Option<Arc<SubjectToken>>,
 }
 
 /// The severities of log messages, the least first (server/utilities/logging).

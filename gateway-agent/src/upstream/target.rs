@@ -188,7 +188,9 @@ impl Target {
         // Only now: while it waited, others may have failed.
         let passing = self.breaker.pass()?;
         let outcome = self.timely(subject, request, started).await;
-        passing.end(outcome.as_ref().is_err_and(Error::is_failure));
+        if !outcome.as_ref().is_err_and(Error::is_beside_it) {
+            passing.end(outcome.as_ref().is_err_and(Error::is_failure));
+        }
         if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
             self.announcer.refresh();
         }
@@ -273,7 +275,7 @@ impl Target {
     async fn keep(self: Arc<Self>) {
         let both =
             async { tokio::join!(self.keep_listed(), self.link.listen(&self.subscriptions)) };
-        self.retired.run_until_cancelled(both).await;
+        self.retired.run_until_cancelled(Box::pin(both)).await;
         self.stop.cancelled().await;
         self.link.close().await;
     }

@@ -97,8 +97,12 @@ async fn what_is_not_configured_or_makes_no_sense_is_refused() {
     );
     assert!(none.health().is_empty());
 
-    let transport =
-        TransportConfig::Http { url: "ftp://x".into(), headers: BTreeMap::default(), tls: None };
+    let transport = TransportConfig::Http {
+        url: "ftp://x".into(),
+        headers: BTreeMap::default(),
+        auth: None,
+        tls: None,
+    };
     let upstreams = start(transport, limits(), TIMING);
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert_eq!(

@@ -13,18 +13,18 @@ use tokio::{
 
 use crate::access::identity_provider::jwk;
 
-pub(super) const ISSUER: &str = "https://id.example";
+pub(crate) const ISSUER: &str = "https://id.example";
 
-pub(super) struct Issuer {
-    pub(super) pair: KeyPair,
-    pub(super) url: String,
+pub(crate) struct Issuer {
+    pub(crate) pair: KeyPair,
+    pub(crate) url: String,
     keys: Arc<Mutex<String>>,
     serving: JoinHandle<()>,
 }
 
 impl Issuer {
     /// With one key, `k1`.
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
         let keys = Arc::new(Mutex::new(String::new()));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -36,36 +36,36 @@ impl Issuer {
     }
 
     /// From now on its only key is the one it has, by this id.
-    pub(super) fn publish(&self, id: &str) {
+    pub(crate) fn publish(&self, id: &str) {
         let set = json!({ "keys": [jwk(&self.pair, id)] });
         *self.keys.lock().expect("a lock") = set.to_string();
     }
 
     /// Exchanges the key.
-    pub(super) fn rotate(&mut self, id: &str) {
+    pub(crate) fn rotate(&mut self, id: &str) {
         self.pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
         self.publish(id);
     }
 
     /// Nobody can get its keys any more.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.serving.abort();
     }
 
     /// The `jwt` block of a gateway that believes it.
-    pub(super) fn block(&self, more: &str) -> String {
+    pub(crate) fn block(&self, more: &str) -> String {
         let url = &self.url;
         format!("{{ issuer: \"{ISSUER}\", audience: gateway, jwks: \"{url}\", {more} }}")
     }
 
     /// What a good token of the research agent says.
-    pub(super) fn claims() -> Value {
+    pub(crate) fn claims() -> Value {
         let now = get_current_timestamp();
         json!({ "iss": ISSUER, "aud": "gateway", "sub": "ann", "agent": "research-agent",
             "iat": now, "exp": now + 600 })
     }
 
-    pub(super) fn sign(&self, id: &str, claims: &Value) -> String {
+    pub(crate) fn sign(&self, id: &str, claims: &Value) -> String {
         let mut header = Header::new(Algorithm::ES256);
         header.kid = Some(id.to_owned());
         let key = EncodingKey::from_ec_der(self.pair.serialized_der());
@@ -73,7 +73,7 @@ impl Issuer {
     }
 
     /// A good token, but for one claim.
-    pub(super) fn but(&self, claim: &str, value: Value) -> String {
+    pub(crate) fn but(&self, claim: &str, value: Value) -> String {
         let mut claims = Self::claims();
         claims[claim] = value;
         self.sign("k1", &claims)

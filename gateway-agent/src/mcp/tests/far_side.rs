@@ -47,7 +47,7 @@ impl FarSide {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        (side, TransportConfig::Http { url, headers: BTreeMap::new(), tls: None })
+        (side, TransportConfig::Http { url, headers: BTreeMap::new(), auth: None, tls: None })
     }
 
     /// All requests of a method, with their sessions.

@@ -133,7 +133,7 @@ impl Bench {
         let url = upstream(setup.lists, Arc::clone(&seen), Arc::clone(&finished)).await;
         let dir = tempfile::tempdir().unwrap();
         let server = "server/up@1.0.0".parse().unwrap();
-        let usual = TransportConfig::Http { url, headers: BTreeMap::new(), tls: None };
+        let usual = TransportConfig::Http { url, headers: BTreeMap::new(), auth: None, tls: None };
         let transport = setup.transport.unwrap_or(usual);
         let config = Config {
             args: Args::default(),

@@ -106,7 +106,7 @@ fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
     essence.eq_ignore_ascii_case(wanted)
 }
 
-async fn read_whole(mut body: Incoming, limit_bytes: usize) -> Result<Bytes, Error> {
+pub(super) async fn read_whole(mut body: Incoming, limit_bytes: usize) -> Result<Bytes, Error> {
     let too_large = || Error::TooLarge { limit_bytes };
     let announced = body.size_hint().lower();
     if announced > limit_bytes as u64 {

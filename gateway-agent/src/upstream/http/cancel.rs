@@ -2,12 +2,14 @@
 //!
 //! Deliberately absent: the modern era, in which the end of the connection says it.
 
+use std::sync::Arc;
+
 use super::{Session, Way};
 use crate::upstream::message;
 
 /// Tells a legacy server that nobody waits for a request any more.
 pub(super) struct CancelOnDrop<'a> {
-    pub(super) way: &'a Way,
+    pub(super) way: &'a Arc<Way>,
     pub(super) session: &'a Session,
     pub(super) id: Option<u64>,
 }

@@ -3,11 +3,11 @@
 //!
 //! Deliberately absent: redirects, proxies, cookies and compression; hyper has none of them.
 
-use std::{collections::BTreeMap, error::Error as StdError, io, sync::Arc, time::Duration};
+use std::{error::Error as StdError, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri,
+    HeaderMap, HeaderValue, Method, Request, Response, Uri,
     header::{ACCEPT, CONTENT_TYPE, USER_AGENT},
 };
 use http_body_util::Full;
@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{Breach, Error, Phase, connector::Connector};
 use crate::{
-    config::{ClientFiles, LimitsConfig, TargetConfig},
+    config::{ClientFiles, LimitsConfig, TargetConfig, UnusableSecret},
     health, lanes,
 };
 
@@ -31,8 +31,8 @@ use crate::{
 /// request that meets a closing connection is lost.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// How long something may take for which nobody waits.
-const BACKGROUND: Duration = Duration::from_secs(5);
+/// How the gateway introduces itself.
+pub(super) const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
 
 /// The client; clones share the connections.
 #[derive(Debug, Clone)]
@@ -85,23 +85,6 @@ impl Client {
     /// Does something in the background that ends with the gateway.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(work);
-    }
-
-    /// Sends a request whose answer does not matter; `held` is dropped afterwards.
-    pub(super) fn send_in_background(
-        &self,
-        server: Key,
-        request: Request<Full<Bytes>>,
-        held: impl Send + 'static,
-    ) {
-        let client = self.clone();
-        self.tasks.spawn(async move {
-            let sent = tokio::time::timeout(BACKGROUND, client.send(&server, request)).await;
-            if let Ok(Err(error)) = sent {
-                tracing::debug!(target.server = %server, %error, "a notification got lost");
-            }
-            drop(held);
-        });
     }
 
     fn describe(&self, server: &Key, error: &legacy::Error) -> Error {
@@ -159,7 +142,7 @@ fn refused_certificate(cause: &(dyn StdError + 'static)) -> Option<AlertDescript
     is_about_it.then_some(*alert)
 }
 
-/// Where an upstream listens, and what is sent with every request.
+/// Where an upstream listens, and what is sent with every request, credentials apart.
 #[derive(Debug)]
 pub(super) struct Address {
     uri: Uri,
@@ -173,29 +156,24 @@ pub(crate) enum InvalidAddress {
     Url(String),
     #[error("`{0}` is not a header, or its value is not one")]
     Header(String),
+    #[error(transparent)]
+    Secret(#[from] UnusableSecret),
+    #[error(transparent)]
+    Tls(#[from] InvalidFile),
+    #[error("the target is a child process")]
+    Transport,
 }
 
 impl Address {
-    pub(super) fn parse(
-        url: &str,
-        configured: &BTreeMap<String, String>,
-    ) -> Result<Self, InvalidAddress> {
+    pub(super) fn parse(url: &str) -> Result<Self, InvalidAddress> {
         let uri: Uri = url.parse().map_err(|_| InvalidAddress::Url(url.to_owned()))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(InvalidAddress::Url(url.to_owned()));
         }
         let mut headers = HeaderMap::new();
-        for (name, value) in configured {
-            let invalid = || InvalidAddress::Header(name.clone());
-            let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
-            let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
-            value.set_sensitive(true);
-            headers.insert(header, value);
-        }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        let agent = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         Ok(Self { uri, headers })
     }
 

@@ -45,12 +45,13 @@ impl Ear<'_> {
         let answered = side.ask(&request.method, request.params);
         let id: Box<str> = request.id.as_raw().into();
         let (way, headers) = (Arc::clone(self.way), self.session.headers.clone());
+        let on_behalf = self.session.on_behalf();
         self.way.client.spawn(async move {
             // Who has gone answers nothing; the upstream is told by the end of the request.
             let (Ok(answered), Ok(id)) = (answered.await, Id::parse(&id)) else { return };
             let body: Bytes = message::answered(id, &answered);
             let request = way.address.post(headers, body);
-            way.client.send_in_background(way.server.clone(), request, place);
+            way.send_in_background(request, on_behalf, place);
         });
     }
 

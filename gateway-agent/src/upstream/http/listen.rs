@@ -66,7 +66,7 @@ async fn once(link: &HttpLink, wanted: &Wanted) -> Result<(), Error> {
         let headers = request_headers(&session, &listen, &[]);
         link.way.address.post(headers, listen.write(id, session.era).into())
     };
-    let response = link.way.client.send(&link.way.server, request).await?;
+    let response = link.way.send(request, &None).await?;
     let status = response.status();
     if status == StatusCode::NOT_FOUND && session.has_id {
         link.forget(&session);
@@ -102,8 +102,10 @@ pub(super) async fn own(
     let mut backoff = Backoff::new(FIRST, LONGEST);
     let mut answered = Some(answered);
     let follow = async {
-        while let Some(headers) = session.upgrade().map(|session| session.headers.clone()) {
-            let response = way.client.send(&way.server, way.address.get(headers)).await;
+        while let Some(open) = session.upgrade() {
+            let (headers, on_behalf) = (open.headers.clone(), open.on_behalf());
+            drop(open);
+            let response = way.send(way.address.get(headers), &on_behalf).await;
             drop(answered.take());
             let Ok(response) = response else { return };
             if !response.status().is_success() || !answer::is_event_stream(response.headers()) {

@@ -20,8 +20,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Error, HttpLink, Phase, Session, listen};
-use crate::upstream::request::Context;
+use super::{Error, HttpLink, OnBehalf, Phase, Session, listen};
+use crate::{identity::SubjectToken, upstream::request::Context};
 
 /// How long a session may be idle before it gives way to a new one.
 const IDLE: Duration = Duration::from_mins(30);
@@ -36,7 +36,7 @@ pub(super) struct OwnSessions {
     limit: usize,
     /// The upstream refused the older era.
     is_modern_only: AtomicBool,
-    /// What callers can be asked, and the id of a session that knows so and that nobody has now.
+    /// For whom, and the id of a session of that kind that nobody has now.
     free: Mutex<Vec<(Box<str>, Arc<str>)>>,
     lent: AtomicU64,
 }
@@ -45,7 +45,8 @@ pub(super) struct OwnSessions {
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
     own: &'a OwnSessions,
-    capabilities: Box<str>,
+    /// A caller, if that matters, and what it can be asked.
+    for_whom: Box<str>,
     id: Arc<str>,
 }
 
@@ -58,9 +59,10 @@ impl Lease<'_> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let mut free = self.own.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < self.own.limit {
-            free.push((std::mem::take(&mut self.capabilities), Arc::clone(&self.id)));
+        if free.len() >= self.own.limit {
+            free.remove(0);
         }
+        free.push((std::mem::take(&mut self.for_whom), Arc::clone(&self.id)));
     }
 }
 
@@ -82,16 +84,18 @@ impl OwnSessions {
     }
 
     /// Lends a session to a request whose caller has none, but can be asked something.
-    pub(super) fn lend(&self, context: &Context) -> Option<Lease<'_>> {
+    pub(super) fn lend(&self, context: &Context, caller: &OnBehalf) -> Option<Lease<'_>> {
         let capabilities = context.capabilities.as_json();
         if context.session.is_some() || capabilities == "{}" {
             return None;
         }
+        let principal = caller.as_ref().map_or("", |subject| subject.principal());
+        let wanted = format!("{principal}\n{capabilities}");
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = free.iter().rposition(|(known, _)| **known == *capabilities);
+        let at = free.iter().rposition(|(known, _)| **known == *wanted);
         let new = || format!("lent {}", self.lent.fetch_add(1, Ordering::Relaxed)).into();
         let id = at.map_or_else(new, |at| free.swap_remove(at).1);
-        Some(Lease { own: self, capabilities: capabilities.into(), id })
+        Some(Lease { own: self, for_whom: wanted.into(), id })
     }
 
     /// Nothing is known of the upstream any more.
@@ -151,11 +155,16 @@ impl OwnSessions {
     }
 }
 
+/// The id of the session that all requests of a caller share that has none of its own.
+pub(super) fn id_of(caller: &Arc<SubjectToken>) -> Arc<str> {
+    format!("of {}", caller.principal()).into()
+}
+
 /// The session of a caller; the shared one where the upstream knows none.
 pub(super) async fn session(
     link: &HttpLink,
     shared: &Arc<Session>,
-    (id, context): (&Arc<str>, &Context),
+    (id, context, caller): (&Arc<str>, &Context, &OnBehalf),
 ) -> Result<Arc<Session>, Error> {
     if link.own.is_modern_only.load(Ordering::Relaxed) {
         return Ok(Arc::clone(shared));
@@ -164,8 +173,11 @@ pub(super) async fn session(
     for session in gone {
         link.end_in_background(&session);
     }
-    match place.get_or_try_init(|| open(link, context)).await {
-        Ok(session) => Ok(Arc::clone(session)),
+    match place.get_or_try_init(|| open(link, context, caller)).await {
+        Ok(session) => {
+            session.act_for(caller);
+            Ok(Arc::clone(session))
+        }
         Err(error) => {
             link.own.table().remove(id);
             let is_refused = matches!(error, Error::Rpc { .. } | Error::Protocol { .. });
@@ -178,10 +190,15 @@ pub(super) async fn session(
     }
 }
 
-async fn open(link: &HttpLink, context: &Context) -> Result<Arc<Session>, Error> {
+async fn open(
+    link: &HttpLink,
+    context: &Context,
+    caller: &OnBehalf,
+) -> Result<Arc<Session>, Error> {
     let capabilities = context.capabilities.as_json();
     let after_ms = link.way.client.limits().list_timeout_ms;
-    let opened = timeout(Duration::from_millis(after_ms), link.initialize(capabilities)).await;
+    let opened =
+        timeout(Duration::from_millis(after_ms), link.initialize(capabilities, caller)).await;
     let (session, _) = opened.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }))?;
     let session = Arc::new(session);
     if capabilities != "{}" {
@@ -207,16 +224,20 @@ mod tests {
 
     #[test]
     fn one_request_at_a_time_has_a_session_that_suits_it() {
-        let own = OwnSessions::new(1);
+        let own = OwnSessions::new(2);
         let (asked, sampled) = (who_can(r#"{"elicitation":{}}"#), who_can(r#"{"sampling":{}}"#));
         let id = |lease: Option<Lease<'_>>| lease.unwrap().id().clone();
-        let first = own.lend(&asked);
-        let second = own.lend(&asked);
+        let first = own.lend(&asked, &None);
+        let second = own.lend(&asked, &None);
         let ids = (id(first), id(second));
         assert_ne!(ids.0, ids.1);
-        assert_ne!(id(own.lend(&sampled)), ids.0, "it was told something else");
-        assert_eq!(id(own.lend(&asked)), ids.0);
-        assert_ne!(id(own.lend(&asked)), ids.1, "one is kept, not two");
+        assert_ne!(id(own.lend(&sampled, &None)), ids.0, "it was told something else");
+        assert_eq!(id(own.lend(&asked, &None)), ids.1, "two are kept, the oldest gave way");
+        let of = |name| Some(Arc::new(SubjectToken::of(name, "token")));
+        let of_ann = id(own.lend(&asked, &of("ann")));
+        assert_ne!(of_ann, ids.1, "it was opened in nobody's name");
+        assert_ne!(id(own.lend(&asked, &of("bob"))), of_ann);
+        assert_eq!(id(own.lend(&asked, &of("ann"))), of_ann);
     }
 
     #[test]
@@ -224,7 +245,7 @@ mod tests {
         let own = OwnSessions::new(1);
         let with_session = Context { session: Some("s".into()), ..who_can(r#"{"roots":{}}"#) };
         for context in [with_session, who_can("{}"), Context::default()] {
-            assert!(own.lend(&context).is_none(), "{context:?}");
+            assert!(own.lend(&context, &None).is_none(), "{context:?}");
         }
     }
 }

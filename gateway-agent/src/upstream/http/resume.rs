@@ -25,7 +25,7 @@ pub(super) async fn reopen(ear: Ear<'_>, events: &Events) -> Result<Incoming, Er
     let mut headers = ear.session.headers.clone();
     headers.insert(LAST_EVENT_ID, id);
     let request = ear.way.address.get(headers);
-    let response = ear.way.client.send(&ear.way.server, request).await?;
+    let response = ear.way.send(request, &ear.session.on_behalf()).await?;
     if !response.status().is_success() || !answer::is_event_stream(response.headers()) {
         return Err(Breach::Closed.into());
     }

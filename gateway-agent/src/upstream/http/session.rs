@@ -8,6 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
+use arc_swap::ArcSwapOption;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::value::RawValue;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -19,7 +20,9 @@ use super::{
         side::Side,
     },
     Answer, Era, Error, HttpLink, Outgoing,
+    way::OnBehalf,
 };
+use crate::identity::SubjectToken;
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -31,6 +34,8 @@ pub(super) struct Session {
     pub(super) headers: HeaderMap,
     /// Whether the upstream gave the session an id.
     pub(super) has_id: bool,
+    /// In whose name it is, and the last token of that caller.
+    on_behalf: ArcSwapOption<SubjectToken>,
     /// Who waits for an answer in it, the latest last.
     callers: Mutex<Vec<(u64, Side)>>,
     entered: AtomicU64,
@@ -77,6 +82,7 @@ impl Session {
             era,
             headers,
             has_id,
+            on_behalf: ArcSwapOption::empty(),
             callers: Mutex::default(),
             entered: AtomicU64::new(0),
             _end: ended.clone().drop_guard(),
@@ -88,6 +94,16 @@ impl Session {
     /// Cancelled when nobody has the session any more.
     pub(super) fn ended(&self) -> CancellationToken {
         self.ended.clone()
+    }
+
+    /// In whose name it is.
+    pub(super) fn on_behalf(&self) -> OnBehalf {
+        self.on_behalf.load_full()
+    }
+
+    /// Goes on in this caller's name, with this token.
+    pub(super) fn act_for(&self, on_behalf: &OnBehalf) {
+        self.on_behalf.store(on_behalf.clone());
     }
 
     /// Notes who waits for an answer, until what is returned is dropped.

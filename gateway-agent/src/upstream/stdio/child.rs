@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::config::TransportConfig;
+use crate::config::{SecretSource, TransportConfig, UnusableSecret};
 
 const SIGTERM: i32 = 15;
 
@@ -37,9 +37,16 @@ impl Child {
         let TransportConfig::Stdio { command, args, env, cwd } = config else {
             return Err(io::Error::other("the target is no child process"));
         };
+        let value = |(name, secret): (&String, &SecretSource)| Ok((name.clone(), secret.read()?));
+        let env: Result<Vec<_>, UnusableSecret> = env.iter().map(value).collect();
+        let env = env.map_err(io::Error::other)?;
         let mut wrap = CommandWrap::with_new(command, |process| {
             process.args(args).env_clear();
-            process.envs(env).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            process
+                .envs(env.iter().cloned())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
             if let Some(cwd) = cwd {
                 process.current_dir(cwd);
             }

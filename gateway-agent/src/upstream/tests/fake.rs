@@ -17,7 +17,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::config::TransportConfig;
+use crate::config::{SecretSource, TransportConfig};
 
 /// One request as it came.
 #[derive(Debug, Clone)]
@@ -140,8 +140,14 @@ impl Fake {
     }
 
     pub(super) fn transport(&self) -> TransportConfig {
-        let headers = BTreeMap::from([("Authorization".to_owned(), "Bearer ours".to_owned())]);
-        TransportConfig::Http { url: format!("http://{}/mcp", self.address), headers, tls: None }
+        let ours = SecretSource::text("Bearer ours");
+        let headers = BTreeMap::from([("Authorization".to_owned(), ours)]);
+        TransportConfig::Http {
+            url: format!("http://{}/mcp", self.address),
+            headers,
+            auth: None,
+            tls: None,
+        }
     }
 
     /// All requests of one method so far.

@@ -215,7 +215,8 @@ async fn a_server_that_comes_back_is_found_again() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let url = format!("http://{address}/mcp");
-    let transport = TransportConfig::Http { url, headers: BTreeMap::default(), tls: None };
+    let transport =
+        TransportConfig::Http { url, headers: BTreeMap::default(), auth: None, tls: None };
     let upstreams = start(transport, limits(), TIMING);
     eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
     let error = upstreams.try_call("{}").await.unwrap_err();

@@ -41,7 +41,7 @@ pub(super) fn script_in(text: &str, cwd: Option<&Path>) -> TransportConfig {
         command: "sh".into(),
         args: vec!["-c".into(), format!("{PRELUDE}{text}")],
         env: [("CONFIGURED", "yes"), ("PATH", "/usr/bin:/bin")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .map(|(name, value)| (name.to_owned(), crate::config::SecretSource::text(value)))
             .into(),
         cwd: cwd.map(Path::to_owned),
     }

@@ -1,0 +1,183 @@
+//! The `auth` block of a target: where the gateway gets tokens for it, of its own or in exchange
+//! for those of its callers.
+//!
+//! Deliberately absent: getting them; `upstream/http/auth.rs` does.
+
+use http::Uri;
+
+use super::{
+    ClientFiles, Credentials, SecretSource,
+    read::{Field, Section},
+    secret, tls, without_credentials,
+};
+
+/// Where the tokens for a target come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthConfig {
+    /// In exchange for what.
+    pub grant: Grant,
+    /// The token endpoint.
+    pub token_url: String,
+    /// What it must show and is shown; `None`: a certificate of the system's authorities, and
+    /// nothing.
+    pub tls: Option<ClientFiles>,
+    /// The gateway's own name there.
+    pub client_id: String,
+    /// What proves it.
+    pub client_secret: SecretSource,
+    /// How that is shown.
+    pub client_authentication: ClientAuthentication,
+    /// What the tokens are to allow.
+    pub scopes: Vec<String>,
+    /// For whom they are to be.
+    pub audience: Vec<String>,
+    /// The same as URLs (RFC 8707).
+    pub resource: Vec<String>,
+}
+
+/// In exchange for what a token is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// The gateway's own credentials (RFC 6749, section 4.4).
+    ClientCredentials,
+    /// Those and the token of whoever calls (RFC 8693).
+    TokenExchange,
+}
+
+/// How a client shows its secret (RFC 6749, section 2.3.1), by the names of RFC 7591.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientAuthentication {
+    /// `client_secret_basic`: in the header.
+    Basic,
+    /// `client_secret_post`: in the body.
+    Post,
+}
+
+const AUTHENTICATIONS: &[(&str, ClientAuthentication)] = &[
+    ("client_secret_basic", ClientAuthentication::Basic),
+    ("client_secret_post", ClientAuthentication::Post),
+];
+
+/// Reads the block of a target at this URL.
+pub(super) fn read(field: &Field<'_>, url: Option<&str>) -> Option<AuthConfig> {
+    let section = field.section();
+    if !section.switch("plaintextToken", false) && url.is_some_and(|url| !is_private(url)) {
+        section.problem(
+            "tokens would go to another machine in plain text; write the target's URL with \
+             https://, or set `plaintextToken: true` where the network is trusted",
+        );
+    }
+    let (own, exchange) = (section.find("clientCredentials"), section.find("tokenExchange"));
+    let auth = match (own, exchange) {
+        (Some(field), None) => client(&field, Grant::ClientCredentials),
+        (None, Some(field)) => client(&field, Grant::TokenExchange),
+        _ => {
+            section.problem("needs one of `clientCredentials` and `tokenExchange`");
+            None
+        }
+    };
+    section.finish();
+    auth
+}
+
+fn client(field: &Field<'_>, grant: Grant) -> Option<AuthConfig> {
+    let section = field.section();
+    let token_url = section
+        .require("tokenUrl", "it is the token endpoint: https://…")
+        .and_then(|field| field.parse(token_url));
+    let tls = section.find("tls").map(|field| tls::read_target(&field, token_url.as_deref()));
+    let client_id = section
+        .require("clientId", "it is the gateway's own name there")
+        .and_then(|field| field.parse(client_id));
+    let client_secret = section
+        .require("clientSecret", "write `{ file: PATH }` or `{ env: NAME }`")
+        .and_then(|field| secret::read(&field));
+    let client_authentication =
+        section.choice("clientAuthentication", AUTHENTICATIONS, ClientAuthentication::Basic);
+    let scopes = texts(&section, "scopes", scope);
+    let (audience, resource) = (texts(&section, "audience", any), texts(&section, "resource", uri));
+    section.finish();
+    Some(AuthConfig {
+        grant,
+        token_url: token_url?,
+        tls,
+        client_id: client_id?,
+        client_secret: client_secret?,
+        client_authentication,
+        scopes,
+        audience,
+        resource,
+    })
+}
+
+/// A list of texts, or one alone.
+fn texts(
+    section: &Section<'_>,
+    name: &'static str,
+    check: impl Fn(&str) -> Result<(), String>,
+) -> Vec<String> {
+    let Some(field) = section.find(name) else { return Vec::new() };
+    let texts = field.texts().unwrap_or_default();
+    for problem in texts.iter().filter_map(|text| check(text).err()) {
+        field.problem(problem);
+    }
+    texts
+}
+
+fn any(text: &str) -> Result<(), String> {
+    if text.is_empty() { Err("an empty text says nothing".to_owned()) } else { Ok(()) }
+}
+
+fn scope(text: &str) -> Result<(), String> {
+    if super::identity::is_scope(text) {
+        return Ok(());
+    }
+    Err(format!("`{text}` is no scope: visible ASCII without `\"` and `\\`"))
+}
+
+/// RFC 8707, section 2: absolute, without a fragment.
+fn uri(text: &str) -> Result<(), String> {
+    let is_absolute = text.split_once(':').is_some_and(|(scheme, rest)| {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(is_word)
+            && !rest.is_empty()
+    });
+    if is_absolute && !text.contains('#') {
+        return Ok(());
+    }
+    Err(format!("`{text}` is no absolute URI such as https://docs.example.com/mcp"))
+}
+
+fn client_id(text: &str) -> Result<String, &'static str> {
+    let is_visible = |c: char| c.is_ascii_graphic() || c == ' ';
+    if !text.is_empty() && text.chars().all(is_visible) {
+        return Ok(text.to_owned());
+    }
+    Err("must be printable ASCII")
+}
+
+/// Secrets and tokens go there.
+fn token_url(text: &str) -> Result<String, String> {
+    let shown = without_credentials(text);
+    let uri: Option<Uri> = text.parse().ok();
+    let good = uri.is_some_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+            && uri.host().is_some_and(|host| !host.is_empty())
+    });
+    if !good || text.contains('#') {
+        return Err(format!("`{shown}` is no URL such as https://id.example.com/token"));
+    }
+    if !is_private(text) {
+        return Err(format!(
+            "the gateway's secret would go to {shown} in plain text; write https://"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// Whether nobody on the way can listen.
+fn is_private(url: &str) -> bool {
+    Credentials::is_private(url)
+}

@@ -1,0 +1,83 @@
+//! The gateway's own credentials at upstreams: secrets in files, tokens by client credentials, and
+//! tokens in exchange for those of callers, which go nowhere else.
+
+mod exchange;
+mod far_side;
+mod own;
+mod secrets;
+
+use acceptance::{Gateway, GatewayOptions, ModernClient, eventually, mcp::Answer};
+use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::json;
+
+use self::far_side::{Tokens, Upstream};
+
+/// The gateway's secret at the token endpoint; encoding it matters.
+const SECRET: &str = "s3cret/ of+gateway";
+
+/// A gateway with one target, which is at its best with everything that it could log in its log.
+fn gateway(upstream: &Upstream, target: &str, more: &str) -> Gateway {
+    let example = acceptance::root().join("examples/registry-v2.json");
+    let url = &upstream.url;
+    let options = GatewayOptions {
+        source: format!("file://{}", example.display()),
+        targets: format!(
+            "targets: [{{ server: fetch-server, version: 1.2.3, http: \"{url}\", {target} }}]\n"
+        ),
+        runtime: Some("{ outputValidation: ignore }".to_owned()),
+        more: format!("admin: 127.0.0.1:0\n{more}"),
+    };
+    Gateway::start_with(&options, &["--log", "trace"])
+}
+
+/// The `auth` of a target.
+fn auth(grant: &str, tokens: &Tokens, more: &str) -> String {
+    let (url, client) = (&tokens.url, "clientId: \"gate way\"");
+    format!(
+        "auth: {{ {grant}: {{ tokenUrl: \"{url}\", {client}, clientSecret: \"{SECRET}\", {more} }} }}"
+    )
+}
+
+/// A client that shows this token.
+fn bearing(gateway: &Gateway, token: &str) -> ModernClient {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).expect("a header");
+    value.set_sensitive(true);
+    let headers = HeaderMap::from_iter([(reqwest::header::AUTHORIZATION, value)]);
+    let http = reqwest::Client::builder().default_headers(headers).build().expect("a client");
+    ModernClient::anonymous(&gateway.mcp_url()).over(http)
+}
+
+async fn fetch(client: &ModernClient) -> Answer {
+    client.call("fetch", json!({ "url": "https://example.com/" })).await
+}
+
+/// Waits until the gateway has listed the upstream's tools.
+async fn is_up(gateway: &Gateway) {
+    eventually("the upstream is up", || async { target(gateway).await.contains("\"up\"") }).await;
+}
+
+/// What `/admin/targets` says.
+async fn target(gateway: &Gateway) -> String {
+    let url = format!("{}/admin/targets", gateway.admin_url());
+    reqwest::get(url).await.expect("an answer").text().await.expect("text")
+}
+
+/// Nothing that the gateway shows to anybody has one of these in it.
+async fn assert_kept(gateway: &Gateway, secrets: &[&str]) {
+    let page =
+        async |url: String| reqwest::get(url).await.expect("an answer").text().await.expect("text");
+    let admin = gateway.admin_url();
+    let shown = [
+        ("the log", gateway.process.stderr()),
+        ("/metrics", page(format!("{}/metrics", gateway.url())).await),
+        ("/admin/targets", page(format!("{admin}/admin/targets")).await),
+        ("/admin/contracts", page(format!("{admin}/admin/contracts")).await),
+        ("/admin/traces", page(format!("{admin}/admin/traces")).await),
+    ];
+    for (place, text) in &shown {
+        assert!(!text.is_empty(), "{place}");
+        for secret in secrets {
+            assert!(!text.contains(secret), "{secret} is in {place}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Tokens of the gateway's own, by client credentials.
+
+use std::time::{Duration, Instant};
+
+use acceptance::{ModernClient, eventually};
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::{
+    SECRET, assert_kept, auth,
+    far_side::{Tokens, Upstream, good_for, refusal},
+    fetch, gateway, is_up, target,
+};
+use crate::liar::json_answer;
+
+#[tokio::test]
+async fn every_request_has_a_token_that_is_fetched_once() {
+    for (legacy, method) in [(false, "client_secret_basic"), (true, "client_secret_post")] {
+        let upstream = if legacy { Upstream::legacy().await } else { Upstream::modern().await };
+        let tokens = Tokens::start().await;
+        let more = format!(
+            "clientAuthentication: {method}, scopes: [docs:read, docs:write], audience: far, \
+             resource: [\"https://far.example/mcp\", \"urn:x\"]"
+        );
+        upstream.let_in(&["Bearer token-1"]);
+        let gateway = gateway(&upstream, &auth("clientCredentials", &tokens, &more), "");
+        let client = ModernClient::anonymous(&gateway.mcp_url());
+        gateway.ready().await;
+        for answer in join_all((0..20).map(|_| fetch(&client))).await {
+            assert_eq!(answer.text(), "fetched", "{answer:?}");
+        }
+        is_up(&gateway).await;
+        let got = upstream.got();
+        assert!(got.iter().all(|got| got.authorization == "Bearer token-1"), "{got:?}");
+        assert!(got.iter().any(|got| got.method == "tools/list"), "{got:?}");
+        let asked = tokens.asked();
+        assert_eq!(asked.len(), 1, "{asked:?}");
+        assert_eq!(asked[0].client.is_some(), !legacy, "{asked:?}");
+        for (name, value) in [
+            ("grant_type", "client_credentials"),
+            ("scope", "docs:read docs:write"),
+            ("audience", "far"),
+            ("resource", "https://far.example/mcp urn:x"),
+            ("subject_token", ""),
+        ] {
+            assert_eq!(asked[0].says(name), value, "{asked:?}");
+        }
+        assert_kept(&gateway, &[SECRET, "token-1"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_replaced_before_it_is_over() {
+    let (upstream, tokens) = (Upstream::modern().await, Tokens::start().await);
+    tokens.behave(good_for(2));
+    let gateway = gateway(&upstream, &auth("clientCredentials", &tokens, ""), "");
+    is_up(&gateway).await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    assert_eq!(fetch(&client).await.text(), "fetched");
+    let first = upstream.last_call().authorization;
+    tokio::time::sleep(Duration::from_millis(1_700)).await;
+    assert_eq!(fetch(&client).await.text(), "fetched");
+    assert_ne!(upstream.last_call().authorization, first, "it had 0.3 s left");
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_replaced_once() {
+    let (upstream, tokens) = (Upstream::modern().await, Tokens::start().await);
+    let gateway = gateway(&upstream, &auth("clientCredentials", &tokens, ""), "");
+    is_up(&gateway).await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    upstream.let_call(&["Bearer token-2"]);
+    assert_eq!(fetch(&client).await.text(), "fetched");
+    let calls: Vec<_> = upstream
+        .got_of("tools/call")
+        .into_iter()
+        .map(|got| (got.authorization, got.status))
+        .collect();
+    let expected = [("Bearer token-1".to_owned(), 401), ("Bearer token-2".to_owned(), 200)];
+    assert_eq!(calls, expected);
+
+    upstream.let_call(&["nobody"]);
+    let before = upstream.got_of("tools/call").len();
+    let answer = fetch(&client).await;
+    assert!(answer.is_tool_error() && answer.text().contains("HTTP 401"), "{answer:?}");
+    assert_eq!(upstream.got_of("tools/call").len() - before, 2, "once more, and no more");
+    assert_kept(&gateway, &[SECRET, "token-1", "token-2"]).await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_gives_none_is_told_and_no_fault_of_the_upstream() {
+    let (upstream, tokens) = (Upstream::modern().await, Tokens::start().await);
+    tokens.behave(good_for(1));
+    let limits = "limits: { connectTimeoutMs: 1000 }\n";
+    let gateway = gateway(&upstream, &auth("clientCredentials", &tokens, ""), limits);
+    is_up(&gateway).await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    let elsewhere = Tokens::start().await;
+    let there = elsewhere.url.clone();
+    let huge = "x".repeat(70_000);
+    let manners: Vec<(&str, &str, super::far_side::Manner)> = vec![
+        ("refuses", "invalid_grant", {
+            Box::new(|_, _| Some(refusal("400 Bad Request", "invalid_grant")))
+        }),
+        ("is broken", "could not get", {
+            Box::new(|_, _| Some(refusal("500 Internal Server Error", SECRET)))
+        }),
+        ("hangs", "could not get", Box::new(|_, _| None)),
+        ("goes away", "could not get", Box::new(|_, _| Some("HTTP/1.1 200 OK\r\n".to_owned()))),
+        ("redirects", "could not get", {
+            let head = format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {there}\r\n");
+            Box::new(move |_, _| Some(format!("{head}content-length: 0\r\n\r\n")))
+        }),
+        ("is huge", "could not get", {
+            Box::new(move |_, _| Some(json_answer(&json!({ "access_token": huge }))))
+        }),
+        ("gives something else", "could not get", {
+            let mac = json!({ "access_token": "tok3n", "token_type": "mac" });
+            Box::new(move |_, _| Some(json_answer(&mac)))
+        }),
+        ("gives a header", "could not get", {
+            let evil = json!({ "access_token": "tok3n\r\nx-evil: 1", "token_type": "Bearer" });
+            Box::new(move |_, _| Some(json_answer(&evil)))
+        }),
+    ];
+    for (what, told, manner) in manners {
+        tokens.behave(manner);
+        // What was there lives for 0.8 s, and a failure is told for 1 s.
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        let calls = upstream.got_of("tools/call").len();
+        let asked = tokens.asked().len();
+        let began = Instant::now();
+        for answer in join_all((0..6).map(|_| fetch(&client))).await {
+            assert!(answer.is_tool_error() && answer.text().contains(told), "{what}: {answer:?}");
+            assert!(answer.text().contains("nothing was done"), "{what}: {answer:?}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(3), "{what}: {:?}", began.elapsed());
+        assert!(tokens.asked().len() <= asked + 3, "{what}: it is left in peace");
+        assert_eq!(upstream.got_of("tools/call").len(), calls, "{what}: nothing was sent");
+        assert!(target(&gateway).await.contains("\"spared\":false"), "{what}");
+    }
+    assert!(elsewhere.asked().is_empty(), "a redirect was followed");
+    tokens.behave(good_for(600));
+    eventually("it goes on", || async { !fetch(&client).await.is_tool_error() }).await;
+    upstream.assert_never_saw(&["x-evil", SECRET]);
+    assert_kept(&gateway, &[SECRET, "tok3n", "tenant=t"]).await;
+    assert!(gateway.process.stderr().contains("it refused (HTTP 400, invalid_grant)"));
+}
