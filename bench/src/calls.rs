@@ -1,6 +1,11 @@
-//! tools/call and tools/list: direct, through nginx, and through the gateway with everything on.
+//! tools/call: direct, through nginx, and through the gateway with everything on.
 //!
-//! Deliberately absent: streaming.
+//! Deliberately absent: lists, children, streams of events and long loads; each has a file beside.
+
+mod lists;
+mod stdio;
+mod steady;
+mod streams;
 
 use acceptance::{
     Backend, Gateway, GatewayOptions, Registry,
@@ -15,6 +20,11 @@ use crate::{
     sample,
 };
 
+const MOST_TOOLS: usize = 10_000;
+/// Agents, and how many tools each declares.
+const AGENTS: [(&str, usize); 3] =
+    [("small-agent", 10), ("bench-agent", 1_000), ("large-agent", MOST_TOOLS)];
+
 /// Where requests go, and who works for them.
 struct Hop<'a> {
     name: &'static str,
@@ -28,7 +38,7 @@ struct Measured {
     cpu_us: f64,
 }
 
-/// Measures calls at 1, 16 and 64 connections, and lists of 1,000 tools.
+/// Measures calls at 1, 16 and 64 connections, lists, streams, a million calls, and children.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let backend = Backend::start();
     let registry = Registry::start();
@@ -64,7 +74,11 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             calls(report, &hops, (version, kib), (connections, seconds)).await;
         }
     }
-    lists(report, &hops, seconds).await;
+    lists::measure(report, &hops, seconds).await;
+    streams::measure(report, &hops, seconds).await;
+    steady::measure(report, &hops[2], &gateway).await;
+    drop(hops);
+    stdio::measure(report, &registry, seconds).await;
 }
 
 async fn calls(
@@ -78,7 +92,7 @@ async fn calls(
     let mut results = Vec::new();
     for hop in hops {
         let request = (version, "tools/call", params.clone());
-        results.push(drive(hop, connections, seconds, request).await);
+        results.push(drive(hop, connections, seconds, ("bench-agent", request)).await);
     }
     let [direct, nginx, gateway] = results.try_into().ok().expect("three hops");
     let what =
@@ -99,33 +113,16 @@ async fn calls(
     });
 }
 
-async fn lists(report: &mut Report, hops: &[Hop<'_>; 3], seconds: u64) {
-    let [direct, nginx, gateway] = hops;
-    let many = |hop: &Hop<'_>| hop.url.replace("/bench/mcp", "/bench-many/mcp");
-    let behind = Hop { name: nginx.name, url: many(nginx), cpu: Box::new(|| (nginx.cpu)()) };
-    let _ = direct;
-    let params = json!({});
-    let nginx = drive(&behind, 16, seconds, (MODERN, "tools/list", params.clone())).await;
-    let gateway = drive(gateway, 16, seconds, (MODERN, "tools/list", params)).await;
-    report.add(Row {
-        path: "tools/list of 1,000 tools, scoped, 16 connections".to_owned(),
-        value: format!("gateway {}, {:.0} µs CPU a list", gateway.load.text(), gateway.cpu_us),
-        beside: format!("nginx before the upstream {}", nginx.load.text()),
-        ratio: Some(gateway.load.per_second / nginx.load.per_second),
-        budget: "≥ 3 × nginx before the upstream",
-    });
-}
-
 #[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]
 async fn drive(
     hop: &Hop<'_>,
     connections: usize,
     seconds: u64,
-    (version, method, params): (&'static str, &'static str, Value),
+    (agent, (version, method, params)): (&'static str, (&'static str, &'static str, Value)),
 ) -> Measured {
     let mut clients = Vec::new();
     for _ in 0..connections {
-        let client = Client::new(&hop.url, (version, method), &params).await;
+        let client = Client::new(&hop.url, agent, (version, method), &params).await;
         client.once().await;
         clients.push(client);
     }
@@ -153,6 +150,7 @@ struct Request {
 impl Client {
     async fn new(
         url: &str,
+        agent: &str,
         (version, method): (&'static str, &'static str),
         params: &Value,
     ) -> Self {
@@ -161,7 +159,7 @@ impl Client {
         let mut headers = vec![
             ("accept", "application/json, text/event-stream".to_owned()),
             ("content-type", "application/json".to_owned()),
-            ("x-agent-name", "bench-agent".to_owned()),
+            ("x-agent-name", agent.to_owned()),
             ("x-agent-version", "1.0.0".to_owned()),
         ];
         let mut params = params.clone();
@@ -218,20 +216,23 @@ async fn session(
     Some(id)
 }
 
-/// The benchmark's server with 1,000 tools, the echo among them, and an agent that declares all.
+/// The benchmark's server, 10,000 tools beside its own, and agents that declare so many of them.
 async fn register(registry: &Registry) {
     let mut client = registry.client().await;
-    let mut batches = sample::registry(1_000);
-    batches.push(sample::echo());
+    let mut batches = sample::registry(MOST_TOOLS);
+    batches.push(sample::own());
     for batch in batches {
         client.apply(sample::request(batch)).await.expect("accepted");
     }
-    let agent = sample::agent_with_echo("bench-agent", 0..999);
-    client.apply(sample::request(vec![agent])).await.expect("accepted");
+    for (name, tools) in AGENTS {
+        let agent = sample::agent(name, tools);
+        client.apply(sample::request(vec![agent])).await.expect("accepted");
+    }
 }
 
 fn targets(backend: &str) -> String {
-    let servers = (0..10).map(|number| format!("server-{number}"));
+    let servers =
+        (0..MOST_TOOLS / sample::TOOLS_PER_SERVER).map(|number| format!("server-{number}"));
     let target = |server: String| {
         format!(
             "  - {{ server: {server}, version: 1.0.0, http: \"http://{backend}/bench/mcp\" }}\n"

@@ -24,8 +24,8 @@ const DECLARED: usize = 100;
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let registry = Registry::start();
     reads::apply_all(&registry, TOOLS).await;
-    let mut changes = sample::echo();
-    changes.push(sample::agent_with_echo("bench-agent", 0..DECLARED));
+    let mut changes = sample::own();
+    changes.push(sample::agent("bench-agent", DECLARED + sample::OWN_TOOLS.len()));
     registry.client().await.apply(sample::request(changes)).await.expect("accepted");
     let one = reads::gets(&registry, seconds, "1.0.0").await;
     report.add_alone(

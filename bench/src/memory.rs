@@ -32,8 +32,8 @@ pub(crate) async fn measure(report: &mut Report) {
 async fn gateway(report: &mut Report) {
     let mut registry = Registry::start();
     reads::apply_all(&registry, TOOLS).await;
-    let agent = sample::agent_with_echo("bench-agent", 0..500);
-    let mut last = sample::echo();
+    let agent = sample::agent("bench-agent", 501);
+    let mut last = sample::own();
     last.push(agent);
     registry.client().await.apply(sample::request(last)).await.expect("accepted");
     let options = GatewayOptions {

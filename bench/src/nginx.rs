@@ -39,6 +39,10 @@ impl Nginx {
                upstream backend {{ server {upstream}; keepalive 64; }}
                server {{
                  listen {address};
+                 location /streamed/ {{
+                   proxy_pass http://backend/; proxy_http_version 1.1; proxy_buffering off;
+                   proxy_set_header Connection \"\"; proxy_set_header Host {upstream};
+                 }}
                  location / {{
                    proxy_pass http://backend; proxy_http_version 1.1;
                    proxy_set_header Connection \"\"; proxy_set_header Host {upstream};

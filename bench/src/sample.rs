@@ -92,35 +92,46 @@ pub(crate) fn release(name: &str, release: u64) -> Vec<v1::Change> {
     vec![register(v1::entity::Kind::Server(server)), register(v1::entity::Kind::Tool(tool))]
 }
 
-/// The benchmark's own server with its echo, as the demo backend runs it.
-pub(crate) fn echo() -> Vec<v1::Change> {
-    let provides = vec![v1::ToolProvision { tool: "echo".into(), version: "1.0.0".into() }];
+/// The tools of the benchmark's own server, with the argument that each takes.
+pub(crate) const OWN_TOOLS: [(&str, &str); 2] = [
+    ("echo", r#"{"payload":{"type":"string"}},"required":["payload"]"#),
+    ("count", r#"{"events":{"type":"integer"}},"required":["events"]"#),
+];
+
+/// The benchmark's own server with its tools, as the demo backend runs it.
+pub(crate) fn own() -> Vec<v1::Change> {
+    let provision =
+        |(tool, _): &(&str, _)| v1::ToolProvision { tool: (*tool).into(), version: "1.0.0".into() };
     let server = v1::Server {
         name: "bench-server".to_owned(),
         version: "1.0.0".to_owned(),
-        provides,
+        provides: OWN_TOOLS.iter().map(provision).collect(),
         ..Default::default()
     };
-    let source = v1::ToolSource {
-        server: "bench-server".to_owned(),
-        server_version: "1.0.0".to_owned(),
-        tool: "echo".to_owned(),
-        ..Default::default()
-    };
-    let schema = r#"{"type":"object","properties":{"payload":{"type":"string"}},"required":["payload"],"additionalProperties":false}"#;
-    let tool = v1::Tool {
-        name: "echo".to_owned(),
-        version: "1.0.0".to_owned(),
-        implementation: Some(v1::tool::Implementation::Source(source)),
-        input_schema: Some(schema.to_owned()),
-        ..Default::default()
-    };
-    vec![register(v1::entity::Kind::Server(server)), register(v1::entity::Kind::Tool(tool))]
+    let tools = OWN_TOOLS.iter().map(|(name, argument)| {
+        let source = v1::ToolSource {
+            server: "bench-server".to_owned(),
+            server_version: "1.0.0".to_owned(),
+            tool: (*name).to_owned(),
+            ..Default::default()
+        };
+        let schema =
+            format!(r#"{{"type":"object","properties":{argument},"additionalProperties":false}}"#);
+        register(v1::entity::Kind::Tool(v1::Tool {
+            name: (*name).to_owned(),
+            version: "1.0.0".to_owned(),
+            implementation: Some(v1::tool::Implementation::Source(source)),
+            input_schema: Some(schema),
+            ..Default::default()
+        }))
+    });
+    std::iter::once(register(v1::entity::Kind::Server(server))).chain(tools).collect()
 }
 
-/// An agent that declares these tools, and the echo.
-pub(crate) fn agent_with_echo(name: &str, tools: std::ops::Range<usize>) -> v1::Change {
-    let names = tools.map(tool_name).chain(["echo".to_owned()]);
+/// An agent that declares so many tools, the own ones among them.
+pub(crate) fn agent(name: &str, tools: usize) -> v1::Change {
+    let own = OWN_TOOLS.map(|(name, _)| name.to_owned());
+    let names = (0..tools - own.len()).map(tool_name).chain(own);
     let depends = names
         .map(|name| v1::Dependency {
             r#type: v1::Kind::Tool.into(),

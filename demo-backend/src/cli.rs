@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(error.exit_code(), 2);
         let text = error.to_string();
         assert!(text.contains("clock-server") && text.contains("time-server"), "{text}");
-        assert!(!text.contains("bench-server"), "{text}");
+        assert!(!text.contains("bench-many"), "{text}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! `bench-server`: for tests and benchmarks only; it is never registered and has no stdio form.
+//! `bench-server`: for tests and benchmarks only.
 //! Deliberately absent: any work. What a call costs here is what the transport costs.
 
 use rmcp::handler::server::tool::ToolRouter;
 use rmcp::handler::server::wrapper::{Json, Parameters};
-use rmcp::{tool, tool_router};
+use rmcp::model::ProgressNotificationParam;
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, tool, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +13,7 @@ use crate::hosted::Domain;
 use crate::refusal::Refusal;
 
 const MAX_BYTES: usize = 16 * 1024 * 1024;
+const MAX_EVENTS: u32 = 10_000;
 
 /// The bench server.
 #[derive(Debug, Clone, Copy)]
@@ -31,13 +34,19 @@ pub struct BulkRequest {
     pub bytes: usize,
 }
 
+/// How often to report progress.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct CountRequest {
+    /// At most 10,000 times.
+    #[schemars(range(max = 10_000))]
+    pub events: u32,
+}
+
 impl Domain for Bench {
     const NAME: &'static str = "bench-server";
     const VERSION: &'static str = "1.0.0";
     const PATH: &'static str = "/bench/mcp";
     const INSTRUCTIONS: &'static str = "For tests and benchmarks only.";
-    const STDIO: bool = false;
-
     fn tools() -> ToolRouter<Self> {
         Self::tool_router()
     }
@@ -55,6 +64,31 @@ impl Bench {
     ))]
     fn echo(Parameters(payload): Parameters<Payload>) -> Json<Payload> {
         Json(payload)
+    }
+
+    /// Report progress so many times, and then how often.
+    #[tool(annotations(
+        title = "Count",
+        read_only_hint = true,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn count(
+        Parameters(CountRequest { events }): Parameters<CountRequest>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<String, Refusal> {
+        if events > MAX_EVENTS {
+            return Err(Refusal::invalid(format!("events is {events}, at most {MAX_EVENTS}")));
+        }
+        if let Some(token) = context.meta.get_progress_token() {
+            for event in 1..=events {
+                let progress = ProgressNotificationParam::new(token.clone(), event.into());
+                // Whoever called may be gone.
+                let _ = context.peer.notify_progress(progress).await;
+            }
+        }
+        Ok(format!("{events} events"))
     }
 
     /// Return a text of the given size, as plain content: nothing is sent twice.

@@ -1,0 +1,31 @@
+//! tools/list: pages of 10, 1,000 and 10,000 tools that an agent declares, beside nginx in front of
+//! an upstream with 1,000.
+//!
+//! Deliberately absent: reading all pages; each request asks for the first.
+
+use serde_json::json;
+
+use super::{AGENTS, Hop, MODERN, drive};
+use crate::report::{Report, Row};
+
+pub(super) async fn measure(report: &mut Report, [_, nginx, gateway]: &[Hop<'_>; 3], seconds: u64) {
+    let url = nginx.url.replace("/bench/mcp", "/bench-many/mcp");
+    let behind = Hop { name: nginx.name, url, cpu: Box::new(|| (nginx.cpu)()) };
+    let request = || (MODERN, "tools/list", json!({}));
+    let nginx = drive(&behind, 16, seconds, ("bench-agent", request())).await;
+    for (agent, tools) in AGENTS {
+        let measured = drive(gateway, 16, seconds, (agent, request())).await;
+        let is_same = tools == 1_000;
+        report.add(Row {
+            path: format!("tools/list of {tools} tools, scoped, 16 connections"),
+            value: format!(
+                "gateway {}, {:.0} µs CPU a list",
+                measured.load.text(),
+                measured.cpu_us
+            ),
+            beside: format!("nginx before an upstream with 1,000: {}", nginx.load.text()),
+            ratio: is_same.then(|| measured.load.per_second / nginx.load.per_second),
+            budget: if is_same { "≥ 3 × nginx before the upstream" } else { "" },
+        });
+    }
+}

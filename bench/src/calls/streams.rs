@@ -1,0 +1,44 @@
+//! Calls whose upstream reports progress 100 times: events a second, direct, through nginx without
+//! buffering, and through the gateway.
+//!
+//! Deliberately absent: what an event costs alone; a call is a stream from its start to its end.
+
+use serde_json::json;
+
+use super::{Hop, LEGACY, drive};
+use crate::report::{Report, Row};
+
+const EVENTS: u32 = 100;
+const CONNECTIONS: usize = 8;
+
+pub(super) async fn measure(report: &mut Report, hops: &[Hop<'_>; 3], seconds: u64) {
+    let params = json!({ "name": "count", "arguments": { "events": EVENTS },
+        "_meta": { "progressToken": "p" } });
+    let mut results = Vec::new();
+    for hop in hops {
+        let url = match hop.name {
+            "nginx" => hop.url.replace("/bench/mcp", "/streamed/bench/mcp"),
+            _ => hop.url.clone(),
+        };
+        let streamed = Hop { name: hop.name, url, cpu: Box::new(|| (hop.cpu)()) };
+        let request = ("bench-agent", (LEGACY, "tools/call", params.clone()));
+        results.push(drive(&streamed, CONNECTIONS, seconds, request).await);
+    }
+    let [direct, nginx, gateway] = results.try_into().ok().expect("three hops");
+    report.add(Row {
+        path: format!("calls that report progress {EVENTS} times, {CONNECTIONS} connections"),
+        value: format!(
+            "gateway {}, {:.1} µs CPU an event",
+            gateway.load.text(),
+            gateway.cpu_us / f64::from(EVENTS)
+        ),
+        beside: format!(
+            "nginx without buffering {}, {:.1} µs; direct {}",
+            nginx.load.text(),
+            nginx.cpu_us / f64::from(EVENTS),
+            direct.load.text()
+        ),
+        ratio: Some(gateway.load.per_second / nginx.load.per_second),
+        budget: "",
+    });
+}
