@@ -2,9 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use acceptance::{ModernClient, eventually};
+use acceptance::{
+    ModernClient, eventually,
+    tls::{Authority, Mounted},
+};
 use futures_util::future::join_all;
+use registry_tls::{Acceptor, Clients, Counts, ServerFiles};
 use serde_json::json;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+};
 
 use super::{
     SECRET, assert_kept, auth,
@@ -145,4 +153,56 @@ async fn an_endpoint_that_gives_none_is_told_and_no_fault_of_the_upstream() {
     upstream.assert_never_saw(&["x-evil", SECRET]);
     assert_kept(&gateway, &[SECRET, "tok3n", "tenant=t"]).await;
     assert!(gateway.process.stderr().contains("it refused (HTTP 400, invalid_grant)"));
+}
+
+/// TLS before the token endpoint, which speaks none; gives its URL.
+async fn with_tls(tokens: &Tokens, mounted: &Mounted) -> String {
+    let files = ServerFiles {
+        certificate: mounted.path("tls.crt"),
+        key: mounted.path("tls.key"),
+        client_ca: None,
+        client_crl: None,
+        clients: Clients::MustShow,
+        protocols: &["http/1.1"],
+    };
+    let tls = Acceptor::open(files, Counts { changed: |_| (), refused: || () });
+    let tls = tls.expect("good files");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (behind, path) = tokens.url["http://".len()..].split_once('/').expect("a path");
+    let behind = behind.to_owned();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (tls, behind) = (tls.clone(), behind.clone());
+            tokio::spawn(async move {
+                let Some(mut stream) = tls.accept(stream).await else { return };
+                let mut behind = TcpStream::connect(behind).await.expect("the endpoint");
+                let _ = copy_bidirectional(&mut stream, &mut behind).await;
+            });
+        }
+    });
+    format!("https://{address}/{path}")
+}
+
+#[tokio::test]
+async fn an_endpoint_over_tls_must_lead_to_an_authority_that_is_trusted() {
+    let (upstream, mut tokens) = (Upstream::modern().await, Tokens::start().await);
+    let (authority, other) = (Authority::new(), Authority::new());
+    tokens.url = with_tls(&tokens, &Mounted::new(&authority)).await;
+    for (ca, is_trusted) in [(Some(&authority), true), (Some(&other), false), (None, false)] {
+        let tls = ca.map(|ca| format!("tls: {{ caFile: {} }}", ca.ca.display()));
+        let auth = auth("clientCredentials", &tokens, &tls.unwrap_or_default());
+        let gateway = gateway(&upstream, &auth, "");
+        gateway.ready().await;
+        let client = ModernClient::anonymous(&gateway.mcp_url());
+        let before = tokens.asked().len();
+        let answer = fetch(&client).await;
+        assert_eq!(answer.is_tool_error(), !is_trusted, "{answer:?}");
+        if !is_trusted {
+            let log = gateway.process.stderr();
+            assert!(log.contains("it cannot be reached: invalid peer certificate"), "{log}");
+            assert_eq!(tokens.asked().len(), before);
+        }
+        assert_kept(&gateway, &[SECRET]).await;
+    }
 }

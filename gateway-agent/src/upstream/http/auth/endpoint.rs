@@ -28,6 +28,7 @@ use crate::{
     identity::SubjectToken,
 };
 
+const REQUESTS: &str = "gateway_token_requests_total";
 /// Longest answer, in bytes.
 const ANSWER_BYTES: usize = 64 * 1024;
 /// Why there is no token.
@@ -74,6 +75,7 @@ impl TokenEndpoint {
         config: &AuthConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
+        metrics::describe_counter!(REQUESTS, "Requests for tokens that upstreams are shown");
         let invalid = || InvalidAddress::Url(without_credentials(&config.token_url));
         let uri: Uri = config.token_url.parse().map_err(|_| invalid())?;
         let client = match &config.tls {
@@ -93,7 +95,15 @@ impl TokenEndpoint {
     pub(super) async fn fetch(&self, subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
         let after_ms = self.client.limits().connect_timeout_ms;
         let asked = timeout(Duration::from_millis(after_ms), self.ask(subject)).await;
-        asked.unwrap_or(Err(NoToken::Late { after_ms }))
+        let asked = asked.unwrap_or(Err(NoToken::Late { after_ms }));
+        let outcome = match &asked {
+            Ok(_) => "issued",
+            Err(NoToken::Refused { .. }) => "refused",
+            Err(_) => "failed",
+        };
+        let server = self.server.name.as_str().to_owned();
+        metrics::counter!(REQUESTS, "server" => server, "outcome" => outcome).increment(1);
+        asked
     }
 
     async fn ask(&self, subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
