@@ -11,6 +11,7 @@ pub mod cache;
 mod capacity;
 pub mod config;
 pub mod contract;
+mod fast_map;
 pub mod freshness;
 pub mod health;
 pub mod identity;

@@ -20,7 +20,6 @@ mod tests;
 pub mod validators;
 
 use std::{
-    collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
@@ -38,6 +37,7 @@ pub use self::{
 use self::{pages::Pages, shelf::Shelf, slot::Slot};
 use crate::{
     contract::Contracts,
+    fast_map::FastMap,
     freshness::Verdict,
     identity::newest_usable,
     upstream::{Definitions, Era},
@@ -74,7 +74,7 @@ impl Snapshot {
 /// What one audience sees at one moment.
 #[derive(Debug, Default)]
 pub struct View {
-    offers: HashMap<Name, Arc<Offer>>,
+    offers: FastMap<Name, Arc<Offer>>,
     pages: Pages,
     fingerprint: u64,
     /// What is left of it while the catalog is too old for the rest, once somebody asks.
@@ -153,7 +153,7 @@ pub struct Views {
     catalog: watch::Receiver<Arc<Catalog>>,
     definitions: watch::Receiver<Arc<Definitions>>,
     current: ArcSwap<Snapshot>,
-    slots: RwLock<HashMap<Audience, Arc<Slot>>>,
+    slots: RwLock<FastMap<Audience, Arc<Slot>>>,
     shelf: Shelf,
 }
 

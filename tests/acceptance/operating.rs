@@ -1,7 +1,13 @@
 //! Looking after a gateway that serves: another configuration without a restart, targets that are
 //! stopped and started, limits of single tools.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
 
 use acceptance::{Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, binary, eventually};
 use serde_json::{Value, json};
@@ -62,15 +68,30 @@ fn children(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// A server whose `fetch` takes a while where the URL says so.
-async fn slow_server() -> Liar {
-    Liar::start(tools(&["fetch"], |params| {
-        if params["arguments"]["url"] == "https://slow.example/" {
-            std::thread::sleep(Duration::from_secs(4));
-        }
-        Some(json!({ "content": [{ "type": "text", "text": "fetched" }] }))
-    }))
-    .await
+/// A server whose `fetch` takes until it is let go where the URL says so.
+struct SlowServer {
+    upstream: Liar,
+    is_let_go: Arc<AtomicBool>,
+}
+
+impl SlowServer {
+    async fn start() -> Self {
+        let is_let_go = Arc::<AtomicBool>::default();
+        let told = Arc::clone(&is_let_go);
+        let upstream = Liar::start(tools(&["fetch"], move |params| {
+            let is_slow = params["arguments"]["url"] == "https://slow.example/";
+            let began = Instant::now();
+            while is_slow && !told.load(SeqCst) && began.elapsed() < Duration::from_secs(25) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Some(json!({ "content": [{ "type": "text", "text": "fetched" }] }))
+        }));
+        Self { upstream: upstream.await, is_let_go }
+    }
+
+    fn let_go(&self) {
+        self.is_let_go.store(true, SeqCst);
+    }
 }
 
 async fn fetch(gateway: &Gateway, url: &str) -> acceptance::mcp::Answer {
@@ -89,7 +110,8 @@ async fn bad_call(gateway: &Gateway) -> acceptance::mcp::Answer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_configuration_is_taken_over_while_calls_go_on() {
-    let (upstream, backend) = (slow_server().await, Backend::start());
+    let (slow_server, backend) = (SlowServer::start().await, Backend::start());
+    let upstream = &slow_server.upstream;
     let fetch_server = http("fetch-server", &upstream.url);
     let gateway = Gateway::start(&options(
         &format!("{fetch_server}, {}", child()),
@@ -119,6 +141,7 @@ async fn another_configuration_is_taken_over_while_calls_go_on() {
         state(&gateway, "server/memory-server@1.0.0") == "up"
     })
     .await;
+    slow_server.let_go();
     assert_eq!(
         slow.await.expect("it ends").text(),
         "fetched",
@@ -141,7 +164,8 @@ async fn another_configuration_is_taken_over_while_calls_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_that_is_not_good_changes_nothing_and_is_told() {
-    let upstream = slow_server().await;
+    let slow_server = SlowServer::start().await;
+    let upstream = &slow_server.upstream;
     let good = options(&http("fetch-server", &upstream.url), "{}", "");
     let gateway = Gateway::start(&good);
     gateway.ready().await;
@@ -171,7 +195,8 @@ async fn a_configuration_that_is_not_good_changes_nothing_and_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_is_stopped_and_started_by_its_operator() {
-    let upstream = slow_server().await;
+    let slow_server = SlowServer::start().await;
+    let upstream = &slow_server.upstream;
     let all = format!("{}, {}", http("fetch-server", &upstream.url), child());
     let gateway = Gateway::start(&options(&all, "{}", ""));
     gateway.ready().await;
@@ -187,6 +212,7 @@ async fn a_target_is_stopped_and_started_by_its_operator() {
     let refused = fetch(&gateway, "https://example.com/").await;
     assert!(refused.is_tool_error(), "{refused:?}");
     assert!(refused.text().contains("was stopped by an operator"), "{refused:?}");
+    slow_server.let_go();
     assert_eq!(slow.await.expect("it ends").text(), "fetched", "what it had begun it finished");
     assert_eq!(state(&gateway, fetching), "stopped");
     let shown = ctl(&gateway, &["targets"]).stdout;

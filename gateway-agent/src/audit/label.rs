@@ -3,12 +3,11 @@
 //!
 //! Deliberately absent: giving a place back; a restart does.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock, PoisonError, RwLock},
-};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use metrics::SharedString;
+
+use crate::fast_map::FastMap;
 
 /// What shares a series.
 const OTHER: &str = "other";
@@ -18,7 +17,7 @@ const OTHER: &str = "other";
 pub(super) struct Named<T> {
     most: usize,
     make: fn(SharedString) -> T,
-    known: RwLock<HashMap<Arc<str>, Arc<T>>>,
+    known: RwLock<FastMap<Arc<str>, Arc<T>>>,
     other: OnceLock<Arc<T>>,
 }
 

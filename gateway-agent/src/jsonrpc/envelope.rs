@@ -153,8 +153,8 @@ fn syntax(error: &serde_json::Error) -> Invalid {
 
 /// Refuses deep nesting, which later readers may answer with recursion.
 pub(super) fn check_depth(body: &[u8], limit: usize) -> Result<(), Invalid> {
-    // Without more brackets than the limit it cannot be deeper; counting is vectorised.
-    if body.iter().filter(|byte| matches!(byte, b'{' | b'[')).count() <= limit {
+    // Without more brackets than the limit it cannot be deeper.
+    if memchr::memchr2_iter(b'{', b'[', body).nth(limit).is_none() {
         return Ok(());
     }
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);

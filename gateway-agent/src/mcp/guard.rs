@@ -66,9 +66,15 @@ fn is_local(host: &str) -> bool {
         || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
+/// What nearly all clients send.
+const USUAL_ACCEPT: &str = "application/json, text/event-stream";
+
 /// Refuses clients that could not read an answer, and bodies that are no JSON.
 pub(super) fn check_media(headers: &HeaderMap) -> Result<(), Rejection> {
-    if !accepts(headers, "application", "json") || !accepts(headers, "text", "event-stream") {
+    let is_usual = headers.get(ACCEPT).is_some_and(|value| value == USUAL_ACCEPT);
+    let reads_both =
+        || accepts(headers, "application", "json") && accepts(headers, "text", "event-stream");
+    if !(is_usual || reads_both()) {
         return Err(Rejection::NotAcceptable { needed: "application/json and text/event-stream" });
     }
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");

@@ -2,11 +2,7 @@
 //!
 //! Deliberately absent: asking for it, and what of it an agent may see.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use registry_core::Key;
 use serde::Deserialize;
@@ -17,7 +13,7 @@ use super::{
     features::Features,
     header::{self, InvalidAnnotation, Mirror},
 };
-use crate::jsonrpc;
+use crate::{fast_map::FastMap, jsonrpc};
 
 /// Most tools that one server may list.
 const MAX_TOOLS: usize = 10_000;
@@ -29,8 +25,8 @@ const KEPT_CHARS: usize = 128;
 /// What every target lists.
 #[derive(Debug, Clone, Default)]
 pub struct Definitions {
-    tools: HashMap<Key, Arc<Tools>>,
-    features: HashMap<Key, Arc<Features>>,
+    tools: FastMap<Key, Arc<Tools>>,
+    features: FastMap<Key, Arc<Features>>,
 }
 
 impl Definitions {

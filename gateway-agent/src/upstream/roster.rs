@@ -5,10 +5,7 @@
 //! target that goes gets no new requests and finishes those that it has. Deliberately absent:
 //! remembering an operator's word; a restart starts everything.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use registry_core::Key;
@@ -24,7 +21,10 @@ use super::{
     subscriptions::Subscriptions,
     target::{Start, Target},
 };
-use crate::config::{LimitsConfig, TargetConfig};
+use crate::{
+    config::{LimitsConfig, TargetConfig},
+    fast_map::FastMap,
+};
 
 /// All targets.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Roster {
     runtime: Handle,
 }
 
-type Entries = HashMap<Key, Entry>;
+type Entries = FastMap<Key, Entry>;
 
 /// One configured target.
 #[derive(Debug, Clone)]

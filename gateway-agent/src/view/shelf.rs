@@ -2,20 +2,17 @@
 //!
 //! Deliberately absent: which of them an audience sees.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use registry_core::{Catalog, Key};
 
 use super::{Offer, Snapshot};
-use crate::{contract::Contracts, identity::is_usable};
+use crate::{contract::Contracts, fast_map::FastMap, identity::is_usable};
 
 /// All offers, by tool version.
 #[derive(Debug)]
 pub struct Shelf {
-    offers: RwLock<HashMap<Key, Arc<Offer>>>,
+    offers: RwLock<FastMap<Key, Arc<Offer>>>,
     contracts: Arc<Contracts>,
 }
 

@@ -8,10 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use registry_core::{
     Digest,
@@ -19,6 +16,7 @@ use registry_core::{
 };
 
 use super::input::Schema;
+use crate::fast_map::FastMap;
 
 /// Validators in each half: with 25 KiB each, 256 of them stay under 7 MiB, two halves under 14.
 const HALF: usize = 256;
@@ -32,8 +30,8 @@ pub struct Validators(Mutex<Halves>);
 
 #[derive(Debug, Default)]
 struct Halves {
-    young: HashMap<Digest, Arc<Compiled>>,
-    old: HashMap<Digest, Arc<Compiled>>,
+    young: FastMap<Digest, Arc<Compiled>>,
+    old: FastMap<Digest, Arc<Compiled>>,
 }
 
 impl Halves {
