@@ -35,7 +35,7 @@ pub struct BulkRequest {
 }
 
 /// How often to report progress.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CountRequest {
     /// At most 10,000 times.
     #[schemars(range(max = 10_000))]
@@ -77,7 +77,7 @@ impl Bench {
     async fn count(
         Parameters(CountRequest { events }): Parameters<CountRequest>,
         context: RequestContext<RoleServer>,
-    ) -> Result<String, Refusal> {
+    ) -> Result<Json<CountRequest>, Refusal> {
         if events > MAX_EVENTS {
             return Err(Refusal::invalid(format!("events is {events}, at most {MAX_EVENTS}")));
         }
@@ -88,7 +88,7 @@ impl Bench {
                 let _ = context.peer.notify_progress(progress).await;
             }
         }
-        Ok(format!("{events} events"))
+        Ok(Json(CountRequest { events }))
     }
 
     /// Return a text of the given size, as plain content: nothing is sent twice.
