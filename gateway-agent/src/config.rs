@@ -223,6 +223,8 @@ pub enum TransportConfig {
         /// What it must show and is shown; `None`: a certificate of the system's authorities, and
         /// nothing.
         tls: Option<ClientFiles>,
+        /// Where it may be.
+        addresses: Addresses,
     },
     /// A child process that speaks MCP over stdio.
     Stdio {
@@ -245,6 +247,16 @@ impl TransportConfig {
             Self::Stdio { .. } => None,
         }
     }
+}
+
+/// To which addresses the name of an upstream may lead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Addresses {
+    /// Those that servers have: none that is link-local, multicast or a cloud's metadata service.
+    #[default]
+    Usual,
+    /// All.
+    Any,
 }
 
 /// The `limits` block.

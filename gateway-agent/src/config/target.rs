@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, Uri};
 use registry_core::{Key, Kind, Name};
 
 use super::{
-    Grant, ProofsConfig, SecretSource, TargetConfig, TransportConfig, auth,
+    Addresses, Grant, ProofsConfig, SecretSource, TargetConfig, TransportConfig, auth,
     read::{Field, Section},
     secret, tls, without_credentials,
 };
@@ -121,7 +121,9 @@ fn http(section: &Section<'_>, url: &Field<'_>) -> Option<TransportConfig> {
         Some(auth) => Some(auth?),
         None => None,
     };
-    Some(TransportConfig::Http { url: url?, headers, auth, tls })
+    let words = [("usual", Addresses::Usual), ("any", Addresses::Any)];
+    let addresses = section.choice("addresses", &words, Addresses::default());
+    Some(TransportConfig::Http { url: url?, headers, auth, tls, addresses })
 }
 
 fn endpoint(text: &str) -> Result<String, String> {

@@ -81,7 +81,7 @@ registry:
 identity: { trustHeaders: true, scopeByClientInfo: true }
 targets:
   - { server: acme/docs, version: 1.2.0, http: http://127.0.0.1:7090/mcp,
-      headers: { Authorization: Bearer x, X-Number: 7 } }
+      headers: { Authorization: Bearer x, X-Number: 7 }, addresses: any }
   - server: time-server
     version: 1.0.0
     stdio: { command: mcp-time, args: [--zone, UTC, 5], env: { TZ: UTC }, cwd: /tmp }
@@ -100,7 +100,10 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
     );
     assert_eq!(config.registry.runtime.input_validation, Mode::Error);
     assert_eq!(config.limits.call_timeout_ms, 3);
-    let TransportConfig::Http { url, headers, .. } = &config.targets[0].transport else { panic!() };
+    let TransportConfig::Http { url, headers, addresses, .. } = &config.targets[0].transport else {
+        panic!()
+    };
+    assert_eq!(*addresses, Addresses::Any);
     assert_eq!(url, "http://127.0.0.1:7090/mcp");
     assert_eq!(headers["X-Number"].read().unwrap(), "7");
     let TransportConfig::Stdio { args, env, .. } = &config.targets[1].transport else { panic!() };

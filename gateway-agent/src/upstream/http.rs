@@ -11,6 +11,7 @@ mod cancel;
 mod check;
 mod client;
 mod connector;
+mod dial;
 mod doubt;
 mod ear;
 mod headers;

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: the official SDK as the far side; the acceptance tests have it.
 
+mod dial;
 mod fake;
 mod http;
 mod http_faults;
@@ -19,7 +20,7 @@ use std::{
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::config::TransportConfig;
+use crate::config::{Addresses, TransportConfig};
 
 /// Short waits; a generous limit only where nothing should ever wait that long.
 const TIMING: Timing = Timing {
@@ -43,6 +44,12 @@ fn limits() -> LimitsConfig {
 
 fn key() -> Key {
     "server/under-test@1.0.0".parse().unwrap()
+}
+
+/// A target at a URL, without anything else.
+fn http_at(url: &str) -> TransportConfig {
+    let (url, headers, addresses) = (url.to_owned(), BTreeMap::new(), Addresses::Usual);
+    TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
 }
 
 /// One target, started.
@@ -97,13 +104,7 @@ async fn what_is_not_configured_or_makes_no_sense_is_refused() {
     );
     assert!(none.health().is_empty());
 
-    let transport = TransportConfig::Http {
-        url: "ftp://x".into(),
-        headers: BTreeMap::default(),
-        auth: None,
-        tls: None,
-    };
-    let upstreams = start(transport, limits(), TIMING);
+    let upstreams = start(http_at("ftp://x"), limits(), TIMING);
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -21,7 +21,10 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{config::TransportConfig, upstream::Era};
+use crate::{
+    config::{Addresses, TransportConfig},
+    upstream::Era,
+};
 
 /// A request, with the session in which it came.
 type Seen = (Option<String>, Value);
@@ -47,7 +50,8 @@ impl FarSide {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        (side, TransportConfig::Http { url, headers: BTreeMap::new(), auth: None, tls: None })
+        let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
+        (side, TransportConfig::Http { url, headers, auth: None, tls: None, addresses })
     }
 
     /// All requests of a method, with their sessions.

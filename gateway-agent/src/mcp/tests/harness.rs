@@ -17,9 +17,9 @@ use tower::ServiceExt as _;
 use crate::{
     cache::Cache,
     config::{
-        Access, Args, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness, Mode,
-        ProofsConfig, RegistryConfig, RuntimeValidation, ScopeConfig, Source, StartupValidation,
-        TargetConfig, ToolValidation, TracingConfig, TransportConfig,
+        Access, Addresses, Args, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness,
+        Mode, ProofsConfig, RegistryConfig, RuntimeValidation, ScopeConfig, Source,
+        StartupValidation, TargetConfig, ToolValidation, TracingConfig, TransportConfig,
     },
     contract::Contracts,
     freshness::Watchman,
@@ -133,7 +133,8 @@ impl Bench {
         let url = upstream(setup.lists, Arc::clone(&seen), Arc::clone(&finished)).await;
         let dir = tempfile::tempdir().unwrap();
         let server = "server/up@1.0.0".parse().unwrap();
-        let usual = TransportConfig::Http { url, headers: BTreeMap::new(), auth: None, tls: None };
+        let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
+        let usual = TransportConfig::Http { url, headers, auth: None, tls: None, addresses };
         let transport = setup.transport.unwrap_or(usual);
         let config = Config {
             args: Args::default(),

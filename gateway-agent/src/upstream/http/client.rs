@@ -1,5 +1,5 @@
 //! The HTTP client that targets share: pooled connections, TLS where a target wants it. A target
-//! with `tls` of its own has a client of its own.
+//! with `tls` or `addresses` of its own has a client of its own.
 //!
 //! Deliberately absent: redirects, proxies, cookies and compression; hyper has none of them.
 
@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{Breach, Error, Phase, connector::Connector};
 use crate::{
-    config::{ClientFiles, LimitsConfig, TargetConfig, UnusableSecret},
+    config::{Addresses, ClientFiles, LimitsConfig, TargetConfig, UnusableSecret},
     health, lanes,
 };
 
@@ -39,6 +39,7 @@ pub(super) const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION
 pub(crate) struct Client {
     /// One for each lane: a connection belongs to the thread that made it.
     places: Arc<[legacy::Client<Connector, Full<Bytes>>]>,
+    connector: Connector,
     limits: LimitsConfig,
     tasks: TaskTracker,
 }
@@ -46,23 +47,32 @@ pub(crate) struct Client {
 impl Client {
     /// A client for these targets.
     pub(crate) fn new(targets: &[TargetConfig], limits: LimitsConfig, tasks: TaskTracker) -> Self {
-        Self::over(&Connector::shared(targets, limits), limits, tasks)
+        Self::over(Connector::shared(targets, limits), limits, tasks)
     }
 
-    /// One like it, for a target that has certificates of its own.
-    pub(crate) fn with(&self, files: ClientFiles) -> Result<Self, InvalidFile> {
-        let tls = files.open(health::tls_changed)?;
-        Ok(Self::over(&Connector::new(tls, self.limits), self.limits, self.tasks.clone()))
+    /// The client for a target that may have certificates or addresses of its own.
+    pub(crate) fn with(
+        &self,
+        tls: Option<ClientFiles>,
+        addresses: Addresses,
+    ) -> Result<Self, InvalidFile> {
+        if tls.is_none() && addresses == Addresses::Usual {
+            return Ok(self.clone());
+        }
+        let tls = tls.map(|files| files.open(health::tls_changed)).transpose()?;
+        let connector = self.connector.with(tls, addresses, self.limits);
+        Ok(Self::over(connector, self.limits, self.tasks.clone()))
     }
 
-    fn over(connector: &Connector, limits: LimitsConfig, tasks: TaskTracker) -> Self {
+    fn over(connector: Connector, limits: LimitsConfig, tasks: TaskTracker) -> Self {
         let client = || {
             legacy::Client::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE)
                 .build(connector.clone())
         };
-        Self { places: (0..lanes::places()).map(|_| client()).collect(), limits, tasks }
+        let places = (0..lanes::places()).map(|_| client()).collect();
+        Self { places, connector, limits, tasks }
     }
 
     pub(super) fn limits(&self) -> LimitsConfig {

@@ -1,8 +1,10 @@
-//! How connections to upstreams are made: TCP, and TLS as the files say at that moment.
+//! How connections to upstreams are made: TCP to addresses that servers have, and TLS as the files
+//! say at that moment.
 //!
 //! Deliberately absent: keeping connections; the client does.
 
 use std::{
+    future::ready,
     task::{Context, Poll},
     time::Duration,
 };
@@ -14,40 +16,55 @@ use registry_tls::Fresh;
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use tower::Service;
 
-use crate::config::{LimitsConfig, TargetConfig, TransportConfig};
+use super::dial::{self, Resolver};
+use crate::config::{Addresses, LimitsConfig, TargetConfig, TransportConfig};
 
 /// Makes connections.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
-    tcp: HttpConnector,
+    tcp: HttpConnector<Resolver>,
     tls: Fresh<ClientConfig>,
+    addresses: Addresses,
 }
 
 impl Connector {
-    /// One for all of these targets that have no certificates of their own.
+    /// One for all of these targets that have nothing of their own.
     pub(super) fn shared(targets: &[TargetConfig], limits: LimitsConfig) -> Self {
-        Self::new(Fresh::fixed(tls(targets)), limits)
+        Self::new(Fresh::fixed(tls(targets)), Addresses::Usual, limits)
     }
 
-    pub(super) fn new(tls: Fresh<ClientConfig>, limits: LimitsConfig) -> Self {
-        let mut tcp = HttpConnector::new();
+    /// One like it, for a target that has certificates or addresses of its own.
+    pub(super) fn with(
+        &self,
+        tls: Option<Fresh<ClientConfig>>,
+        addresses: Addresses,
+        limits: LimitsConfig,
+    ) -> Self {
+        Self::new(tls.unwrap_or_else(|| self.tls.clone()), addresses, limits)
+    }
+
+    fn new(tls: Fresh<ClientConfig>, addresses: Addresses, limits: LimitsConfig) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(addresses));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(Duration::from_millis(limits.connect_timeout_ms)));
-        Self { tcp, tls }
+        Self { tcp, tls, addresses }
     }
 }
 
 impl Service<Uri> for Connector {
-    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
-    type Error = <HttpsConnector<HttpConnector> as Service<Uri>>::Error;
-    type Future = <HttpsConnector<HttpConnector> as Service<Uri>>::Future;
+    type Response = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Response;
+    type Error = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Error;
+    type Future = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Future;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.tcp.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
+        if let Err(refused) = dial::check(&uri, self.addresses) {
+            return Box::pin(ready(Err(refused.into())));
+        }
         HttpsConnector::from((self.tcp.clone(), self.tls.get())).call(uri)
     }
 }

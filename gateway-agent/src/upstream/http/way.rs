@@ -52,13 +52,10 @@ impl Way {
         transport: &TransportConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
-        let TransportConfig::Http { url, headers, auth, tls } = transport else {
+        let TransportConfig::Http { url, headers, auth, tls, addresses } = transport else {
             return Err(InvalidAddress::Transport);
         };
-        let client = match tls.clone() {
-            Some(files) => shared.with(files)?,
-            None => shared.clone(),
-        };
+        let client = shared.with(tls.clone(), *addresses)?;
         let auth = auth.as_deref().map(|auth| Auth::open(&server, auth, shared)).transpose()?;
         Ok(Self {
             address: Address::parse(url)?,

@@ -17,7 +17,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::config::{SecretSource, TransportConfig};
+use crate::config::{Addresses, SecretSource, TransportConfig};
 
 /// One request as it came.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
 
 /// The far side.
 pub(super) struct Fake {
-    address: std::net::SocketAddr,
+    pub(super) address: std::net::SocketAddr,
     inner: Arc<Inner>,
 }
 
@@ -147,6 +147,7 @@ impl Fake {
             headers,
             auth: None,
             tls: None,
+            addresses: Addresses::Usual,
         }
     }
 

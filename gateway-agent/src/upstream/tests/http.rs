@@ -1,7 +1,5 @@
 //! Streamable HTTP when all goes well, in both eras.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -214,10 +212,7 @@ async fn a_server_that_comes_back_is_found_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let url = format!("http://{address}/mcp");
-    let transport =
-        TransportConfig::Http { url, headers: BTreeMap::default(), auth: None, tls: None };
-    let upstreams = start(transport, limits(), TIMING);
+    let upstreams = start(http_at(&format!("http://{address}/mcp")), limits(), TIMING);
     eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
     let error = upstreams.try_call("{}").await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");

@@ -24,7 +24,7 @@ use super::{
     issued::{ACCESS_TOKEN, Issued, read, refusal, sensitive},
 };
 use crate::{
-    config::{AuthConfig, ClientAuthentication, UnusableSecret, without_credentials},
+    config::{Addresses, AuthConfig, ClientAuthentication, UnusableSecret, without_credentials},
     identity::SubjectToken,
 };
 
@@ -81,7 +81,7 @@ impl TokenEndpoint {
         let client = match &config.tls {
             // The shared one may have been made for targets without TLS.
             None if uri.scheme_str() == Some("http") => shared.clone(),
-            files => shared.with(files.clone().unwrap_or_default())?,
+            files => shared.with(Some(files.clone().unwrap_or_default()), Addresses::Usual)?,
         };
         Ok(Self { server: server.clone(), config: config.clone(), uri, client })
     }

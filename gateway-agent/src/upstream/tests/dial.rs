@@ -1,0 +1,46 @@
+//! Which addresses are dialled: the far side is there, and the gateway does not come.
+
+use super::{fake::*, *};
+
+/// `0` and its like are this machine to the kernel, so that a connection would be made.
+#[tokio::test]
+async fn addresses_that_no_server_has_are_not_dialled() {
+    for host in ["0.0.0.0", "[::ffff:0.0.0.0]", "0", "0x0.0"] {
+        let fake = Fake::modern(|seen| seen.result(&serde_json::json!({}))).await;
+        let url = format!("http://{host}:{}/mcp", fake.address.port());
+        let upstreams = start(http_at(&url), limits(), TIMING);
+        let error = upstreams.try_call("{}").await.unwrap_err().to_string();
+        assert!(error.contains("is not dialled: it is this machine under no address"), "{error}");
+        assert!(error.contains("`addresses: any`"), "{error}");
+        assert_eq!(fake.connections(), 0, "{host}");
+        upstreams.shutdown().await;
+
+        let TransportConfig::Http { url, headers, auth, tls, .. } = http_at(&url) else { panic!() };
+        let addresses = Addresses::Any;
+        let told = TransportConfig::Http { url, headers, auth, tls, addresses };
+        let upstreams = start(told, limits(), TIMING);
+        assert_eq!(upstreams.must_call("{}").await, "{}", "{host}");
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_wherever_it_leads() {
+    let elsewhere = Fake::modern(|seen| seen.result(&serde_json::json!({}))).await;
+    for status in [301, 302, 303, 307, 308] {
+        let location = format!("http://{}/mcp", elsewhere.address);
+        let fake = Fake::modern(move |_| {
+            let head =
+                format!("HTTP/1.1 {status} X\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
+            Reply::Keep(vec![head.into_bytes()])
+        })
+        .await;
+        let upstreams = start(fake.transport(), limits(), TIMING);
+        upstreams.until_up().await;
+        let error = upstreams.try_call("{}").await.unwrap_err();
+        assert!(matches!(error, Error::Protocol { what: Breach::Status(s) } if s == status));
+        assert_eq!(fake.seen("tools/call").len(), 1);
+        upstreams.shutdown().await;
+    }
+    assert_eq!(elsewhere.connections(), 0);
+}
