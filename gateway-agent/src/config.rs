@@ -29,6 +29,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 use registry_core::{Key, Scope, checkpoint::VerifierKey};
 pub use registry_follow::Credentials;
 pub use registry_tls::{ClientFiles, ServerFiles};
+use serde::{Deserialize, Serialize};
 
 use crate::{admission::Admission, upstream::Prefix};
 
@@ -236,6 +237,8 @@ pub enum TransportConfig {
         env: BTreeMap<String, SecretSource>,
         /// Its working directory.
         cwd: Option<PathBuf>,
+        /// What it may take.
+        limits: ChildLimits,
     },
 }
 
@@ -247,6 +250,21 @@ impl TransportConfig {
             Self::Stdio { .. } => None,
         }
     }
+}
+
+/// What a child process may take, and each process that it starts; what is not set, the gateway's
+/// own limits say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChildLimits {
+    /// Memory of its own, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Processor time, in seconds.
+    pub cpu_seconds: Option<u64>,
+    /// Open files.
+    pub open_files: Option<u64>,
+    /// Processes and threads of its user, all together.
+    pub processes: Option<u64>,
 }
 
 /// To which addresses the name of an upstream may lead.

@@ -13,6 +13,8 @@ pub mod config;
 pub mod contract;
 mod fast_map;
 pub mod freshness;
+#[cfg(target_os = "linux")]
+pub mod guard;
 pub mod health;
 pub mod identity;
 pub mod jsonrpc;

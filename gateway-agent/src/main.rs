@@ -1,4 +1,5 @@
 //! The process: flags, logging, limits, signals, exit codes. Everything else is in the library.
+//! It also is what guards each child process (`guard`).
 //!
 //! Exit codes: 0 it stopped when told to, 1 it could not run, 2 the configuration is wrong.
 
@@ -27,6 +28,10 @@ const MISCONFIGURED: u8 = 2;
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if let Some(ended) = gateway_agent::guard::run_if_asked() {
+        return ended;
+    }
     keep_pages_small();
     allow_many_files();
     let args = Args::parse();

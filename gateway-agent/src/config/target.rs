@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, Uri};
 use registry_core::{Key, Kind, Name};
 
 use super::{
-    Addresses, Grant, ProofsConfig, SecretSource, TargetConfig, TransportConfig, auth,
+    Addresses, ChildLimits, Grant, ProofsConfig, SecretSource, TargetConfig, TransportConfig, auth,
     read::{Field, Section},
     secret, tls, without_credentials,
 };
@@ -97,7 +97,7 @@ fn key(name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option<Key> {
 fn transport(section: &Section<'_>) -> Option<TransportConfig> {
     match (section.find("http"), section.find("stdio")) {
         (Some(url), None) => http(section, &url),
-        (None, Some(stdio)) => child(&stdio.section()),
+        (None, Some(stdio)) => child(stdio.section()),
         (Some(_), Some(_)) => {
             section.problem("has both `http` and `stdio`; remove one");
             None
@@ -166,7 +166,7 @@ fn headers(section: &Section<'_>) -> BTreeMap<String, SecretSource> {
     headers
 }
 
-fn child(section: &Section<'_>) -> Option<TransportConfig> {
+fn child(section: Section<'_>) -> Option<TransportConfig> {
     let command = section.require("command", "it is the program to start");
     let command = command.and_then(|field| field.text()).map(PathBuf::from);
     let args = section.texts("args");
@@ -179,7 +179,25 @@ fn child(section: &Section<'_>) -> Option<TransportConfig> {
     if command.as_ref().is_some_and(|command| command.as_os_str().is_empty()) {
         section.problem("`command` is empty; name the program to start");
     }
-    Some(TransportConfig::Stdio { command: command?, args, env, cwd })
+    let limits = limits(&section);
+    section.finish();
+    Some(TransportConfig::Stdio { command: command?, args, env, cwd, limits })
+}
+
+fn limits(section: &Section<'_>) -> ChildLimits {
+    let section = section.section("limits");
+    let limit = |name| section.find(name).and_then(|field| field.positive());
+    let limits = ChildLimits {
+        memory_bytes: limit("memoryBytes"),
+        cpu_seconds: limit("cpuSeconds"),
+        open_files: limit("openFiles"),
+        processes: limit("processes"),
+    };
+    if limits != ChildLimits::default() && cfg!(not(target_os = "linux")) {
+        section.problem("can be set on Linux only; remove it");
+    }
+    section.finish();
+    limits
 }
 
 /// The gateway's own `PATH`, so that programs are found, and what is configured; nothing else.

@@ -84,7 +84,8 @@ targets:
       headers: { Authorization: Bearer x, X-Number: 7 }, addresses: any }
   - server: time-server
     version: 1.0.0
-    stdio: { command: mcp-time, args: [--zone, UTC, 5], env: { TZ: UTC }, cwd: /tmp }
+    stdio: { command: mcp-time, args: [--zone, UTC, 5], env: { TZ: UTC }, cwd: /tmp,
+             limits: { memoryBytes: 1, cpuSeconds: 2, openFiles: 3, processes: 4 } }
 variables: { TENANT: acme }
 limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs: 1,
           listTimeoutMs: 2, callTimeoutMs: 3 }
@@ -106,7 +107,16 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
     assert_eq!(*addresses, Addresses::Any);
     assert_eq!(url, "http://127.0.0.1:7090/mcp");
     assert_eq!(headers["X-Number"].read().unwrap(), "7");
-    let TransportConfig::Stdio { args, env, .. } = &config.targets[1].transport else { panic!() };
+    let TransportConfig::Stdio { args, env, limits, .. } = &config.targets[1].transport else {
+        panic!()
+    };
+    let set = ChildLimits {
+        memory_bytes: Some(1),
+        cpu_seconds: Some(2),
+        open_files: Some(3),
+        processes: Some(4),
+    };
+    assert_eq!(*limits, set);
     assert_eq!((args.len(), env["TZ"].read().unwrap().as_str()), (3, "UTC"));
 }
 
@@ -217,6 +227,14 @@ fn each_of_these_is_refused() {
         (
             "registry: { source: 'grpc://h:1' }\ntargets:\n- &t { server: a, version: 1.0.0, http: 'http://h/' }\n- *t",
             "server/a@1.0.0 has a target already",
+        ),
+        (
+            "registry: { source: 'grpc://h:1' }\ntargets: [{ server: a, version: 1.0.0, stdio: { command: x, limits: { memory: 5 } } }]",
+            "targets[0].stdio.limits.memory: unknown field",
+        ),
+        (
+            "registry: { source: 'grpc://h:1' }\ntargets: [{ server: a, version: 1.0.0, stdio: { command: x, arg: 5 } }]",
+            "targets[0].stdio.arg: unknown field",
         ),
         (
             "registry: { source: 'grpc://h:1' }\ntargets: [{ server: a, version: 1.0.0, stdio: {} }]",

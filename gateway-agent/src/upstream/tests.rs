@@ -20,7 +20,7 @@ use std::{
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::config::{Addresses, TransportConfig};
+use crate::config::{Addresses, ChildLimits, TransportConfig};
 
 /// Short waits; a generous limit only where nothing should ever wait that long.
 const TIMING: Timing = Timing {

@@ -1,8 +1,11 @@
-//! The process itself: signals, exit codes, the limit of open files, and what it warns of.
+//! The process itself: signals, exit codes, the limit of open files, what it warns of, and its
+//! children.
 //!
 //! Deliberately absent: what it serves (`follow`, the acceptance tests).
 
 #![cfg(target_os = "linux")]
+
+mod children;
 
 use std::{
     fs::{self, File},
@@ -26,7 +29,20 @@ struct Gateway {
 impl Gateway {
     /// Starts it from a shell that has run these words before.
     fn start(words: &str, listen: &str, source: &str) -> Self {
+        Self::start_in(tempfile::tempdir().expect("a directory"), words, listen, source)
+    }
+
+    /// Starts one with a target that is this script, with these words more.
+    fn with_child(script: &str, words: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("child.sh"), script).expect("a script");
+        let child = format!("{{ command: sh, args: [child.sh], {words} }}");
+        let targets = format!("targets: [{{ server: s, version: 1.0.0, stdio: {child} }}]\n");
+        fs::write(dir.path().join("gateway.yaml"), targets).expect("a configuration");
+        Self::start_in(dir, "", LOOPBACK, "grpc://127.0.0.1:9")
+    }
+
+    fn start_in(dir: TempDir, words: &str, listen: &str, source: &str) -> Self {
         let log = File::create(dir.path().join("log")).expect("a log");
         let mut child = Command::new("sh")
             .args([
@@ -68,9 +84,7 @@ impl Gateway {
     }
 
     fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(sent.expect("kill").success());
+        send_signal(self.child.id(), name);
     }
 
     fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
@@ -98,7 +112,16 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // What a gateway that fails its test leaves in its own directory goes with it.
+        for (pid, _) in children::others(self) {
+            let _ = Command::new("kill").args(["-s", "KILL", &pid.to_string()]).status();
+        }
     }
+}
+
+fn send_signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
+    assert!(sent.expect("kill").success());
 }
 
 fn without_registry(words: &str) -> Gateway {

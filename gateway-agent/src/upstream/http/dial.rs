@@ -75,17 +75,14 @@ fn what_is(address: IpAddr) -> Option<&'static str> {
 
 /// The IPv4 address that an IPv6 address stands for: mapped, compatible, NAT64 (RFC 6052) or 6to4.
 fn inner(v6: Ipv6Addr) -> Option<Ipv4Addr> {
-    let [a, b, c, d, e, f, g, h] = v6.segments();
-    let v4 = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        Some(Ipv4Addr::new(a, b, c, d))
+    let (high, low) = match v6.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 1] => return None,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => (high, low),
+        _ => return None,
     };
-    match [a, b, c, d, e, f] {
-        [0, 0, 0, 0, 0, 0] if v6.is_loopback() => None,
-        [0, 0, 0, 0, 0, 0 | 0xffff] | [0x64, 0xff9b, 0, 0, 0, 0] => v4(g, h),
-        [0x2002, high, low, ..] => v4(high, low),
-        _ => None,
-    }
+    Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
 }
 
 /// The system's resolver, without what is not dialled.

@@ -44,6 +44,7 @@ pub(super) fn script_in(text: &str, cwd: Option<&Path>) -> TransportConfig {
             .map(|(name, value)| (name.to_owned(), crate::config::SecretSource::text(value)))
             .into(),
         cwd: cwd.map(Path::to_owned),
+        limits: ChildLimits::default(),
     }
 }
 
