@@ -212,9 +212,12 @@ async fn admit(endpoint: &Endpoint, parts: &Parts, body: Body) -> Result<Bytes, 
 }
 
 /// Reads what a client still sends, within bounds: one that is answered while it writes sees a
-/// broken connection instead of the answer.
+/// broken connection instead of the answer. What would not end within them is not begun.
 async fn discard(body: Body, most_bytes: usize) {
     use http_body_util::BodyExt as _;
+    if body.size_hint().lower() > most_bytes as u64 {
+        return;
+    }
     let mut rest = http_body_util::Limited::new(body, most_bytes);
     while let Some(Ok(_)) = rest.frame().await {}
 }

@@ -11,7 +11,8 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// What is answered to the head and the body of a request; `None`: nothing, ever.
+/// What is answered to the head and the body of a request; `None`: nothing, ever, and it is noted when
+/// the other side has had enough of that.
 pub(crate) type Script = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
 
 pub(crate) struct Liar {
@@ -61,11 +62,28 @@ async fn serve(stream: TcpStream, script: Script, log: Arc<Mutex<String>>) -> Op
     reading.read_exact(&mut body).await.ok()?;
     let body = String::from_utf8_lossy(&body).into_owned();
     log.lock().expect("not poisoned").extend([head.as_str(), &body, "\n"]);
-    match script(&head, &body) {
-        Some(answer) => writing.write_all(answer.as_bytes()).await.ok(),
-        None => std::future::pending().await,
+    let answer = script(&head, &body);
+    let answer = answer.as_deref().map(|answer| (answer, answer.strip_suffix(STAY)));
+    match answer {
+        Some((RESET, _)) => {
+            let stream = reading.into_inner().reunite(writing).ok()?;
+            return stream.set_zero_linger().ok();
+        }
+        Some((answer, None)) => return writing.write_all(answer.as_bytes()).await.ok(),
+        Some((_, Some(begun))) => writing.write_all(begun.as_bytes()).await.ok()?,
+        None => {}
     }
+    while reading.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {}
+    log.lock().expect("not poisoned").push_str(HUNG_UP);
+    Some(())
 }
+
+/// As an answer: the connection is reset.
+pub(crate) const RESET: &str = "(reset)";
+/// At the end of an answer: nothing more comes, and the connection stays open.
+pub(crate) const STAY: &str = "(stay)";
+/// In what was seen: the other side closed a connection on which it got no whole answer.
+pub(crate) const HUNG_UP: &str = "(hung up)\n";
 
 /// Always the same bytes.
 pub(crate) fn text(answer: &'static str) -> Script {

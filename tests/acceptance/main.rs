@@ -24,6 +24,7 @@ mod graph;
 mod hammer;
 mod high_availability;
 mod history;
+mod hostile;
 mod identity;
 mod import_a2a;
 mod import_mcp;

@@ -229,14 +229,6 @@ fn each_of_these_is_refused() {
             "server/a@1.0.0 has a target already",
         ),
         (
-            "registry: { source: 'grpc://h:1' }\ntargets: [{ server: a, version: 1.0.0, stdio: { command: x, limits: { memory: 5 } } }]",
-            "targets[0].stdio.limits.memory: unknown field",
-        ),
-        (
-            "registry: { source: 'grpc://h:1' }\ntargets: [{ server: a, version: 1.0.0, stdio: { command: x, arg: 5 } }]",
-            "targets[0].stdio.arg: unknown field",
-        ),
-        (
             "registry: { source: 'grpc://h:1' }\ntargets: [{ server: a, version: 1.0.0, stdio: {} }]",
             "targets[0].stdio.command: missing",
         ),
@@ -248,6 +240,20 @@ fn each_of_these_is_refused() {
     ] {
         let found = parse(text).unwrap_err().join("\n");
         assert!(found.contains(expected), "{text:?}: no {expected:?} in {found:?}");
+    }
+}
+
+#[test]
+fn a_child_has_no_other_fields_than_these() {
+    for (child, expected) in [
+        ("command: x, arg: 5", "targets[0].stdio.arg: unknown field; here go command, args, env"),
+        ("command: x, limits: { memory: 5 }", "targets[0].stdio.limits.memory: unknown field"),
+        ("command: x, limits: { openFiles: 0 }", "expected a whole number of at least 1"),
+    ] {
+        let text =
+            format!("{DEFAULTS}\ntargets: [{{ server: a, version: 1.0.0, stdio: {{ {child} }} }}]");
+        let found = parse(&text).unwrap_err().join("\n");
+        assert!(found.contains(expected), "{child}: {found}");
     }
 }
 

@@ -1,0 +1,139 @@
+//! Callers and upstreams that mean harm, or have lost their wits, against a real gateway process.
+//!
+//! Deliberately absent: what single requests lack; the gateway's own tests have that row by row.
+
+mod callers;
+mod cancel;
+mod framing;
+mod headers;
+mod upstreams;
+
+use std::{sync::Arc, time::Duration};
+
+use acceptance::{Gateway, GatewayOptions, eventually};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::liar::{Liar, Script, json_answer};
+
+pub(crate) const MODERN: &str = "2026-07-28";
+pub(crate) const LEGACY: &str = "2025-11-25";
+
+/// What a far side does with a call: the head, the message, and what it answers.
+type Call = Arc<dyn Fn(&str, &Value) -> Option<String> + Send + Sync>;
+
+/// A gateway in front of one far side, which has the tool `fetch`.
+struct Scene {
+    gateway: Gateway,
+    liar: Liar,
+}
+
+impl Scene {
+    async fn start(version: &'static str, more: &str, call: Call) -> Self {
+        let liar = Liar::start(far_side(version, call)).await;
+        let gateway = gateway(&format!("http: \"{}\"", liar.url), more).await;
+        Self { gateway, liar }
+    }
+}
+
+/// A gateway with the example's catalog, whose fetch server is there.
+async fn gateway(transport: &str, more: &str) -> Gateway {
+    let example = acceptance::root().join("examples/registry-v2.json");
+    let gateway = Gateway::start(&GatewayOptions {
+        source: format!("file://{}", example.display()),
+        targets: format!("targets: [{{ server: fetch-server, version: 1.2.3, {transport} }}]\n"),
+        runtime: None,
+        more: more.to_owned(),
+    });
+    gateway.ready().await;
+    eventually("the far side is up", || async {
+        gateway.process.stderr().contains("upstream is up")
+    })
+    .await;
+    gateway
+}
+
+/// An MCP server of this version; what it says to calls is the test's.
+fn far_side(version: &'static str, call: Call) -> Script {
+    Arc::new(move |head, body| {
+        let refused = |line: &str| {
+            Some(format!("HTTP/1.1 {line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"))
+        };
+        if !head.starts_with("POST") {
+            return refused("405 Method Not Allowed");
+        }
+        let message: Value = serde_json::from_str(body).ok()?;
+        if message.get("id").is_none() || message.get("method").is_none() {
+            return refused("202 Accepted");
+        }
+        let result = match (message["method"].as_str()?, version) {
+            ("server/discover", MODERN) => json!({ "resultType": "complete",
+                "supportedVersions": [MODERN], "capabilities": { "tools": {} } }),
+            ("initialize", LEGACY) => {
+                let result = json!({ "protocolVersion": LEGACY, "capabilities": { "tools": {} } });
+                let answer = json_answer(&result_of(&message, &result));
+                return Some(answer.replacen("\r\n", "\r\nMcp-Session-Id: up-1\r\n", 1));
+            }
+            ("tools/list", _) => json!({ "tools": [{ "name": "fetch", "inputSchema": {} }] }),
+            ("tools/call", _) => return call(head, &message),
+            _ => return refused("404 Not Found"),
+        };
+        Some(json_answer(&result_of(&message, &result)))
+    })
+}
+
+/// The response with this result to a message.
+fn result_of(message: &Value, result: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })
+}
+
+/// What a page is that was fetched.
+fn page() -> Value {
+    json!({ "resultType": "complete", "content": [{ "type": "text", "text": "a page" }],
+        "structuredContent": { "url": "http://x/", "title": "t", "text": "a page" } })
+}
+
+fn modern_call(url: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "fetch", "arguments": { "url": url }, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {} } } })
+}
+
+/// The head of a complete modern call, without what says how long the body is.
+const CALL_HEAD: &str = "POST /mcp HTTP/1.1\r\nHost: localhost\r\n\
+    Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
+    Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: fetch\r\n";
+
+async fn connect(gateway: &Gateway) -> TcpStream {
+    TcpStream::connect(&gateway.address).await.expect("a connection")
+}
+
+/// Everything that comes back over a connection on which these bytes are sent: until the gateway
+/// closes it, or says nothing for a while. Whether it closed it comes along.
+async fn exchange(gateway: &Gateway, bytes: &[u8]) -> (String, bool) {
+    let mut stream = connect(gateway).await;
+    let _ = stream.write_all(bytes).await; // it may have had enough before the end
+    read_all(&mut stream).await
+}
+
+async fn read_all(stream: &mut TcpStream) -> (String, bool) {
+    let (mut all, mut part) = (Vec::new(), vec![0; 0x4000]);
+    loop {
+        match timeout(Duration::from_secs(2), stream.read(&mut part)).await {
+            Ok(Ok(0) | Err(_)) => return (String::from_utf8_lossy(&all).into_owned(), true),
+            Ok(Ok(read)) => all.extend_from_slice(&part[..read]),
+            Err(_) => return (String::from_utf8_lossy(&all).into_owned(), false),
+        }
+    }
+}
+
+/// The status of an answer as it came over the wire.
+fn status(answer: &str) -> u16 {
+    let code = answer.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
+    code.unwrap_or_else(|| panic!("no answer: {answer:?}"))
+}
