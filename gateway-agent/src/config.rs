@@ -239,6 +239,8 @@ pub enum TransportConfig {
         cwd: Option<PathBuf>,
         /// What it may take.
         limits: ChildLimits,
+        /// How many callers may have one of their own; `None`: all share one.
+        most_own: Option<usize>,
     },
 }
 

@@ -80,6 +80,26 @@ impl HeaderClaim {
     }
 }
 
+impl HeaderClaim {
+    /// What tells its sender apart from others: the agent that it is, by whatever this deployment
+    /// believes, or else what it proves. Who says or proves nothing is like everybody.
+    pub fn apart(&self) -> Option<Arc<str>> {
+        let agent = |name: &str, version: Option<&str>| {
+            Some(format!("agent {name}@{}", version.unwrap_or_default()).into())
+        };
+        match self {
+            Self::Absent | Self::Unreadable => None,
+            Self::Agent { name, version } => agent(name, version.as_deref()),
+            Self::Proven { named: Some(Named { name, version }), .. } => {
+                agent(name, version.as_deref())
+            }
+            Self::Proven { named: None, principal, .. } => {
+                (!principal.is_empty()).then(|| format!("principal {principal}").into())
+            }
+        }
+    }
+}
+
 /// The one value of a header, without surrounding space.
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();

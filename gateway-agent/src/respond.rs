@@ -272,6 +272,11 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
              done. Try again later.",
             overloaded.waiting
         ),
+        upstream::Error::Crowded(crowded) => format!(
+            "The server behind {tool} works for {} other callers, and for no more at once. Nothing \
+             was done. Try again later.",
+            crowded.most
+        ),
         upstream::Error::Stopped { .. } => format!(
             "The server behind {tool} was stopped by an operator of the gateway; nothing was done."
         ),

@@ -52,6 +52,7 @@ pub use self::{
     reply::{RawResult, ResultType, RpcError},
     request::{Context, LOG_LEVELS, Method, Param, Request, TASKS, TraceContext},
     side::{Answered, Meanwhile, Question, Side},
+    stdio::Crowded,
     subscriptions::{Subscribed, TooMany},
     target::{TargetHealth, TargetState},
 };
@@ -85,6 +86,8 @@ struct Timing {
     stable: Duration,
     /// How long a child may take to end before it is ended.
     grace: Duration,
+    /// How long a caller's own child is kept without a call.
+    idle: Duration,
 }
 
 impl Default for Timing {
@@ -96,6 +99,7 @@ impl Default for Timing {
             retry_longest: Duration::from_secs(30),
             stable: Duration::from_secs(10),
             grace: Duration::from_secs(2),
+            idle: Duration::from_mins(5),
         }
     }
 }

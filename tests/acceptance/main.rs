@@ -4,6 +4,7 @@
 
 mod access;
 mod audit;
+mod caller_children;
 mod command_line;
 mod compatibility;
 mod conformance;

@@ -68,6 +68,7 @@ impl Ended {
             Error::Upstream(
                 upstream::Error::Watched(_)
                 | upstream::Error::Spared(_)
+                | upstream::Error::Crowded(_)
                 | upstream::Error::Overloaded(_)
                 | upstream::Error::Stopped { .. },
             ) => Self::UpstreamBusy,

@@ -180,8 +180,9 @@ fn child(section: Section<'_>) -> Option<TransportConfig> {
         section.problem("`command` is empty; name the program to start");
     }
     let limits = limits(&section);
+    let most_own = section.find("maxCallerChildren").and_then(|field| field.positive());
     section.finish();
-    Some(TransportConfig::Stdio { command: command?, args, env, cwd, limits })
+    Some(TransportConfig::Stdio { command: command?, args, env, cwd, limits, most_own })
 }
 
 fn limits(section: &Section<'_>) -> ChildLimits {

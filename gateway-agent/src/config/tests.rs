@@ -85,7 +85,8 @@ targets:
   - server: time-server
     version: 1.0.0
     stdio: { command: mcp-time, args: [--zone, UTC, 5], env: { TZ: UTC }, cwd: /tmp,
-             limits: { memoryBytes: 1, cpuSeconds: 2, openFiles: 3, processes: 4 } }
+             limits: { memoryBytes: 1, cpuSeconds: 2, openFiles: 3, processes: 4 },
+             maxCallerChildren: 7 }
 variables: { TENANT: acme }
 limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs: 1,
           listTimeoutMs: 2, callTimeoutMs: 3 }
@@ -107,7 +108,8 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
     assert_eq!(*addresses, Addresses::Any);
     assert_eq!(url, "http://127.0.0.1:7090/mcp");
     assert_eq!(headers["X-Number"].read().unwrap(), "7");
-    let TransportConfig::Stdio { args, env, limits, .. } = &config.targets[1].transport else {
+    let TransportConfig::Stdio { args, env, limits, most_own, .. } = &config.targets[1].transport
+    else {
         panic!()
     };
     let set = ChildLimits {
@@ -116,7 +118,7 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
         open_files: Some(3),
         processes: Some(4),
     };
-    assert_eq!(*limits, set);
+    assert_eq!((*limits, *most_own), (set, Some(7)));
     assert_eq!((args.len(), env["TZ"].read().unwrap().as_str()), (3, "UTC"));
 }
 

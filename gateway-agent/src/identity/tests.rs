@@ -125,3 +125,20 @@ fn client_info_is_kept_short_and_never_fatal() {
         assert_eq!(read(malformed), None, "{malformed}");
     }
 }
+
+#[test]
+fn callers_are_told_apart_by_what_is_believed_or_proved_and_by_nothing_else() {
+    let proven = |named: Option<&str>, principal: &str| HeaderClaim::Proven {
+        named: named.map(|name| Named { name: name.into(), version: Some("1.0.0".into()) }),
+        evidence: Evidence::Token,
+        principal: principal.into(),
+    };
+    let believed = HeaderClaim::Agent { name: "a".into(), version: Some("1.0.0".into()) };
+    assert_eq!(HeaderClaim::Absent.apart(), None);
+    assert_eq!(HeaderClaim::Unreadable.apart(), None);
+    assert_eq!(proven(None, "").apart(), None, "a certificate that cannot be read");
+    assert_eq!(proven(Some("a"), "x").apart(), proven(Some("a"), "y").apart());
+    assert_eq!(proven(Some("a"), "x").apart(), believed.apart());
+    assert_ne!(proven(None, "x").apart(), proven(None, "y").apart());
+    assert_ne!(proven(None, "a@1.0.0").apart(), believed.apart());
+}

@@ -66,6 +66,7 @@ pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
         trace: incoming.trace(),
         meta: incoming.other_meta(),
         session: who.session.as_ref().map(|session| session.id().clone()),
+        caller: who.claim.apart(),
         subject: who.subject.clone(),
     }
 }

@@ -72,6 +72,9 @@ pub enum Error {
     /// It has more to do than it may have; nothing was sent.
     #[error(transparent)]
     Overloaded(#[from] super::gate::Overloaded),
+    /// No more callers may have a process of their own; nothing was sent.
+    #[error(transparent)]
+    Crowded(#[from] super::stdio::Crowded),
     /// It is watched for too many callers already.
     #[error(transparent)]
     Watched(#[from] super::subscriptions::TooMany),

@@ -51,9 +51,7 @@ impl Link {
                 }
             }
             TransportConfig::Stdio { .. } => {
-                let (link, supervisor) = StdioLink::new(start, Arc::clone(announcer));
-                tasks.spawn(supervisor.run(start.stop.clone()));
-                Self::Stdio(link)
+                Self::Stdio(StdioLink::start(start, Arc::clone(announcer), tasks))
             }
         }
     }

@@ -126,6 +126,8 @@ pub struct Context {
     pub meta: Vec<Param>,
     /// The caller's own session, where it has one: a server with sessions gets one for each.
     pub session: Option<Arc<str>>,
+    /// Who it is, where it is told apart from others: a child process may be for it alone.
+    pub caller: Option<Arc<str>>,
     /// The token that it showed, for servers that are called with the rights of callers.
     pub subject: Option<Arc<SubjectToken>>,
 }

@@ -1,5 +1,5 @@
 //! MCP over the standard streams of a child process: one supervised child for each target, shared
-//! by all calls.
+//! by all calls; where that is configured, callers that are told apart have one of their own.
 //!
 //! Deliberately absent: sandboxing of the child; what is configured is trusted.
 
@@ -7,6 +7,7 @@ mod child;
 mod connection;
 mod lines;
 mod log;
+mod own;
 mod supervisor;
 mod text;
 
@@ -14,8 +15,14 @@ use std::{sync::Arc, time::Duration};
 
 use registry_core::Key;
 use tokio::{sync::watch, time::timeout};
+use tokio_util::task::TaskTracker;
 
-use self::{connection::Connection, supervisor::Supervisor};
+pub use self::own::Crowded;
+use self::{
+    connection::Connection,
+    own::OwnChildren,
+    supervisor::{Plan, Supervisor},
+};
 use super::{
     announce::Announcer,
     error::{Error, Phase},
@@ -25,6 +32,7 @@ use super::{
     subscriptions::Subscriptions,
     target::Start,
 };
+use crate::config::TransportConfig;
 
 /// How the child is.
 #[derive(Debug, Clone)]
@@ -42,19 +50,28 @@ enum Status {
 pub(super) struct StdioLink {
     server: Key,
     status: watch::Receiver<Status>,
+    own: Option<OwnChildren>,
     connect_timeout_ms: u64,
 }
 
 impl StdioLink {
-    /// A link, and the supervisor that must run for it.
-    pub(super) fn new(start: &Start<'_>, announcer: Arc<Announcer>) -> (Self, Supervisor) {
+    /// Starts the child, and gives the link to it.
+    pub(super) fn start(start: &Start<'_>, announcer: Arc<Announcer>, tasks: &TaskTracker) -> Self {
         let (report, status) = watch::channel(Status::Starting);
-        let link = Self {
+        let plan = Arc::new(Plan::new(start, announcer));
+        let most = match start.config.transport {
+            TransportConfig::Stdio { most_own, .. } => most_own,
+            TransportConfig::Http { .. } => None,
+        };
+        let place = (tasks.clone(), start.stop.clone());
+        let own = most.map(|most| OwnChildren::new(Arc::clone(&plan), most, place));
+        tasks.spawn(Supervisor::new(plan, report).run(start.stop.clone()));
+        Self {
             server: start.config.server.clone(),
             status,
+            own,
             connect_timeout_ms: start.limits.connect_timeout_ms,
-        };
-        (link, Supervisor::new(start, report, announcer))
+        }
     }
 
     /// What the child speaks, as far as it is known.
@@ -67,7 +84,13 @@ impl StdioLink {
 
     /// Sends a request and waits for its answer. Dropping the future tells the child to cancel.
     pub(super) async fn request(&self, outgoing: &Outgoing<'_>) -> Result<(Reply, Era), Error> {
-        let connection = self.connection().await?;
+        let caller = outgoing.request().and_then(|request| request.context.caller.as_ref());
+        let lease = match (&self.own, caller) {
+            (Some(own), Some(caller)) => Some(own.lease(caller).await?),
+            _ => None,
+        };
+        let status = lease.as_ref().map_or(&self.status, |lease| &lease.status);
+        let connection = self.connection(status).await?;
         Ok((connection.request(outgoing).await?, connection.era()))
     }
 
@@ -95,10 +118,10 @@ impl StdioLink {
     }
 
     /// The running child's connection; a child that is just starting is waited for.
-    async fn connection(&self) -> Result<Arc<Connection>, Error> {
-        let known = self.status.borrow().clone();
+    async fn connection(&self, status: &watch::Receiver<Status>) -> Result<Arc<Connection>, Error> {
+        let known = status.borrow().clone();
         let status = match known {
-            Status::Starting => self.settled().await?,
+            Status::Starting => self.settled(status.clone()).await?,
             known => known,
         };
         let reason = match status {
@@ -109,8 +132,7 @@ impl StdioLink {
         Err(Error::Unavailable { target: self.server.clone(), source: reason.as_ref().into() })
     }
 
-    async fn settled(&self) -> Result<Status, Error> {
-        let mut status = self.status.clone();
+    async fn settled(&self, mut status: watch::Receiver<Status>) -> Result<Status, Error> {
         let settled = status.wait_for(|status| !matches!(status, Status::Starting));
         match timeout(Duration::from_millis(self.connect_timeout_ms), settled).await {
             Ok(Ok(status)) => Ok(status.clone()),

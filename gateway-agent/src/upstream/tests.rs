@@ -10,6 +10,7 @@ mod http_sessions;
 mod spared;
 mod stdio;
 mod stdio_faults;
+mod stdio_own;
 
 use std::{
     collections::BTreeMap,
@@ -30,6 +31,7 @@ const TIMING: Timing = Timing {
     retry_longest: Duration::from_millis(60),
     stable: Duration::from_secs(10),
     grace: Duration::from_millis(300),
+    idle: Duration::from_mins(5),
 };
 
 fn limits() -> LimitsConfig {

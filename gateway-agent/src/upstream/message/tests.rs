@@ -25,6 +25,7 @@ fn call<'a>(
 #[test]
 fn a_modern_call_says_everything() {
     let context = Context {
+        caller: None,
         capabilities: (&*raw(&json!({"elicitation": {}}))).into(),
         log_level: Some(raw(&json!("info"))),
         wants_progress: true,

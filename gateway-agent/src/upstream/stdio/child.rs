@@ -44,7 +44,7 @@ pub(super) struct Streams {
 impl Child {
     /// Starts what is configured.
     pub(super) fn start(config: &TransportConfig) -> io::Result<(Self, Streams)> {
-        let TransportConfig::Stdio { command, args, env, cwd, limits } = config else {
+        let TransportConfig::Stdio { command, args, env, cwd, limits, .. } = config else {
             return Err(io::Error::other("the target is no child process"));
         };
         let value = |(name, secret): (&String, &SecretSource)| Ok((name.clone(), secret.read()?));

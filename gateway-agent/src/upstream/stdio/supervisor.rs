@@ -64,36 +64,44 @@ struct Ended {
     next: Opening,
 }
 
-/// What keeps one child running.
+/// What is to run, and how.
 #[derive(Debug)]
-pub(crate) struct Supervisor {
-    server: Key,
+pub(super) struct Plan {
+    pub(super) server: Key,
     config: TransportConfig,
     limits: LimitsConfig,
-    timing: Timing,
-    report: watch::Sender<Status>,
+    pub(super) timing: Timing,
     announcer: Arc<Announcer>,
 }
 
-impl Supervisor {
-    pub(super) fn new(
-        start: &Start<'_>,
-        report: watch::Sender<Status>,
-        announcer: Arc<Announcer>,
-    ) -> Self {
+/// What keeps one child running.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    plan: Arc<Plan>,
+    report: watch::Sender<Status>,
+}
+
+impl Plan {
+    pub(super) fn new(start: &Start<'_>, announcer: Arc<Announcer>) -> Self {
         Self {
             server: start.config.server.clone(),
             config: start.config.transport.clone(),
             limits: start.limits,
             timing: start.timing,
-            report,
             announcer,
         }
+    }
+}
+
+impl Supervisor {
+    pub(super) fn new(plan: Arc<Plan>, report: watch::Sender<Status>) -> Self {
+        Self { plan, report }
     }
 
     /// Runs until it is told to stop; then the child is gone too.
     pub(crate) async fn run(self, stop: CancellationToken) {
-        let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
+        let mut backoff =
+            Backoff::new(self.plan.timing.retry_first, self.plan.timing.retry_longest);
         let mut opening = Opening::Probe;
         loop {
             let started_at = Instant::now();
@@ -103,12 +111,12 @@ impl Supervisor {
                 return;
             }
             opening = next;
-            if started_at.elapsed() >= self.timing.stable {
+            if started_at.elapsed() >= self.plan.timing.stable {
                 backoff.reset();
             }
             let wait = backoff.wait();
             tracing::warn!(
-                target.server = %self.server, %reason, wait_ms = wait.as_millis(),
+                target.server = %self.plan.server, %reason, wait_ms = wait.as_millis(),
                 "a child process is started again"
             );
             if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
@@ -120,15 +128,18 @@ impl Supervisor {
 
     /// One life of a child, from its start to its end.
     async fn live(&self, opening: Opening, stop: &CancellationToken) -> Ended {
-        let (mut child, streams) = match Child::start(&self.config) {
+        let (mut child, streams) = match Child::start(&self.plan.config) {
             Ok(started) => started,
             Err(error) => {
                 let reason = format!("the process could not be started: {error}");
                 return Ended { reason, next: opening };
             }
         };
-        let (connection, to_write) =
-            Connection::new(self.server.clone(), self.limits, Arc::clone(&self.announcer));
+        let (connection, to_write) = Connection::new(
+            self.plan.server.clone(),
+            self.plan.limits,
+            Arc::clone(&self.plan.announcer),
+        );
         let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
         let reason = tokio::select! {
             reason = child.ended() => {
@@ -150,7 +161,7 @@ impl Supervisor {
         };
         connection.close();
         tasks.shutdown().await; // closes the child's input
-        child.end(self.timing.grace).await;
+        child.end(self.plan.timing.grace).await;
         Ended { reason, next }
     }
 
@@ -165,10 +176,10 @@ impl Supervisor {
         let output_ended = CancellationToken::new();
         let guard = output_ended.clone().drop_guard();
         let connection = Arc::clone(connection);
-        let stdout = Lines::new(streams.stdout, self.limits.response_bytes);
-        let stray = ChildLog::new(self.server.clone(), "stdout");
+        let stdout = Lines::new(streams.stdout, self.plan.limits.response_bytes);
+        let stray = ChildLog::new(self.plan.server.clone(), "stdout");
         tasks.spawn(write(streams.stdin, to_write));
-        tasks.spawn(drain(streams.stderr, ChildLog::new(self.server.clone(), "stderr")));
+        tasks.spawn(drain(streams.stderr, ChildLog::new(self.plan.server.clone(), "stderr")));
         tasks.spawn(async move {
             read(stdout, connection, stray).await;
             drop(guard);
@@ -182,7 +193,7 @@ impl Supervisor {
             return error;
         }
         self.report.send_replace(Status::Up(Arc::clone(connection)));
-        self.announcer.refresh();
+        self.plan.announcer.refresh();
         std::future::pending().await
     }
 
@@ -197,7 +208,7 @@ impl Supervisor {
             Verdict::Legacy => {
                 let initialize = Outgoing::Initialize { capabilities: CAPABILITIES };
                 let reply = connection.request_in(Era::Legacy, &initialize);
-                let after_ms = self.limits.list_timeout_ms;
+                let after_ms = self.plan.limits.list_timeout_ms;
                 let reply = timeout(Duration::from_millis(after_ms), reply).await;
                 let late = Err(Error::Timeout { phase: Phase::Connect, after_ms });
                 let reply = reply.unwrap_or(late)?;
@@ -212,7 +223,7 @@ impl Supervisor {
 
     /// Asks what it speaks; some legacy servers say nothing to what they do not know.
     async fn probe(&self, connection: &Connection) -> Result<Verdict, Error> {
-        let patience = Duration::from_millis(self.limits.connect_timeout_ms);
+        let patience = Duration::from_millis(self.plan.limits.connect_timeout_ms);
         match timeout(patience, connection.request_in(Era::Modern, &Outgoing::Discover)).await {
             Ok(reply) => {
                 let reply = reply?;

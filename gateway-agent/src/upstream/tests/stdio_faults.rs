@@ -54,6 +54,7 @@ async fn a_child_that_cannot_run_or_live_is_unavailable() {
         env: BTreeMap::new(),
         cwd: None,
         limits: ChildLimits::default(),
+        most_own: None,
     };
     for (child, reason) in [(missing, "could not be started"), (script("exit 7"), "exit status: 7")]
     {

@@ -1,0 +1,101 @@
+//! Children of callers' own: who has which, how many there are, and when they end.
+
+use std::{fs, path::Path};
+
+use super::{
+    stdio::{modern, script_in},
+    *,
+};
+
+/// Notes that it is there, and answers with its process id; `wait` takes a while.
+fn child(folder: &Path, most_own: usize) -> TransportConfig {
+    let call = r#"case $line in *wait*) sleep 0.5;; esac; answer "{\"pid\":$$}""#;
+    let text = format!("echo x >> \"started\"; {}", modern(call));
+    let TransportConfig::Stdio { command, args, env, cwd, limits, .. } =
+        script_in(&text, Some(folder))
+    else {
+        panic!()
+    };
+    TransportConfig::Stdio { command, args, env, cwd, limits, most_own: Some(most_own) }
+}
+
+impl Upstreams {
+    async fn call_as(&self, caller: &str, arguments: &str) -> Result<String, Error> {
+        let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
+        let caller = (!caller.is_empty()).then(|| caller.into());
+        let context = Context { caller, ..Context::default() };
+        let request = Request::plain(Method::CallTool, &[], &context);
+        let request = Request { arguments: Some(&arguments), ..request };
+        let result = self.run(&key(), "t", request).await?;
+        Ok(result.result.get().to_owned())
+    }
+}
+
+fn is_alive(answer: &str) -> bool {
+    let pid = answer.trim_start_matches(r#"{"pid":"#).trim_end_matches('}');
+    Path::new("/proc").join(pid).exists()
+}
+
+#[tokio::test]
+async fn each_caller_has_its_own_and_the_others_share_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstreams = start(child(folder.path(), 2), limits(), TIMING);
+    let calls = ["a", "b", "", "a", "b", "", "a"].map(|caller| upstreams.call_as(caller, "{}"));
+    let pids = futures_util::future::try_join_all(calls).await.unwrap();
+    assert!(pids[0] == pids[3] && pids[3] == pids[6], "{pids:?}");
+    assert!(pids[1] == pids[4] && pids[2] == pids[5], "{pids:?}");
+    assert!(pids[0] != pids[1] && pids[1] != pids[2] && pids[2] != pids[0], "{pids:?}");
+    let started = fs::read_to_string(folder.path().join("started")).unwrap();
+    assert_eq!(started.lines().count(), 3, "two requests of one caller start one child");
+    upstreams.shutdown().await;
+    assert!(!pids.iter().any(|pid| is_alive(pid)), "{pids:?}");
+}
+
+#[tokio::test]
+async fn who_was_idle_longest_gives_way_and_who_works_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstreams = start(child(folder.path(), 2), limits(), TIMING);
+    let first = upstreams.call_as("a", "{}").await.unwrap();
+    let second = upstreams.call_as("b", "{}").await.unwrap();
+    let third = upstreams.call_as("c", "{}").await.unwrap();
+    assert!(!is_alive(&first), "its place is free only when it is gone");
+    assert!(is_alive(&second) && is_alive(&third));
+    let wait = r#"{"a":"wait"}"#;
+    let working =
+        futures_util::future::join(upstreams.call_as("b", wait), upstreams.call_as("c", wait));
+    let another = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let error = upstreams.call_as("d", "{}").await.unwrap_err();
+        assert!(matches!(error, Error::Crowded(Crowded { most: 2 })), "{error}");
+        upstreams.call_as("", "{}").await.unwrap()
+    };
+    let ((b, c), shared) = tokio::join!(working, another);
+    assert_eq!((b.unwrap(), c.unwrap()), (second, third));
+    assert!(is_alive(&shared));
+    assert!(upstreams.call_as("d", "{}").await.is_ok(), "there is room again");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_idle_ends_and_what_dies_comes_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let timing = Timing { idle: Duration::from_millis(300), ..TIMING };
+    let upstreams = start(child(folder.path(), 2), limits(), timing);
+    let (own, shared) =
+        (upstreams.call_as("a", "{}").await.unwrap(), upstreams.call_as("", "{}").await.unwrap());
+    assert!(is_alive(&own) && is_alive(&shared));
+    // While it works it is not idle.
+    assert_eq!(upstreams.call_as("a", r#"{"a":"wait"}"#).await.unwrap(), own);
+    eventually(|| async { !is_alive(&own) }).await;
+    assert!(is_alive(&shared), "the one that all share stays");
+    let next = upstreams.call_as("a", "{}").await.unwrap();
+    assert_ne!(next, own);
+    let pid = next.trim_start_matches(r#"{"pid":"#).trim_end_matches('}');
+    assert!(std::process::Command::new("kill").args(["-9", pid]).status().unwrap().success());
+    eventually(|| async {
+        let again = upstreams.call_as("a", "{}").await;
+        again.is_ok_and(|again| again != next)
+    })
+    .await;
+    upstreams.shutdown().await;
+}

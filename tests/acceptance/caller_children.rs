@@ -1,0 +1,71 @@
+//! A child process for each caller, where that is configured: who shares one, and that all are gone
+//! with the gateway, however it ends.
+
+use std::{fs, path::Path, time::Duration};
+
+use acceptance::{Gateway, GatewayOptions, ModernClient, eventually};
+use serde_json::json;
+
+/// A server that says which process it is.
+const SERVER: &str = r#"
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
+  *'"server/discover"'*) answer '{"supportedVersions":["2026-07-28"]}';;
+  *'"tools/list"'*) answer '{"tools":[{"name":"fetch","inputSchema":{}}]}';;
+  *'"tools/call"'*) answer "{\"resultType\":\"complete\",\"content\":[{\"type\":\"text\",\"text\":\"$$\"}]}";;
+esac; done
+"#;
+
+async fn gateway(dir: &Path) -> Gateway {
+    fs::write(dir.join("child.sh"), SERVER).expect("a script");
+    let example = acceptance::root().join("examples/registry-v2.json");
+    let child = format!("command: sh, args: [child.sh], cwd: \"{}\"", dir.display());
+    let stdio = format!("stdio: {{ {child}, maxCallerChildren: 2 }}");
+    let gateway = Gateway::start(&GatewayOptions {
+        source: format!("file://{}", example.display()),
+        targets: format!("targets: [{{ server: fetch-server, version: 1.2.3, {stdio} }}]\n"),
+        runtime: None,
+        more: String::new(),
+    });
+    gateway.ready().await;
+    eventually("the child is up", || async { gateway.process.stderr().contains("upstream is up") })
+        .await;
+    gateway
+}
+
+/// Which process answers a caller.
+async fn pid(gateway: &Gateway, agent: &str) -> u32 {
+    let url = gateway.mcp_url();
+    let client = match agent {
+        "" => ModernClient::anonymous(&url),
+        agent => ModernClient::agent(&url, agent, "1.0.0"),
+    };
+    let answer = client.call("fetch", json!({ "url": "http://x/" })).await;
+    answer.text().parse().unwrap_or_else(|_| panic!("{answer:?}"))
+}
+
+fn is_alive(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
+#[tokio::test]
+async fn agents_have_children_of_their_own_and_none_outlives_the_gateway() {
+    for signal in ["TERM", "KILL"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut gateway = gateway(dir.path()).await;
+        let shared = pid(&gateway, "").await;
+        let first = pid(&gateway, "team/one").await;
+        let second = pid(&gateway, "team/two").await;
+        assert!(shared != first && first != second && second != shared);
+        assert_eq!(pid(&gateway, "").await, shared, "who proves nothing shares one");
+        assert_eq!(pid(&gateway, "team/one").await, first);
+        let third = pid(&gateway, "team/three").await;
+        assert!(!is_alive(second) && is_alive(first), "the one that was idle longest is gone");
+        gateway.process.signal(signal);
+        gateway.process.wait(Duration::from_secs(10));
+        eventually("all are gone", || async {
+            ![shared, first, second, third].into_iter().any(is_alive)
+        })
+        .await;
+    }
+}
