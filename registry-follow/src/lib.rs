@@ -12,6 +12,7 @@ mod backoff;
 mod credentials;
 mod follow;
 mod follower;
+mod registry_clock;
 mod session;
 
 pub use address::{InvalidAddress, MOST, addresses};
@@ -19,4 +20,5 @@ pub use backoff::{Backoff, jittered};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, Heard, News, Refusal, Taken};
 pub use follower::{Follower, Timing, reason_of};
+pub use registry_clock::RegistryClock;
 pub use session::shortened;

@@ -1,11 +1,11 @@
-//! tools/list: pages of 10, 1,000 and 10,000 tools that an agent declares, beside nginx in front of
-//! an upstream with 1,000.
+//! tools/list: of 10 and 1,000 tools that an agent declares and of 10,000 that anybody sees, beside
+//! nginx in front of an upstream with 1,000.
 //!
 //! Deliberately absent: reading all pages; each request asks for the first.
 
 use serde_json::json;
 
-use super::{AGENTS, Hop, MODERN, drive};
+use super::{AGENTS, Hop, MODERN, MOST_TOOLS, NOBODY, drive};
 use crate::report::{Report, Row};
 
 pub(super) async fn measure(report: &mut Report, [_, nginx, gateway]: &[Hop<'_>; 3], seconds: u64) {
@@ -13,7 +13,7 @@ pub(super) async fn measure(report: &mut Report, [_, nginx, gateway]: &[Hop<'_>;
     let behind = Hop { name: nginx.name, url, cpu: Box::new(|| (nginx.cpu)()) };
     let request = || (MODERN, "tools/list", json!({}));
     let nginx = drive(&behind, 16, seconds, ("bench-agent", request())).await;
-    for (agent, tools) in AGENTS {
+    for (agent, tools) in AGENTS.into_iter().chain([(NOBODY, MOST_TOOLS)]) {
         let measured = drive(gateway, 16, seconds, (agent, request())).await;
         let is_same = tools == 1_000;
         report.add(Row {

@@ -10,7 +10,7 @@ use registry_proto::{
     v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
 };
 
-use registry_follow::{Refusal, Taken};
+use registry_follow::{Refusal, RegistryClock, Taken};
 
 use super::{ANEW, ahead::Ahead, findings, snapshot::Snapshot};
 use crate::{admission::Admission, cache::Cache, startup};
@@ -30,6 +30,7 @@ pub(super) struct Incoming {
     /// How old the latest news was when it came; `None` until the server has said that what it told is
     /// all that it has.
     age: Option<Duration>,
+    clock: RegistryClock,
     /// What was asked for on this stream; what is on its way may be of an earlier one.
     scopes: Vec<Scope>,
 }
@@ -37,7 +38,8 @@ pub(super) struct Incoming {
 impl Incoming {
     pub(super) fn new(cache: Cache, admission: Admission) -> Self {
         let (snapshot, ahead, scopes) = (None, Ahead::default(), Vec::new());
-        Self { cache, admission, snapshot, ahead, signed_at: None, age: None, scopes }
+        let (signed_at, age, clock) = (None, None, RegistryClock::default());
+        Self { cache, admission, snapshot, ahead, signed_at, age, clock, scopes }
     }
 
     /// When what was taken last was the registry's latest state, by its signature.
@@ -63,11 +65,7 @@ impl Incoming {
         };
         let attestation = attestation.map(Attestation::try_from).transpose();
         let attestation = attestation.map_err(|e| self.refuse_next(&e))?;
-        // What a server tells when it has told all, it has just heard itself.
-        self.age = match &message {
-            Message::Progress(progress) => Some(Duration::from_millis(progress.age_ms)),
-            _ => self.age.map(|_| Duration::ZERO),
-        };
+        self.age = self.age_of(&message, attestation.as_ref());
         match (message, self.snapshot.take()) {
             (Message::SnapshotBegin(begin), None) => {
                 self.snapshot = Some(self.begin(begin)?);
@@ -91,6 +89,19 @@ impl Incoming {
             (_, Some(_)) => Err(self.refuse_next(&"another message in the middle of a snapshot")),
             (_, None) => Err(self.refuse_next(&"a part of a snapshot that did not begin")),
         }
+    }
+
+    /// How old what comes is, as far as anybody says. What relays pass on is signed, and may be old.
+    fn age_of(&mut self, message: &Message, signed: Option<&Attestation>) -> Option<Duration> {
+        if let Message::Progress(progress) = message {
+            let age = Duration::from_millis(progress.age_ms);
+            if let Some(signed) = signed {
+                self.clock.told(signed.time, age);
+            }
+            return Some(age);
+        }
+        self.age?;
+        signed.map_or(Some(Duration::ZERO), |signed| self.clock.age_of(signed.time))
     }
 
     /// Refuses whatever was to come next.

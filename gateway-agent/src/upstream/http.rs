@@ -107,7 +107,8 @@ impl HttpLink {
     }
 
     /// Sends a request and waits for its answer. A session that the upstream has forgotten is
-    /// opened again, once: it refused the request unread.
+    /// opened again, once: it refused the request unread. What few requests need is boxed, here and
+    /// below: each call's future would be moved with room for it.
     pub(super) async fn request(
         &self,
         outgoing: &Outgoing<'_>,
@@ -123,9 +124,12 @@ impl HttpLink {
                 self.end_in_background(&session);
             }
             if is_gone {
-                let session = self.session_for(outgoing, (lease.as_ref(), &caller)).await?;
-                let answer = self.exchange(&session, outgoing, mirrored).await?;
-                return Ok((answer.into_reply()?, session.era));
+                let again = async {
+                    let session = self.session_for(outgoing, (lease.as_ref(), &caller)).await?;
+                    let answer = self.exchange(&session, outgoing, mirrored).await?;
+                    Ok((answer.into_reply()?, session.era))
+                };
+                return Box::pin(again).await;
             }
         }
         Ok((answer?.into_reply()?, session.era))
@@ -185,11 +189,13 @@ impl HttpLink {
         // What is in nobody's name in particular is not to be in a caller's.
         let in_its_name = || caller.as_ref().filter(|_| shared.is_legacy()).map(own::id_of);
         let session = match id.or_else(in_its_name) {
-            Some(id) => own::session(self, &shared, (&id, request.context, caller)).await?,
+            Some(id) => {
+                Box::pin(own::session(self, &shared, (&id, request.context, caller))).await?
+            }
             None => shared,
         };
         if let Some(level) = request.context.log_level.as_deref().filter(|_| session.is_legacy()) {
-            session::set_level(self, &session, level).await;
+            Box::pin(session::set_level(self, &session, level)).await;
         }
         Ok(session)
     }
@@ -209,7 +215,7 @@ impl HttpLink {
             // Somebody has just tried; a queue of attempts would help nobody.
             return Err(last.again(&self.way.server));
         }
-        match self.open().await {
+        match Box::pin(self.open()).await {
             Ok(session) => {
                 let session = Arc::new(session);
                 self.own.reset();

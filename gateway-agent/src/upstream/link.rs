@@ -65,7 +65,7 @@ impl Link {
     ) -> Result<(Reply, Era), Error> {
         match self {
             Self::Http(link) => link.request(outgoing, mirrored).await,
-            Self::Stdio(link) => link.request(outgoing).await,
+            Self::Stdio(link) => Box::pin(link.request(outgoing)).await,
             Self::Broken(server, reason) => {
                 Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })
             }

@@ -234,7 +234,7 @@ impl Target {
             return outcome;
         }
         tokio::time::sleep(jittered(AGAIN)).await;
-        self.attempt(subject, request).await
+        Box::pin(self.attempt(subject, request)).await
     }
 
     /// How long a request may take: longer when its caller is asked something meanwhile.
@@ -253,9 +253,9 @@ impl Target {
         let mirrored = self.mirrored(subject, &request);
         let (mut reply, mut era) = self.link.request(&outgoing, &mirrored).await?;
         if reply.is_header_mismatch() {
-            self.list().await?;
+            Box::pin(self.list()).await?;
             let mirrored = self.mirrored(subject, &request);
-            (reply, era) = self.link.request(&outgoing, &mirrored).await?;
+            (reply, era) = Box::pin(self.link.request(&outgoing, &mirrored)).await?;
         }
         RawResult::read(reply.into_result()?, era, &request)
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use registry_core::{Attestation, Catalog, Revision};
-use registry_follow::{Follow, Heard, News, Refusal, Taken};
+use registry_follow::{Follow, Heard, News, Refusal, RegistryClock, Taken};
 use registry_proto::{
     convert::{CacheState, Position, chain_hash, sealed_commit},
     v1::{Ack, Delta, Hello, Progress, SyncResponse, Welcome, sync_response::Message},
@@ -37,6 +37,7 @@ pub(super) struct Copy {
     waiting: Staging,
     /// Whether the registry has said on this stream how old its word is; what came before may be old.
     is_current: bool,
+    clock: RegistryClock,
     kept_at: Option<Instant>,
 }
 
@@ -55,8 +56,8 @@ impl Copy {
     pub(super) fn new(relay: Relay, (hub, store): (Arc<Hub>, Store), importer: Importer) -> Self {
         let ahead = (*hub.catalog()).clone();
         let waiting = Staging::after(place(&ahead));
-        let (is_current, kept_at) = (false, None);
-        Self { relay, hub, store, importer, ahead, waiting, is_current, kept_at }
+        let (is_current, clock, kept_at) = (false, RegistryClock::default(), None);
+        Self { relay, hub, store, importer, ahead, waiting, is_current, clock, kept_at }
     }
 
     fn refused(&self, message: &dyn ToString) -> Refusal {
@@ -90,7 +91,8 @@ impl Copy {
         if signed.is_none() {
             return Ok(Taken::Part);
         }
-        self.arrived(signed, self.is_current.then_some(Duration::ZERO)).await
+        let age = signed.as_ref().and_then(|signed| self.clock.age_of(signed.time));
+        self.arrived(signed, age.filter(|_| self.is_current)).await
     }
 
     async fn progress(
@@ -107,7 +109,12 @@ impl Copy {
             return Err(self.refused(&message));
         }
         self.is_current = true;
-        self.arrived(signed, Some(Duration::from_millis(age_ms))).await
+        let age = Duration::from_millis(age_ms);
+        let taken = self.arrived(signed, Some(age)).await?;
+        if let Some(signed) = self.ahead.attestation() {
+            self.clock.told(signed.time, age);
+        }
+        Ok(taken)
     }
 
     /// The registry has signed the state after all that has come; that is so old, if it is known.

@@ -20,9 +20,9 @@ const ADOPT_REGISTRY: &str = "UPDATE registry SET id = $1, checkpoint_key = $2, 
 /// The log of another registry begins elsewhere: $1 chain hash before the first commit.
 const ADOPT_HEAD: &str = "UPDATE head SET chain = $1 WHERE revision = 0";
 
-/// Remembers signatures: $1 revision, time and signature, a line for each. Not where the database became a
-/// registry's meanwhile.
-const KEEP_ATTESTATION: &str = "UPDATE registry SET attestation = $1 WHERE attestation IS NOT NULL";
+/// Remembers signatures: $1 revision, time and signature, a line for each, in place of $2. Not where
+/// another relay has remembered others meanwhile, nor where the database became a registry's.
+const KEEP_ATTESTATION: &str = "UPDATE registry SET attestation = $1 WHERE attestation = $2";
 
 /// The signatures that are remembered; empty: none yet; null: not a relay.
 const ATTESTATION: &str = "SELECT attestation FROM registry";
@@ -49,10 +49,17 @@ impl Store {
         Ok(Self { registry: RegistryId::new(id), ..self })
     }
 
-    /// Remembers the registry's signatures on some states.
+    /// Remembers the registry's signatures on some states, unless another relay of the database knows
+    /// of later ones.
     pub async fn keep_attestations(&self, signed: &[(Revision, Attestation)]) -> Result<(), Error> {
+        let Some(kept) = self.kept().await? else { return Ok(()) };
+        let latest = |signed: &mut dyn Iterator<Item = (Revision, Timestamp)>| signed.max();
+        let known = latest(&mut kept.lines().filter_map(read).map(|(at, by)| (at, by.time)));
+        if known > latest(&mut signed.iter().map(|(at, by)| (*at, by.time))) {
+            return Ok(());
+        }
         let lines: Vec<String> = signed.iter().map(line).collect();
-        execute!(&self.backend, KEEP_ATTESTATION, [lines.join("\n").as_str()])
+        execute!(&self.backend, KEEP_ATTESTATION, [lines.join("\n").as_str(), kept.as_str()])
     }
 
     /// The signatures that were remembered last, and of which revisions.

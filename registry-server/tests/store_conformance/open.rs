@@ -176,6 +176,13 @@ pub(crate) async fn a_new_database_becomes_that_of_a_relay(fixture: &Fixture) {
     store.keep_attestations(&both).await.unwrap();
     assert_eq!(store.attestations().await.unwrap(), both);
 
+    // Of two relays of the database one may lag.
+    store.keep_attestations(&[(Revision(0), signed)]).await.unwrap();
+    assert_eq!(store.attestations().await.unwrap(), both);
+    let later = Attestation { time: Timestamp::from_millis(8), signature: [9; 64] };
+    store.keep_attestations(&[(Revision(1), later)]).await.unwrap();
+    assert_eq!(store.attestations().await.unwrap(), [(Revision(1), later)]);
+
     // Whoever signs itself is a registry, whatever a relay that still runs hears.
     store.replace_checkpoint_key("a key of its own").await.unwrap();
     store.keep_attestations(&[(Revision(1), signed)]).await.unwrap();

@@ -150,6 +150,38 @@ async fn who_follows_a_relay_of_a_relay_knows_how_old_the_news_is() {
     }
 }
 
+/// What a relay that lags passes on is as old as the registry's signature says beside the age that
+/// the relay tells, however new it is to the follower.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_comes_late_is_not_taken_for_news() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+    let registry = Registry::start_with(&database, &["--progress-interval", "300ms"]);
+    registry.apply_example();
+    let lagging = Between::start(&registry).await;
+    lagging.changes(|mut message| {
+        if let Some(Message::Progress(progress)) = &mut message.message {
+            progress.age_ms = 60_000;
+        }
+        Some(message)
+    });
+    let far =
+        Registry::start_relay_of(&lagging.address.to_string(), &["--progress-interval", "300ms"]);
+    let limits = "maxStaleness: { tools: 10s, readOnlyTools: 20s }";
+    let gateway = Gateway::start(&following(&far, limits));
+    let verdict = async || readiness(&gateway.address).await.1["staleness"].clone();
+    reaches(&gateway, 1).await;
+    eventually("it is told to be old", || async { verdict().await == "refuse" }).await;
+    registry.apply_file(&root().join("examples/new-version.json"));
+    reaches(&gateway, 2).await;
+    for _ in 0..30 {
+        assert_eq!(verdict().await, "refuse", "the commit is as old as its signature");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    lagging.changes(Some);
+    eventually("it is new", || async { verdict().await == "serve" }).await;
+}
+
 /// More than a page, none of which is signed but by the last of it.
 #[tokio::test]
 async fn a_long_log_is_copied_whole_and_followed_from_anywhere() {
