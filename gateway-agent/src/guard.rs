@@ -226,6 +226,8 @@ fn end_like(status: Option<WaitStatus>) -> ExitCode {
 
 /// Limits this process, and becomes the child.
 fn become_child(order: &Order) -> io::Result<ExitCode> {
+    // The guard's own mask would be the child's, which could not be asked to end.
+    SigSet::empty().thread_set_mask()?;
     order.follow(Signal::SIGKILL)?;
     limit(order.limits)?;
     let error = Command::new(&order.program).args(&order.args).exec();

@@ -5,7 +5,8 @@
 //! not too old for everything.
 
 use std::{
-    sync::{Arc, OnceLock},
+    collections::BTreeSet,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -208,7 +209,19 @@ fn set_gauges(health: &Health) {
 /// The targets are as many as the configuration has.
 #[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
 fn set_target_gauges(upstreams: &Upstreams) {
-    for target in upstreams.health() {
+    static SHOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let targets = upstreams.health();
+    let present: BTreeSet<_> = targets.iter().map(|target| target.server.to_string()).collect();
+    // A series cannot be taken back.
+    for server in shown.difference(&present) {
+        for state in TargetState::NAMES {
+            metrics::gauge!("gateway_target_state", "server" => server.clone(), "state" => state)
+                .set(0.0);
+        }
+    }
+    shown.extend(present);
+    for target in targets {
         let server = target.server.to_string();
         let of = |state: &str| f64::from(u8::from(target.state.as_str() == state));
         for state in TargetState::NAMES {

@@ -15,7 +15,10 @@ use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use self::{connections::Door, reload::Reloader};
+use self::{
+    connections::Door,
+    reload::{Reloader, Stamp},
+};
 use crate::{
     admin,
     cache::{Cache, CacheError, Writer},
@@ -28,7 +31,7 @@ use crate::{
     mcp::Mcp,
     pipeline::{Gateway, Parts},
     source::{self, Feed, Rejected, Status},
-    trace,
+    trace::{self, Tracer},
     upstream::{self, Upstreams},
 };
 
@@ -72,6 +75,8 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
+    // First: whatever is written from now on is taken over.
+    let stamp = Stamp::of(&config.args.file()).await;
     let metrics = health::install_metrics();
     let counts = Counts { changed: health::tls_changed, refused: health::certificate_refused };
     let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
@@ -91,7 +96,7 @@ pub async fn run(
     let gateway = Arc::new(Gateway::new(&config, parts));
     let tracer = Arc::clone(gateway.tracer());
     let mcp = Mcp::new(gateway, doorkeeper);
-    let reloader = Arc::new(Reloader::new(config.clone(), mcp.clone(), contracts.clone()));
+    let reloader = Arc::new(Reloader::new((config.clone(), stamp), mcp.clone(), contracts.clone()));
     let status = Status::new(&name_of(&config.registry.source));
     let health = Health {
         cache: cache.clone(),
@@ -101,10 +106,7 @@ pub async fn run(
         metrics,
     };
     let lanes = Arc::new(Lanes::start().map_err(Error::Lanes)?);
-    let admin = trace::routes::router(Arc::clone(&tracer))
-        .merge(contract::routes::router(contracts.clone()))
-        .merge(upstream::routes::router(upstreams.clone()))
-        .merge(reload::router(Arc::clone(&reloader)));
+    let admin = admin_routes(&reloader, (&tracer, &contracts, &upstreams));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), admin).await?;
     let door = Door { listener, tls, lanes: lanes.clone() };
     let callers = mcp.router().merge(health::router(health));
@@ -126,6 +128,17 @@ pub async fn run(
     drop(lanes);
     tracer.shutdown().await;
     outcome
+}
+
+/// Everything that operators may do.
+fn admin_routes(
+    reloader: &Arc<Reloader>,
+    (tracer, contracts, upstreams): (&Arc<Tracer>, &Arc<Contracts>, &Arc<Upstreams>),
+) -> Router {
+    trace::routes::router(Arc::clone(tracer))
+        .merge(contract::routes::router(Arc::clone(contracts)))
+        .merge(upstream::routes::router(Arc::clone(upstreams)))
+        .merge(reload::router(Arc::clone(reloader)))
 }
 
 /// Opens the admin address, if there is one. It has the callers' TLS.

@@ -81,7 +81,12 @@ impl Config {
 
 /// Reads a file of at most so many bytes.
 pub(super) fn read_text(file: &Path, most: u64) -> std::io::Result<String> {
-    let size = fs::metadata(file)?.len();
+    let found = fs::metadata(file)?;
+    // Whoever opens a pipe waits for its writer.
+    if !found.is_file() {
+        return Err(std::io::Error::other("it is no file"));
+    }
+    let size = found.len();
     if size > most {
         let message = format!("it has {size} bytes, {most} are allowed");
         return Err(std::io::Error::other(message));

@@ -24,7 +24,7 @@ use serde_json::json;
 use tokio::{sync::Mutex, time::sleep};
 
 use crate::{
-    config::{Config, InvalidConfig},
+    config::{Config, InvalidConfig, Problem},
     contract::Contracts,
     mcp::Mcp,
 };
@@ -39,6 +39,8 @@ pub(super) struct Reloader {
     started: Config,
     mcp: Mcp,
     contracts: Arc<Contracts>,
+    /// The file that is served by.
+    known: Mutex<Option<Stamp>>,
     one_at_a_time: Mutex<()>,
 }
 
@@ -53,12 +55,17 @@ pub(super) enum NotReloaded {
 
 impl Reloader {
     /// For a gateway that was started by this configuration.
-    pub(super) fn new(started: Config, mcp: Mcp, contracts: Arc<Contracts>) -> Self {
+    pub(super) fn new(
+        (started, known): (Config, Option<Stamp>),
+        mcp: Mcp,
+        contracts: Arc<Contracts>,
+    ) -> Self {
         metrics::describe_counter!(
             "gateway_config_reloads_total",
             "Configurations that were taken over or refused while serving"
         );
-        Self { started, mcp, contracts, one_at_a_time: Mutex::default() }
+        let (known, one_at_a_time) = (Mutex::new(known), Mutex::default());
+        Self { started, mcp, contracts, known, one_at_a_time }
     }
 
     /// Reads the configuration again and serves by it; gives the names of the settings that have
@@ -80,11 +87,27 @@ impl Reloader {
     }
 
     async fn take_over(&self) -> Result<Vec<&'static str>, NotReloaded> {
-        let config = Config::load(&self.started.args)?;
+        let file = self.started.args.file();
+        let known = self.known.lock().await.is_some();
+        let stamp = Stamp::of(&file).await;
+        if known && stamp.is_none() {
+            let message = "it was there and is gone; put it back".to_owned();
+            let problems = vec![Problem { line: None, field: String::new(), message }];
+            return Err(InvalidConfig { file, problems }.into());
+        }
+        let args = self.started.args.clone();
+        let config = tokio::task::spawn_blocking(move || Config::load(&args)).await;
+        let config = config.unwrap_or_else(|e| std::panic::resume_unwind(e.into_panic()))?;
+        *self.known.lock().await = stamp;
         let waiting = config.needs_restart(&self.started);
         let config = config.as_served(&self.started);
-        self.mcp.reconfigure(&config).await?;
+        // What is made of the new endpoint must not be made by the old rules.
+        let before = self.mcp.gateway().config().clone();
         self.contracts.configure(&config);
+        if let Err(e) = self.mcp.reconfigure(&config).await {
+            self.contracts.configure(&before);
+            return Err(e.into());
+        }
         self.mcp.gateway().upstreams().configure(&config.targets, config.limits);
         Ok(waiting)
     }
@@ -92,30 +115,32 @@ impl Reloader {
     /// Follows the file, for as long as it is not dropped.
     pub(super) async fn watch(&self) {
         let file = self.started.args.file();
-        let mut known = Stamp::of(&file).await;
+        let (mut last, mut refused) = (None, None);
         loop {
             sleep(INTERVAL).await;
             let now = Stamp::of(&file).await;
-            // A file that is just being replaced is not there for a moment.
-            if now.is_some() && now != known {
-                known = now;
-                // The log and the metrics tell.
-                let _ = self.reload().await;
+            // Who is still writing changes it once more; who replaces it is not done while it is gone.
+            let is_at_rest = now.is_some() && now == last;
+            last.clone_from(&now);
+            if is_at_rest && now != refused && now != *self.known.lock().await {
+                // The log and the metrics tell. What was refused is not looked at again.
+                refused = self.reload().await.is_err().then_some(now).flatten();
             }
         }
     }
 }
 
 /// Tells one content of a file from another without reading it.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stamp {
     modified: SystemTime,
     bytes: u64,
     inode: u64,
 }
 
 impl Stamp {
-    async fn of(file: &Path) -> Option<Self> {
+    /// Of a file, if it is there.
+    pub(super) async fn of(file: &Path) -> Option<Self> {
         let found = tokio::fs::metadata(PathBuf::from(file)).await.ok()?;
         Some(Self { modified: found.modified().ok()?, bytes: found.len(), inode: found.ino() })
     }

@@ -77,7 +77,8 @@ impl Gate {
 
     /// What there is to say when somebody has waited for too long.
     pub(super) fn overloaded(&self) -> Overloaded {
-        Overloaded { waiting: self.waiting.load(Ordering::SeqCst) }
+        // And itself, until now.
+        Overloaded { waiting: self.waiting.load(Ordering::SeqCst) + 1 }
     }
 }
 

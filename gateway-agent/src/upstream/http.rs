@@ -115,9 +115,12 @@ impl HttpLink {
         mirrored: Mirrored<'_>,
     ) -> Result<(Reply, Era), Error> {
         let caller = self.way.caller(outgoing)?;
-        let lease = self.lease_for(outgoing, &caller).await?;
+        let mut lease = self.lease_for(outgoing, &caller).await?;
         let session = self.session_for(outgoing, (lease.as_ref(), &caller)).await?;
         let answer = self.exchange(&session, outgoing, mirrored).await;
+        if let (Some(lease), Ok(_)) = (&mut lease, &answer) {
+            lease.over();
+        }
         if doubt::must_start_over(session.era, outgoing, &answer) {
             let is_gone = session.is_gone(&answer);
             if self.forget(&session) && answer.is_ok() && !is_gone {
@@ -173,6 +176,9 @@ impl HttpLink {
         caller: &OnBehalf,
     ) -> Result<Option<Lease<'_>>, Error> {
         let Some(request) = outgoing.request() else { return Ok(None) };
+        for id in self.own.take_abandoned() {
+            self.end_session(&id);
+        }
         let is_legacy = self.session().await?.is_legacy();
         Ok(is_legacy.then(|| self.own.lend(request.context, caller)).flatten())
     }

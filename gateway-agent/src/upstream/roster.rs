@@ -5,7 +5,7 @@
 //! target that goes gets no new requests and finishes those that it has. Deliberately absent:
 //! remembering an operator's word; a restart starts everything.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use registry_core::Key;
@@ -34,6 +34,7 @@ pub(super) struct Roster {
     changing: Mutex<()>,
     pub(super) board: Board,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
+    watched: Mutex<FastMap<Key, Weak<Subscriptions>>>,
     timing: Timing,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -62,6 +63,7 @@ impl Roster {
             changing: Mutex::new(()),
             board: Board::new(),
             publish: Arc::default(),
+            watched: Mutex::default(),
             timing,
             tasks,
             stop,
@@ -108,9 +110,7 @@ impl Roster {
             let entry = |config: &TargetConfig| {
                 let known = entries.get(&config.server);
                 let entry = match known {
-                    Some(known) if *known.config == *config && known.limits == limits => {
-                        known.clone()
-                    }
+                    Some(known) if known.is_as(config, limits) => known.clone(),
                     known => self.entry(config, limits, known, &client),
                 };
                 (config.server.clone(), entry)
@@ -131,7 +131,7 @@ impl Roster {
     /// Starts a target that was stopped, and says whether there is one.
     pub(super) fn start(&self, server: &Key) -> bool {
         self.change_one(server, |entry| {
-            if entry.running.is_some() {
+            if entry.running.as_ref().is_some_and(|target| !target.is_broken()) {
                 return entry.clone();
             }
             let config = std::slice::from_ref(&*entry.config);
@@ -148,7 +148,10 @@ impl Roster {
         known: Option<&Entry>,
         client: &Client,
     ) -> Entry {
-        let subscriptions = known.map(|entry| Arc::clone(&entry.subscriptions)).unwrap_or_default();
+        let subscriptions = match known {
+            Some(known) => Arc::clone(&known.subscriptions),
+            None => self.subscriptions_of(&config.server),
+        };
         let start = Start {
             config,
             limits,
@@ -161,6 +164,16 @@ impl Roster {
         let _there = self.runtime.enter();
         let running = Some(start.start(client, &self.tasks));
         Entry { config: Arc::new(config.clone()), limits, subscriptions, running }
+    }
+
+    /// What is watched at a server outlives its target while anybody watches it.
+    fn subscriptions_of(&self, server: &Key) -> Arc<Subscriptions> {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|_, subscriptions| subscriptions.strong_count() > 0);
+        let known = watched.get(server).and_then(Weak::upgrade);
+        let subscriptions = known.unwrap_or_default();
+        watched.insert(server.clone(), Arc::downgrade(&subscriptions));
+        subscriptions
     }
 
     fn change_one(&self, server: &Key, change: impl FnOnce(&Entry) -> Entry) -> bool {
@@ -193,6 +206,14 @@ impl Roster {
 }
 
 impl Entry {
+    /// Whether the target is configured so already, and needs no new attempt.
+    fn is_as(&self, config: &TargetConfig, limits: LimitsConfig) -> bool {
+        // What callers may send is no affair of a target.
+        let same = LimitsConfig { request_bytes: limits.request_bytes, ..self.limits };
+        let is_broken = self.running.as_ref().is_some_and(|target| target.is_broken());
+        *self.config == *config && same == limits && !is_broken
+    }
+
     fn health(&self) -> TargetHealth {
         if let Some(target) = &self.running {
             return target.health();

@@ -177,14 +177,15 @@ impl Target {
         self.link.end_session(id);
     }
 
-    /// Sends a caller's request and waits for its result, as long as the limits say.
+    /// Sends a caller's request and waits for its result, as long as the limits say: once for a
+    /// place, and once from then on.
     pub(super) async fn send(
         &self,
         subject: &str,
         request: Request<'_>,
     ) -> Result<RawResult, Error> {
-        let started = Instant::now();
         let _place = self.turn(&request).await?;
+        let started = Instant::now();
         // Only now: while it waited, others may have failed.
         let passing = self.breaker.pass()?;
         let outcome = self.timely(subject, request, started).await;
@@ -289,6 +290,11 @@ impl Target {
         tracing::info!(target.server = %self.server, "upstream was let go");
     }
 
+    /// Whether it cannot work as it was configured: a file that it needs was not there.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self.link, Link::Broken(..))
+    }
+
     /// Asks for a fresh look.
     pub(super) fn check(&self) {
         self.announcer.refresh();
@@ -300,7 +306,10 @@ impl Target {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match listed {
             Ok(()) => {
-                self.breaker.close();
+                // That it lists well says nothing of calls, unless it did not even do that.
+                if matches!(*state, TargetState::Down { .. }) {
+                    self.breaker.close();
+                }
                 let era = era.unwrap_or(Era::Legacy);
                 if !matches!(*state, TargetState::Up { era: known } if known == era) {
                     tracing::info!(target.server = %self.server, target.era = ?era, "upstream is up");

@@ -50,7 +50,7 @@ pub(crate) enum GatewayCommand {
     Start(TargetArgs),
     /// Take over its configuration file now, and say what waits for a restart
     Reload,
-    /// List its tools by what their servers say of them: same, drifted, quarantined
+    /// List the tools of which their servers say something else than was registered or first seen
     Contracts,
     /// Accept what a tool's server says of it now, which ends its quarantine
     Accept(AcceptArgs),

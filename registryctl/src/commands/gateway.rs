@@ -92,6 +92,10 @@ async fn contracts(session: &Session, admin: &Admin) -> Result<(), Failure> {
     if session.screen.format == Format::Json {
         return session.screen.json(&answer);
     }
+    let states = answer["states"].as_object().into_iter().flatten();
+    let states: Vec<_> =
+        states.map(|(state, count)| format!("{} {state}", admin::text(count))).collect();
+    session.screen.line(&format!("tools: {}", states.join(", ")))?;
     let mut table = TextTable::new(&["TOOL", "STATE", "QUARANTINED", "DIFFERS IN", "LIVE"]);
     for tool in admin::list(&answer, "tools") {
         let is_quarantined = tool["quarantined"] == true;

@@ -38,6 +38,8 @@ pub(super) struct OwnSessions {
     is_modern_only: AtomicBool,
     /// For whom, and the id of a session of that kind that nobody has now.
     free: Mutex<Vec<(Box<str>, Arc<str>)>>,
+    /// Sessions whose last request was not answered; nobody has them any more.
+    abandoned: Mutex<Vec<Arc<str>>>,
     lent: AtomicU64,
 }
 
@@ -48,16 +50,28 @@ pub(super) struct Lease<'a> {
     /// A caller, if that matters, and what it can be asked.
     for_whom: Box<str>,
     id: Arc<str>,
+    /// The request was answered: nothing of it goes on in the session.
+    is_over: bool,
 }
 
 impl Lease<'_> {
     pub(super) fn id(&self) -> &Arc<str> {
         &self.id
     }
+
+    /// The request was answered, so that the session may be another one's.
+    pub(super) fn over(&mut self) {
+        self.is_over = true;
+    }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
+        if !self.is_over {
+            // The upstream may still ask in it, for a caller who is gone.
+            let mut abandoned = self.own.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+            return abandoned.push(Arc::clone(&self.id));
+        }
         let mut free = self.own.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() >= self.own.limit {
             free.remove(0);
@@ -79,6 +93,7 @@ impl OwnSessions {
             limit,
             is_modern_only: AtomicBool::new(false),
             free: Mutex::default(),
+            abandoned: Mutex::default(),
             lent: AtomicU64::new(0),
         }
     }
@@ -90,12 +105,18 @@ impl OwnSessions {
             return None;
         }
         let principal = caller.as_ref().map_or("", |subject| subject.principal());
-        let wanted = format!("{principal}\n{capabilities}");
+        let agent = context.caller.as_deref().unwrap_or_default();
+        let wanted = format!("{principal}\n{agent}\n{capabilities}");
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let at = free.iter().rposition(|(known, _)| **known == *wanted);
         let new = || format!("lent {}", self.lent.fetch_add(1, Ordering::Relaxed)).into();
         let id = at.map_or_else(new, |at| free.swap_remove(at).1);
-        Some(Lease { own: self, for_whom: wanted.into(), id })
+        Some(Lease { own: self, for_whom: wanted.into(), id, is_over: false })
+    }
+
+    /// Takes out the sessions that are to be ended, because what goes on in them is nobody's.
+    pub(super) fn take_abandoned(&self) -> Vec<Arc<str>> {
+        std::mem::take(&mut self.abandoned.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Nothing is known of the upstream any more.
@@ -226,7 +247,11 @@ mod tests {
     fn one_request_at_a_time_has_a_session_that_suits_it() {
         let own = OwnSessions::new(2);
         let (asked, sampled) = (who_can(r#"{"elicitation":{}}"#), who_can(r#"{"sampling":{}}"#));
-        let id = |lease: Option<Lease<'_>>| lease.unwrap().id().clone();
+        let id = |lease: Option<Lease<'_>>| {
+            let mut lease = lease.unwrap();
+            lease.over();
+            lease.id().clone()
+        };
         let first = own.lend(&asked, &None);
         let second = own.lend(&asked, &None);
         let ids = (id(first), id(second));
@@ -238,6 +263,13 @@ mod tests {
         assert_ne!(of_ann, ids.1, "it was opened in nobody's name");
         assert_ne!(id(own.lend(&asked, &of("bob"))), of_ann);
         assert_eq!(id(own.lend(&asked, &of("ann"))), of_ann);
+        let agent = Context { caller: Some("planner".into()), ..who_can(r#"{"elicitation":{}}"#) };
+        let of_planner = id(own.lend(&agent, &None));
+        assert_ne!(of_planner, id(own.lend(&asked, &None)), "one agent is not asked for another");
+        let given_up = own.lend(&agent, &None).unwrap().id().clone();
+        assert_eq!(given_up, of_planner);
+        assert_ne!(id(own.lend(&agent, &None)), of_planner, "it may still be asked in there");
+        assert_eq!(own.take_abandoned(), [given_up]);
     }
 
     #[test]

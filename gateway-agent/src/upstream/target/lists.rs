@@ -33,7 +33,10 @@ impl Target {
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
         loop {
             let pending = self.announcer.pending();
-            let listed = self.list().await;
+            let listed = tokio::select! {
+                listed = self.list() => listed,
+                error = self.silent() => Err(error),
+            };
             self.announcer.settle(pending, listed.is_ok());
             let wait = if listed.is_ok() {
                 backoff.reset();
@@ -51,18 +54,20 @@ impl Target {
     /// Waits until the lists are to be fetched: after this while, when told to, or when the target
     /// does not show any more that it is there.
     async fn until_due(&self, wait: Duration) {
-        let gone = async {
-            loop {
-                tokio::time::sleep(self.timing.check).await;
-                if self.is_up() && !self.link.is_there(CHECK).await {
-                    let after_ms = u64::try_from(CHECK.as_millis()).unwrap_or(u64::MAX);
-                    return self.note(Err(Error::Timeout { phase: Phase::Connect, after_ms }));
-                }
-            }
-        };
         tokio::select! {
-            () = gone => {}
+            error = self.silent() => self.note(Err(error)),
             _ = timeout(wait, self.announcer.refreshed()) => {}
+        }
+    }
+
+    /// Resolves when the target, which is up, does not show any more that it is there.
+    async fn silent(&self) -> Error {
+        loop {
+            tokio::time::sleep(self.timing.check).await;
+            if self.is_up() && !self.link.is_there(CHECK).await {
+                let after_ms = u64::try_from(CHECK.as_millis()).unwrap_or(u64::MAX);
+                return Error::Timeout { phase: Phase::Connect, after_ms };
+            }
         }
     }
 

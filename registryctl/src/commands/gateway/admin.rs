@@ -29,12 +29,13 @@ impl Admin {
     pub(super) fn new(args: &GatewayArgs, access: &AccessArgs) -> Result<Self, Failure> {
         let url = args.admin.trim_end_matches('/').to_owned();
         let parsed = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        let host = parsed.as_ref().and_then(Url::host_str).ok_or_else(|| {
-            Failure::Usage(format!("--admin {url}: write a URL like http://127.0.0.1:7081"))
-        })?;
+        let parsed = parsed.filter(|url| url.username().is_empty() && url.password().is_none());
+        let help = "--admin: write a URL like http://127.0.0.1:7081, without user and password";
+        let parsed = parsed.ok_or_else(|| Failure::Usage(help.to_owned()))?;
+        let host = parsed.host_str().unwrap_or_default();
         let token = args.token()?;
         let is_here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
-        if token.is_some() && url.starts_with("http:") && !is_here && !access.plaintext_token {
+        if token.is_some() && parsed.scheme() == "http" && !is_here && !access.plaintext_token {
             let message = format!(
                 "the token would go to {host} in plain text; use https://, or --plaintext-token \
                  where the network is trusted"
@@ -85,7 +86,10 @@ impl Admin {
         let value = value.unwrap_or_default();
         let said = Some(text(&value["error"])).filter(|said| !said.is_empty());
         let said = said.unwrap_or_else(|| match status {
-            StatusCode::UNAUTHORIZED => "it asks for a token; give --admin-token-file".to_owned(),
+            StatusCode::UNAUTHORIZED => {
+                "it asks for its token, and this was none or another; give --admin-token-file"
+                    .to_owned()
+            }
             StatusCode::NOT_FOUND => {
                 "there is no admin address; `admin` in the gateway's configuration opens one"
                     .to_owned()
