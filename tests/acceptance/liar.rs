@@ -62,7 +62,8 @@ async fn serve(stream: TcpStream, script: Script, log: Arc<Mutex<String>>) -> Op
     reading.read_exact(&mut body).await.ok()?;
     let body = String::from_utf8_lossy(&body).into_owned();
     log.lock().expect("not poisoned").extend([head.as_str(), &body, "\n"]);
-    let answer = script(&head, &body);
+    // A script may take its time, which must not be everybody's.
+    let answer = tokio::task::spawn_blocking(move || script(&head, &body)).await.ok()?;
     let answer = answer.as_deref().map(|answer| (answer, answer.strip_suffix(STAY)));
     match answer {
         Some((RESET, _)) => {
