@@ -39,6 +39,11 @@ impl<'a> At<'a> {
     pub(crate) fn index(&'a self, index: usize) -> At<'a> {
         At { parent: Some(self), step: Step::Index(index) }
     }
+
+    /// Another member of the same object.
+    pub(crate) fn beside(self, name: &'a str) -> At<'a> {
+        At { step: Step::Member(name), ..self }
+    }
 }
 
 /// As a JSON pointer (RFC 6901).
@@ -312,5 +317,17 @@ pub(crate) fn describe(value: &Value) -> String {
         Value::String(text) => format!("the string {text:?}"),
         Value::Array(_) => "an array".to_owned(),
         Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+/// What kind of value it is, without the value.
+pub(crate) fn describe_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
     }
 }

@@ -73,6 +73,13 @@ pub const SPEC_MILLIS: u64 = 24 * 60 * 60 * 1000;
 pub const SPEC_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// Most calls at once, items or failures that a composition may ask for.
 pub const SPEC_COUNT: u64 = 100_000;
+/// Most looks at values that evaluating the paths of one projection, binding or aggregation may take:
+/// about a tenth of a second.
+pub const EVAL_LOOKS: u64 = 4_000_000;
+/// Most values (objects, arrays, texts, numbers …) that it may produce.
+pub const EVAL_VALUES: u64 = 1_000_000;
+/// Deepest nesting of what it may produce.
+pub const EVAL_DEPTH: usize = 100;
 /// Longest text that a bill of materials takes from an entity's metadata, in bytes.
 pub const SBOM_TEXT_BYTES: usize = 1024;
 /// Longest description and title of a `server.json`, in characters.

@@ -2,11 +2,13 @@
 //!
 //! Reading is strict: unknown fields, unknown or later steps, bad paths and values out of bounds
 //! are `composition-invalid`, all at once and each at its pointer. `$comment` is allowed anywhere.
-//! Deliberately absent: running a composition, and whether what it uses is registered.
+//! What is pure of running one (projections, bindings, predicates, aggregation) is in [`eval`].
+//! Deliberately absent: calling anything, and whether what it uses is registered.
 
 mod backoff;
 mod binding;
 mod delivery;
+pub mod eval;
 mod flow;
 mod mapping;
 mod memory;

@@ -57,7 +57,7 @@ pub struct ScatterTarget {
 pub enum AggregationOp {
     /// Takes one level of arrays away.
     Flatten,
-    /// Joins arrays.
+    /// Leaves the results side by side, one item each.
     Concat,
     /// Orders by a field: numbers before strings, missing ones last, stable.
     Sort {

@@ -1,6 +1,7 @@
 //! Projections: how an object is built from parts of another.
 //!
-//! Used by `schemaMap` and by a tool's `outputTransform`. Deliberately absent: applying them.
+//! Used by `schemaMap` and by a tool's `outputTransform`. Deliberately absent: applying them, which
+//! `eval/projection.rs` does.
 
 use serde_json::{Map, Value};
 
@@ -155,7 +156,11 @@ impl FieldSource {
             }
         });
         if let (Some(template), Some(vars)) = (&template, vars) {
-            for name in places(template).filter(|name| !vars.contains_key(*name)) {
+            let places = pieces(template).filter_map(|piece| match piece {
+                Piece::Place(name) => Some(name),
+                Piece::Text(_) => None,
+            });
+            for name in places.filter(|name| !vars.contains_key(*name)) {
                 let message = format!("the template uses `{{{name}}}`, which `vars` does not have");
                 reader.problems.invalid(fields.at("template"), message, "add it to `vars`");
             }
@@ -170,11 +175,34 @@ impl FieldSource {
     }
 }
 
-/// The names in the `{name}` places of a template.
-fn places(template: &str) -> impl Iterator<Item = &str> {
-    template.split('{').skip(1).filter_map(|rest| {
-        let (name, _) = rest.split_once('}')?;
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        (!name.is_empty() && name.chars().all(is_name)).then_some(name)
+/// A part of a template.
+pub(super) enum Piece<'t> {
+    /// To be taken as it is.
+    Text(&'t str),
+    /// `{name}`.
+    Place(&'t str),
+}
+
+/// The parts of a template; braces around anything but a name are text.
+pub(super) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = template;
+    std::iter::from_fn(move || {
+        if let Some(name) = place(rest) {
+            rest = &rest[name.len() + 2..];
+            return Some(Piece::Place(name));
+        }
+        // A brace that begins no place is text, so at least one character is taken.
+        let next = rest.match_indices('{').map(|(i, _)| i).find(|i| place(&rest[*i..]).is_some());
+        let (text, after) = rest.split_at(next.unwrap_or(rest.len()));
+        rest = after;
+        (!text.is_empty()).then_some(Piece::Text(text))
     })
+}
+
+/// The name of the place at the beginning of a text.
+fn place(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix('{')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (name, after) = rest.split_at(rest.find(|c| !is_name(c))?);
+    (!name.is_empty() && after.starts_with('}')).then_some(name)
 }

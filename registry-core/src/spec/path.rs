@@ -1,12 +1,18 @@
 //! A JSONPath of a composition (RFC 9535), parsed when the composition is read.
 //!
+//! Evaluating one is bounded: a path says how much work it may be for a value before it is run.
 //! Deliberately absent: dialects of JSONPath; what RFC 9535 does not know is refused.
+
+mod shape;
 
 use std::fmt;
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
+use self::shape::Shape;
+pub(super) use self::shape::Size;
+use super::eval::{Budget, Reason};
 use crate::limits;
 
 /// A JSONPath that has been checked.
@@ -14,6 +20,7 @@ use crate::limits;
 pub struct Path {
     text: String,
     query: JsonPath,
+    shape: Shape,
 }
 
 /// Why a text is not a JSONPath that we run.
@@ -57,7 +64,7 @@ impl Path {
             reason: e.message().to_owned(),
             position: e.position(),
         })?;
-        Ok(Self { text: text.to_owned(), query })
+        Ok(Self { text: text.to_owned(), query, shape: Shape::of(text) })
     }
 
     /// The path as it was written.
@@ -66,18 +73,17 @@ impl Path {
     }
 
     /// The values that it selects, in order.
-    pub fn select<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
-        self.query.query(value).all()
-    }
-
-    /// What it stands for in a projection: nothing is `null`, one value is itself, several are an
-    /// array.
-    pub fn project(&self, value: &Value) -> Value {
-        match self.select(value).as_slice() {
-            [] => Value::Null,
-            [one] => (*one).clone(),
-            several => several.iter().copied().cloned().collect(),
+    pub(super) fn select<'v>(
+        &self,
+        value: &'v Value,
+        budget: &mut Budget,
+    ) -> Result<Vec<&'v Value>, Reason> {
+        budget.look(self.shape.looks_of_all())?;
+        if self.shape.is_wide() {
+            let size = budget.measure(value)?;
+            budget.look(self.shape.looks(size))?;
         }
+        Ok(self.query.query(value).all())
     }
 }
 

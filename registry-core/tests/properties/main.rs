@@ -7,6 +7,7 @@
 mod canonical;
 mod compatibility;
 mod documents;
+mod evaluation;
 mod graph;
 mod history;
 mod import;

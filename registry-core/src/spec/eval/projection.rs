@@ -1,0 +1,230 @@
+//! Applying a projection: an object built from parts of a value.
+//!
+//! A value as text (in `template` and `concat`) is a text itself, and else its JSON; nothing and null
+//! are the empty text in a template and left out of a `concat`. `array[*].field` takes the items of
+//! what `array` selects, makes an object of each, and reads its paths from the item: of one array its
+//! items, of several values each, of one other value that, of nothing none. Deliberately absent: where
+//! the value comes from, and what the result should look like.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde_json::{Map, Value};
+
+use super::{Budget, Error, Reason, binding::selected, predicate::field};
+use crate::{
+    decode::At,
+    spec::{
+        FieldPath, FieldSource, Mappings, Path,
+        mapping::{Piece, pieces},
+    },
+};
+
+/// Where an evaluation is: in the spec, and how deep in what it produces.
+type Place<'a> = (At<'a>, usize);
+
+impl Mappings {
+    /// The object that the projection makes of a value. A pointer in an error begins at the object
+    /// that has `mappings`.
+    pub fn apply(&self, input: &Value, budget: &mut Budget) -> Result<Value, Error> {
+        self.project(input, (At::ROOT, 0), budget).map(Value::Object)
+    }
+
+    fn project(
+        &self,
+        input: &Value,
+        (at, depth): Place<'_>,
+        budget: &mut Budget,
+    ) -> Result<Map<String, Value>, Error> {
+        budget.produce(depth, 1).map_err(|reason| reason.at(at))?;
+        let mut object = Map::new();
+        let at = at.member("mappings");
+        let items = self.items();
+        for mapping in &self.0 {
+            let FieldPath::Field(name) = &mapping.field else { continue };
+            let at = at.member(name);
+            budget.text(name.len() + 1).map_err(|reason| reason.at(at))?;
+            let value = match items.get(name.as_str()) {
+                Some(fields) => each(&mapping.source, fields, input, (at, depth + 1), budget)?,
+                None => mapping.source.evaluate(input, (at, depth + 1), budget)?,
+            };
+            object.insert(name.clone(), value);
+        }
+        Ok(object)
+    }
+
+    /// The fields of items, by their array.
+    fn items(&self) -> BTreeMap<&str, Vec<ItemField<'_>>> {
+        let mut items = BTreeMap::<_, Vec<_>>::new();
+        for mapping in &self.0 {
+            if let FieldPath::EachItem { array, field } = &mapping.field {
+                let name = format!("{array}[*].{field}");
+                items.entry(array.as_str()).or_default().push(ItemField {
+                    name,
+                    field,
+                    source: &mapping.source,
+                });
+            }
+        }
+        items
+    }
+}
+
+/// One field of the items of an array.
+struct ItemField<'m> {
+    /// As it is written in the mappings.
+    name: String,
+    field: &'m str,
+    source: &'m FieldSource,
+}
+
+/// An object for each item.
+fn each(
+    source: &FieldSource,
+    fields: &[ItemField<'_>],
+    input: &Value,
+    (at, depth): Place<'_>,
+    budget: &mut Budget,
+) -> Result<Value, Error> {
+    let array = source.items(input, (at, depth), budget)?;
+    let mut objects = Vec::new();
+    for item in &*array {
+        budget.produce(depth + 1, 1).map_err(|reason| reason.at(at))?;
+        let mut object = Map::new();
+        for ItemField { name, field, source } in fields {
+            // The pointer of an error names the mapping, not the item.
+            let at = at.beside(name);
+            budget.text(field.len() + 1).map_err(|reason| reason.at(at))?;
+            object.insert((*field).to_owned(), source.evaluate(item, (at, depth + 2), budget)?);
+        }
+        objects.push(Value::Object(object));
+    }
+    Ok(Value::Array(objects))
+}
+
+impl FieldSource {
+    fn evaluate(
+        &self,
+        input: &Value,
+        (at, depth): Place<'_>,
+        budget: &mut Budget,
+    ) -> Result<Value, Error> {
+        let found = match self {
+            Self::Nested(mappings) => {
+                let at = at.member("nested");
+                return mappings.project(input, (at, depth), budget).map(Value::Object);
+            }
+            Self::Path(path) => selected(path, input, depth, budget).map(Option::unwrap_or_default),
+            Self::Literal(value) => budget.copy(value, depth),
+            Self::Coalesce(paths) => coalesce(paths, input, depth, budget),
+            Self::Template { template, vars } => fill((template, vars), input, budget),
+            Self::Concat { paths, separator } => join((paths, separator), input, budget),
+        };
+        found.map_err(|reason| reason.at(at.member(self.name())))
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Path(_) => "path",
+            Self::Literal(_) => "literal",
+            Self::Coalesce(_) => "coalesce",
+            Self::Template { .. } => "template",
+            Self::Concat { .. } => "concat",
+            Self::Nested(_) => "nested",
+        }
+    }
+
+    /// The items that it stands for.
+    fn items<'v>(
+        &self,
+        input: &'v Value,
+        place: Place<'_>,
+        budget: &mut Budget,
+    ) -> Result<Cow<'v, [Value]>, Error> {
+        if let Self::Path(path) = self {
+            let found = path.select(input, budget);
+            let found = found.map_err(|reason| reason.at(place.0.member("path")))?;
+            if let [Value::Array(items)] = found.as_slice() {
+                return Ok(Cow::Borrowed(items));
+            }
+        }
+        Ok(match self.evaluate(input, place, budget)? {
+            Value::Array(items) => items.into(),
+            Value::Null => Cow::Borrowed(&[]),
+            other => vec![other].into(),
+        })
+    }
+}
+
+/// What the first path selects that is neither missing nor null.
+fn coalesce(
+    paths: &[Path],
+    input: &Value,
+    depth: usize,
+    budget: &mut Budget,
+) -> Result<Value, Reason> {
+    for path in paths {
+        let found = selected(path, input, depth, budget)?;
+        if let Some(value) = found.filter(|value| !value.is_null()) {
+            return Ok(value);
+        }
+    }
+    Ok(Value::Null)
+}
+
+/// A template with its places filled, each once.
+fn fill(
+    (template, vars): (&str, &[(String, Path)]),
+    input: &Value,
+    budget: &mut Budget,
+) -> Result<Value, Reason> {
+    let mut values = BTreeMap::new();
+    for (name, path) in vars {
+        values.insert(name.as_str(), text(path, input, budget)?.unwrap_or_default());
+    }
+    let mut filled = String::new();
+    for piece in pieces(template) {
+        let part = match piece {
+            Piece::Text(text) => text,
+            Piece::Place(name) => values.get(name).map_or("", |value| value),
+        };
+        budget.text(part.len())?;
+        filled.push_str(part);
+    }
+    Ok(filled.into())
+}
+
+/// What the paths select, as texts, with the separator between them.
+fn join(
+    (paths, separator): (&[Path], &str),
+    input: &Value,
+    budget: &mut Budget,
+) -> Result<Value, Reason> {
+    let mut parts = Vec::new();
+    for path in paths {
+        if let Some(part) = text(path, input, budget)? {
+            budget.text(part.len() + separator.len())?;
+            parts.push(part);
+        }
+    }
+    Ok(parts.join(separator).into())
+}
+
+/// What a path selects, as text; `None` where it is nothing or null.
+fn text<'v>(
+    path: &Path,
+    input: &'v Value,
+    budget: &mut Budget,
+) -> Result<Option<Cow<'v, str>>, Reason> {
+    Ok(match field(path, input, budget)? {
+        None => None,
+        Some(Cow::Borrowed(value)) => match value {
+            Value::Null => None,
+            Value::String(text) => Some(text.into()),
+            other => {
+                budget.charge(other, 0)?;
+                Some(other.to_string().into())
+            }
+        },
+        Some(Cow::Owned(several)) => Some(several.to_string().into()),
+    })
+}
