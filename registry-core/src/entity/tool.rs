@@ -2,9 +2,13 @@
 //!
 //! Deliberately absent: the grammar of `spec`, which has a module of its own.
 
+mod source;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use self::source::Placement;
+pub use self::source::ToolSource;
 use crate::{
     decode::{At, Fields, Problems},
     diagnostic::{Code, Diagnostic},
@@ -58,31 +62,6 @@ pub enum Implementation {
     Source(ToolSource),
     /// By a composition; its grammar is checked by the rules.
     Spec(Value),
-}
-
-/// The upstream tool behind a real or virtual tool.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ToolSource {
-    /// The registered server.
-    pub server: Name,
-    /// The server's exact version.
-    pub server_version: Version,
-    /// The tool's name on that server.
-    pub tool: String,
-    /// Values for arguments that the caller leaves out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub defaults: Option<Map<String, Value>>,
-    /// Arguments that callers neither see nor may send; dotted paths reach nested objects.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub hide_fields: Vec<String>,
-}
-
-impl ToolSource {
-    /// The server version that it points to.
-    pub fn server_key(&self) -> Key {
-        Key::new(Kind::Server, self.server.clone(), self.server_version.clone())
-    }
 }
 
 /// One thing that a tool or an agent depends on.
@@ -190,12 +169,19 @@ impl Tool {
 impl Implementation {
     fn read<'a>(fields: &'a Fields<'a>) -> Option<Self> {
         let problems = fields.problems();
-        let beside = Placement { defaults: fields.open_object("defaults"), hidden: hidden(fields) };
+        let beside = Placement::read(fields);
         match (fields.get("source"), fields.open_object("spec")) {
             (Some(source), None) => {
                 ToolSource::read(problems, source, fields.at("source"), beside).map(Self::Source)
             }
-            (None, Some(spec)) => Some(Self::Spec(Value::Object(spec))),
+            (None, Some(spec)) => {
+                for name in beside.given() {
+                    let message = format!("`{name}` is about one upstream tool, and this has none");
+                    let help = "the tools that a composition uses have their own";
+                    problems.invalid(fields.at(name), message, help);
+                }
+                Some(Self::Spec(Value::Object(spec)))
+            }
             (source, _) => {
                 let has = if source.is_some() { "both `source` and `spec`" } else { "neither" };
                 let message =
@@ -209,72 +195,4 @@ impl Implementation {
             }
         }
     }
-}
-
-/// `defaults` and `hideFields` where older files put them: beside `source`.
-struct Placement {
-    defaults: Option<Map<String, Value>>,
-    hidden: Option<Vec<String>>,
-}
-
-fn hidden<'a>(fields: &'a Fields<'a>) -> Option<Vec<String>> {
-    fields.get("hideFields").map(|_| fields.strings("hideFields"))
-}
-
-impl ToolSource {
-    fn read(problems: &Problems, value: &Value, at: At<'_>, beside: Placement) -> Option<Self> {
-        let fields = problems.object(value, at)?;
-        let server = Self::read_server(&fields);
-        let server_version = fields.version("serverVersion");
-        let tool = fields.required_string("tool");
-        let inside =
-            Placement { defaults: fields.open_object("defaults"), hidden: hidden(&fields) };
-        let defaults = one_of(problems, fields.at("defaults"), inside.defaults, beside.defaults);
-        let hidden = one_of(problems, fields.at("hideFields"), inside.hidden, beside.hidden);
-        fields.finish();
-        Some(Self {
-            server: server?,
-            server_version: server_version?,
-            tool: tool?,
-            defaults: defaults.filter(|map| !map.is_empty()),
-            hide_fields: hidden.unwrap_or_default(),
-        })
-    }
-}
-
-impl ToolSource {
-    /// The server's name: `server`, or `target` as older files write it.
-    fn read_server<'a>(fields: &'a Fields<'a>) -> Option<Name> {
-        let Some(target) = fields.get("target") else {
-            return fields.name(Kind::Server, "server");
-        };
-        let target = fields.problems().name(Kind::Server, target, fields.at("target"));
-        if fields.get("server").is_none() {
-            return target;
-        }
-        let server = fields.name(Kind::Server, "server");
-        if let (Some(server), Some(target)) = (&server, &target)
-            && server != target
-        {
-            let message = format!("`target` says `{target}`, but `server` says `{server}`");
-            fields.problems().invalid(fields.at("target"), message, "keep `server` only");
-        }
-        server
-    }
-}
-
-/// Takes the value from inside `source` or from beside it; both must agree.
-fn one_of<T: PartialEq>(
-    problems: &Problems,
-    at: At<'_>,
-    inside: Option<T>,
-    beside: Option<T>,
-) -> Option<T> {
-    if let (Some(inside), Some(beside)) = (&inside, &beside)
-        && inside != beside
-    {
-        let message = "given inside `source` and beside it, with different values";
-        problems.invalid(at, message, "keep the one inside `source`");
-    }
-    inside.or(beside)
 }

@@ -1,0 +1,74 @@
+//! Old and new forms of a source, and those that contradict each other.
+//!
+//! Deliberately absent: what the fields mean for a call; the gateway's tests have that.
+
+use serde_json::{Value, json};
+
+use crate::{document::Document, reference::Kind};
+
+fn read(more: &Value) -> Result<Value, String> {
+    let mut document = json!({ "name": "t", "version": "1.0.0" });
+    document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    match Document::parse(Kind::Tool, &document) {
+        Ok(document) => Ok(serde_json::from_slice(document.bytes()).unwrap()),
+        Err(problems) => {
+            Err(problems.iter().map(|d| format!("{} {}", d.pointer, d.message)).collect())
+        }
+    }
+}
+
+fn source(more: &Value) -> Value {
+    let mut source = json!({ "server": "s", "serverVersion": "1.0.0", "tool": "x" });
+    source.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    source
+}
+
+#[test]
+fn old_places_are_read_and_written_as_new_ones() {
+    let (defaults, hidden) = (json!({ "n": 1 }), json!(["n", "a.b"]));
+    let inside = source(&json!({ "defaults": defaults, "hideFields": hidden }));
+    let mut target = source(&json!({ "target": "s" }));
+    target.as_object_mut().unwrap().remove("server");
+    let new = json!({ "source": inside });
+    let rows = [
+        new.clone(),
+        json!({ "source": source(&json!({})), "defaults": defaults, "hideFields": hidden }),
+        json!({ "source": inside, "defaults": defaults, "hideFields": hidden }),
+        json!({ "source": target, "defaults": defaults, "hideFields": hidden }),
+        json!({ "source": source(&json!({ "target": "s", "hideFields": hidden })), "defaults": defaults }),
+    ];
+    for row in rows {
+        let written = read(&row).unwrap();
+        assert_eq!(written["source"], new["source"], "{row}");
+        assert!(written.get("defaults").is_none() && written.get("hideFields").is_none());
+    }
+}
+
+#[test]
+fn what_is_said_in_two_ways_is_refused() {
+    let rows = [
+        (
+            json!({ "source": source(&json!({ "defaults": { "n": 1 } })), "defaults": { "n": 2 } }),
+            "/source/defaults given inside `source` and beside it, with different values",
+        ),
+        (
+            json!({ "source": source(&json!({ "hideFields": ["a"] })), "hideFields": [] }),
+            "/source/hideFields given inside `source` and beside it, with different values",
+        ),
+        (
+            json!({ "source": source(&json!({ "target": "other" })) }),
+            "/source/target `target` says `other`, but `server` says `s`",
+        ),
+        (
+            json!({ "spec": {}, "defaults": { "n": 1 } }),
+            "/defaults `defaults` is about one upstream tool, and this has none",
+        ),
+        (
+            json!({ "spec": {}, "hideFields": ["n"] }),
+            "/hideFields `hideFields` is about one upstream tool, and this has none",
+        ),
+    ];
+    for (row, expected) in rows {
+        assert_eq!(read(&row).unwrap_err(), expected, "{row}");
+    }
+}
