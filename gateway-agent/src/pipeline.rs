@@ -1,4 +1,4 @@
-//! One tool call from end to end: identify, permit, prepare, invoke, finish.
+//! One tool call from end to end: identify, permit, prepare, invoke, project, finish.
 //!
 //! Deliberately absent: protocols. How a call arrives is `mcp`'s affair, how a failure is answered
 //! `respond`'s.
@@ -8,6 +8,7 @@ mod defaults;
 pub mod error;
 mod gateway;
 pub mod mirror;
+pub mod projection;
 pub mod relay;
 mod validate;
 
@@ -17,7 +18,7 @@ use http::HeaderMap;
 use registry_core::{Revision, entity::Exposure};
 use serde_json::value::RawValue;
 
-use self::arguments::Arguments;
+use self::{arguments::Arguments, projection::Shielded};
 pub use self::{
     error::Error,
     gateway::{Gateway, Parts, Reach},
@@ -58,7 +59,7 @@ pub struct Call {
 /// What a call came to.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The upstream's own result.
+    /// The upstream's own result, or what its projection makes of it.
     pub result: RawResult,
     /// The revision of the catalog that decided.
     pub revision: Revision,
@@ -89,19 +90,27 @@ pub async fn call_tool(
     let offer = &admission.offer;
     let arguments = prepare(gateway, offer, call, record)?;
     let trace = record.onward(&call.context.trace);
+    let shielded = offer.projection().map(|_| Shielded::of(call));
+    let (params, context, side) = match &shielded {
+        Some(Shielded { params, context, side }) => (params, context, side),
+        None => (&call.params, &call.context, &call.side),
+    };
     let request = Request {
         method: Method::CallTool,
         arguments: arguments.raw(),
-        params: &call.params,
-        context: &call.context,
+        params,
+        context,
         is_repeatable: offer.is_repeatable(),
         timeout: Some(gateway.config().call_timeout(offer.key())),
         trace: &trace,
-        side: call.side.as_ref(),
+        side: side.as_ref(),
     };
     let result = gateway.upstreams().send(admission.permit, request).await;
     record.returned();
-    let result = result?;
+    let result = match offer.projection() {
+        Some(mappings) => projection::outcome(mappings, result, gateway.limits().response_bytes)?,
+        None => result?,
+    };
     finish(gateway, offer, (&result, &call.context), record)?;
     let prefix = prefix_of(gateway, &snapshot, (offer, result.result_type));
     Ok(Outcome { result, revision, freshness, prefix })

@@ -14,11 +14,11 @@ mod names;
 pub mod result;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::borrow::Cow;
 
 use ::http::{StatusCode, header::WWW_AUTHENTICATE};
-use registry_core::schema_compile::Violation;
 use serde_json::value::RawValue;
 
 use self::http::{Answer, json};
@@ -188,7 +188,7 @@ enum Form<'a> {
 fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
     match failed {
         Error::NoCatalog => protocol(code::INTERNAL_ERROR, Rejection::NoCatalog.to_string()),
-        Error::Denied(Denial::Quarantined) => Form::Result(quarantined(tool).into()),
+        Error::Denied(Denial::Quarantined) => Form::Result(words::quarantined(tool).into()),
         // Whatever else the reason, the same words as for a tool that does not exist.
         Error::Denied(_) => protocol(code::INVALID_PARAMS, format!("Unknown tool: {tool}")),
         Error::Mirror(mismatch) => Form::Error {
@@ -204,7 +204,9 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
             format!("Invalid arguments for {tool}: {pointer} is not an argument of this tool.")
                 .into(),
         ),
-        Error::InvalidInput { violations } => Form::Result(invalid_input(tool, violations).into()),
+        Error::InvalidInput { violations } => {
+            Form::Result(words::invalid_input(tool, violations).into())
+        }
         Error::UnusableSchema { .. } => protocol(
             code::INTERNAL_ERROR,
             format!("the registered input schema of {tool} cannot be used, so nothing was called"),
@@ -217,8 +219,9 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
             ),
         ),
         Error::InvalidOutput { violations } => {
-            Form::Result(invalid_output(tool, violations).into())
+            Form::Result(words::invalid_output(tool, violations).into())
         }
+        Error::Projection(failure) => Form::Result(words::unprojected(tool, failure).into()),
         Error::Incapable { capability } => Form::Error {
             status: StatusCode::BAD_REQUEST,
             code: code::MISSING_CLIENT_CAPABILITY,
@@ -308,15 +311,6 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
     Form::Result(text.into())
 }
 
-/// What the operator has to do; what differs is not the caller's to read.
-fn quarantined(tool: &str) -> String {
-    format!(
-        "{tool} is unavailable and was not called, nothing was done: what its server says of it has \
-         changed, and nobody has accepted that yet. Trying again does not help; tell the gateway's \
-         operator."
-    )
-}
-
 /// Codes that have a meaning of their own between a client and *its* server are not passed through:
 /// they would be taken for this gateway's. What a client would have to declare is the client's own
 /// affair.
@@ -324,25 +318,6 @@ fn relayed(upstream: i64) -> i64 {
     let is_reserved = (-32_099..=-32_000).contains(&upstream);
     let is_relayed = upstream == code::MISSING_CLIENT_CAPABILITY;
     if is_reserved && !is_relayed { code::INTERNAL_ERROR } else { upstream }
-}
-
-/// What to correct, for the model: each place and what is wrong there.
-fn invalid_input(tool: &str, violations: &[Violation]) -> String {
-    violations.iter().fold(format!("Invalid arguments for {tool}:"), |text, found| {
-        let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
-        format!("{text}\n- {place}: {}", found.message)
-    })
-}
-
-/// Only the places: what was refused does not get out by way of the message.
-fn invalid_output(tool: &str, violations: &[Violation]) -> String {
-    violations.iter().fold(
-        format!("The result of {tool} breaks its registered schema and was refused. Places:"),
-        |text, found| {
-            let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
-            format!("{text}\n- {place}")
-        },
-    )
 }
 
 fn error(status: StatusCode, id: Option<Id<'_>>, error: &ErrorObject<'_>) -> Answer {

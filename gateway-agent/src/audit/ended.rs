@@ -63,7 +63,9 @@ impl Ended {
             | Error::UnusableSchema { .. }
             | Error::MissingVariable { .. }
             | Error::Upstream(upstream::Error::NotConfigured { .. }) => Self::Misconfigured,
-            Error::InvalidOutput { .. } | Error::EndlessInput { .. } => Self::InvalidOutput,
+            Error::InvalidOutput { .. } | Error::Projection(_) | Error::EndlessInput { .. } => {
+                Self::InvalidOutput
+            }
             Error::Upstream(upstream::Error::Timeout { .. }) => Self::UpstreamTimeout,
             Error::Upstream(
                 upstream::Error::Watched(_)

@@ -12,5 +12,6 @@ mod identity;
 mod legacy;
 mod lists;
 mod policy;
+mod projected;
 mod relayed;
 mod streams;

@@ -4,7 +4,7 @@
 
 use registry_core::schema_compile::Violation;
 
-use super::{arguments::InvalidArguments, mirror::Mismatch};
+use super::{arguments::InvalidArguments, mirror::Mismatch, projection};
 use crate::{permit::Denial, upstream};
 
 /// Why a call failed in the gateway or beyond it.
@@ -54,6 +54,9 @@ pub enum Error {
         /// What is wrong.
         violations: Vec<Violation>,
     },
+    /// The result could not be projected, so nothing of it passes.
+    #[error("the result could not be projected: {0}")]
+    Projection(#[from] projection::Failure),
     /// The upstream wants to ask the user something for which this caller has no means.
     #[error("the upstream asks for {capability}, which the caller did not declare")]
     Incapable {

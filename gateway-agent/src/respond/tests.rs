@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use registry_core::Revision;
+use registry_core::{Revision, schema_compile::Violation};
 use serde_json::{Value, json};
 
 use super::*;

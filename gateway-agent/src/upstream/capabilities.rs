@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::Object;
+use crate::jsonrpc::{Object, ObjectWriter};
 
 /// The capabilities that a client or a server has declared: an object, or nothing.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -31,6 +31,29 @@ impl Capabilities {
         let extensions = declared.as_ref().and_then(|all| all.find("extensions"));
         let extensions = extensions.and_then(|raw| Object::parse(raw).ok());
         extensions.is_some_and(|all| all.find(extension).is_some())
+    }
+
+    /// The same without one extension of the protocol.
+    pub fn without(&self, extension: &str) -> Self {
+        if !self.knows(extension) {
+            return self.clone();
+        }
+        let all = self.declared().unwrap_or_default();
+        let mut kept = ObjectWriter::with_capacity(self.as_json().len());
+        for member in all.members() {
+            if member.name == "extensions" {
+                let extensions = Object::parse(member.value).unwrap_or_default();
+                let mut others = ObjectWriter::with_capacity(member.value.get().len());
+                for other in extensions.members().iter().filter(|other| other.name != extension) {
+                    others.member(&other.name, other.value.get());
+                }
+                kept.raw("extensions", &others.finish_string());
+            } else {
+                kept.member(&member.name, member.value.get());
+            }
+        }
+        // Without declared capabilities nothing can be asked, so that is what an error would come to.
+        Self(RawValue::from_string(kept.finish_string()).ok().map(Into::into))
     }
 
     fn declared(&self) -> Option<Object<'_>> {

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 use super::reply::RpcError;
+use crate::jsonrpc::{Object, ObjectWriter};
 
 /// Most messages that wait for a caller.
 const QUEUE: usize = 16;
@@ -49,13 +50,32 @@ pub type Answered = Result<Box<RawValue>, RpcError>;
 pub struct Side {
     caller: mpsc::Sender<Meanwhile>,
     questions: Arc<AtomicU32>,
+    /// Whether what is told may have content.
+    is_silent: bool,
 }
 
 impl Side {
     /// A way, and its end at the caller.
     pub fn open() -> (Self, mpsc::Receiver<Meanwhile>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        (Self { caller: sender, questions: Arc::default() }, receiver)
+        (Self { caller: sender, questions: Arc::default(), is_silent: false }, receiver)
+    }
+
+    /// The same way for a tool of which not everything is to be known: of what is told, only the
+    /// numbers of progress pass. Questions do, because nobody else can answer them.
+    pub(crate) fn with_numbers_only(&self) -> Self {
+        Self { is_silent: true, ..self.clone() }
+    }
+
+    /// What is told to the caller, if anything.
+    fn passed(&self, method: &str, params: Option<&RawValue>) -> Option<Meanwhile> {
+        let params = match method {
+            _ if !self.is_silent => params.map(ToOwned::to_owned),
+            "notifications/progress" => Some(numbers(params?)?),
+            "notifications/elicitation/complete" => params.map(ToOwned::to_owned),
+            _ => return None,
+        };
+        Some(Meanwhile::Notification { method: method.into(), params })
     }
 
     /// How many questions were asked so far.
@@ -65,15 +85,17 @@ impl Side {
 
     /// Tells something, and waits until there is room for it.
     pub(crate) async fn tell(&self, method: &str, params: Option<&RawValue>) {
-        let params = params.map(ToOwned::to_owned);
-        // A caller that is gone needs no news.
-        let _ = self.caller.send(Meanwhile::Notification { method: method.into(), params }).await;
+        if let Some(told) = self.passed(method, params) {
+            // A caller that is gone needs no news.
+            let _ = self.caller.send(told).await;
+        }
     }
 
     /// The same without waiting; what there is no room for is lost.
     pub(crate) fn try_tell(&self, method: &str, params: Option<&RawValue>) {
-        let params = params.map(ToOwned::to_owned);
-        let _ = self.caller.try_send(Meanwhile::Notification { method: method.into(), params });
+        if let Some(told) = self.passed(method, params) {
+            let _ = self.caller.try_send(told);
+        }
     }
 
     /// Asks something; the answer comes later, or never.
@@ -89,4 +111,18 @@ impl Side {
         let _ = self.caller.try_send(Meanwhile::Question(question));
         answered
     }
+}
+
+/// Progress without its words.
+fn numbers(progress: &RawValue) -> Option<Box<RawValue>> {
+    let members = Object::parse(progress).ok()?;
+    let mut kept = ObjectWriter::with_capacity(64);
+    for name in ["progressToken", "progress", "total"] {
+        let value = members.find(name).map(RawValue::get);
+        let is_kept = |text: &&str| name == "progressToken" || text.parse::<f64>().is_ok();
+        if let Some(value) = value.filter(is_kept) {
+            kept.raw(name, value);
+        }
+    }
+    RawValue::from_string(kept.finish_string()).ok()
 }

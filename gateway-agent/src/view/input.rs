@@ -84,10 +84,12 @@ fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
     Ok((schema.to_string(), params))
 }
 
-/// The output schema of an offer, if it has one that can be used.
+/// The output schema of an offer, if it has one that can be used. What the upstream promises does not
+/// hold for a projection of it.
 pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
     match tool_schema::output(offer.tool(), &|key: &Key| offer.schema(key)) {
         Some(schema) => Some(Schema::new(schema.ok()?.to_string())),
+        None if offer.projection().is_some() => None,
         None => inherited(offer, "outputSchema").map(|text| Schema::new(text.to_owned())),
     }
 }

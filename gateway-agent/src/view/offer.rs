@@ -1,9 +1,9 @@
 //! One tool version as the gateway serves it: where it leads, what is filled in and what is hidden.
 //!
 //! An offer holds everything that it was made of (all shared with the catalog), so that it can say
-//! whether it is still current and can render itself at any time. Deliberately absent: composed
-//! tools and projections; a tool that needs them has no offer, because skipping them would show
-//! what was to be left out.
+//! whether it is still current and can render itself at any time. A projection that cannot be read
+//! makes no offer, because without it the result would show what was to be left out. Deliberately
+//! absent: composed tools.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -14,6 +14,7 @@ use registry_core::{
     Catalog, Document, Entity, Key, Kind, Name, Record,
     entity::Tool,
     rules,
+    spec::Mappings,
     tool_schema::{self, hide::HiddenField},
 };
 use serde_json::{Map, Value, value::RawValue};
@@ -37,6 +38,7 @@ pub struct Offer {
     server: Key,
     upstream_tool: Arc<str>,
     hidden: Vec<HiddenField>,
+    projection: Option<Mappings>,
     fingerprint: u64,
     checks: Checks,
     observed: Arc<Observed>,
@@ -53,6 +55,7 @@ impl Offer {
         let document = record.document.clone();
         let tool = servable(&document)?;
         let source = tool.source()?;
+        let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
         let server = source.server_key();
         let live = snapshot.definitions.find(&server).cloned();
         if live.as_ref().is_some_and(|tools| tools.has_left_out(&source.tool)) {
@@ -69,6 +72,7 @@ impl Offer {
         Some(Self {
             upstream_tool: source.tool.as_str().into(),
             hidden: tool_schema::hidden(tool),
+            projection,
             server,
             live,
             schemas,
@@ -165,6 +169,11 @@ impl Offer {
         &self.hidden
     }
 
+    /// What callers get of its results, if that is not all.
+    pub fn projection(&self) -> Option<&Mappings> {
+        self.projection.as_ref()
+    }
+
     /// What is checked of its calls.
     pub fn checks(&self) -> Checks {
         self.checks
@@ -220,9 +229,7 @@ fn text_in<'a>(tools: Option<&'a Arc<Tools>>, tool: &str) -> Option<&'a str> {
 /// The tool in a document, if the gateway can serve it.
 fn servable(document: &Document) -> Option<&Tool> {
     match document.entity() {
-        Entity::Tool(tool) if tool.source().is_some() && tool.output_transform.is_none() => {
-            Some(tool)
-        }
+        Entity::Tool(tool) if tool.source().is_some() => Some(tool),
         _ => None,
     }
 }

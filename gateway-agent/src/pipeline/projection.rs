@@ -1,0 +1,141 @@
+//! Tools whose result is a projection of their upstream's (`outputTransform`): what the upstream is
+//! told of the caller, and what the caller gets of the upstream.
+//!
+//! It fails closed. Whatever of a result could hold what the projection leaves out stays here: a
+//! result becomes the projected object and the same as text, a failure keeps its texts, a question
+//! what is needed to answer it, progress its numbers; `_meta`, log messages, tasks and the data of
+//! JSON-RPC errors do not pass. Deliberately absent: evaluating paths (`registry_core::spec::eval`).
+
+use registry_core::spec::{
+    Mappings,
+    eval::{self, Budget},
+};
+use serde_json::{Value, value::RawValue};
+
+use super::{Call, Error};
+use crate::{
+    jsonrpc::{Object, ObjectWriter, code},
+    upstream::{self, Context, Param, RawResult, ResultType, Side, TASKS},
+};
+
+/// Why a result could not be projected. No message repeats a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// There is nothing to project.
+    #[error("there is no structuredContent, and no text")]
+    NoContent,
+    /// The text is there, but it is no JSON.
+    #[error("there is no structuredContent, and the first text is no JSON")]
+    NoJson,
+    /// The result cannot be read.
+    #[error("the result cannot be read in one way only")]
+    Unreadable,
+    /// The paths do not fit.
+    #[error("outputTransform {0}")]
+    Mappings(#[from] eval::Error),
+}
+
+/// What the upstream is told of a call whose result is projected.
+pub(super) struct Shielded {
+    pub(super) context: Context,
+    pub(super) params: Vec<Param>,
+    pub(super) side: Option<Side>,
+}
+
+impl Shielded {
+    /// Without tasks, whose results would come past this, and with a narrower way back.
+    pub(super) fn of(call: &Call) -> Self {
+        let capabilities = call.context.capabilities.without(TASKS);
+        let params = call.params.iter().filter(|param| &*param.name != "task");
+        Self {
+            context: Context { capabilities, ..call.context.clone() },
+            params: params.cloned().collect(),
+            side: call.side.as_ref().map(Side::with_numbers_only),
+        }
+    }
+}
+
+/// What of an upstream's answer goes on to the caller.
+pub(super) fn outcome(
+    mappings: &Mappings,
+    outcome: Result<RawResult, upstream::Error>,
+    max_bytes: usize,
+) -> Result<RawResult, Error> {
+    match outcome {
+        Ok(result) => Ok(projected(mappings, &result, max_bytes)?),
+        Err(upstream::Error::Rpc { code, message, data }) => {
+            // What a client would have to declare is nothing of the tool's.
+            let data = data.filter(|_| code == code::MISSING_CLIENT_CAPABILITY);
+            Err(upstream::Error::Rpc { code, message, data }.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn projected(
+    mappings: &Mappings,
+    result: &RawResult,
+    max_bytes: usize,
+) -> Result<RawResult, Failure> {
+    let members = Object::parse(&result.result).map_err(|_| Failure::Unreadable)?;
+    let mut out = ObjectWriter::with_capacity(256);
+    let result_type = match result.result_type {
+        ResultType::InputRequired => {
+            out.raw("resultType", result.result_type.as_raw());
+            for name in ["inputRequests", "requestState"] {
+                if let Some(value) = members.find(name) {
+                    out.raw(name, value.get());
+                }
+            }
+            ResultType::InputRequired
+        }
+        // No upstream was told that there may be tasks.
+        ResultType::Task => return Err(Failure::Unreadable),
+        ResultType::Absent | ResultType::Complete if result.is_error => {
+            out.raw("content", &texts(&members)).raw("isError", "true");
+            ResultType::Absent
+        }
+        ResultType::Absent | ResultType::Complete => {
+            let value = mappings.apply(&input(&members)?, &mut Budget::new(max_bytes))?;
+            let text = value.to_string();
+            out.raw("content", &format!("[{}]", block(&text))).raw("structuredContent", &text);
+            ResultType::Absent
+        }
+    };
+    let raw = RawValue::from_string(out.finish_string()).map_err(|_| Failure::Unreadable)?;
+    Ok(RawResult { result: raw, result_type, has_meta: false, ..*result })
+}
+
+/// What is projected: the structured content, or else the first text as JSON.
+fn input(members: &Object<'_>) -> Result<Value, Failure> {
+    // Some write null for what is not there.
+    let structured = members.find("structuredContent").filter(|raw| raw.get() != "null");
+    if let Some(raw) = structured {
+        return serde_json::from_str(raw.get()).map_err(|_| Failure::Unreadable);
+    }
+    let blocks = blocks(members).ok_or(Failure::NoContent)?;
+    let text = blocks.iter().find_map(text_of).ok_or(Failure::NoContent)?;
+    serde_json::from_str(&text).map_err(|_| Failure::NoJson)
+}
+
+/// The blocks of text, and nothing else of them.
+fn texts(members: &Object<'_>) -> String {
+    let blocks = blocks(members).unwrap_or_default();
+    let texts: Vec<_> = blocks.iter().filter_map(text_of).map(|text| block(&text)).collect();
+    format!("[{}]", texts.join(","))
+}
+
+fn blocks<'a>(members: &Object<'a>) -> Option<Vec<Object<'a>>> {
+    serde_json::from_str(members.find("content")?.get()).ok()
+}
+
+fn text_of(block: &Object<'_>) -> Option<String> {
+    block.find("type").filter(|kind| kind.get() == r#""text""#)?;
+    serde_json::from_str(block.find("text")?.get()).ok()
+}
+
+fn block(text: &str) -> String {
+    let mut block = ObjectWriter::with_capacity(text.len() + 32);
+    block.raw("type", r#""text""#).string("text", text);
+    block.finish_string()
+}

@@ -1,0 +1,43 @@
+//! What models are told where it takes more than a line.
+//!
+//! Deliberately absent: values of results; what was refused does not get out by way of a message.
+
+use registry_core::schema_compile::Violation;
+
+use crate::pipeline::projection;
+
+/// What the operator has to do; what differs is not the caller's to read.
+pub(super) fn quarantined(tool: &str) -> String {
+    format!(
+        "{tool} is unavailable and was not called, nothing was done: what its server says of it has \
+         changed, and nobody has accepted that yet. Trying again does not help; tell the gateway's \
+         operator."
+    )
+}
+
+/// What to correct, for the model: each place and what is wrong there.
+pub(super) fn invalid_input(tool: &str, violations: &[Violation]) -> String {
+    violations.iter().fold(format!("Invalid arguments for {tool}:"), |text, found| {
+        let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
+        format!("{text}\n- {place}: {}", found.message)
+    })
+}
+
+/// Only the places: what was refused does not get out by way of the message.
+pub(super) fn invalid_output(tool: &str, violations: &[Violation]) -> String {
+    violations.iter().fold(
+        format!("The result of {tool} breaks its registered schema and was refused. Places:"),
+        |text, found| {
+            let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
+            format!("{text}\n- {place}")
+        },
+    )
+}
+
+/// Nothing of what came back: that is what the projection keeps from the caller.
+pub(super) fn unprojected(tool: &str, failure: &projection::Failure) -> String {
+    format!(
+        "{tool} was called, but its result does not fit its registered projection and was refused: \
+         {failure}. Trying again does not help; tell the tool's owner."
+    )
+}
