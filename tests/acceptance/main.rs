@@ -47,4 +47,5 @@ mod several_servers;
 mod staleness;
 mod targets;
 mod verify_live;
+mod virtual_tools;
 mod world;
