@@ -121,6 +121,20 @@ fn what_is_not_registered_is_as_it_was_first_seen() {
     assert!(contracts.judge(&composed, record, None).is_none());
 }
 
+/// What a projected tool is registered to give is not what its server gives.
+#[test]
+fn the_output_behind_a_projection_is_as_it_was_first_seen() {
+    let contracts = Contracts::default();
+    let mappings = json!({ "mappings": { "b": { "path": "$.a" } } });
+    let own = json!({ "type": "object", "required": ["b"] });
+    let known = one(json!({ "outputTransform": mappings, "outputSchema": own }));
+    let gives =
+        |kind: &str| json!({ "name": "t", "inputSchema": {}, "outputSchema": numbers(kind) });
+    assert_eq!(look(&contracts, &known, &gives("number")).state, State::Same);
+    let judged = look(&contracts, &known, &gives("string"));
+    assert_eq!((drift(&judged), judged.is_broken), (vec![("outputSchema", "changed")], true));
+}
+
 #[test]
 fn an_ambiguous_schema_is_known_by_its_text() {
     let text = |a: &str| {

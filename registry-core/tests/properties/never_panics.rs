@@ -9,7 +9,7 @@ use registry_core::{
     registry_file::read_export,
     rules::validate,
     schema_compile::compile_in,
-    spec::{Mappings, Path},
+    spec::{Mappings, Path, eval::Budget},
 };
 use serde_json::{Value, json};
 
@@ -124,7 +124,9 @@ fn read_everything(value: &Value) {
         let _ = Entity::parse(kind, value);
     }
     let _ = Spec::parse(value);
-    let _ = Mappings::parse(value);
+    if let Ok(mappings) = Mappings::parse(value) {
+        let _ = mappings.apply(value, &mut Budget::new(1 << 16));
+    }
     let empty = Catalog::empty(RegistryId::new("r"));
     let _ = compile_in(&empty, value);
     if let Ok(file) = RegistryFile::from_value(value) {

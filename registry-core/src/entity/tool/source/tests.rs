@@ -12,7 +12,8 @@ fn read(more: &Value) -> Result<Value, String> {
     match Document::parse(Kind::Tool, &document) {
         Ok(document) => Ok(serde_json::from_slice(document.bytes()).unwrap()),
         Err(problems) => {
-            Err(problems.iter().map(|d| format!("{} {}", d.pointer, d.message)).collect())
+            let lines = problems.iter().map(|d| format!("{} {}", d.pointer, d.message));
+            Err(lines.collect::<Vec<_>>().join("\n"))
         }
     }
 }
