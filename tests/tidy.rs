@@ -236,7 +236,7 @@ const HOMES: &[Home] = &[
     Home {
         text: "SystemTime::now",
         within: "gateway-agent/src/",
-        homes: &["gateway-agent/src/trace.rs"],
+        homes: &["gateway-agent/src/clock.rs"],
     },
     Home { text: "SystemTime::now", within: "registry-core/src/", homes: &[] },
     Home {

@@ -6,6 +6,7 @@
 
 mod ended;
 mod label;
+mod lineage;
 mod metric;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
@@ -13,6 +14,7 @@ use std::{borrow::Cow, sync::Arc, time::Instant};
 use registry_core::{Key, Revision};
 
 pub use self::ended::Ended;
+pub use self::lineage::Lineage;
 pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metrics};
 use crate::{
     freshness::{Freshness, Verdict},
@@ -62,6 +64,8 @@ pub struct CallRecord {
     caller: Option<Caller>,
     freshness: Option<Freshness>,
     tool: Box<str>,
+    /// The composition of which it is a step.
+    composition: Option<Key>,
     offer: Option<Arc<Offer>>,
     /// The server, where it is no tool's.
     server: Option<Key>,
@@ -94,6 +98,7 @@ impl CallRecord {
             caller: None,
             freshness: None,
             tool: tool[..end].into(),
+            composition: None,
             offer: None,
             server: None,
             finding: None,
@@ -131,12 +136,17 @@ impl CallRecord {
 
     /// The registered server that it goes to.
     fn server(&self) -> Option<&Key> {
-        self.offer.as_ref().map(|offer| offer.server()).or(self.server.as_ref())
+        self.offer.as_ref().and_then(|offer| offer.server()).or(self.server.as_ref())
     }
 
     /// An upstream is asked; what it is told of the caller's trace, with our span as parent.
     pub fn onward(&mut self, caller: &TraceContext) -> TraceContext {
         self.span.onward(caller)
+    }
+
+    /// What the steps of a composition are told of the caller's trace.
+    pub fn inward(&self, caller: &TraceContext) -> TraceContext {
+        self.span.inward(caller)
     }
 
     /// The upstream has answered, or failed.
@@ -241,6 +251,9 @@ impl CallRecord {
             client = client.map(|client| client.name.as_str()),
             client_version = client.map(|client| client.version.as_str()),
             tool = &*self.tool,
+            composition = self.composition.as_ref().map(|key| tracing::field::display(&key.name)),
+            composition_version =
+                self.composition.as_ref().map(|key| tracing::field::display(&key.version)),
             tool_version = offer.map(|key| tracing::field::display(&key.version)),
             server = server.map(|key| tracing::field::display(&key.name)),
             server_version = server.map(|key| tracing::field::display(&key.version)),
@@ -266,7 +279,10 @@ impl CallRecord {
 impl Drop for CallRecord {
     fn drop(&mut self) {
         let seconds = self.started.elapsed().as_secs_f64();
-        metric::count_call(self.era, self.ended, seconds);
+        // Callers' calls; what those come to is counted by tool and server.
+        if self.composition.is_none() {
+            metric::count_call(self.era, self.ended, seconds);
+        }
         if let Some(finding) = self.finding {
             metric::count_finding(finding.as_str());
         }

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 pub use disk::CacheError;
 pub use writer::Writer;
 
-pub(crate) use files::{beside, replace_synced};
+pub(crate) use files::{beside, replace_synced, sync_directory};
 
 use crate::admission::Admission;
 use disk::Disk;

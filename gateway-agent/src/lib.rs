@@ -1,14 +1,15 @@
 //! The gateway: it keeps a verified local copy of the registry, stands between agents and tools,
 //! shows each agent only what it declared, and keeps working when the registry is gone.
 //!
-//! Deliberately absent: the registry's own rules (they are `registry-core`), running compositions,
-//! and A2A.
+//! Deliberately absent: the registry's own rules (they are `registry-core`), and A2A.
 
 pub mod admin;
 pub mod admission;
 pub mod audit;
 pub mod cache;
 mod capacity;
+mod clock;
+pub mod composition;
 pub mod config;
 pub mod contract;
 mod fast_map;

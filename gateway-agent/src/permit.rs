@@ -184,8 +184,8 @@ pub struct Admission {
     pub offer: Arc<Offer>,
     /// What there is to note.
     pub finding: Option<Finding>,
-    /// The leave to call it.
-    pub permit: Permit,
+    /// The leave to call it; there is none for a composition, whose steps get theirs.
+    pub permit: Option<Permit>,
 }
 
 /// Decides one call: an agent's own declaration names the exact version, everything else that the
@@ -203,6 +203,21 @@ pub fn admit(
     let standing = if declared.is_some() { Standing::Declared } else { Standing::of(caller) };
     let finding = decide(policy, standing)?;
     let offer = declared.or_else(|| sight.newest(&name)).ok_or(Denial::NoSuchTool)?;
+    admit_offer(freshness, offer, finding)
+}
+
+/// Decides about a step of a composition. Whether its caller may call the composition was decided, and
+/// that names the exact version of each of its tools; everything else that holds for a call of the
+/// tool holds for a step, too.
+pub fn admit_step(freshness: &Freshness, offer: &Arc<Offer>) -> Result<Admission, Denial> {
+    admit_offer(freshness, Arc::clone(offer), None)
+}
+
+fn admit_offer(
+    freshness: &Freshness,
+    offer: Arc<Offer>,
+    finding: Option<Finding>,
+) -> Result<Admission, Denial> {
     let is_read_only = offer.is_read_only();
     if !freshness.verdict.admits(is_read_only) {
         let limit = freshness.limit(is_read_only);
@@ -211,7 +226,9 @@ pub fn admit(
     if offer.is_quarantined() {
         return Err(Denial::Quarantined);
     }
-    let permit = Permit { server: offer.server().clone(), subject: offer.upstream_tool().clone() };
+    let upstream = offer.upstream();
+    let permit =
+        upstream.map(|(server, tool)| Permit { server: server.clone(), subject: tool.clone() });
     Ok(Admission { offer, finding, permit })
 }
 

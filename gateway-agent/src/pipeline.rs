@@ -1,12 +1,15 @@
-//! One tool call from end to end: identify, permit, prepare, invoke, project, finish.
+//! One tool call from end to end: identify, permit, prepare, invoke, project, finish. A step of a
+//! composition takes the same way, but for identify.
 //!
 //! Deliberately absent: protocols. How a call arrives is `mcp`'s affair, how a failure is answered
 //! `respond`'s.
 
 pub mod arguments;
+pub(crate) mod content;
 mod defaults;
 pub mod error;
 mod gateway;
+pub(crate) mod input;
 pub mod mirror;
 pub mod projection;
 pub mod relay;
@@ -26,11 +29,12 @@ pub use self::{
 };
 use crate::{
     audit::CallRecord,
+    composition::{self, Steps},
     config::Mode,
     freshness::Freshness,
     identity::{ClientInfo, HeaderClaim},
     jsonrpc::Object,
-    permit,
+    permit::{self, Admission},
     upstream::{self, Context, Method, Param, Prefix, RawResult, Request, ResultType, Side},
     view::{Offer, Snapshot},
 };
@@ -67,11 +71,32 @@ pub struct Outcome {
     pub freshness: Freshness,
     /// Under which names the caller knows what the server has besides tools, if at all.
     pub prefix: Option<Prefix>,
+    /// What was done of a composition.
+    pub steps: Option<Steps>,
+}
+
+/// What goes with an admitted call, whoever makes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passage<'a> {
+    pub(crate) claim: &'a HeaderClaim,
+    pub(crate) arguments: Option<&'a RawValue>,
+    pub(crate) params: &'a [Param],
+    /// The headers that mirror arguments, where they must.
+    pub(crate) mirror: Option<&'a HeaderMap>,
+    pub(crate) context: &'a Context,
+    pub(crate) side: Option<&'a Side>,
+}
+
+/// What a call gave.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    pub(crate) result: RawResult,
+    pub(crate) steps: Option<Steps>,
 }
 
 /// Runs one call. It finishes on the snapshot that it began with, whatever happens meanwhile.
 pub async fn call_tool(
-    gateway: &Gateway,
+    gateway: &Arc<Gateway>,
     call: &Call,
     record: &mut CallRecord,
 ) -> Result<Outcome, Error> {
@@ -87,33 +112,67 @@ pub async fn call_tool(
     let sight = gateway.views().sight(&snapshot);
     let admission = permit::admit(gateway.policy(), &freshness, &caller, &sight, &call.tool)?;
     record.admitted(&admission);
-    let offer = &admission.offer;
-    let arguments = prepare(gateway, offer, call, record)?;
-    let trace = record.onward(&call.context.trace);
-    let shielded = offer.projection().map(|_| Shielded::of(call));
-    let (params, context, side) = match &shielded {
-        Some(Shielded { params, context, side }) => (params, context, side),
-        None => (&call.params, &call.context, &call.side),
+    let offer = Arc::clone(&admission.offer);
+    let passage = Passage {
+        claim: &call.claim,
+        arguments: call.arguments.as_deref(),
+        params: &call.params,
+        mirror: call.mirror.as_ref(),
+        context: &call.context,
+        side: call.side.as_ref(),
     };
-    let request = Request {
-        method: Method::CallTool,
-        arguments: arguments.raw(),
-        params,
-        context,
-        is_repeatable: offer.is_repeatable(),
-        timeout: Some(gateway.config().call_timeout(offer.key())),
-        trace: &trace,
-        side: side.as_ref(),
+    let Passed { result, steps } = pass(gateway, admission, &passage, record).await?;
+    let prefix = prefix_of(gateway, &snapshot, (&offer, result.result_type));
+    Ok(Outcome { result, revision, freshness, prefix, steps })
+}
+
+/// What comes after the decision: prepare, invoke, project, finish.
+pub(crate) async fn pass(
+    gateway: &Arc<Gateway>,
+    admission: Admission,
+    passage: &Passage<'_>,
+    record: &mut CallRecord,
+) -> Result<Passed, Error> {
+    let Admission { offer, permit, .. } = admission;
+    let arguments = prepare(gateway, &offer, passage, record)?;
+    let shielded = offer.projection().map(|_| Shielded::of(passage));
+    let onward = match &shielded {
+        Some(Shielded { params, context, side }) => {
+            Passage { params, context, side: side.as_ref(), ..*passage }
+        }
+        None => *passage,
     };
-    let result = gateway.upstreams().send(admission.permit, request).await;
-    record.returned();
+    let (result, steps) = match (permit, offer.plan()) {
+        (Some(permit), _) => {
+            let trace = record.onward(&passage.context.trace);
+            let request = Request {
+                method: Method::CallTool,
+                arguments: arguments.raw(),
+                params: onward.params,
+                context: onward.context,
+                is_repeatable: offer.is_repeatable(),
+                timeout: Some(gateway.config().call_timeout(offer.key())),
+                trace: &trace,
+                side: onward.side,
+            };
+            let result = gateway.upstreams().send(permit, request).await;
+            record.returned();
+            (result.map_err(Error::from), None)
+        }
+        (None, Some(plan)) => {
+            let composed =
+                composition::call(gateway, (offer.key(), plan), (arguments, onward), record);
+            let Passed { result, steps } = composed.await?;
+            (Ok(result), steps)
+        }
+        (None, None) => (Err(permit::Denial::NoSuchTool.into()), None),
+    };
     let result = match offer.projection() {
         Some(mappings) => projection::outcome(mappings, result, gateway.limits().response_bytes)?,
         None => result?,
     };
-    finish(gateway, offer, (&result, &call.context), record)?;
-    let prefix = prefix_of(gateway, &snapshot, (offer, result.result_type));
-    Ok(Outcome { result, revision, freshness, prefix })
+    finish(gateway, &offer, (&result, passage.context), record)?;
+    Ok(Passed { result, steps })
 }
 
 /// Under which names callers know what a tool's server has besides tools, if a result may have any.
@@ -122,14 +181,15 @@ fn prefix_of(
     snapshot: &Snapshot,
     (offer, result_type): (&Offer, ResultType),
 ) -> Option<Prefix> {
-    let prefix = gateway.upstreams().prefix(offer.server())?;
+    let server = offer.server()?;
+    let prefix = gateway.upstreams().prefix(server)?;
     if result_type == ResultType::Task {
         return Some(prefix);
     }
     if prefix.is_empty() {
         return None;
     }
-    let record = snapshot.catalog.find(offer.server())?;
+    let record = snapshot.catalog.find(server)?;
     let registry_core::Entity::Server(server) = record.document.entity() else { return None };
     server.exposes.contains(&Exposure::Resources).then_some(prefix)
 }
@@ -138,11 +198,11 @@ fn prefix_of(
 fn prepare<'a>(
     gateway: &Gateway,
     offer: &Offer,
-    call: &'a Call,
+    passage: &Passage<'a>,
     record: &mut CallRecord,
 ) -> Result<Arguments<'a>, Error> {
-    let mut arguments = Arguments::new(call.arguments.as_deref())?;
-    if let Some(headers) = &call.mirror {
+    let mut arguments = Arguments::new(passage.arguments)?;
+    if let Some(headers) = passage.mirror {
         let params = &offer.input().params;
         if !params.is_empty() {
             mirror::check_params(headers, params, arguments.members()?)?;

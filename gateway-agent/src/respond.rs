@@ -115,6 +115,9 @@ pub fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
     if let Error::Denied(Denial::Stale(stale)) = failed {
         return result::too_old(id, era, tool, stale);
     }
+    if let Error::Composition(failed) = failed {
+        return result::unfinished(id, era, tool, failed);
+    }
     match form(tool, failed) {
         Form::Result(text) => result::failed(id, era, &text),
         Form::Error { status, code, message, data } => {
@@ -177,6 +180,13 @@ fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
     Form::Error { status: StatusCode::OK, code, message, data }
 }
 
+/// A failed call in the words that its caller would read; for what has to say it in other ways.
+pub(crate) fn words_for(tool: &str, failed: &Error) -> String {
+    match form(tool, failed) {
+        Form::Result(text) | Form::Error { message: text, .. } => text.into_owned(),
+    }
+}
+
 /// How a failed call is told.
 enum Form<'a> {
     /// As a result with `isError`.
@@ -221,6 +231,7 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
         Error::InvalidOutput { violations } => {
             Form::Result(words::invalid_output(tool, violations).into())
         }
+        Error::Composition(failed) => Form::Result(words::unfinished(tool, &failed.failure).into()),
         Error::Projection(failure) => Form::Result(words::unprojected(tool, failure).into()),
         Error::Incapable { capability } => Form::Error {
             status: StatusCode::BAD_REQUEST,

@@ -11,8 +11,9 @@ mod writes;
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
+use registry_core::Catalog;
 use registry_tls::{Acceptor, Counts, InvalidFile};
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -22,6 +23,10 @@ use self::{
 use crate::{
     admin,
     cache::{Cache, CacheError, Writer},
+    composition::{
+        Memory,
+        sagas::{self, Sagas},
+    },
     config::{Config, Source, without_credentials},
     contract::{self, Contracts},
     freshness::Watchman,
@@ -58,6 +63,9 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The journal of sagas.
+    #[error("cannot use the journal of sagas beside the cache: {0}")]
+    Sagas(std::io::Error),
     /// The keys of the callers' identity provider.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
@@ -87,13 +95,10 @@ pub async fn run(
     let catalog = cache.subscribe();
     let definitions = upstreams.definitions();
     let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
-    let parts = Parts {
-        catalog,
-        watchman: watchman.clone(),
-        upstreams: upstreams.clone(),
-        contracts: contracts.clone(),
-    };
-    let gateway = Arc::new(Gateway::new(&config, parts));
+    let sagas = Sagas::open(&config.registry.cache).map_err(Error::Sagas)?;
+    let compositions = Arc::new(Memory::new(sagas));
+    let known = (upstreams.clone(), contracts.clone(), compositions.clone());
+    let gateway = Arc::new(assembled(&config, (catalog, watchman.clone()), known));
     let tracer = Arc::clone(gateway.tracer());
     let mcp = Mcp::new(gateway, doorkeeper);
     let reloader = Arc::new(Reloader::new((config.clone(), stamp), mcp.clone(), contracts.clone()));
@@ -106,13 +111,14 @@ pub async fn run(
         metrics,
     };
     let lanes = Arc::new(Lanes::start().map_err(Error::Lanes)?);
-    let admin = admin_routes(&reloader, (&tracer, &contracts, &upstreams));
+    let admin = admin_routes(&reloader, &mcp, (&tracer, &contracts, &upstreams));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), admin).await?;
     let door = Door { listener, tls, lanes: lanes.clone() };
     let callers = mcp.router().merge(health::router(health));
     let mut running = Running::start(door, callers, (cache, writer))?;
     running.admin = admin.map(|(door, router)| running.serve(door, router));
     tokio::spawn(contracts.keep(running.cache.subscribe(), definitions, running.stop.clone()));
+    sagas::recovery::recover(&mcp.gateway());
     let stop = running.stop.clone();
     tokio::spawn(async move { stop.run_until_cancelled(reloader.watch()).await });
     let mut following = running.follow(config, (watchman, status));
@@ -123,6 +129,7 @@ pub async fn run(
     tracing::info!("stopping: calls that have begun may finish");
     mcp.gateway().close_streams();
     running.stop().await;
+    compositions.shutdown().await;
     upstreams.shutdown().await;
     // What they still send to upstreams is done.
     drop(lanes);
@@ -130,14 +137,24 @@ pub async fn run(
     outcome
 }
 
+fn assembled(
+    config: &Config,
+    (catalog, watchman): (watch::Receiver<Arc<Catalog>>, Watchman),
+    (upstreams, contracts, compositions): (Arc<Upstreams>, Arc<Contracts>, Arc<Memory>),
+) -> Gateway {
+    Gateway::new(config, Parts { catalog, watchman, upstreams, contracts, compositions })
+}
+
 /// Everything that operators may do.
 fn admin_routes(
     reloader: &Arc<Reloader>,
+    mcp: &Mcp,
     (tracer, contracts, upstreams): (&Arc<Tracer>, &Arc<Contracts>, &Arc<Upstreams>),
 ) -> Router {
     trace::routes::router(Arc::clone(tracer))
         .merge(contract::routes::router(Arc::clone(contracts)))
         .merge(upstream::routes::router(Arc::clone(upstreams)))
+        .merge(sagas::routes::router(mcp.clone()))
         .merge(reload::router(Arc::clone(reloader)))
 }
 

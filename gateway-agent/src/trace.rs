@@ -26,7 +26,7 @@ use self::{
     export::Export,
     ring::Ring,
 };
-use crate::{config::Config, upstream::TraceContext};
+use crate::{clock, config::Config, upstream::TraceContext};
 
 /// Which side of a request a span is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,16 +87,12 @@ pub struct Tracer {
 
 impl Tracer {
     /// Must be called inside a runtime where a collector is configured.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "spans of other programs are laid beside ours by the wall clock"
-    )]
     pub fn start(config: &Config) -> Arc<Self> {
         let tracing = &config.tracing;
         Arc::new(Self {
             keys: RandomState::new(),
             count: AtomicU64::new(0),
-            began: (Instant::now(), SystemTime::now()),
+            began: (Instant::now(), clock::now()),
             ring: config.admin.is_some().then(|| Ring::new(tracing.recent)),
             export: tracing.otlp.as_ref().map(|otlp| Export::start(otlp, &config.name)),
         })
@@ -187,17 +183,25 @@ impl Span {
         self.context
     }
 
+    /// What belongs to it within the gateway: it is their parent.
+    pub fn inward(&self, caller: &TraceContext) -> TraceContext {
+        self.passed_on(self.context, caller)
+    }
+
     /// Begins the part that an upstream has in it, and says what the upstream is told: our span
     /// as parent, and what else the caller's context has, within bounds.
     pub fn onward(&mut self, caller: &TraceContext) -> TraceContext {
         let id = self.tracer.new_id();
-        let text = Parent { span: id, ..self.context }.to_string();
         self.onward = Some(Onward { id, started: Instant::now(), took: None });
+        self.passed_on(Parent { span: id, ..self.context }, caller)
+    }
+
+    fn passed_on(&self, parent: Parent, caller: &TraceContext) -> TraceContext {
         // The state belongs to the parent that it came with.
         let state = self.parent.and(caller.state.as_deref()).and_then(context::bounded_state);
         let baggage = caller.baggage.as_deref().and_then(context::bounded_baggage);
         TraceContext {
-            parent: Some(text.into()),
+            parent: Some(parent.to_string().into()),
             state: state.map(Into::into),
             baggage: baggage.map(Into::into),
         }

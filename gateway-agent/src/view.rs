@@ -18,6 +18,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 pub mod validators;
+mod way;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -285,6 +286,11 @@ impl Views {
     fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<Offer>> {
         let record = newest_usable(&snapshot.catalog, Kind::Tool, name)?;
         self.shelf.offer(snapshot, record.document.key())
+    }
+
+    /// A tool version as it is registered, also where it is retired: for what has to be undone.
+    pub fn registered(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<Offer>> {
+        self.shelf.registered(snapshot, tool)
     }
 
     /// Looks at one moment without working out more than is asked for.

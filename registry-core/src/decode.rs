@@ -321,7 +321,7 @@ pub(crate) fn describe(value: &Value) -> String {
 }
 
 /// What kind of value it is, without the value.
-pub(crate) fn describe_kind(value: &Value) -> &'static str {
+pub fn describe_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

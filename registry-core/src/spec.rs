@@ -20,6 +20,8 @@ mod resilience;
 mod saga;
 mod steps;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 pub use backoff::Backoff;
@@ -52,14 +54,14 @@ pub enum Spec {
     SchemaMap(Mappings),
     /// One operation for each item of an array.
     MapEach(MapEach),
-    /// Steps with compensation.
-    Saga(Saga),
+    /// Steps with compensation. Shared, because one goes on after whoever began it.
+    Saga(Arc<Saga>),
     /// Again after a failure.
     Retry(Retry),
     /// Not longer than this.
     Timeout(Timeout),
-    /// Remembers successes for a while.
-    Cache(Cache),
+    /// Remembers successes for a while. Shared, because one is renewed beside what asks for it.
+    Cache(Arc<Cache>),
     /// Not twice with the same key.
     Idempotent(Idempotent),
     /// Stops calling what keeps failing.
@@ -112,6 +114,35 @@ impl Mappings {
     }
 }
 
+impl Spec {
+    /// The operations that it is made of, not those within them.
+    pub fn operations(&self) -> Vec<&Operation> {
+        match self {
+            Self::Filter(_) | Self::SchemaMap(_) => Vec::new(),
+            Self::Pipeline(pipeline) => pipeline.steps.iter().map(|step| &step.operation).collect(),
+            Self::ScatterGather(scatter) => {
+                scatter.targets.iter().map(|target| &target.operation).collect()
+            }
+            Self::Saga(saga) => {
+                let compensations = saga.steps.iter().filter_map(|step| step.compensate.as_ref());
+                saga.steps.iter().map(|step| &step.action).chain(compensations).collect()
+            }
+            Self::MapEach(each) => vec![&each.inner],
+            Self::Retry(retry) => vec![&retry.inner],
+            Self::Timeout(timeout) => {
+                std::iter::once(&timeout.inner).chain(&timeout.fallback).collect()
+            }
+            Self::Cache(cache) => vec![&cache.inner],
+            Self::Idempotent(idempotent) => vec![&idempotent.inner],
+            Self::CircuitBreaker(breaker) => {
+                std::iter::once(&breaker.inner).chain(&breaker.fallback).collect()
+            }
+            Self::DeadLetter(letter) => vec![&letter.inner],
+            Self::ClaimCheck(check) => vec![&check.inner],
+        }
+    }
+}
+
 /// The patterns by the names that they have in JSON.
 const PATTERNS: &[&str] = &[
     "pipeline",
@@ -140,10 +171,10 @@ impl Spec {
             "filter" => Filter::read(reader, body, at).map(Self::Filter),
             "schemaMap" => Mappings::read(reader, body, at).map(Self::SchemaMap),
             "mapEach" => MapEach::read(reader, body, at).map(Self::MapEach),
-            "saga" => Saga::read(reader, body, at).map(Self::Saga),
+            "saga" => Saga::read(reader, body, at).map(|saga| Self::Saga(Arc::new(saga))),
             "retry" => Retry::read(reader, body, at).map(Self::Retry),
             "timeout" => Timeout::read(reader, body, at).map(Self::Timeout),
-            "cache" => Cache::read(reader, body, at).map(Self::Cache),
+            "cache" => Cache::read(reader, body, at).map(|cache| Self::Cache(Arc::new(cache))),
             "idempotent" => Idempotent::read(reader, body, at).map(Self::Idempotent),
             "circuitBreaker" => CircuitBreaker::read(reader, body, at).map(Self::CircuitBreaker),
             "deadLetter" => DeadLetter::read(reader, body, at).map(Self::DeadLetter),

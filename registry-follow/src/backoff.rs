@@ -48,6 +48,11 @@ pub fn jittered(around: Duration) -> Duration {
     around * (80 + random(41)) / 100
 }
 
+/// A duration that differs from this one by at most this part of it, 0 to 1.
+pub fn varied(around: Duration, by: f64) -> Duration {
+    around.mul_f64(1.0 + by * (f64::from(random(2_001)) / 1_000.0 - 1.0))
+}
+
 /// A duration up to twice this one: when a server ends, all who follow it come back at once.
 pub(crate) fn spread(around: Duration) -> Duration {
     around * random(201) / 100

@@ -16,7 +16,7 @@ mod registry_clock;
 mod session;
 
 pub use address::{InvalidAddress, MOST, addresses};
-pub use backoff::{Backoff, jittered};
+pub use backoff::{Backoff, jittered, varied};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, Heard, News, Refusal, Taken};
 pub use follower::{Follower, Timing, reason_of};

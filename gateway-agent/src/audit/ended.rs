@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what callers are told; `respond` has that.
 
-use crate::{pipeline::Error, upstream};
+use crate::{composition::Cause, pipeline::Error, upstream};
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Ended {
     pub(super) const COUNT: usize = Self::Cancelled as usize + 1;
 
     /// As audit, metrics and spans write it.
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::ToolError => "tool-error",
@@ -50,7 +50,7 @@ impl Ended {
     }
 
     /// How a call that failed ended.
-    pub(super) fn of(error: &Error) -> Self {
+    pub(crate) fn of(error: &Error) -> Self {
         match error {
             Error::Denied(_) | Error::Upstream(upstream::Error::NoSubject { .. }) => Self::Denied,
             Error::Mirror(_)
@@ -59,6 +59,11 @@ impl Ended {
             | Error::Incapable { .. }
             | Error::NothingWaits
             | Error::InvalidInput { .. } => Self::InvalidInput,
+            Error::Composition(failed) => match &*failed.failure.cause {
+                Cause::Call { error, .. } => Self::of(error),
+                Cause::Timeout { .. } => Self::UpstreamTimeout,
+                _ => Self::ToolError,
+            },
             Error::NoCatalog
             | Error::UnusableSchema { .. }
             | Error::MissingVariable { .. }

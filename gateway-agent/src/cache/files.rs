@@ -25,7 +25,7 @@ pub(super) fn directory(path: &Path) -> &Path {
 }
 
 /// Makes renames and removals in the directory of a file survive a crash.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory(path))?.sync_all()
 }
 

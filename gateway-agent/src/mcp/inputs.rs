@@ -6,8 +6,6 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use serde_json::value::RawValue;
-
 use super::{
     Endpoint,
     exchange::{Exchange, Finished, Flight, Manner},
@@ -15,14 +13,10 @@ use super::{
     incoming::Incoming,
 };
 use crate::{
-    jsonrpc::{Object, ObjectWriter},
-    pipeline::{Error, Outcome},
+    pipeline::{Error, Outcome, input},
     respond,
     upstream::{Era, Param, ResultType, Side},
 };
-
-/// How often one request may ask for input before a client of the older era is spared more.
-const ROUNDS: usize = 16;
 
 /// The request that waits here for what this one brings, if it is about one.
 pub(super) fn handle<'a>(incoming: &Incoming<'a>) -> Option<Cow<'a, str>> {
@@ -68,40 +62,6 @@ pub(super) async fn is_to_be_repeated(
     if era == Era::Modern || outcome.result.result_type != ResultType::InputRequired {
         return Ok(false);
     }
-    if rounds >= ROUNDS {
-        return Err(Error::EndlessInput { rounds });
-    }
-    let answers = answered(side, &outcome.result.result).await.ok_or(Error::NothingWaits)?;
-    params.retain(|param| !matches!(&*param.name, "inputResponses" | "requestState"));
-    params.extend(answers);
+    input::ask(side, &outcome.result, (params, rounds)).await?;
     Ok(true)
-}
-
-/// Asks everything that a result asks for, and gives the parameters with the answers; `None` where
-/// there are none.
-async fn answered(side: &Side, result: &RawValue) -> Option<Vec<Param>> {
-    let members = Object::parse(result).ok()?;
-    let asked = members.find("inputRequests").and_then(|raw| Object::parse(raw).ok());
-    let mut responses = ObjectWriter::with_capacity(256);
-    for request in asked.unwrap_or_default().members() {
-        let question = Object::parse(request.value).ok()?;
-        let method: String = serde_json::from_str(question.find("method")?.get()).ok()?;
-        let answer = side.ask(&method, question.find("params")).await.ok()?;
-        let answer = match answer {
-            Ok(answer) => answer.get().to_owned(),
-            // Who cannot answer an elicitation has declined it; the rest has no such answer.
-            Err(_) if method == "elicitation/create" => r#"{"action":"cancel"}"#.to_owned(),
-            Err(_) => return None,
-        };
-        responses.member(&request.name, &answer);
-    }
-    let mut params = vec![param("inputResponses", responses.finish_string())?];
-    if let Some(state) = members.find("requestState") {
-        params.push(Param { name: "requestState".into(), value: state.to_owned() });
-    }
-    Some(params)
-}
-
-fn param(name: &str, value: String) -> Option<Param> {
-    Some(Param { name: name.into(), value: RawValue::from_string(value).ok()? })
 }

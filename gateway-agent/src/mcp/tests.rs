@@ -4,6 +4,7 @@
 
 mod audit;
 mod calls;
+mod composed;
 mod far_side;
 mod fuzz;
 mod harness;

@@ -74,8 +74,8 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     let snapshot = views.now();
     let fresh = Freshness::of(Some(Duration::ZERO), MaxStaleness::default());
     let admission = admit(&policy, &fresh, &caller(agent), &views.sight(&snapshot), tool)?;
-    assert_eq!(admission.permit.server().to_string(), "server/up@1.0.0");
-    assert_eq!(admission.permit.subject(), tool);
+    assert_eq!(admission.permit.as_ref().unwrap().server().to_string(), "server/up@1.0.0");
+    assert_eq!(admission.permit.as_ref().unwrap().subject(), tool);
     Ok((admission.offer.key().version.to_string(), admission.finding))
 }
 

@@ -5,7 +5,7 @@
 use registry_core::schema_compile::Violation;
 
 use super::{arguments::InvalidArguments, mirror::Mismatch, projection};
-use crate::{permit::Denial, upstream};
+use crate::{composition, permit::Denial, upstream};
 
 /// Why a call failed in the gateway or beyond it.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +54,9 @@ pub enum Error {
         /// What is wrong.
         violations: Vec<Violation>,
     },
+    /// A composition came to no result.
+    #[error(transparent)]
+    Composition(Box<composition::Failed>),
     /// The result could not be projected, so nothing of it passes.
     #[error("the result could not be projected: {0}")]
     Projection(#[from] projection::Failure),

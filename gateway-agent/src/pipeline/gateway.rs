@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit,
+    composition::Memory,
     config::{Config, IdentityConfig, LimitsConfig, RuntimeValidation},
     contract::Contracts,
     freshness::Watchman,
@@ -55,6 +56,8 @@ pub struct Parts {
     pub upstreams: Arc<Upstreams>,
     /// What their tools promise.
     pub contracts: Arc<Contracts>,
+    /// What compositions remember.
+    pub compositions: Arc<Memory>,
 }
 
 impl Gateway {
@@ -130,6 +133,11 @@ impl Gateway {
     /// The upstream servers.
     pub fn upstreams(&self) -> &Arc<Upstreams> {
         &self.parts.upstreams
+    }
+
+    /// What compositions remember.
+    pub fn compositions(&self) -> &Arc<Memory> {
+        &self.parts.compositions
     }
 
     /// What callers may see.

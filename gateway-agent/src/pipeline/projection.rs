@@ -12,10 +12,10 @@ use registry_core::spec::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{Call, Error};
+use super::{Error, Passage, content};
 use crate::{
     jsonrpc::{Object, ObjectWriter, code},
-    upstream::{self, Context, Param, RawResult, ResultType, Side, TASKS},
+    upstream::{self, Context, Param, RawResult, ResultType, Side},
 };
 
 /// Why a result could not be projected. No message repeats a value.
@@ -44,13 +44,12 @@ pub(super) struct Shielded {
 
 impl Shielded {
     /// Without tasks, whose results would come past this, and with a narrower way back.
-    pub(super) fn of(call: &Call) -> Self {
-        let capabilities = call.context.capabilities.without(TASKS);
-        let params = call.params.iter().filter(|param| &*param.name != "task");
+    pub(super) fn of(passage: &Passage<'_>) -> Self {
+        let params = passage.params.iter().filter(|param| &*param.name != "task");
         Self {
-            context: Context { capabilities, ..call.context.clone() },
+            context: passage.context.without_tasks(),
             params: params.cloned().collect(),
-            side: call.side.as_ref().map(Side::with_numbers_only),
+            side: passage.side.map(Side::with_numbers_only),
         }
     }
 }
@@ -58,17 +57,17 @@ impl Shielded {
 /// What of an upstream's answer goes on to the caller.
 pub(super) fn outcome(
     mappings: &Mappings,
-    outcome: Result<RawResult, upstream::Error>,
+    outcome: Result<RawResult, Error>,
     max_bytes: usize,
 ) -> Result<RawResult, Error> {
     match outcome {
         Ok(result) => Ok(projected(mappings, &result, max_bytes)?),
-        Err(upstream::Error::Rpc { code, message, data }) => {
+        Err(Error::Upstream(upstream::Error::Rpc { code, message, data })) => {
             // What a client would have to declare is nothing of the tool's.
             let data = data.filter(|_| code == code::MISSING_CLIENT_CAPABILITY);
             Err(upstream::Error::Rpc { code, message, data }.into())
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
@@ -92,13 +91,12 @@ fn projected(
         // No upstream was told that there may be tasks.
         ResultType::Task => return Err(Failure::Unreadable),
         ResultType::Absent | ResultType::Complete if result.is_error => {
-            out.raw("content", &texts(&members)).raw("isError", "true");
+            out.raw("content", &content::texts(&members)).raw("isError", "true");
             ResultType::Absent
         }
         ResultType::Absent | ResultType::Complete => {
             let value = mappings.apply(&input(&members)?, &mut Budget::new(max_bytes))?;
-            let text = value.to_string();
-            out.raw("content", &format!("[{}]", block(&text))).raw("structuredContent", &text);
+            content::say(&value, &mut out);
             ResultType::Absent
         }
     };
@@ -108,34 +106,9 @@ fn projected(
 
 /// What is projected: the structured content, or else the first text as JSON.
 fn input(members: &Object<'_>) -> Result<Value, Failure> {
-    // Some write null for what is not there.
-    let structured = members.find("structuredContent").filter(|raw| raw.get() != "null");
-    if let Some(raw) = structured {
+    if let Some(raw) = content::structured(members) {
         return serde_json::from_str(raw.get()).map_err(|_| Failure::Unreadable);
     }
-    let blocks = blocks(members).ok_or(Failure::NoContent)?;
-    let text = blocks.iter().find_map(text_of).ok_or(Failure::NoContent)?;
+    let text = content::first_text(members).ok_or(Failure::NoContent)?;
     serde_json::from_str(&text).map_err(|_| Failure::NoJson)
-}
-
-/// The blocks of text, and nothing else of them.
-fn texts(members: &Object<'_>) -> String {
-    let blocks = blocks(members).unwrap_or_default();
-    let texts: Vec<_> = blocks.iter().filter_map(text_of).map(|text| block(&text)).collect();
-    format!("[{}]", texts.join(","))
-}
-
-fn blocks<'a>(members: &Object<'a>) -> Option<Vec<Object<'a>>> {
-    serde_json::from_str(members.find("content")?.get()).ok()
-}
-
-fn text_of(block: &Object<'_>) -> Option<String> {
-    block.find("type").filter(|kind| kind.get() == r#""text""#)?;
-    serde_json::from_str(block.find("text")?.get()).ok()
-}
-
-fn block(text: &str) -> String {
-    let mut block = ObjectWriter::with_capacity(text.len() + 32);
-    block.raw("type", r#""text""#).string("text", text);
-    block.finish_string()
 }

@@ -97,7 +97,7 @@ pub async fn relay(
     finish_input(&result, &relay.context)?;
     record.finished(&result);
     let (revision, prefix) = (snapshot.catalog.revision(), Some(shown.prefix));
-    Ok(Outcome { result, revision, freshness, prefix })
+    Ok(Outcome { result, revision, freshness, prefix, steps: None })
 }
 
 /// Watches a resource for a caller.

@@ -14,9 +14,10 @@ use serde_json::value::RawValue;
 
 use super::{
     http::{Answer, json, json_parts},
-    names,
+    names, words,
 };
 use crate::{
+    composition::Failed,
     jsonrpc::{self, Id, Object, ObjectWriter},
     permit::{Stale, told},
     pipeline::Outcome,
@@ -53,6 +54,8 @@ const MODERN_LIST: &str = r#""ttlMs":0,"cacheScope":"private","#;
 
 /// Where `_meta` tells of the catalog that decided.
 const CATALOG: &str = "registry/catalog";
+/// Where `_meta` tells what was done of a composition.
+const STEPS: &str = "registry/steps";
 
 /// A result that is JSON text already.
 pub fn raw(id: Id<'_>, result: &str) -> Answer {
@@ -97,10 +100,10 @@ pub fn entries(
 /// The result of something besides tools, as the caller's era and names want it.
 pub fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answer {
     let result = &outcome.result;
-    let catalog = outcome.freshness.is_stale().then(|| dated(outcome));
+    let added = added(outcome);
     let mut out = Vec::with_capacity(result.result.get().len() + 256);
     let renamed = renamed(outcome);
-    rewritten(&mut out, (era, method), renamed.as_ref().unwrap_or(result), catalog.as_deref());
+    rewritten(&mut out, (era, method), renamed.as_ref().unwrap_or(result), &added);
     raw(id, &String::from_utf8_lossy(&out))
 }
 
@@ -140,7 +143,7 @@ pub fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer {
     catalog.raw("reason", r#""STALE_CATALOG""#);
     catalog.raw("ageSeconds", &seconds(*age)).raw("maxAgeSeconds", &seconds(*limit));
     let catalog = catalog.finish_string();
-    let meta = own_meta(era, &Object::default(), Some(&catalog)).unwrap_or_default();
+    let meta = own_meta(era, &Object::default(), &[(CATALOG, catalog)]).unwrap_or_default();
     let mut result = ObjectWriter::with_capacity(text.len() + 512);
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#);
@@ -168,7 +171,7 @@ fn dressed(era: Era, object: &str) -> String {
 pub fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
-    let catalog = outcome.freshness.is_stale().then(|| dated(outcome));
+    let added = added(outcome);
     let raw = result.result.get();
     let id = id.as_raw();
     let mut out = Vec::with_capacity(raw.len() + id.len() + 256);
@@ -176,16 +179,45 @@ pub fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
     out.extend_from_slice(id.as_bytes());
     out.extend_from_slice(br#","result":"#);
     let is_absent = result.result_type == ResultType::Absent;
-    match (era, is_absent, result.has_meta || catalog.is_some()) {
+    match (era, is_absent, result.has_meta || !added.is_empty()) {
         (Era::Legacy, true, false) => out.extend_from_slice(raw.as_bytes()),
         (Era::Modern, true, false) => prefixed(&mut out, MODERN_COMPLETE, raw),
         (Era::Modern, false, false) => prefixed(&mut out, MODERN, raw),
         (era, ..) => {
-            rewritten(&mut out, (era, Method::CallTool), result, catalog.as_deref());
+            rewritten(&mut out, (era, Method::CallTool), result, &added);
         }
     }
     out.push(b'}');
     json(StatusCode::OK, Bytes::from(out))
+}
+
+/// A failed composition: in words, and for programs where and why, and what was done.
+pub fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> Answer {
+    let text = words::unfinished(tool, &failed.failure);
+    let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
+    let mut result = ObjectWriter::with_capacity(text.len() + steps.len() + 512);
+    if era == Era::Modern {
+        result.raw("resultType", r#""complete""#);
+    }
+    if let Some(meta) = own_meta(era, &Object::default(), &[(STEPS, steps)]) {
+        result.raw("_meta", &meta);
+    }
+    result.raw("content", &content(&text)).raw("isError", "true");
+    result.raw("structuredContent", &failed.failure.to_value().to_string());
+    raw(id, &result.finish_string())
+}
+
+/// What is said of a result in `_meta`.
+fn added(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let mut added = Vec::new();
+    if outcome.freshness.is_stale() {
+        added.push((CATALOG, dated(outcome)));
+    }
+    if let Some(steps) = outcome.steps.as_ref().and_then(|steps| serde_json::to_string(steps).ok())
+    {
+        added.push((STEPS, steps));
+    }
+    added
 }
 
 /// Which catalog decided, and how old it was.
@@ -214,12 +246,12 @@ fn rewritten(
     out: &mut Vec<u8>,
     (era, method): (Era, Method),
     result: &RawResult,
-    catalog: Option<&str>,
+    added: &[(&str, String)],
 ) {
     let members = Object::parse(&result.result).unwrap_or_default();
     let mut object = ObjectWriter::with_capacity(result.result.get().len() + 256);
     let meta = members.find("_meta").and_then(|raw| Object::parse(raw).ok());
-    if let Some(meta) = own_meta(era, &meta.unwrap_or_default(), catalog) {
+    if let Some(meta) = own_meta(era, &meta.unwrap_or_default(), added) {
         object.raw("_meta", &meta);
     }
     if era == Era::Modern {
@@ -246,17 +278,17 @@ fn rewritten(
     out.extend_from_slice(&object.finish());
 }
 
-/// The upstream's `_meta` without what is reserved, and with who answers and by which catalog.
-fn own_meta(era: Era, upstream: &Object<'_>, catalog: Option<&str>) -> Option<String> {
+/// The upstream's `_meta` without what is reserved, and with who answers and what this gateway adds.
+fn own_meta(era: Era, upstream: &Object<'_>, added: &[(&str, String)]) -> Option<String> {
     let mut meta = ObjectWriter::with_capacity(256);
     if era == Era::Modern {
         meta.raw("io.modelcontextprotocol/serverInfo", SERVER_INFO);
     }
     let kept = upstream.members().iter().filter(|member| !is_reserved(&member.name));
-    if let Some(catalog) = catalog {
-        meta.raw(CATALOG, catalog);
+    for (name, value) in added {
+        meta.raw(name, value);
     }
-    let mut is_empty = era == Era::Legacy && catalog.is_none();
+    let mut is_empty = era == Era::Legacy && added.is_empty();
     for member in kept {
         meta.member(&member.name, member.value.get());
         is_empty = false;

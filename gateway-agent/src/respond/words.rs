@@ -4,7 +4,7 @@
 
 use registry_core::schema_compile::Violation;
 
-use crate::pipeline::projection;
+use crate::{composition::Failure, pipeline::projection};
 
 /// What the operator has to do; what differs is not the caller's to read.
 pub(super) fn quarantined(tool: &str) -> String {
@@ -40,4 +40,14 @@ pub(super) fn unprojected(tool: &str, failure: &projection::Failure) -> String {
         "{tool} was called, but its result does not fit its registered projection and was refused: \
          {failure}. Trying again does not help; tell the tool's owner."
     )
+}
+
+/// Which step failed and why.
+pub(super) fn unfinished(tool: &str, failure: &Failure) -> String {
+    let message = failure.message();
+    if failure.step.is_empty() {
+        format!("{tool} failed: {message}")
+    } else {
+        format!("{tool} failed at its step `{}`: {message}", failure.step)
+    }
 }

@@ -132,6 +132,14 @@ pub struct Context {
     pub subject: Option<Arc<SubjectToken>>,
 }
 
+impl Context {
+    /// The same for a caller that takes no tasks: their results would come past what makes something
+    /// else of them.
+    pub(crate) fn without_tasks(&self) -> Self {
+        Self { capabilities: self.capabilities.without(TASKS), ..self.clone() }
+    }
+}
+
 /// The severities of log messages, the least first (server/utilities/logging).
 pub const LOG_LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];

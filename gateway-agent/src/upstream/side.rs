@@ -50,29 +50,43 @@ pub type Answered = Result<Box<RawValue>, RpcError>;
 pub struct Side {
     caller: mpsc::Sender<Meanwhile>,
     questions: Arc<AtomicU32>,
-    /// Whether what is told may have content.
-    is_silent: bool,
+    told: Told,
+}
+
+/// What of what is told passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    Nothing,
+    /// The numbers of progress.
+    Numbers,
+    Everything,
 }
 
 impl Side {
     /// A way, and its end at the caller.
     pub fn open() -> (Self, mpsc::Receiver<Meanwhile>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        (Self { caller: sender, questions: Arc::default(), is_silent: false }, receiver)
+        (Self { caller: sender, questions: Arc::default(), told: Told::Everything }, receiver)
     }
 
     /// The same way for a tool of which not everything is to be known: of what is told, only the
     /// numbers of progress pass. Questions do, because nobody else can answer them.
     pub(crate) fn with_numbers_only(&self) -> Self {
-        Self { is_silent: true, ..self.clone() }
+        Self { told: Told::Numbers.min(self.told), ..self.clone() }
+    }
+
+    /// The same way for a step of a composition, whose caller hears of the composition itself: only
+    /// questions pass.
+    pub(crate) fn for_questions(&self) -> Self {
+        Self { told: Told::Nothing, ..self.clone() }
     }
 
     /// What is told to the caller, if anything.
     fn passed(&self, method: &str, params: Option<&RawValue>) -> Option<Meanwhile> {
         let params = match method {
-            _ if !self.is_silent => params.map(ToOwned::to_owned),
-            "notifications/progress" => Some(numbers(params?)?),
             "notifications/elicitation/complete" => params.map(ToOwned::to_owned),
+            _ if self.told == Told::Everything => params.map(ToOwned::to_owned),
+            "notifications/progress" if self.told == Told::Numbers => Some(numbers(params?)?),
             _ => return None,
         };
         Some(Meanwhile::Notification { method: method.into(), params })

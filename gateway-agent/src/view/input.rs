@@ -65,6 +65,11 @@ fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
     let registered = tool_schema::input(offer.tool(), &|key: &Key| offer.schema(key));
     let mut schema = match registered {
         Some(schema) => schema?,
+        None if let Some(plan) = offer.plan() => {
+            // What the first tool demands that gets the arguments as they are.
+            let text = plan.entry().map_or(ANY_OBJECT, |entry| &entry.input().schema.text);
+            return Ok((text.to_owned(), Vec::new()));
+        }
         None => match inherited(offer, "inputSchema") {
             // What needs no change keeps the order of its members, which models do see.
             Some(text)

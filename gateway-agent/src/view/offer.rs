@@ -2,12 +2,15 @@
 //!
 //! An offer holds everything that it was made of (all shared with the catalog), so that it can say
 //! whether it is still current and can render itself at any time. A projection that cannot be read
-//! makes no offer, because without it the result would show what was to be left out. Deliberately
-//! absent: composed tools.
+//! makes no offer, because without it the result would show what was to be left out; a composition
+//! of which something cannot be used makes none either. Deliberately absent: running compositions.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use registry_core::{
@@ -22,11 +25,12 @@ use serde_json::{Map, Value, value::RawValue};
 use super::{
     Input, Snapshot,
     input::{self, Schema},
+    way::{Backing, Way},
 };
 use crate::{
-    config::Checks,
+    composition::Plan,
+    config::{Checks, Mode},
     contract::{Contracts, Observed},
-    upstream::Tools,
 };
 
 /// One tool version that can be served.
@@ -34,9 +38,7 @@ use crate::{
 pub struct Offer {
     document: Arc<Document>,
     schemas: Vec<Arc<Document>>,
-    live: Option<Arc<Tools>>,
-    server: Key,
-    upstream_tool: Arc<str>,
+    way: Way,
     hidden: Vec<HiddenField>,
     projection: Option<Mappings>,
     fingerprint: u64,
@@ -44,42 +46,43 @@ pub struct Offer {
     observed: Arc<Observed>,
     /// At which moment it was quarantined, if it is.
     quarantined: Option<u64>,
+    /// The latest moment at which it was seen to be current.
+    current_at: AtomicU64,
     input: OnceLock<Box<Input>>,
     output: OnceLock<Option<Box<Schema>>>,
 }
 
 impl Offer {
-    /// What a registered tool offers; `None` if it is no tool that can be served, or its upstream
-    /// lists it in a way that forbids to use it.
-    pub(super) fn new(snapshot: &Snapshot, record: &Record, contracts: &Contracts) -> Option<Self> {
+    /// What a registered tool offers; `None` if it cannot be served. The parts of a composition are
+    /// other offers.
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        record: &Record,
+        contracts: &Contracts,
+        part: impl FnMut(&Key) -> Option<Arc<Self>>,
+    ) -> Option<Self> {
         let document = record.document.clone();
-        let tool = servable(&document)?;
-        let source = tool.source()?;
+        let tool = tool_of(&document)?;
         let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
-        let server = source.server_key();
-        let live = snapshot.definitions.find(&server).cloned();
-        if live.as_ref().is_some_and(|tools| tools.has_left_out(&source.tool)) {
-            return None;
-        }
+        let way = Way::of(snapshot, tool, part)?;
         let schemas = schemas_of(&snapshot.catalog, &document);
         let mut hasher = DefaultHasher::new();
         document.digest().hash(&mut hasher);
         for schema in &schemas {
             schema.digest().hash(&mut hasher);
         }
-        text_in(live.as_ref(), &source.tool).hash(&mut hasher);
-        let is_quarantined = contracts.is_quarantined(&snapshot.catalog, record, live.as_ref());
+        way.hash(&mut hasher);
+        let is_quarantined = way.is_quarantined(snapshot, record, contracts);
         Some(Self {
-            upstream_tool: source.tool.as_str().into(),
             hidden: tool_schema::hidden(tool),
             projection,
-            server,
-            live,
+            way,
             schemas,
             fingerprint: hasher.finish(),
             checks: contracts.checks(document.key()),
             observed: contracts.observed(document.key()),
             quarantined: is_quarantined.then_some(snapshot.serial),
+            current_at: AtomicU64::new(snapshot.serial),
             input: OnceLock::new(),
             output: OnceLock::new(),
             document,
@@ -87,31 +90,45 @@ impl Offer {
     }
 
     /// Whether everything that it was made of is still the same.
-    pub(super) fn is_current(&self, snapshot: &Snapshot, record: &Record) -> bool {
+    pub(super) fn is_current(
+        &self,
+        snapshot: &Snapshot,
+        record: &Record,
+        part: impl FnMut(&Key) -> Option<Arc<Self>>,
+    ) -> bool {
+        // Parts of compositions are shared, and each is looked at once a moment.
+        if self.current_at.load(Ordering::Relaxed) == snapshot.serial {
+            return true;
+        }
+        let is_current = self.is_made_of(snapshot, record, part);
+        if is_current {
+            self.current_at.store(snapshot.serial, Ordering::Relaxed);
+        }
+        is_current
+    }
+
+    fn is_made_of(
+        &self,
+        snapshot: &Snapshot,
+        record: &Record,
+        part: impl FnMut(&Key) -> Option<Arc<Self>>,
+    ) -> bool {
         let is_same = |old: &Arc<Document>, new: &Arc<Document>| {
             Arc::ptr_eq(old, new) || old.digest() == new.digest()
         };
         // What a person accepts meanwhile shows at the next moment.
         self.quarantined.is_none_or(|serial| serial == snapshot.serial)
             && is_same(&self.document, &record.document)
-            && self.is_live_as(snapshot.definitions.find(&self.server))
+            && self.way.is_current(snapshot, part)
             && self.schemas.iter().all(|schema| {
                 let found = snapshot.catalog.find(schema.key());
                 found.is_some_and(|record| is_same(schema, &record.document))
             })
     }
 
-    /// By identity, not by text: an offer that outlived its list would keep the whole list.
-    fn is_live_as(&self, tools: Option<&Arc<Tools>>) -> bool {
-        match (tools, &self.live) {
-            (Some(new), Some(old)) => Arc::ptr_eq(new, old),
-            (new, old) => new.is_none() && old.is_none(),
-        }
-    }
-
     /// Its registered document.
     pub fn tool(&self) -> &Tool {
-        servable(&self.document).expect("an offer is only made of a tool")
+        tool_of(&self.document).expect("an offer is only made of a tool")
     }
 
     /// Its name and version.
@@ -124,25 +141,49 @@ impl Offer {
         &self.document.key().name
     }
 
-    /// The registered server behind it.
-    pub fn server(&self) -> &Key {
-        &self.server
+    /// The registered server behind it; none behind a composition.
+    pub fn server(&self) -> Option<&Key> {
+        self.backing().map(|backing| &backing.server)
     }
 
-    /// The tool's name on that server.
-    pub fn upstream_tool(&self) -> &Arc<str> {
-        &self.upstream_tool
+    /// That server, and the tool's name there.
+    pub fn upstream(&self) -> Option<(&Key, &Arc<str>)> {
+        self.backing().map(|backing| (&backing.server, &backing.tool))
+    }
+
+    /// How it is composed, if it is.
+    pub fn plan(&self) -> Option<&Arc<Plan>> {
+        match &self.way {
+            Way::Upstream(_) => None,
+            Way::Composed(plan) => Some(plan),
+        }
+    }
+
+    fn backing(&self) -> Option<&Backing> {
+        match &self.way {
+            Way::Upstream(backing) => Some(backing),
+            Way::Composed(_) => None,
+        }
     }
 
     /// What the upstream itself says about the tool, if it is known yet.
     pub fn live(&self) -> Option<&RawValue> {
-        self.live.as_ref()?.find(&self.upstream_tool)
+        let Backing { live, tool, .. } = self.backing()?;
+        live.as_ref()?.find(tool)
     }
 
-    /// Whether it is registered as changing nothing. What the upstream says of itself does not count.
+    /// Whether it is registered as changing nothing. What the upstream says of itself does not count,
+    /// nor what a composition says: only what its parts do.
     pub fn is_read_only(&self) -> bool {
+        match self.plan() {
+            Some(plan) => plan.parts().all(|part| part.is_read_only()),
+            None => self.says("readOnlyHint"),
+        }
+    }
+
+    fn says(&self, hint: &str) -> bool {
         let annotations = self.tool().annotations.as_ref();
-        annotations.and_then(|all| all.get("readOnlyHint")) == Some(&Value::Bool(true))
+        annotations.and_then(|all| all.get(hint)) == Some(&Value::Bool(true))
     }
 
     /// What a call costs as its registration says (`metadata.cost`), in whatever unit its owners
@@ -153,10 +194,10 @@ impl Offer {
 
     /// Whether it is registered as a tool that may be called twice without harm.
     pub fn is_repeatable(&self) -> bool {
-        let annotations = self.tool().annotations.as_ref();
-        let says =
-            |hint: &str| annotations.and_then(|all| all.get(hint)) == Some(&Value::Bool(true));
-        says("readOnlyHint") || says("idempotentHint")
+        match self.plan() {
+            Some(plan) => plan.parts().all(|part| part.is_repeatable()),
+            None => self.says("readOnlyHint") || self.says("idempotentHint"),
+        }
     }
 
     /// Values for arguments that the caller leaves out.
@@ -174,9 +215,12 @@ impl Offer {
         self.projection.as_ref()
     }
 
-    /// What is checked of its calls.
+    /// What is checked of its calls. What the gateway itself puts together is as it was promised.
     pub fn checks(&self) -> Checks {
-        self.checks
+        match self.way {
+            Way::Upstream(_) => self.checks,
+            Way::Composed(_) => Checks { output: Mode::Error, ..self.checks },
+        }
     }
 
     /// What was seen of its calls.
@@ -221,16 +265,10 @@ impl Offer {
     }
 }
 
-/// The text of one tool's definition.
-fn text_in<'a>(tools: Option<&'a Arc<Tools>>, tool: &str) -> Option<&'a str> {
-    tools?.find(tool).map(RawValue::get)
-}
-
-/// The tool in a document, if the gateway can serve it.
-fn servable(document: &Document) -> Option<&Tool> {
+fn tool_of(document: &Document) -> Option<&Tool> {
     match document.entity() {
-        Entity::Tool(tool) if tool.source().is_some() => Some(tool),
-        _ => None,
+        Entity::Tool(tool) => Some(tool),
+        Entity::Schema(_) | Entity::Server(_) | Entity::Agent(_) => None,
     }
 }
 

@@ -39,7 +39,7 @@ impl Showcase {
     pub fn of(snapshot: &Snapshot, view: &View, prefix: impl Fn(&Key) -> Option<Prefix>) -> Self {
         let mut all: BTreeMap<Box<str>, Shown> = BTreeMap::new();
         for offer in view.offers() {
-            let server = offer.server();
+            let Some(server) = offer.server() else { continue };
             let Some(prefix) = prefix(server) else { continue };
             if all.get(prefix.as_str()).is_some_and(|known| known.server >= *server) {
                 continue;

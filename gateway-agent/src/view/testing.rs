@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// An entity to be put into a catalog.
 pub(crate) struct Registered {
     kind: Kind,
-    document: Value,
+    pub(crate) document: Value,
     state: LifecycleState,
 }
 

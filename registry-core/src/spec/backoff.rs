@@ -1,6 +1,8 @@
 //! How long to wait between attempts.
 //!
-//! Deliberately absent: waiting.
+//! Deliberately absent: waiting, and jitter.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -36,6 +38,27 @@ pub enum Backoff {
 }
 
 impl Backoff {
+    /// How long to wait before an attempt that is not the first; `failures` counts those before it,
+    /// from 1.
+    pub fn delay(&self, failures: u64) -> Duration {
+        let steps = failures.saturating_sub(1);
+        let millis = match *self {
+            Self::Fixed { delay_ms } => delay_ms,
+            Self::Linear { initial_delay_ms, increment_ms, max_delay_ms } => initial_delay_ms
+                .saturating_add(increment_ms.saturating_mul(steps))
+                .min(max_delay_ms),
+            Self::Exponential { initial_delay_ms, max_delay_ms, multiplier } => {
+                let steps = i32::try_from(steps).unwrap_or(i32::MAX);
+                let grown =
+                    Duration::from_millis(initial_delay_ms).as_secs_f64() * multiplier.powi(steps);
+                let most = Duration::from_millis(max_delay_ms);
+                // More than a duration can hold, or not a number (nothing times infinity).
+                return Duration::try_from_secs_f64(grown).map_or(most, |grown| grown.min(most));
+            }
+        };
+        Duration::from_millis(millis)
+    }
+
     /// Reads the member `backoff`, if it is there.
     pub(super) fn read_optional<'f>(reader: &Reader, fields: &'f Fields<'f>) -> Option<Self> {
         Self::read(reader, fields.get("backoff")?, fields.at("backoff"))
@@ -77,5 +100,29 @@ impl Backoff {
         }
         fields.finish();
         backoff
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_grow_as_they_say_and_never_beyond_the_longest() {
+        let millis = |backoff: Backoff| {
+            let delays = [1, 2, 3, 4, u64::MAX].map(|failures| backoff.delay(failures).as_millis());
+            delays.map(|delay| u64::try_from(delay).unwrap())
+        };
+        assert_eq!(millis(Backoff::Fixed { delay_ms: 7 }), [7; 5]);
+        let linear = Backoff::Linear { initial_delay_ms: 10, increment_ms: 5, max_delay_ms: 22 };
+        assert_eq!(millis(linear), [10, 15, 20, 22, 22]);
+        let exponential = |initial_delay_ms, max_delay_ms, multiplier| Backoff::Exponential {
+            initial_delay_ms,
+            max_delay_ms,
+            multiplier,
+        };
+        assert_eq!(millis(exponential(100, 1_000, 2.0)), [100, 200, 400, 800, 1_000]);
+        assert_eq!(millis(exponential(100, 1_000, 1.0)), [100; 5]);
+        assert_eq!(millis(exponential(0, 50, 2.0)), [0, 0, 0, 0, 50]);
     }
 }

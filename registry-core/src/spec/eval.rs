@@ -15,14 +15,12 @@ use serde_json::Value;
 
 pub use self::{
     aggregation::aggregate,
-    binding::Scope,
+    binding::{Scope, keys},
     budget::Budget,
     order::{compare, is_same},
 };
-use crate::{
-    decode::{At, describe_kind},
-    limits,
-};
+pub use crate::decode::describe_kind;
+use crate::{decode::At, limits};
 
 /// Why something could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

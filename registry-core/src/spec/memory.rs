@@ -13,6 +13,8 @@ use crate::decode::At;
 /// Remembers successes for a while.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cache {
+    /// JSON pointer inside of the spec: what it remembers is its own.
+    pub pointer: String,
     /// What is remembered.
     pub inner: Operation,
     /// Which parts of the input make the key, beside the caller's scope.
@@ -28,6 +30,8 @@ pub struct Cache {
 /// Not twice with the same key, also while the first is still running.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Idempotent {
+    /// JSON pointer inside of the spec: its keys are its own.
+    pub pointer: String,
     /// What must not happen twice.
     pub inner: Operation,
     /// Which parts of the input make the key.
@@ -60,6 +64,7 @@ impl Cache {
         let cache_if = reader.optional_predicate(&fields, "cacheIf");
         fields.finish();
         Some(Self {
+            pointer: at.to_string(),
             inner: inner?,
             key_paths,
             ttl_seconds: ttl_seconds?,
@@ -79,7 +84,8 @@ impl Idempotent {
             .require("onDuplicate")
             .and_then(|value| OnDuplicate::read(reader, value, fields.at("onDuplicate")));
         fields.finish();
-        Some(Self { inner: inner?, key_paths, ttl_seconds, on_duplicate: on_duplicate? })
+        let pointer = at.to_string();
+        Some(Self { pointer, inner: inner?, key_paths, ttl_seconds, on_duplicate: on_duplicate? })
     }
 }
 

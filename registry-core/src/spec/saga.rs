@@ -14,6 +14,8 @@ use crate::decode::At;
 /// Steps whose effects are undone in reverse order when a later one fails.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Saga {
+    /// JSON pointer inside of the spec, by which it is known among the sagas of its tool.
+    pub pointer: String,
     /// At least one step.
     pub steps: Vec<SagaStep>,
     /// Which part of the input names this instance.
@@ -59,7 +61,7 @@ impl Saga {
             Binding::read(reader, value, fields.at("output"), ids.visible_at_end())
         });
         fields.finish();
-        Some(Self { steps, saga_id_path, timeout_ms, output })
+        Some(Self { pointer: at.to_string(), steps, saga_id_path, timeout_ms, output })
     }
 }
 

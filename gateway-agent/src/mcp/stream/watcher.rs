@@ -109,7 +109,7 @@ impl Watcher {
         let caller = gateway.identify(&snapshot, &self.who.claim, self.who.client.clone());
         let view = gateway.view(&snapshot, &caller);
         let showcase = gateway.showcase(&snapshot, &view);
-        let servers = view.offers().map(|offer| offer.server().clone()).collect();
+        let servers = view.offers().filter_map(|offer| offer.server().cloned()).collect();
         let fingerprints = Fingerprints {
             tools: view.at(verdict).fingerprint(),
             prompts: fingerprint(&showcase, Exposure::Prompts),

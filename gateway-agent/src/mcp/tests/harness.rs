@@ -16,6 +16,7 @@ use tower::ServiceExt as _;
 
 use crate::{
     cache::Cache,
+    composition::{Memory, sagas::Sagas},
     config::{
         Access, Addresses, Args, Config, Credentials, IdentityConfig, LimitsConfig, MaxStaleness,
         Mode, ProofsConfig, RegistryConfig, RuntimeValidation, ScopeConfig, Source,
@@ -176,9 +177,11 @@ impl Bench {
         cache.confirm(Duration::ZERO);
         let watchman = Watchman::new(cache.clone(), setup.max_staleness);
         let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
+        let sagas = Sagas::open(&config.registry.cache).unwrap();
+        let compositions = Arc::new(Memory::new(sagas));
         let gateway = Arc::new(Gateway::new(
             &config,
-            Parts { catalog, watchman, upstreams, contracts: contracts.clone() },
+            Parts { catalog, watchman, upstreams, contracts: contracts.clone(), compositions },
         ));
         let doorkeeper = Doorkeeper::open(&config).await.unwrap();
         let router = super::super::Mcp::new(gateway.clone(), doorkeeper).router();

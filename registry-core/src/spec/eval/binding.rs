@@ -74,6 +74,17 @@ fn construct(
     Ok(Value::Object(object))
 }
 
+/// What paths select of a value, in their order; `None` where one selects nothing.
+pub fn keys(
+    paths: &[Path],
+    value: &Value,
+    budget: &mut Budget,
+) -> Result<Vec<Option<Value>>, Error> {
+    let select =
+        |(i, path)| selected(path, value, 0, budget).map_err(|reason| reason.at(At::ROOT.index(i)));
+    paths.iter().enumerate().map(select).collect()
+}
+
 /// A copy of what a path selects: one value itself, several as an array; `None` where it is nothing.
 pub(super) fn selected(
     path: &Path,

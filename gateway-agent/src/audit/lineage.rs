@@ -1,0 +1,45 @@
+//! Records of the steps of compositions, which belong to their composition's caller.
+//!
+//! Deliberately absent: what a record has in common with any other.
+
+use registry_core::{Key, Revision};
+
+use super::CallRecord;
+use crate::{identity::Caller, trace::Span, upstream::Era};
+
+/// What the record of a step takes over from that of its composition.
+#[derive(Debug, Clone)]
+pub struct Lineage {
+    composition: Key,
+    caller: Option<Caller>,
+    revision: Revision,
+    era: Era,
+}
+
+impl CallRecord {
+    /// For the steps of this composition.
+    pub fn lineage(&self, composition: &Key) -> Lineage {
+        Lineage {
+            composition: composition.clone(),
+            caller: self.caller.clone(),
+            revision: self.revision,
+            era: self.era,
+        }
+    }
+}
+
+impl Lineage {
+    /// For the steps of a composition that nobody waits for any more.
+    pub fn afterwards(composition: &Key, caller: Caller, revision: Revision) -> Self {
+        Self { composition: composition.clone(), caller: Some(caller), revision, era: Era::Modern }
+    }
+
+    /// Begins the record of a step.
+    pub fn begin(&self, tool: &str, request_bytes: usize, span: Span) -> CallRecord {
+        let mut record = CallRecord::begin("composition/step", self.era, tool, request_bytes, span);
+        record.composition = Some(self.composition.clone());
+        record.caller.clone_from(&self.caller);
+        record.revision = self.revision;
+        record
+    }
+}

@@ -1,0 +1,142 @@
+//! Composed tools: a registered `spec` becomes a [`Plan`] once, and each call of the tool a [`Run`] of
+//! it. A step is a call like any other: it takes the pipeline's way, with its caller's identity.
+//!
+//! Everything is bounded: how many calls one run makes, how much its values take, what is remembered.
+//! Deliberately absent: the grammar and what is pure of it (`registry_core::spec`), and agents as
+//! steps; a composition that calls one is not served.
+
+mod annotations;
+mod breakers;
+mod delivery;
+mod failure;
+mod flow;
+mod memory;
+mod once;
+mod plan;
+mod report;
+mod resilience;
+mod run;
+mod saga;
+pub mod sagas;
+mod step;
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use registry_core::Key;
+use serde_json::{Value, value::RawValue};
+use tokio::{runtime::Handle, time::timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::{breakers::Breakers, memory::Results, once::Once, run::Run, sagas::Sagas};
+pub use self::{
+    failure::{Cause, Failure},
+    plan::Plan,
+    report::Steps,
+};
+use crate::{
+    audit::CallRecord,
+    jsonrpc::ObjectWriter,
+    pipeline::{Error, Gateway, Passage, Passed, arguments::Arguments, content},
+    upstream::{Era, RawResult, ResultType},
+};
+
+/// How long what goes on without a caller may take to end when the gateway stops.
+const GRACE: Duration = Duration::from_secs(5);
+/// Most calls of tools that one run may make.
+const CALLS: u32 = 10_000;
+/// Most items of an array that are worked through one by one.
+const ITEMS: usize = 10_000;
+/// How many items of an array are worked on at once, where the spec does not say.
+const AT_ONCE: usize = 16;
+/// Most that are worked on at once, whatever the spec says.
+const MOST_AT_ONCE: usize = 64;
+
+/// What compositions remember from one call to the next, and what of them goes on without a caller.
+#[derive(Debug, Default)]
+pub struct Memory {
+    breakers: Breakers,
+    results: Results,
+    once: Once,
+    sagas: Arc<Sagas>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    /// `None`: where the caller is served.
+    runtime: Option<Handle>,
+}
+
+impl Memory {
+    /// With these sagas; what goes on without a caller runs in the present runtime.
+    pub fn new(sagas: Sagas) -> Self {
+        Self { sagas: Arc::new(sagas), runtime: Some(Handle::current()), ..Self::default() }
+    }
+
+    /// The sagas.
+    pub fn sagas(&self) -> &Arc<Sagas> {
+        &self.sagas
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        let task = async move {
+            stop.run_until_cancelled(task).await;
+        };
+        match &self.runtime {
+            Some(runtime) => self.tasks.spawn_on(task, runtime),
+            None => self.tasks.spawn(task),
+        };
+    }
+
+    /// Lets what goes on without a caller come to its end for a short while. Sagas that do not are
+    /// gone on with at the next start.
+    pub async fn shutdown(&self) {
+        self.tasks.close();
+        let _ = timeout(GRACE, self.tasks.wait()).await;
+        self.stop.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+/// A composition that gave no result.
+#[derive(Debug, thiserror::Error)]
+#[error("{failure}")]
+pub struct Failed {
+    /// Why, and where.
+    pub failure: Failure,
+    /// What was done before.
+    pub steps: Steps,
+}
+
+/// What one call of a composition gives, sooner or later.
+type Calling<'a> = Pin<Box<dyn Future<Output = Result<Passed, Error>> + Send + 'a>>;
+
+/// Calls a composition.
+pub(crate) fn call<'a>(
+    gateway: &Arc<Gateway>,
+    (key, plan): (&Key, &Arc<Plan>),
+    (mut arguments, passage): (Arguments<'a>, Passage<'a>),
+    record: &mut CallRecord,
+) -> Calling<'a> {
+    let run = Run::of(gateway, (key, plan), passage, record);
+    Box::pin(async move {
+        let input = arguments.value()?;
+        let outcome = run.pattern(run.plan.spec(), "", input).await;
+        let steps = run.report.finish();
+        match outcome.map(|value| result_of(&value)) {
+            Ok(Some(result)) => Ok(Passed { result, steps: Some(steps) }),
+            Ok(None) => Err(Error::Composition(Box::new(Failed {
+                failure: Failure::new("", Cause::Unwritable),
+                steps,
+            }))),
+            Err(failure) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
+        }
+    })
+}
+
+/// A value as a tool's result.
+fn result_of(value: &Value) -> Option<RawResult> {
+    let mut out = ObjectWriter::with_capacity(256);
+    content::say(value, &mut out);
+    let result = RawValue::from_string(out.finish_string()).ok()?;
+    let (result_type, era) = (ResultType::Absent, Era::Modern);
+    Some(RawResult { result, is_error: false, result_type, has_meta: false, era })
+}

@@ -1,0 +1,159 @@
+//! The states of circuit breakers, by name: closed, open, and half-open with one try at a time.
+//!
+//! Deliberately absent: breakers of upstreams, which nobody registers (`upstream/breaker.rs`).
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use registry_core::spec::CircuitBreaker;
+
+/// Most breakers that are remembered; one that is closed without a failure is forgotten first.
+const MOST: usize = 10_000;
+
+/// All breakers; the same name is the same state, in whichever composition.
+#[derive(Debug, Default)]
+pub(super) struct Breakers(Mutex<HashMap<Box<str>, Breaker>>);
+
+#[derive(Debug, Default)]
+struct Breaker {
+    failures: VecDeque<Instant>,
+    state: State,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum State {
+    #[default]
+    Closed,
+    Open {
+        until: Instant,
+    },
+    HalfOpen {
+        successes: u64,
+        is_tried: bool,
+    },
+}
+
+/// Leave to do it once; dropped without an outcome it counts as nothing.
+#[derive(Debug)]
+pub(super) struct Leave<'b> {
+    breakers: &'b Breakers,
+    spec: &'b CircuitBreaker,
+}
+
+impl Breakers {
+    /// Leave to do it, or for how long there is none.
+    pub(super) fn enter<'b>(
+        &'b self,
+        spec: &'b CircuitBreaker,
+        now: Instant,
+    ) -> Result<Leave<'b>, Duration> {
+        let mut all = self.lock();
+        if all.len() >= MOST {
+            all.retain(|_, one| !matches!(one.state, State::Closed) || !one.failures.is_empty());
+        }
+        let breaker = all.entry(spec.name.as_str().into()).or_default();
+        match &mut breaker.state {
+            State::Closed => {}
+            State::Open { until } if *until > now => return Err(*until - now),
+            State::HalfOpen { is_tried: true, .. } => return Err(Duration::from_secs(1)),
+            State::HalfOpen { is_tried, .. } => *is_tried = true,
+            state @ State::Open { .. } => *state = State::HalfOpen { successes: 0, is_tried: true },
+        }
+        Ok(Leave { breakers: self, spec })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Breaker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Leave<'_> {
+    /// How it went.
+    pub(super) fn settle(self, is_failure: bool, now: Instant) {
+        if let Some(breaker) = self.breakers.lock().get_mut(self.spec.name.as_str()) {
+            if is_failure {
+                breaker.failed(self.spec, now);
+            } else {
+                breaker.succeeded(self.spec);
+            }
+        }
+    }
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let mut all = self.breakers.lock();
+        let breaker = all.get_mut(self.spec.name.as_str());
+        if let Some(State::HalfOpen { is_tried, .. }) = breaker.map(|breaker| &mut breaker.state) {
+            *is_tried = false;
+        }
+    }
+}
+
+impl Breaker {
+    fn failed(&mut self, spec: &CircuitBreaker, now: Instant) {
+        let window = Duration::from_secs(spec.failure_window_seconds);
+        self.failures.push_back(now);
+        self.failures.retain(|at| now.duration_since(*at) < window);
+        let is_enough = self.failures.len() as u64 >= spec.failure_threshold;
+        if is_enough || !matches!(self.state, State::Closed) {
+            let until = now + Duration::from_secs(spec.reset_timeout_seconds);
+            *self = Self { failures: VecDeque::new(), state: State::Open { until } };
+        }
+    }
+
+    fn succeeded(&mut self, spec: &CircuitBreaker) {
+        let State::HalfOpen { successes, is_tried } = self.state else { return };
+        let successes = successes + 1;
+        self.state = if successes >= spec.success_threshold.unwrap_or(1) {
+            State::Closed
+        } else {
+            State::HalfOpen { successes, is_tried }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_core::spec::Spec;
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec() -> CircuitBreaker {
+        let spec = Spec::parse(&json!({ "circuitBreaker": {
+            "name": "b", "inner": { "tool": "t" },
+            "failureThreshold": 2, "failureWindowSeconds": 10, "resetTimeoutSeconds": 60,
+            "successThreshold": 2,
+        } }));
+        let Ok(Spec::CircuitBreaker(breaker)) = spec else { panic!("it is one") };
+        breaker
+    }
+
+    #[test]
+    fn it_opens_tries_one_at_a_time_and_closes() {
+        let (breakers, spec, start) = (Breakers::default(), spec(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let settle = |seconds, is_failure| {
+            breakers.enter(&spec, at(seconds)).unwrap().settle(is_failure, at(seconds));
+        };
+        settle(0, true);
+        settle(11, true);
+        settle(12, false);
+        settle(13, true);
+        assert_eq!(breakers.enter(&spec, at(14)).unwrap_err(), Duration::from_secs(59));
+        let first = breakers.enter(&spec, at(73)).expect("one may try");
+        assert!(breakers.enter(&spec, at(73)).is_err(), "and nobody else");
+        drop(first);
+        settle(74, false);
+        settle(75, true);
+        assert!(breakers.enter(&spec, at(134)).is_err(), "it is open again");
+        settle(135, false);
+        settle(136, false);
+        settle(137, true);
+        assert!(breakers.enter(&spec, at(137)).is_ok(), "it is closed: two failures are needed");
+    }
+}

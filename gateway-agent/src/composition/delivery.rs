@@ -1,0 +1,63 @@
+//! Patterns that hand something to another tool: dead letter and claim check.
+//!
+//! Deliberately absent: what those tools do with it.
+
+use std::sync::Arc;
+
+use registry_core::spec::{ClaimCheck, DeadLetter};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{
+    Cause, Failure,
+    run::{Run, under},
+};
+
+impl Run {
+    /// What fails goes to a tool, with its input.
+    pub(super) async fn dead_letter(
+        self: &Arc<Self>,
+        letter: &DeadLetter,
+        at: &str,
+        input: &Value,
+    ) -> Result<Value, Failure> {
+        let most = letter.max_attempts.unwrap_or(1);
+        let mut attempts = 1;
+        let failure = loop {
+            let failure = match self.operate(&letter.inner, at, input).await {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            let may_be_repeated = !failure.is_unknown() || self.plan.is_repeatable(&letter.inner);
+            if attempts >= most || !may_be_repeated {
+                break failure;
+            }
+            if let Some(backoff) = letter.backoff {
+                sleep(backoff.delay(attempts)).await;
+            }
+            attempts += 1;
+        };
+        let told = json!({ "input": input, "error": failure.to_value(), "attempts": attempts });
+        let place = under(at, "deadLetterTool");
+        match self.call(&letter.dead_letter_tool, &place, &told).await {
+            Ok(_) if letter.rethrow => Err(failure),
+            Ok(value) => Ok(value),
+            Err(letter) => Err(Failure::new(at, Cause::DeadLetter { failure, letter })),
+        }
+    }
+
+    /// The payload is stored, and the inner operation gets what the store says of it.
+    pub(super) async fn claim_check(
+        self: &Arc<Self>,
+        check: &ClaimCheck,
+        at: &str,
+        input: &Value,
+    ) -> Result<Value, Failure> {
+        let reference = self.call(&check.store_tool, &under(at, "storeTool"), input).await?;
+        let result = self.operate(&check.inner, at, &reference).await?;
+        if !check.retrieve_at_end {
+            return Ok(result);
+        }
+        self.call(&check.retrieve_tool, &under(at, "retrieveTool"), &reference).await
+    }
+}

@@ -1,0 +1,274 @@
+//! Why a step of a composition failed, and whether anybody knows what it did.
+//!
+//! Deliberately absent: the words for callers (`respond`).
+
+use std::{fmt, sync::Arc};
+
+use registry_core::{
+    Name,
+    spec::{Path, eval},
+};
+use serde_json::{Value, json};
+
+use super::sagas::{End, Status};
+use crate::{audit::Ended, pipeline::Error, respond, upstream};
+
+/// A step that failed. Cheap to copy: several may wait for the same.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The step, with the ids of those around it before it; empty: the composition as a whole.
+    pub step: Box<str>,
+    /// Why.
+    pub cause: Arc<Cause>,
+}
+
+/// Why a step failed. No message repeats a value, but for what a tool says of itself.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The call gave no result.
+    #[error("{tool}: {error}")]
+    Call {
+        /// The tool.
+        tool: Name,
+        /// Why.
+        error: Error,
+    },
+    /// The tool says that it failed.
+    #[error("{tool} says that it failed")]
+    Tool {
+        /// The tool.
+        tool: Name,
+        /// Its words, or whatever else its result holds.
+        said: Value,
+    },
+    /// What a tool would get is no object.
+    #[error("{tool} takes an object, and there is {found}")]
+    NoObject {
+        /// The tool.
+        tool: Name,
+        /// What there is.
+        found: &'static str,
+    },
+    /// Something of the spec does not fit what came.
+    #[error("{what} {error}")]
+    Evaluation {
+        /// What was evaluated.
+        what: &'static str,
+        /// Where and why.
+        error: eval::Error,
+    },
+    /// It took too long.
+    #[error("no result in {after_ms} ms")]
+    Timeout {
+        /// The limit.
+        after_ms: u64,
+        /// What the spec says for this case.
+        message: Option<String>,
+    },
+    /// Nothing of a scatter came in, or not in time.
+    #[error("none of {of} targets gave a result; the first failure: {}", told(first.as_ref()))]
+    NothingArrived {
+        /// How many there are.
+        of: usize,
+        /// What failed first; `None`: nothing did, in the time that there was.
+        first: Option<Failure>,
+        /// Whether anybody knows what they did.
+        is_unknown: bool,
+    },
+    /// An array has more items than are worked through.
+    #[error("{found} items, {most} are worked through at most")]
+    TooManyItems {
+        /// How many there are.
+        found: usize,
+        /// How many may be.
+        most: usize,
+    },
+    /// The run has made as many calls as it may.
+    #[error("one call of a composition makes at most {most} calls of tools")]
+    TooManyCalls {
+        /// How many may be.
+        most: u32,
+    },
+    /// The run's values take too much.
+    #[error("the results of one call of a composition take at most {most} bytes")]
+    TooLarge {
+        /// How much they may.
+        most: usize,
+    },
+    /// Its breaker is open; nothing was done.
+    #[error("the circuit breaker `{name}` is open for {retry_after_s} s; nothing was done")]
+    Open {
+        /// The breaker.
+        name: Box<str>,
+        /// When it will let something through, in seconds.
+        retry_after_s: u64,
+    },
+    /// A key of what must not happen twice is not there.
+    #[error("the key {path} selects nothing in the input; nothing was done")]
+    NoKey {
+        /// The path.
+        path: Path,
+    },
+    /// It was done before.
+    #[error("the same was done before, or is being done; nothing was done")]
+    Duplicate,
+    /// What must not happen twice cannot be remembered.
+    #[error("as many keys are remembered as may be; nothing was done")]
+    Full,
+    /// It failed, and so did the tool that was to be told.
+    #[error("{failure}; the dead-letter tool failed, too: {letter}")]
+    DeadLetter {
+        /// The failure.
+        failure: Failure,
+        /// Why it could not be delivered.
+        letter: Failure,
+    },
+    /// Its caller went away.
+    #[error("its caller went away")]
+    Cancelled,
+    /// Nobody goes on with it.
+    #[error("it was given up; nobody knows what was done")]
+    GivenUp,
+    /// A saga did not complete.
+    #[error("{}", told_end(.0))]
+    Saga(Arc<End>),
+    /// As many sagas are under way, or need somebody, as may be.
+    #[error("as many sagas are under way or wait for an operator as may be; nothing was done")]
+    TooManySagas,
+    /// What is about to be done cannot be written down.
+    #[error("the journal of sagas cannot be written: {0}; it was not done")]
+    Journal(String),
+    /// What came out cannot be written.
+    #[error("the result cannot be written as JSON")]
+    Unwritable,
+}
+
+fn told(failure: Option<&Failure>) -> String {
+    failure.map_or_else(|| "the time was over".to_owned(), ToString::to_string)
+}
+
+fn told_end(end: &End) -> String {
+    let error = end.error.as_ref().and_then(|error| error.get("message"));
+    let error = error.and_then(Value::as_str).unwrap_or("it was stopped");
+    let step = end.failed_step.as_deref().map(|id| format!(" at `{id}`")).unwrap_or_default();
+    match end.left().join("`, `") {
+        left if left.is_empty() => {
+            format!("the saga failed{step}, and what it had done was undone: {error}")
+        }
+        left => format!(
+            "the saga failed{step}, and `{left}` could not be undone, which is left to the \
+             gateway's operator: {error}"
+        ),
+    }
+}
+
+impl Failure {
+    pub(super) fn new(step: &str, cause: Cause) -> Self {
+        Self { step: step.into(), cause: Arc::new(cause) }
+    }
+
+    pub(super) fn evaluation(step: &str, what: &'static str, error: eval::Error) -> Self {
+        Self::new(step, Cause::Evaluation { what, error })
+    }
+
+    /// Whether nobody knows what was done, if anything.
+    pub(super) fn is_unknown(&self) -> bool {
+        match &*self.cause {
+            Cause::Call { error, .. } => is_unknown(error),
+            Cause::Timeout { .. } | Cause::TooLarge { .. } | Cause::Cancelled | Cause::GivenUp => {
+                true
+            }
+            Cause::Saga(end) => end.status == Status::CompensationFailed,
+            Cause::NothingArrived { is_unknown, .. } => *is_unknown,
+            Cause::DeadLetter { failure, .. } => failure.is_unknown(),
+            Cause::Tool { .. }
+            | Cause::NoObject { .. }
+            | Cause::Evaluation { .. }
+            | Cause::TooManyItems { .. }
+            | Cause::TooManyCalls { .. }
+            | Cause::Open { .. }
+            | Cause::NoKey { .. }
+            | Cause::Duplicate
+            | Cause::Full
+            | Cause::TooManySagas
+            | Cause::Journal(_)
+            | Cause::Unwritable => false,
+        }
+    }
+
+    /// In one word.
+    pub fn reason(&self) -> &'static str {
+        match &*self.cause {
+            Cause::Call { error, .. } => Ended::of(error).as_str(),
+            Cause::Tool { .. } => "tool-error",
+            Cause::NoObject { .. } | Cause::Evaluation { .. } => "invalid-value",
+            Cause::Timeout { .. } => "timeout",
+            Cause::NothingArrived { .. } => "nothing-arrived",
+            Cause::TooManyItems { .. }
+            | Cause::TooManyCalls { .. }
+            | Cause::TooLarge { .. }
+            | Cause::Unwritable => "limit",
+            Cause::Open { .. } => "breaker-open",
+            Cause::NoKey { .. } => "no-key",
+            Cause::Duplicate => "duplicate",
+            Cause::Full | Cause::TooManySagas => "full",
+            Cause::Cancelled => "cancelled",
+            Cause::GivenUp => "given-up",
+            Cause::Saga(_) => "saga-failed",
+            Cause::Journal(_) => "journal",
+            Cause::DeadLetter { .. } => "dead-letter-failed",
+        }
+    }
+
+    /// For the caller's eyes.
+    pub fn message(&self) -> String {
+        match &*self.cause {
+            Cause::Call { tool, error } => respond::words_for(tool.as_str(), error),
+            Cause::Tool { tool, said: Value::String(text) } => format!("{tool} failed: {text}"),
+            Cause::Timeout { message: Some(message), .. } => message.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// As conditions, dead letters and compensations see it.
+    pub fn to_value(&self) -> Value {
+        let mut value = json!({
+            "step": &*self.step,
+            "reason": self.reason(),
+            "message": self.message(),
+        });
+        if let Cause::Tool { tool, said } = &*self.cause {
+            value["tool"] = tool.as_str().into();
+            value["result"] = said.clone();
+        }
+        if let Cause::Call { tool, .. } = &*self.cause {
+            value["tool"] = tool.as_str().into();
+        }
+        value
+    }
+}
+
+/// Whether it is certain that the tool did not run, or said itself how it went.
+fn is_unknown(error: &Error) -> bool {
+    match error {
+        Error::Composition(failed) => failed.failure.is_unknown(),
+        Error::InvalidOutput { .. }
+        | Error::Projection(_)
+        | Error::EndlessInput { .. }
+        | Error::Upstream(
+            upstream::Error::Timeout { phase: upstream::Phase::Call, .. }
+            | upstream::Error::TooLarge { .. }
+            | upstream::Error::Protocol { .. },
+        ) => true,
+        _ => false,
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.step.is_empty() {
+            write!(f, "step `{}`: ", self.step)?;
+        }
+        self.cause.fmt(f)
+    }
+}

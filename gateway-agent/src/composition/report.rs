@@ -1,0 +1,146 @@
+//! What was done of a composition, for the result's `_meta`: each call of a tool, how it ended and
+//! how long it took, in the order in which they ended.
+//!
+//! Deliberately absent: values.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use registry_core::Name;
+use serde::Serialize;
+
+use super::{
+    Failure,
+    sagas::{End, Status, StepOutcome},
+};
+
+/// Most calls that are told; of the others only the number.
+const TOLD: usize = 200;
+/// Longest message that is told, in bytes.
+const MESSAGE: usize = 500;
+
+/// The calls of one run.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Steps {
+    /// The calls.
+    pub calls: Vec<Called>,
+    /// How many more there were.
+    #[serde(skip_serializing_if = "is_none")]
+    pub more: usize,
+    /// What became of sagas.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sagas: Vec<SagaTold>,
+}
+
+/// What became of a saga.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SagaTold {
+    /// The step that it is; empty: the composition itself.
+    pub step: Box<str>,
+    /// How it ended.
+    pub status: Status,
+    /// The step that failed, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_step: Option<String>,
+    /// What became of each step.
+    pub steps: Vec<StepOutcome>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_none(more: &usize) -> bool {
+    *more == 0
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Called {
+    /// The step, with the ids of those around it.
+    pub step: Box<str>,
+    /// What it called.
+    pub tool: Box<str>,
+    /// `ok`, `cancelled`, or why it failed.
+    pub outcome: &'static str,
+    /// What there is to say about a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: f64,
+}
+
+/// The report of one run.
+#[derive(Debug, Default)]
+pub(super) struct Report(Mutex<Steps>);
+
+impl Report {
+    /// Begins to measure a call; it is told when what is returned is dropped.
+    pub(super) fn begin<'r>(&'r self, step: &'r str, tool: &'r Name) -> Watch<'r> {
+        Watch {
+            report: self,
+            step,
+            tool,
+            started: Instant::now(),
+            outcome: "cancelled",
+            message: None,
+        }
+    }
+
+    /// What became of a saga.
+    pub(super) fn saga(&self, step: &str, end: &End) {
+        let End { status, failed_step, steps, .. } = end.clone();
+        let mut told = self.lock();
+        if told.sagas.len() < TOLD {
+            told.sagas.push(SagaTold { step: step.into(), status, failed_step, steps });
+        }
+    }
+
+    /// What was done so far.
+    pub(super) fn finish(&self) -> Steps {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Steps> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One call while it is under way.
+pub(super) struct Watch<'r> {
+    report: &'r Report,
+    step: &'r str,
+    tool: &'r Name,
+    started: Instant,
+    outcome: &'static str,
+    message: Option<String>,
+}
+
+impl Watch<'_> {
+    /// How it ended.
+    pub(super) fn ended(&mut self, failure: Option<&Failure>) {
+        self.outcome = failure.map_or("ok", Failure::reason);
+        self.message = failure.map(|failure| {
+            let mut message = failure.message();
+            message.truncate(message.floor_char_boundary(MESSAGE));
+            message
+        });
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let mut steps = self.report.lock();
+        if steps.calls.len() >= TOLD {
+            steps.more += 1;
+            return;
+        }
+        let micros = self.started.elapsed().as_secs_f64() * 1e6;
+        let (step, tool) = (self.step.into(), self.tool.as_str().into());
+        let (outcome, message) = (self.outcome, self.message.take());
+        let duration_ms = micros.round() / 1e3;
+        steps.calls.push(Called { step, tool, outcome, message, duration_ms });
+    }
+}

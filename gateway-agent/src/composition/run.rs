@@ -1,0 +1,205 @@
+//! One call of a composition: on whose behalf, and what it may still take.
+//!
+//! Deliberately absent: the patterns, each of which is a method elsewhere.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
+    },
+};
+
+use registry_core::{
+    Key,
+    spec::{
+        Binding, Operation, Spec,
+        eval::{self, Budget, Scope},
+    },
+};
+use serde_json::{Value, value::RawValue};
+
+use super::{CALLS, Cause, Failure, Memory, Plan, report::Report};
+use crate::{
+    audit::{CallRecord, Lineage},
+    identity::HeaderClaim,
+    jsonrpc::ObjectWriter,
+    pipeline::{Gateway, Passage},
+    upstream::{Context, Side},
+};
+
+/// A step that is under way. Patterns nest, so each is boxed.
+pub(super) type Running<'a> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send + 'a>>;
+
+/// How many of the largest results a run may hold at once.
+const RESULTS: usize = 4;
+
+/// One call of a composition.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) key: Key,
+    pub(super) plan: Arc<Plan>,
+    pub(super) claim: HeaderClaim,
+    /// As the steps' upstreams see it; the trace is the composition's own span.
+    pub(super) context: Context,
+    /// To be told of progress.
+    caller: Option<Side>,
+    /// To be asked what steps have to ask.
+    pub(super) side: Option<Side>,
+    pub(super) lineage: Lineage,
+    pub(super) report: Report,
+    finished: AtomicU32,
+    calls: AtomicU32,
+    bytes: AtomicUsize,
+}
+
+impl Run {
+    /// For this call.
+    pub(super) fn of(
+        gateway: &Arc<Gateway>,
+        (key, plan): (&Key, &Arc<Plan>),
+        passage: Passage<'_>,
+        record: &mut CallRecord,
+    ) -> Arc<Self> {
+        let trace = record.inward(&passage.context.trace);
+        let context = Context { trace, ..passage.context.without_tasks() };
+        let (caller, side) = (passage.side.cloned(), passage.side.map(Side::for_questions));
+        let lineage = record.lineage(key);
+        Arc::new(Self::new((gateway, key, plan), (passage.claim, context), (caller, side), lineage))
+    }
+
+    /// On behalf of somebody.
+    pub(super) fn new(
+        (gateway, key, plan): (&Arc<Gateway>, &Key, &Arc<Plan>),
+        (claim, context): (&HeaderClaim, Context),
+        (caller, side): (Option<Side>, Option<Side>),
+        lineage: Lineage,
+    ) -> Self {
+        Self {
+            gateway: Arc::clone(gateway),
+            key: key.clone(),
+            plan: Arc::clone(plan),
+            claim: claim.clone(),
+            context,
+            caller,
+            side,
+            lineage,
+            report: Report::default(),
+            finished: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Does one operation with an input.
+    pub(super) fn operate<'a>(
+        self: &'a Arc<Self>,
+        operation: &'a Operation,
+        at: &'a str,
+        input: &'a Value,
+    ) -> Running<'a> {
+        match operation {
+            Operation::Tool(name) => Box::pin(self.call(name, at, input)),
+            Operation::Pattern(spec) => self.pattern(spec, at, input),
+            // No plan is made of one.
+            Operation::Agent { .. } => {
+                Box::pin(async move { Err(Failure::new(at, Cause::Unwritable)) })
+            }
+        }
+    }
+
+    /// Runs a pattern with an input.
+    pub(super) fn pattern<'a>(
+        self: &'a Arc<Self>,
+        spec: &'a Spec,
+        at: &'a str,
+        input: &'a Value,
+    ) -> Running<'a> {
+        match spec {
+            Spec::Pipeline(pipeline) => Box::pin(self.pipeline(pipeline, at, input)),
+            Spec::ScatterGather(scatter) => Box::pin(self.scatter(scatter, at, input)),
+            Spec::Filter(filter) => Box::pin(async move {
+                filter
+                    .apply(input.clone(), &mut self.budget())
+                    .map_err(|error| Failure::evaluation(at, "filter", error))
+            }),
+            Spec::SchemaMap(mappings) => Box::pin(async move {
+                mappings
+                    .apply(input, &mut self.budget())
+                    .map_err(|error| Failure::evaluation(at, "schemaMap", error))
+            }),
+            Spec::MapEach(each) => Box::pin(self.map_each(each, at, input)),
+            Spec::Saga(saga) => Box::pin(self.saga(saga, at, input)),
+            Spec::Retry(retry) => Box::pin(self.retry(retry, at, input)),
+            Spec::Timeout(timeout) => Box::pin(self.timeout(timeout, at, input)),
+            Spec::Cache(cache) => Box::pin(self.cache(cache, at, input)),
+            Spec::Idempotent(once) => Box::pin(self.idempotent(once, at, input)),
+            Spec::CircuitBreaker(breaker) => Box::pin(self.breaker(breaker, at, input)),
+            Spec::DeadLetter(letter) => Box::pin(self.dead_letter(letter, at, input)),
+            Spec::ClaimCheck(check) => Box::pin(self.claim_check(check, at, input)),
+        }
+    }
+
+    /// The same for what goes on when its caller does not wait any more.
+    pub(super) fn detached(self: &Arc<Self>) -> Arc<Self> {
+        let way = (&self.gateway, &self.key, &self.plan);
+        let lineage = self.lineage.clone();
+        Arc::new(Self::new(way, (&self.claim, self.context.clone()), (None, None), lineage))
+    }
+
+    /// What compositions remember.
+    pub(super) fn memory(&self) -> &Memory {
+        self.gateway.compositions()
+    }
+
+    /// What one evaluation may take.
+    pub(super) fn budget(&self) -> Budget {
+        Budget::new(self.gateway.limits().response_bytes)
+    }
+
+    /// What a binding delivers.
+    pub(super) fn bound(
+        &self,
+        (binding, what): (&Binding, &'static str),
+        scope: Scope<'_>,
+        at: &str,
+    ) -> Result<Value, Failure> {
+        let bound: Result<Value, eval::Error> = binding.resolve(scope, &mut self.budget());
+        bound.map_err(|error| Failure::evaluation(at, what, error))
+    }
+
+    /// Takes one call from what the run may make.
+    pub(super) fn take_call(&self, at: &str) -> Result<(), Failure> {
+        if self.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
+            return Ok(());
+        }
+        Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
+    }
+
+    /// Takes the size of a result from what the run may hold.
+    pub(super) fn take_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
+        let most = RESULTS * self.gateway.limits().response_bytes;
+        if self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most {
+            return Ok(());
+        }
+        Err(Failure::new(at, Cause::TooLarge { most }))
+    }
+
+    /// Tells the caller that a step has ended.
+    pub(super) fn progressed(&self, at: &str, outcome: &str) {
+        let Some(side) = &self.caller else { return };
+        let mut told = ObjectWriter::with_capacity(96);
+        let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
+        // Whoever tells the caller knows the token.
+        told.raw("progressToken", "0").raw("progress", &finished.to_string());
+        told.string("message", &format!("{at}: {outcome}"));
+        let told = RawValue::from_string(told.finish_string()).ok();
+        side.try_tell("notifications/progress", told.as_deref());
+    }
+}
+
+/// The place of a step within another.
+pub(super) fn under(at: &str, step: &str) -> String {
+    if at.is_empty() { step.to_owned() } else { format!("{at}/{step}") }
+}

@@ -1,0 +1,254 @@
+//! Sagas: steps in order, undone in reverse when one fails, whatever becomes of the caller, and of
+//! the gateway.
+//!
+//! A saga runs in a task of its own, so that who began it may go away; before anything is done, the
+//! journal says so. Deliberately absent: writing the journal (`sagas/`), and going on after a crash
+//! (`sagas/recovery.rs`).
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use registry_core::{
+    document::canonical_bytes,
+    spec::{Operation, Saga, SagaStep, eval},
+};
+use serde_json::Value;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Cause, Failure,
+    run::{Run, under},
+    sagas::{Began, Begun, End, Ended, Event, History, Log, Status},
+};
+
+/// How often a compensation is tried before it is left to an operator.
+const ATTEMPTS: u32 = 8;
+/// The wait before its second attempt; it doubles. All together about 25 s.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+
+impl Run {
+    /// Runs a saga, or waits for the one that has its id.
+    pub(super) async fn saga(
+        self: &Arc<Self>,
+        saga: &Arc<Saga>,
+        at: &str,
+        input: &Value,
+    ) -> Result<Value, Failure> {
+        let began = Began {
+            tool: self.key.clone(),
+            pointer: saga.pointer.clone(),
+            instance: self.instance(saga, at, input)?,
+            claim: self.claim.clone(),
+            input: input.clone(),
+        };
+        // Whoever began it and goes away cancels it; who only waits for it does not.
+        let cancel = CancellationToken::new();
+        let _cancel_on_drop = cancel.clone().drop_guard();
+        let ended = match self.memory().sagas.begin(began) {
+            Err(cause) => return Err(Failure::new(at, cause)),
+            Ok(Begun::Known(ended)) => ended,
+            Ok(Begun::First(log)) => {
+                let (run, saga, ended) = (Arc::clone(self), Arc::clone(saga), log.ended());
+                let course = Course { run, saga, log, at: at.into() };
+                self.memory().spawn(async move { course.forward(cancel).await });
+                ended
+            }
+        };
+        self.told(at, ended).await
+    }
+
+    /// What a saga came to, as the result of a step.
+    async fn told(&self, at: &str, mut ended: Ended) -> Result<Value, Failure> {
+        let end = match ended.wait_for(Option::is_some).await {
+            Ok(end) => end.clone(),
+            Err(_) => None,
+        };
+        let end = end.ok_or_else(|| Failure::new(at, Cause::GivenUp))?;
+        self.report.saga(at, &end);
+        match (&end.status, &end.output) {
+            (Status::Completed, Some(output)) => Ok(output.clone()),
+            _ => Err(Failure::new(at, Cause::Saga(end))),
+        }
+    }
+
+    /// The id of the instance, if the saga has ids.
+    fn instance(&self, saga: &Saga, at: &str, input: &Value) -> Result<Option<String>, Failure> {
+        let Some(path) = &saga.saga_id_path else { return Ok(None) };
+        let keys = eval::keys(std::slice::from_ref(path), input, &mut self.budget())
+            .map_err(|error| Failure::evaluation(at, "sagaIdPath", error))?;
+        let Some(Some(id)) = keys.into_iter().next() else {
+            return Err(Failure::new(at, Cause::NoKey { path: path.clone() }));
+        };
+        Ok(Some(String::from_utf8_lossy(&canonical_bytes(&id)).into_owned()))
+    }
+}
+
+/// A saga on its way.
+pub(super) struct Course {
+    pub(super) run: Arc<Run>,
+    pub(super) saga: Arc<Saga>,
+    pub(super) log: Log,
+    pub(super) at: Box<str>,
+}
+
+/// Why a saga does not go on.
+struct Stopped {
+    step: Option<usize>,
+    failure: Failure,
+    is_unknown: bool,
+}
+
+impl Stopped {
+    /// Because of no step.
+    fn between(failure: Failure) -> Self {
+        Self { step: None, failure, is_unknown: false }
+    }
+}
+
+impl Course {
+    /// Does all steps, or what was done is undone.
+    async fn forward(self, cancel: CancellationToken) {
+        let limit = self.saga.timeout_ms.map(Duration::from_millis);
+        let over = async {
+            match limit {
+                Some(limit) => sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.steps() => outcome,
+            () = over => {
+                let after_ms = self.saga.timeout_ms.unwrap_or_default();
+                Err(self.interrupted(Cause::Timeout { after_ms, message: None }))
+            }
+            () = cancel.cancelled() => Err(self.interrupted(Cause::Cancelled)),
+        };
+        let stopped = match outcome {
+            // It is complete only if it is after a crash, too.
+            Ok(output) => match self.log.end(End::completed(&self.saga, output)).await {
+                Ok(()) => return,
+                Err(error) => Stopped::between(Failure::new(&self.at, Cause::Journal(error))),
+            },
+            Err(stopped) => stopped,
+        };
+        let Stopped { step, failure, is_unknown } = stopped;
+        let error = failure.to_value();
+        // Where it cannot be written, a crash now comes to the same.
+        let _ = self.log.write(Event::Failed { step, error, is_unknown }).await;
+        self.back().await;
+    }
+
+    /// What is under way when a saga is stopped from outside: nobody knows what it did.
+    fn interrupted(&self, cause: Cause) -> Stopped {
+        let step = self.log.history().acting();
+        Stopped { step, failure: Failure::new(&self.at, cause), is_unknown: step.is_some() }
+    }
+
+    async fn steps(&self) -> Result<Value, Stopped> {
+        for (i, step) in self.saga.steps.iter().enumerate() {
+            let at = under(&self.at, &step.id);
+            let stop = |failure: Failure| {
+                let is_unknown = failure.is_unknown();
+                Stopped { step: Some(i), failure, is_unknown }
+            };
+            let input = self.input(step, i, &at).map_err(stop)?;
+            let written = self.log.write(Event::Acting { step: i, input: input.clone() }).await;
+            written.map_err(|error| stop(Failure::new(&at, Cause::Journal(error))))?;
+            let result = self.run.operate(&step.action, &at, &input).await.map_err(stop)?;
+            // It goes to the disk with what is next; a crash before that makes it unknown.
+            self.log.note(Event::Acted { step: i, result });
+        }
+        self.output().map_err(Stopped::between)
+    }
+
+    /// What a step gets: its binding, or the previous step's result.
+    fn input(&self, step: &SagaStep, i: usize, at: &str) -> Result<Value, Failure> {
+        let history = self.log.history();
+        let Some(binding) = &step.input else {
+            let previous = i.checked_sub(1).and_then(|i| history.result(i).cloned());
+            return Ok(previous.unwrap_or_else(|| history.began().input.clone()));
+        };
+        let steps = history.results(&self.saga);
+        let scope = eval::Scope { input: &history.began().input, steps: &steps, error: None };
+        self.run.bound((binding, "input"), scope, at)
+    }
+
+    fn output(&self) -> Result<Value, Failure> {
+        let history = self.log.history();
+        let steps = history.results(&self.saga);
+        let Some(binding) = &self.saga.output else {
+            return Ok(Value::Object(steps.into_iter().collect()));
+        };
+        let scope = eval::Scope { input: &history.began().input, steps: &steps, error: None };
+        self.run.bound((binding, "output"), scope, &self.at)
+    }
+
+    /// Undoes what was done, the last first; what cannot be undone is left to an operator.
+    pub(super) async fn back(&self) {
+        let history = self.log.history();
+        for (i, step) in self.saga.steps.iter().enumerate().rev() {
+            if let Some(compensate) = &step.compensate
+                && history.is_to_be_undone(i, step)
+            {
+                self.undo((i, step, compensate), &history).await;
+            }
+        }
+        let history = self.log.history();
+        if let Err(error) = self.log.end(history.end(&self.saga)).await {
+            tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
+            self.log.tell();
+        }
+    }
+
+    async fn undo(&self, (i, step, compensate): (usize, &SagaStep, &Operation), history: &History) {
+        let at = under(&self.at, &format!("{}/compensate", step.id));
+        let event = match self.compensated((i, step, compensate), history, &at).await {
+            Ok(()) => Event::Compensated { step: i },
+            Err(failure) => {
+                tracing::error!(
+                    saga = %self.log.id(), tool = %self.run.key, step = %step.id,
+                    "a step of a saga could not be undone and is left to an operator: {failure}"
+                );
+                Event::Stuck { step: i, error: failure.to_value() }
+            }
+        };
+        // What is not written is undone once more after a crash, at worst.
+        let _ = self.log.write(event).await;
+    }
+
+    async fn compensated(
+        &self,
+        (i, step, compensate): (usize, &SagaStep, &Operation),
+        history: &History,
+        at: &str,
+    ) -> Result<(), Failure> {
+        let input = match &step.compensate_input {
+            Some(binding) => {
+                let steps = history.results(&self.saga);
+                let input = &history.began().input;
+                let scope = eval::Scope { input, steps: &steps, error: history.error() };
+                Cow::Owned(self.run.bound((binding, "compensateInput"), scope, at)?)
+            }
+            None => Cow::Borrowed(history.input(i).unwrap_or(&Value::Null)),
+        };
+        let event = Event::Compensating { step: i, input: input.clone().into_owned() };
+        if let Err(error) = self.log.write(event).await {
+            // It is undone all the same: that is safer than not.
+            tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
+        }
+        let mut wait = FIRST_WAIT;
+        for attempt in 1.. {
+            match self.run.operate(compensate, at, &input).await {
+                Ok(_) => return Ok(()),
+                Err(failure) if attempt >= ATTEMPTS => return Err(failure),
+                Err(failure) => {
+                    tracing::warn!(saga = %self.log.id(), attempt, "not undone yet: {failure}");
+                }
+            }
+            sleep(registry_follow::jittered(wait)).await;
+            wait *= 2;
+        }
+        Ok(())
+    }
+}

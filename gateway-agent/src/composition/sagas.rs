@@ -1,0 +1,86 @@
+//! All sagas that are known: those under way, those that need somebody, and for a while those that
+//! have ended, so that a second call with the id of one gets its result.
+//!
+//! What happens is noted here and sent to the disk in one order. Deliberately absent: what a saga does
+//! (`saga.rs`).
+
+mod history;
+mod journal;
+mod log;
+pub mod recovery;
+pub mod routes;
+mod table;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::watch;
+
+pub use self::history::{End, Status, StepOutcome};
+pub(super) use self::{
+    history::{Began, Event, History},
+    log::Log,
+};
+use self::{journal::Journal, table::Table};
+use super::Cause;
+use crate::cache::beside;
+
+/// Up to this size the journal is not written anew, in bytes.
+const JOURNAL_BYTES: usize = 16 * 1024 * 1024;
+
+/// Tells how a saga ended, once it has.
+pub(super) type Ended = watch::Receiver<Option<Arc<End>>>;
+
+/// The sagas of this gateway.
+#[derive(Debug, Default)]
+pub struct Sagas {
+    table: Mutex<Table>,
+    /// `None`: there is none; then no saga begins.
+    journal: Option<Journal>,
+}
+
+/// What there is for one that wants to begin a saga.
+pub(super) enum Begun {
+    /// It is the first with this id.
+    First(Log),
+    /// There is one, or was.
+    Known(Ended),
+}
+
+/// Where the journal is: beside the cache, whose lock keeps other gateways out.
+fn journal_path(cache: &Path) -> PathBuf {
+    beside(cache, ".sagas")
+}
+
+impl Sagas {
+    /// Opens the journal beside this cache, and reads what it knows.
+    pub fn open(cache: &Path) -> io::Result<Self> {
+        let (journal, found) = Journal::open(&journal_path(cache))?;
+        let table = Table::of(found);
+        Ok(Self { table: Mutex::new(table), journal: Some(journal) })
+    }
+
+    /// Begins a saga, or finds the one with its id.
+    pub(super) fn begin(self: &Arc<Self>, began: Began) -> Result<Begun, Cause> {
+        if self.journal.is_none() {
+            return Err(Cause::Journal("there is none".to_owned()));
+        }
+        let mut table = self.lock();
+        if let Some(ended) = table.find(&began) {
+            return Ok(Begun::Known(ended));
+        }
+        if table.is_full() {
+            return Err(Cause::TooManySagas);
+        }
+        let id = table.begin(began.clone());
+        drop(table);
+        Ok(Begun::First(Log::new(Arc::clone(self), id, Some(began))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

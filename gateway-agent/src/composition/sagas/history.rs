@@ -1,0 +1,290 @@
+//! What has happened to one saga: the sum of its lines in the journal.
+//!
+//! Live and after a crash the same history decides what is left to do. Deliberately absent: doing it.
+
+use std::collections::BTreeMap;
+
+use registry_core::{
+    Key,
+    spec::{Saga, SagaStep},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::identity::HeaderClaim;
+
+/// How a saga began.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::composition) struct Began {
+    /// The composition.
+    pub(in crate::composition) tool: Key,
+    /// Where in its spec the saga is.
+    pub(in crate::composition) pointer: String,
+    /// Its id, as JSON, if its spec gives it one.
+    pub(in crate::composition) instance: Option<String>,
+    /// On whose behalf.
+    pub(in crate::composition) claim: HeaderClaim,
+    pub(in crate::composition) input: Value,
+}
+
+/// What happens to a saga; steps are counted from 0.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::composition) enum Event {
+    /// An action is about to be called.
+    Acting { step: usize, input: Value },
+    /// It gave a result.
+    Acted { step: usize, result: Value },
+    /// The saga does not go on: because of that step, or of none.
+    Failed { step: Option<usize>, error: Value, is_unknown: bool },
+    /// A step is about to be undone.
+    Compensating { step: usize, input: Value },
+    /// It was.
+    Compensated { step: usize },
+    /// It could not be.
+    Stuck { step: usize, error: Value },
+    /// Somebody wants it to be tried again.
+    Again,
+    /// All is over.
+    Ended(End),
+}
+
+/// The history of one saga.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::composition) struct History {
+    began: Began,
+    steps: Vec<Step>,
+    failed: Option<Failed>,
+    end: Option<End>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Step {
+    state: State,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    input: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Failed {
+    step: Option<usize>,
+    error: Value,
+}
+
+/// How far a step is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// It was not called.
+    #[default]
+    NotRun,
+    /// It was called, and nobody knows what it did.
+    Unknown,
+    Completed,
+    Failed,
+    Compensating,
+    Compensated,
+    CompensationFailed,
+}
+
+/// How a saga ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// All steps are done.
+    Completed,
+    /// What was done was undone.
+    Compensated,
+    /// Something that was done could not be undone.
+    CompensationFailed,
+}
+
+/// What a saga came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// How it ended.
+    pub status: Status,
+    /// The step that failed, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_step: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Value>,
+    /// What became of each step.
+    pub steps: Vec<StepOutcome>,
+    /// The result of a completed saga.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepOutcome {
+    /// Its id.
+    pub id: String,
+    /// `completed`, `not_run` …
+    outcome: State,
+    /// Why it could not be undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+}
+
+impl End {
+    /// All went well.
+    pub(in crate::composition) fn completed(saga: &Saga, output: Value) -> Self {
+        let done = |step: &SagaStep| StepOutcome {
+            id: step.id.clone(),
+            outcome: State::Completed,
+            error: None,
+        };
+        Self {
+            status: Status::Completed,
+            failed_step: None,
+            error: None,
+            steps: saga.steps.iter().map(done).collect(),
+            output: Some(output),
+        }
+    }
+
+    /// The steps that could not be undone.
+    pub(in crate::composition) fn left(&self) -> Vec<&str> {
+        let is_left = |step: &&StepOutcome| step.outcome == State::CompensationFailed;
+        self.steps.iter().filter(is_left).map(|step| step.id.as_str()).collect()
+    }
+}
+
+impl History {
+    pub(super) fn new(began: Began) -> Self {
+        Self { began, steps: Vec::new(), failed: None, end: None }
+    }
+
+    pub(in crate::composition) fn began(&self) -> &Began {
+        &self.began
+    }
+
+    pub(super) fn ended(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// How it is, in one word.
+    pub(super) fn status(&self) -> &'static str {
+        match (&self.end, &self.failed) {
+            (Some(End { status: Status::Completed, .. }), _) => "completed",
+            (Some(End { status: Status::Compensated, .. }), _) => "compensated",
+            (Some(End { status: Status::CompensationFailed, .. }), _) => "compensation_failed",
+            (None, Some(_)) => "compensating",
+            (None, None) => "running",
+        }
+    }
+
+    /// Takes what has happened into account; the same twice is the same as once.
+    pub(super) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Acting { step, input } => {
+                let step = self.step(*step);
+                step.input = Some(input.clone());
+                step.state = State::Unknown;
+            }
+            Event::Acted { step, result } => {
+                let step = self.step(*step);
+                step.result = Some(result.clone());
+                step.state = State::Completed;
+            }
+            Event::Failed { step, error, is_unknown } => {
+                if let Some(step) = step.filter(|_| !is_unknown) {
+                    self.step(step).state = State::Failed;
+                }
+                self.failed = Some(Failed { step: *step, error: error.clone() });
+            }
+            Event::Compensating { step, .. } => self.step(*step).state = State::Compensating,
+            Event::Compensated { step } => {
+                let step = self.step(*step);
+                (step.state, step.error) = (State::Compensated, None);
+            }
+            Event::Stuck { step, error } => {
+                let step = self.step(*step);
+                (step.state, step.error) = (State::CompensationFailed, Some(error.clone()));
+            }
+            Event::Again => {
+                for step in &mut self.steps {
+                    if step.state == State::CompensationFailed {
+                        step.state = State::Compensating;
+                    }
+                }
+                self.end = None;
+            }
+            Event::Ended(end) => self.end = Some(end.clone()),
+        }
+    }
+
+    fn step(&mut self, number: usize) -> &mut Step {
+        if self.steps.len() <= number {
+            self.steps.resize_with(number + 1, Step::default);
+        }
+        &mut self.steps[number]
+    }
+
+    /// The step that was called, and has not answered.
+    pub(in crate::composition) fn acting(&self) -> Option<usize> {
+        self.steps.iter().position(|step| step.state == State::Unknown)
+    }
+
+    /// What a step gave.
+    pub(in crate::composition) fn result(&self, step: usize) -> Option<&Value> {
+        self.steps.get(step)?.result.as_ref()
+    }
+
+    /// What a step was called with.
+    pub(in crate::composition) fn input(&self, step: usize) -> Option<&Value> {
+        self.steps.get(step)?.input.as_ref()
+    }
+
+    /// Why it does not go on.
+    pub(in crate::composition) fn error(&self) -> Option<&Value> {
+        self.failed.as_ref().map(|failed| &failed.error)
+    }
+
+    /// What all steps gave, by their ids.
+    pub(in crate::composition) fn results(&self, saga: &Saga) -> BTreeMap<String, Value> {
+        let named = saga.steps.iter().zip(&self.steps);
+        named.filter_map(|(step, has)| Some((step.id.clone(), has.result.clone()?))).collect()
+    }
+
+    /// Whether a step is to be undone: it was done, or nobody knows and it says that this counts.
+    pub(in crate::composition) fn is_to_be_undone(&self, number: usize, step: &SagaStep) -> bool {
+        match self.steps.get(number).map_or(State::NotRun, |step| step.state) {
+            State::Completed | State::Compensating => true,
+            State::Unknown => step.compensate_on_unknown,
+            State::NotRun | State::Failed | State::Compensated | State::CompensationFailed => false,
+        }
+    }
+
+    /// What a saga comes to that did not complete.
+    pub(in crate::composition) fn end(&self, saga: &Saga) -> End {
+        let outcome = |(i, step): (usize, &SagaStep)| {
+            let has = self.steps.get(i).cloned().unwrap_or_default();
+            StepOutcome { id: step.id.clone(), outcome: has.state, error: has.error }
+        };
+        let steps: Vec<_> = saga.steps.iter().enumerate().map(outcome).collect();
+        let is_left = steps.iter().any(|step| step.outcome == State::CompensationFailed);
+        let failed = self.failed.as_ref();
+        let failed_step = failed.and_then(|failed| saga.steps.get(failed.step?));
+        End {
+            status: if is_left { Status::CompensationFailed } else { Status::Compensated },
+            failed_step: failed_step.map(|step| step.id.clone()),
+            error: failed.map(|failed| failed.error.clone()),
+            steps,
+            output: None,
+        }
+    }
+}

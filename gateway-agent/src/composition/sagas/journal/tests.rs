@@ -1,0 +1,93 @@
+//! The journal's lines, whole, torn and damaged, and the file that they are in.
+
+use serde_json::json;
+
+use super::*;
+use crate::identity::HeaderClaim;
+
+fn entry(saga: &str, step: usize) -> Entry {
+    let event = Event::Acting { step, input: json!({ "a": "ä\n" }) };
+    Entry { saga: saga.into(), at_ms: 7, what: What::Event(event) }
+}
+
+fn lines(count: usize) -> Vec<u8> {
+    let mut lines = Vec::new();
+    let began = Began {
+        tool: "tool/t@1.0.0".parse().unwrap(),
+        pointer: String::new(),
+        instance: None,
+        claim: HeaderClaim::Absent,
+        input: json!({}),
+    };
+    let first = Entry { saga: "s".into(), at_ms: 1, what: What::Began(began) };
+    first.write(&mut lines).unwrap();
+    (1..count).for_each(|step| entry("s", step).write(&mut lines).unwrap());
+    lines
+}
+
+#[test]
+fn a_torn_end_is_cut_off_wherever_it_is_and_other_damage_is_told() {
+    let whole = lines(3);
+    let ends: Vec<_> =
+        whole.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i + 1).collect();
+    for cut in 0..=whole.len() {
+        let found = Found::read(&whole[..cut]);
+        let good = ends.iter().filter(|end| **end <= cut).count();
+        assert_eq!(found.entries.len(), good, "cut at {cut}");
+        let length = if good == 0 { 0 } else { ends[good - 1] };
+        assert_eq!((found.length, found.is_torn), (length as u64, cut != length));
+        assert!(found.damaged.is_empty());
+    }
+    for at in 0..ends[1] - 1 {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        if damaged[at] == b'\n' || whole[at] == b'\n' {
+            continue;
+        }
+        let found = Found::read(&damaged);
+        let line = if at < ends[0] { 1 } else { 2 };
+        assert_eq!(found.damaged, [line], "at {at}");
+        assert_eq!(found.entries.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_is_there_and_what_follows_a_torn_line_is_readable() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let (journal, found) = Journal::open(&path).unwrap();
+    assert!(found.entries.is_empty());
+    journal.append(lines(2)).await.unwrap().unwrap();
+    drop(journal);
+    let mut torn = fs::read(&path).unwrap();
+    torn.extend_from_slice(b"0123456789abcdef {\"saga\"");
+    fs::write(&path, &torn).unwrap();
+    let (journal, found) = Journal::open(&path).unwrap();
+    assert_eq!((found.entries.len(), found.is_torn), (2, true));
+    let mut line = Vec::new();
+    entry("s", 9).write(&mut line).unwrap();
+    journal.append(line).await.unwrap().unwrap();
+    journal.replace(lines(1));
+    let mut line = Vec::new();
+    entry("s", 10).write(&mut line).unwrap();
+    journal.append(line).await.unwrap().unwrap();
+    let (_, found) = Journal::open(&path).unwrap();
+    assert_eq!((found.entries.len(), found.is_torn), (2, false));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_journal_is_kept_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let mut damaged = lines(3);
+    damaged[30] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    let (_, found) = Journal::open(&path).unwrap();
+    assert_eq!(found.damaged, [1]);
+    assert_eq!(fs::read(dir.path().join("journal.damaged")).unwrap(), damaged);
+}

@@ -1,0 +1,107 @@
+//! One saga's way into the journal.
+//!
+//! Deliberately absent: the journal itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{
+    Began, End, Ended, Event, History, JOURNAL_BYTES, Sagas,
+    journal::{Entry, Journal, What, Written},
+    table::{Table, now_ms},
+};
+
+/// Where one saga is noted.
+#[derive(Debug)]
+pub(in crate::composition) struct Log {
+    sagas: Arc<Sagas>,
+    id: Box<str>,
+    /// What is known, and goes to the disk with what comes next.
+    pending: Mutex<Vec<What>>,
+}
+
+impl Log {
+    pub(super) fn new(sagas: Arc<Sagas>, id: Box<str>, began: Option<Began>) -> Self {
+        let pending = began.into_iter().map(What::Began).collect();
+        Self { sagas, id, pending: Mutex::new(pending) }
+    }
+
+    /// By what operators know it.
+    pub(in crate::composition) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What has happened to it.
+    pub(in crate::composition) fn history(&self) -> History {
+        let table = self.sagas.lock();
+        // It is open, and only what is settled is forgotten.
+        table.get(&self.id).expect("an open saga is known").history.clone()
+    }
+
+    /// Tells when it has ended.
+    pub(in crate::composition) fn ended(&self) -> Ended {
+        self.sagas.lock().get(&self.id).expect("an open saga is known").subscribe()
+    }
+
+    /// Notes what has happened; it goes to the disk with what is written next.
+    pub(in crate::composition) fn note(&self, event: Event) {
+        self.sagas.lock().apply(&self.id, &event, now_ms());
+        self.pending().push(What::Event(event));
+    }
+
+    /// Notes what happens next, and waits until the disk has all of it.
+    pub(in crate::composition) async fn write(&self, event: Event) -> Written {
+        let written = {
+            let mut table = self.sagas.lock();
+            let journal = self.sagas.journal.as_ref().ok_or("there is none")?;
+            let at_ms = now_ms();
+            table.apply(&self.id, &event, at_ms);
+            let mut lines = Vec::new();
+            for what in self.pending().drain(..).chain([What::Event(event)]) {
+                let entry = Entry { saga: self.id.clone(), at_ms, what };
+                entry.write(&mut lines).map_err(|error| error.to_string())?;
+            }
+            table.written += lines.len();
+            // Under the lock: what is written anew and what follows it are in one order.
+            let written = journal.append(lines);
+            table.write_anew(journal);
+            written
+        };
+        written.await.unwrap_or_else(|_| Err("nobody writes it any more".to_owned()))
+    }
+
+    /// It is over, and whoever waits is told, once the disk knows.
+    pub(in crate::composition) async fn end(&self, end: End) -> Written {
+        self.write(Event::Ended(end)).await?;
+        self.tell();
+        Ok(())
+    }
+
+    /// Tells whoever waits how it ended.
+    pub(in crate::composition) fn tell(&self) {
+        if let Some(known) = self.sagas.lock().get(&self.id) {
+            known.tell();
+        }
+    }
+
+    fn pending(&self) -> std::sync::MutexGuard<'_, Vec<What>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Has the journal replaced by what is still known, where it has grown to much more than that.
+    fn write_anew(&mut self, journal: &Journal) {
+        if self.written <= JOURNAL_BYTES + 2 * self.anew {
+            return;
+        }
+        let mut content = Vec::new();
+        for (id, known) in self.iter() {
+            let what = What::Kept(known.history.clone());
+            let entry = Entry { saga: id.into(), at_ms: known.at_ms, what };
+            // What was written once can be written again.
+            let _ = entry.write(&mut content);
+        }
+        (self.written, self.anew) = (0, content.len());
+        journal.replace(content);
+    }
+}

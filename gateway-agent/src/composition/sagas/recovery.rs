@@ -1,0 +1,165 @@
+//! Going on with sagas that nobody waits for: after a crash, and when an operator wants one to be
+//! tried again. What was under way is undone.
+//!
+//! Deliberately absent: doing the steps that were left; whoever called may call again.
+
+use std::{sync::Arc, time::Duration};
+
+use registry_core::{Key, spec::Saga};
+use serde_json::json;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
+
+use super::{Event, Log, Sagas, Status};
+use crate::{
+    audit::Lineage,
+    composition::{Memory, Plan, run::Run, saga::Course},
+    pipeline::Gateway,
+    upstream::{Context, TargetState},
+};
+
+/// How many are gone on with at once.
+const AT_ONCE: usize = 16;
+/// How long the servers of a saga may take to be reached before its first attempt.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Between two looks.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Why a saga cannot be tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRetried {
+    /// There is none.
+    #[error("there is no saga {0}")]
+    Unknown(String),
+    /// Nothing is left of it to do.
+    #[error("the saga {0} has ended and nothing is left to undo")]
+    Settled(String),
+    /// It is being done.
+    #[error("the saga {0} is under way")]
+    UnderWay(String),
+    /// It would not survive a restart.
+    #[error("the journal of sagas cannot be written: {0}")]
+    Journal(String),
+}
+
+/// Goes on with all that a crash has interrupted. Must be called inside the runtime that goes on.
+pub fn recover(gateway: &Arc<Gateway>) {
+    let memory = gateway.compositions();
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    for id in memory.sagas().interrupted() {
+        tracing::warn!(saga = %id, "a saga was interrupted and is undone");
+        let (gateway, places) = (Arc::clone(gateway), Arc::clone(&places));
+        let log = Log::new(Arc::clone(memory.sagas()), id, None);
+        memory.spawn(async move { undo(&gateway, log, &places).await });
+    }
+}
+
+impl Sagas {
+    /// The sagas that were under way when the journal ended.
+    fn interrupted(&self) -> Vec<Box<str>> {
+        let table = self.lock();
+        let open = table.iter().filter(|(_, known)| known.history.ended().is_none());
+        open.map(|(id, _)| id.into()).collect()
+    }
+}
+
+/// Has what could not be undone tried again.
+pub async fn retry(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
+    let memory: &Arc<Memory> = gateway.compositions();
+    let status = {
+        let table = memory.sagas().lock();
+        let known = table.get(id).ok_or_else(|| NotRetried::Unknown(id.to_owned()))?;
+        known.history.ended().map(|end| end.status)
+    };
+    match status {
+        None => return Err(NotRetried::UnderWay(id.to_owned())),
+        Some(Status::CompensationFailed) => {}
+        Some(_) => return Err(NotRetried::Settled(id.to_owned())),
+    }
+    let log = Log::new(Arc::clone(memory.sagas()), id.into(), None);
+    log.write(Event::Again).await.map_err(NotRetried::Journal)?;
+    log.tell();
+    let gateway = Arc::clone(gateway);
+    memory.spawn(async move { undo(&gateway, log, &Semaphore::new(1)).await });
+    Ok(())
+}
+
+/// Undoes what a saga has done.
+async fn undo(gateway: &Arc<Gateway>, log: Log, places: &Semaphore) {
+    let history = log.history();
+    if !history.has_failed() {
+        let error = json!({
+            "reason": "gateway-stopped",
+            "message": "the gateway was stopped in the middle of the saga",
+        });
+        let failed = Event::Failed { step: history.acting(), error, is_unknown: true };
+        if let Err(error) = log.write(failed).await {
+            tracing::error!(saga = %log.id(), "the journal of sagas cannot be written: {error}");
+        }
+    }
+    let (plan, saga) = found(gateway, &log).await;
+    // It is never closed.
+    let _place = places.acquire().await;
+    reached(gateway, &plan).await;
+    let run = afterwards(gateway, (&history.began().tool, &plan), &log);
+    Course { run: Arc::new(run), saga, log, at: "".into() }.back().await;
+}
+
+/// Waits until the catalog has what a saga needs.
+async fn found(gateway: &Gateway, log: &Log) -> (Arc<Plan>, Arc<Saga>) {
+    let mut catalog = gateway.views().subscribe().0;
+    let history = log.history();
+    let (tool, pointer) = (&history.began().tool, &history.began().pointer);
+    loop {
+        catalog.mark_unchanged();
+        if let Some(found) = plan_of(gateway, tool, pointer) {
+            return found;
+        }
+        if gateway.views().now().has_catalog() {
+            tracing::error!(
+                saga = %log.id(), %tool,
+                "the saga cannot be undone before the catalog has its tool, and all that it uses"
+            );
+        }
+        if catalog.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// The composition as it is registered, also when it is retired by now.
+fn plan_of(gateway: &Gateway, tool: &Key, pointer: &str) -> Option<(Arc<Plan>, Arc<Saga>)> {
+    let offer = gateway.views().registered(&gateway.views().now(), tool)?;
+    let plan = offer.plan()?;
+    Some((Arc::clone(plan), plan.saga(pointer)?))
+}
+
+/// On behalf of whoever began it.
+fn afterwards(gateway: &Arc<Gateway>, (tool, plan): (&Key, &Arc<Plan>), log: &Log) -> Run {
+    let history = log.history();
+    let claim = &history.began().claim;
+    let snapshot = gateway.views().now();
+    let caller = gateway.identify(&snapshot, claim, None);
+    let lineage = Lineage::afterwards(tool, caller, snapshot.catalog.revision());
+    let context = Context { caller: claim.apart(), ..Context::default() };
+    Run::new((gateway, tool, plan), (claim, context), (None, None), lineage)
+}
+
+/// Waits for the servers of a composition, for a while.
+async fn reached(gateway: &Gateway, plan: &Plan) {
+    let until = Instant::now() + PATIENCE;
+    let servers: Vec<_> = plan.parts().filter_map(|part| part.server().cloned()).collect();
+    while Instant::now() < until {
+        let health = gateway.upstreams().health();
+        let is_up = |server: &Key| {
+            let found = health.iter().find(|target| target.server == *server);
+            found.is_none_or(|target| matches!(target.state, TargetState::Up { .. }))
+        };
+        if servers.iter().all(is_up) {
+            return;
+        }
+        sleep(AGAIN).await;
+    }
+}

@@ -1,0 +1,207 @@
+//! The sagas in memory: histories of those that are open, ends of those that are not.
+//!
+//! Deliberately absent: the disk.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::UNIX_EPOCH,
+};
+
+use registry_core::Name;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::{
+    End, Ended, Status,
+    history::{Began, Event, History},
+    journal::{Entry, Found, What},
+};
+use crate::clock;
+
+/// How long the result of a saga that has ended is known, in milliseconds: 7 days.
+const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
+/// Most sagas that have ended and are known.
+const MOST: usize = 100_000;
+/// Most of them without an id: nobody can ask for their result, but operators may look at them.
+const MOST_NAMELESS: usize = 1_000;
+/// Most sagas that are under way, or need somebody.
+const MOST_OPEN: usize = 10_000;
+
+/// A saga by its tool, its place there and its id.
+type Named = (Name, String, String);
+
+/// All sagas.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// By their ids, which grow with time.
+    sagas: BTreeMap<Box<str>, Known>,
+    named: HashMap<Named, Box<str>>,
+    /// Those that have not ended well.
+    open: usize,
+    /// Of those that have, how many have no id.
+    nameless: usize,
+    /// Lines of the journal that could not be read.
+    pub(super) damaged: usize,
+    /// What was written since it was written anew, in bytes.
+    pub(super) written: usize,
+    /// What it took then.
+    pub(super) anew: usize,
+}
+
+/// One saga.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) history: History,
+    pub(super) at_ms: i64,
+    ended: watch::Sender<Option<Arc<End>>>,
+}
+
+/// The time, for people and for forgetting.
+pub(super) fn now_ms() -> i64 {
+    let since = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn name_of(began: &Began) -> Option<Named> {
+    // Another version of the tool means the same thing by its ids.
+    let instance = began.instance.clone()?;
+    Some((began.tool.name.clone(), began.pointer.clone(), instance))
+}
+
+/// Whether nothing is left to do about it.
+fn is_settled(history: &History) -> bool {
+    history.ended().is_some_and(|end| end.status != Status::CompensationFailed)
+}
+
+impl Table {
+    /// What a journal's lines come to.
+    pub(super) fn of(found: Found) -> Self {
+        let mut table = Self { damaged: found.damaged.len(), ..Self::default() };
+        for Entry { saga, at_ms, what } in found.entries {
+            match what {
+                // After it was written anew, the first line of one may follow on what it came to.
+                What::Began(_) if table.sagas.contains_key(&saga) => {}
+                What::Began(began) => table.insert(saga, History::new(began), at_ms),
+                What::Kept(history) => table.insert(saga, history, at_ms),
+                What::Event(event) => {
+                    if table.apply(&saga, &event, at_ms).is_none() {
+                        table.damaged += 1;
+                    }
+                }
+            }
+        }
+        for known in table.sagas.values() {
+            known.tell();
+        }
+        // The file holds more than this; the first chance to write it anew is taken.
+        table.written = super::JOURNAL_BYTES;
+        table
+    }
+
+    fn insert(&mut self, id: Box<str>, history: History, at_ms: i64) {
+        if let Some(name) = name_of(history.began()) {
+            self.named.insert(name, id.clone());
+        }
+        self.count(&history, 1);
+        self.sagas.insert(id, Known { history, at_ms, ended: watch::channel(None).0 });
+        self.forget();
+    }
+
+    /// The count that a saga is a part of, if any.
+    fn count(&mut self, history: &History, by: isize) {
+        let count = if !is_settled(history) {
+            &mut self.open
+        } else if history.began().instance.is_none() {
+            &mut self.nameless
+        } else {
+            return;
+        };
+        *count = count.saturating_add_signed(by);
+    }
+
+    /// Notes that something has happened; `None` where the saga is not known.
+    pub(super) fn apply(&mut self, id: &str, event: &Event, at_ms: i64) -> Option<()> {
+        let mut known = self.sagas.remove(id)?;
+        self.count(&known.history, -1);
+        known.history.apply(event);
+        known.at_ms = at_ms;
+        self.count(&known.history, 1);
+        self.sagas.insert(id.into(), known);
+        Some(())
+    }
+
+    /// The saga that has this id already, unless it was undone: then it may begin again.
+    pub(super) fn find(&self, began: &Began) -> Option<Ended> {
+        let known = self.sagas.get(self.named.get(&name_of(began)?)?)?;
+        let was_undone = known.history.ended().is_some_and(|e| e.status == Status::Compensated);
+        (!was_undone).then(|| known.ended.subscribe())
+    }
+
+    /// Whether no more may begin.
+    pub(super) fn is_full(&self) -> bool {
+        self.open >= MOST_OPEN
+    }
+
+    pub(super) fn begin(&mut self, began: Began) -> Box<str> {
+        let id: Box<str> = Uuid::now_v7().to_string().into();
+        self.insert(id.clone(), History::new(began), now_ms());
+        id
+    }
+
+    /// Forgets the oldest of those that are settled, where there are too many or it is long ago.
+    fn forget(&mut self) {
+        let now = now_ms();
+        // Ids grow with time: the first is the oldest.
+        while let Some((id, at_ms)) = self.first(|known| is_settled(&known.history)) {
+            let is_old = now.saturating_sub(at_ms) > KEPT_MS;
+            if !is_old && self.sagas.len() - self.open <= MOST {
+                break;
+            }
+            self.remove(&id);
+        }
+        while self.nameless > MOST_NAMELESS
+            && let Some((id, _)) = self.first(|known| {
+                is_settled(&known.history) && known.history.began().instance.is_none()
+            })
+        {
+            self.remove(&id);
+        }
+    }
+
+    /// The first of which this is true, and when something last happened to it.
+    fn first(&self, is_it: impl Fn(&Known) -> bool) -> Option<(Box<str>, i64)> {
+        let (id, known) = self.sagas.iter().find(|(_, known)| is_it(known))?;
+        Some((id.clone(), known.at_ms))
+    }
+
+    fn remove(&mut self, id: &str) {
+        let Some(known) = self.sagas.remove(id) else { return };
+        self.count(&known.history, -1);
+        if let Some(name) = name_of(known.history.began())
+            && self.named.get(&name).is_some_and(|named| **named == *id)
+        {
+            self.named.remove(&name);
+        }
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Known> {
+        self.sagas.get(id)
+    }
+
+    /// All, the oldest first.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Known)> {
+        self.sagas.iter().map(|(id, known)| (&**id, known))
+    }
+}
+
+impl Known {
+    pub(super) fn subscribe(&self) -> Ended {
+        self.ended.subscribe()
+    }
+
+    /// Tells whoever waits how it ended, if it has; or that it goes on.
+    pub(super) fn tell(&self) {
+        self.ended.send_replace(self.history.ended().cloned().map(Arc::new));
+    }
+}

@@ -1,0 +1,110 @@
+//! The call of a tool as a step: through the same pipeline as any other.
+//!
+//! Deliberately absent: what is done with its result, or with its failure.
+
+use std::sync::Arc;
+
+use registry_core::{Name, spec::eval::describe_kind};
+use serde_json::{Value, value::RawValue};
+
+use super::{Cause, Failure, run::Run};
+use crate::{
+    audit::CallRecord,
+    jsonrpc::Object,
+    permit::admit_step,
+    pipeline::{Error, Passage, Passed, content, input, pass},
+    upstream::{RawResult, ResultType},
+    view::Offer,
+};
+
+impl Run {
+    /// Calls a tool of the plan.
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        name: &Name,
+        at: &str,
+        input: &Value,
+    ) -> Result<Value, Failure> {
+        self.take_call(at)?;
+        let mut watch = self.report.begin(at, name);
+        let outcome = self.called(name, at, input).await;
+        watch.ended(outcome.as_ref().err());
+        drop(watch);
+        self.progressed(at, outcome.as_ref().map_or_else(Failure::reason, |_| "ok"));
+        outcome
+    }
+
+    async fn called(
+        self: &Arc<Self>,
+        name: &Name,
+        at: &str,
+        input: &Value,
+    ) -> Result<Value, Failure> {
+        if !input.is_object() {
+            let found = describe_kind(input);
+            return Err(Failure::new(at, Cause::NoObject { tool: name.clone(), found }));
+        }
+        let arguments = serde_json::value::to_raw_value(input)
+            .map_err(|_| Failure::new(at, Cause::Unwritable))?;
+        let failed = |error| Failure::new(at, Cause::Call { tool: name.clone(), error });
+        let Some(offer) = self.plan.part(name) else {
+            return Err(failed(crate::permit::Denial::NoSuchTool.into()));
+        };
+        let span = self.gateway.tracer().begin(&self.context.trace);
+        let mut record = self.lineage.begin(name.as_str(), arguments.get().len(), span);
+        let outcome = self.attempt(offer, &arguments, &mut record).await;
+        match &outcome {
+            Ok(result) => record.answered(result.result.get().len()),
+            Err(error) => record.failed(error),
+        }
+        drop(record);
+        let result = outcome.map_err(failed)?;
+        self.take_bytes(at, result.result.get().len())?;
+        let said = value_of(&result);
+        if result.is_error {
+            return Err(Failure::new(at, Cause::Tool { tool: name.clone(), said }));
+        }
+        Ok(said)
+    }
+
+    /// Goes through the pipeline, again for as long as the tool needs something of the caller.
+    async fn attempt(
+        self: &Arc<Self>,
+        offer: &Arc<Offer>,
+        arguments: &RawValue,
+        record: &mut CallRecord,
+    ) -> Result<RawResult, Error> {
+        let mut params = Vec::new();
+        for rounds in 0.. {
+            let admission = admit_step(&self.gateway.watchman().look(), offer)?;
+            record.admitted(&admission);
+            let passage = Passage {
+                claim: &self.claim,
+                arguments: Some(arguments),
+                params: &params,
+                mirror: None,
+                context: &self.context,
+                side: self.side.as_ref(),
+            };
+            let Passed { result, .. } = pass(&self.gateway, admission, &passage, record).await?;
+            if result.result_type != ResultType::InputRequired {
+                return Ok(result);
+            }
+            let side = self.side.as_ref().ok_or(Error::NothingWaits)?;
+            input::ask(side, &result, (&mut params, rounds)).await?;
+        }
+        Err(Error::NothingWaits)
+    }
+}
+
+/// What a result says: its structured content, or else its first text as JSON, or else that text.
+fn value_of(result: &RawResult) -> Value {
+    let Ok(members) = Object::parse(&result.result) else { return Value::Null };
+    if let Some(structured) = content::structured(&members) {
+        return serde_json::from_str(structured.get()).unwrap_or_default();
+    }
+    match content::first_text(&members) {
+        Some(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        None => Value::Null,
+    }
+}

@@ -1,0 +1,133 @@
+//! Composed tools from the front door, row by row of what compositions mean; the upstream's tools do
+//! what their arguments say.
+//!
+//! Deliberately absent: crashes; the acceptance tests have those.
+
+#![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+
+mod delivery;
+mod flow;
+mod memory;
+mod resilience;
+mod rules;
+mod saga;
+mod upstream;
+
+use serde_json::{Value, json};
+
+use self::upstream::Scripted;
+use super::harness::{Ask, Bench, Got, Setup};
+use crate::{
+    config::{Access, LimitsConfig, RuntimeValidation},
+    view::testing::{Registered, tool},
+};
+
+/// The upstream's tools.
+const TOOLS: [&str; 9] = ["echo", "say", "text", "fail", "wait", "flaky", "lose", "count", "keep"];
+
+/// A gateway with compositions, and the upstream behind it.
+struct Composed {
+    bench: Bench,
+    upstream: Scripted,
+}
+
+/// What is called `name`: a composition of any of the upstream's tools.
+fn composition(name: &str, spec: Value) -> Registered {
+    with(name, spec, json!({}))
+}
+
+/// The same with more in its document.
+fn with(name: &str, spec: Value, more: Value) -> Registered {
+    let depends: Vec<_> = TOOLS
+        .iter()
+        .filter(|tool| spec.to_string().contains(&format!("\"{tool}\"")))
+        .map(|tool| json!({ "type": "tool", "name": tool, "version": "1.0.0" }))
+        .collect();
+    let document = json!({ "name": name, "version": "1.0.0", "spec": spec, "depends": depends });
+    let mut registered = tool(name, "1.0.0", json!({}));
+    registered.document = extended(document, more);
+    registered
+}
+
+/// An object with more members.
+fn extended(mut object: Value, more: Value) -> Value {
+    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object
+}
+
+/// One step of a pipeline.
+fn step(id: &str, tool: &str, input: Value) -> Value {
+    let mut step = json!({ "id": id, "operation": { "tool": { "name": tool } } });
+    if !input.is_null() {
+        step["input"] = input;
+    }
+    step
+}
+
+fn pipeline(steps: &[Value]) -> Value {
+    json!({ "pipeline": { "steps": steps } })
+}
+
+/// A constant as input.
+fn constant(value: Value) -> Value {
+    json!({ "constant": value })
+}
+
+impl Composed {
+    /// With these compositions, and all of the upstream's tools.
+    async fn start(compositions: Vec<Registered>) -> Self {
+        Self::start_with(Setup::default(), compositions).await
+    }
+
+    async fn start_with(setup: Setup, compositions: Vec<Registered>) -> Self {
+        let (upstream, transport) = Scripted::start().await;
+        let own = |name: &&str| {
+            let is_safe = ["echo", "say", "text", "count"].contains(name);
+            tool(name, "1.0.0", json!({ "annotations": { "idempotentHint": is_safe } }))
+        };
+        let tools = TOOLS.iter().map(own).chain(compositions).collect();
+        let limits = LimitsConfig { call_timeout_ms: 5_000, ..setup.limits };
+        let policy = RuntimeValidation { undeclared_dependency: Access::Deny, ..setup.policy };
+        let setup = Setup { transport: Some(transport), limits, policy, ..setup };
+        Self { bench: Bench::start(setup, tools).await, upstream }
+    }
+
+    async fn got(&self, tool: &str, arguments: Value) -> Got {
+        self.bench.call("", tool, arguments).await
+    }
+
+    /// The structured result of a call that goes well.
+    async fn value(&self, tool: &str, arguments: Value) -> Value {
+        let got = self.got(tool, arguments).await;
+        let result = got.result();
+        assert_ne!(result["isError"], true, "{got:?}");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        let structured = result["structuredContent"].clone();
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), structured);
+        structured
+    }
+
+    /// The error of a call that fails: its step, its reason, its words.
+    async fn failure(&self, tool: &str, arguments: Value) -> (String, String, String) {
+        let got = self.got(tool, arguments).await;
+        let text = got.failure();
+        let error = got.result()["structuredContent"].clone();
+        let part = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        assert!(text.contains(&part("message")), "{got:?}");
+        (part("step"), part("reason"), part("message"))
+    }
+
+    /// What `_meta` tells of each call: step, tool, outcome.
+    async fn calls(&self, tool: &str, arguments: Value) -> Vec<String> {
+        let got = self.got(tool, arguments).await;
+        let calls = got.result()["_meta"]["registry/steps"]["calls"].clone();
+        let calls = calls.as_array().unwrap_or_else(|| panic!("{got:?}")).clone();
+        let told = |call: &Value| {
+            assert!(call["durationMs"].as_f64().unwrap() >= 0.0);
+            let [step, tool, outcome] =
+                ["step", "tool", "outcome"].map(|n| call[n].as_str().unwrap());
+            format!("{step} {tool} {outcome}")
+        };
+        calls.iter().map(told).collect()
+    }
+}

@@ -1,0 +1,101 @@
+//! Cache and idempotent.
+
+use std::time::Duration;
+
+use super::*;
+
+fn tool_of(name: &str) -> Value {
+    json!({ "tool": { "name": name } })
+}
+
+#[tokio::test]
+async fn a_cache_remembers_successes_of_each_caller() {
+    let cache = |inner: &str, more: Value| {
+        let body = extended(
+            json!({ "inner": tool_of(inner), "keyPaths": ["$.id"], "ttlSeconds": 60 }),
+            more,
+        );
+        json!({ "cache": body })
+    };
+    let only = json!({ "cacheIf": { "field": "$.n", "op": "gt", "value": 100 } });
+    let stale = json!({ "ttlSeconds": 1, "staleWhileRevalidateSeconds": 60 });
+    let declares = |name: &str| {
+        let tools = [("counts", "1.0.0")];
+        crate::view::testing::agent(name, "1.0.0", &tools)
+    };
+    let composed = Composed::start(vec![
+        composition("counts", cache("count", json!({}))),
+        composition("fails", cache("flaky", json!({}))),
+        composition("picky", cache("count", only)),
+        composition("stale", cache("count", stale)),
+        declares("team/a"),
+        declares("team/b"),
+    ])
+    .await;
+    let n = async |tool: &str, arguments: Value| composed.value(tool, arguments).await["n"].clone();
+    assert_eq!(n("counts", json!({ "id": 1 })).await, 1);
+    assert_eq!(n("counts", json!({ "id": 1.0, "more": 2 })).await, 1);
+    assert_eq!(n("counts", json!({ "id": "1" })).await, 2);
+    assert_eq!(n("counts", json!({})).await, 3);
+    assert_eq!(n("counts", json!({ "id": null })).await, 4);
+    let by = async |agent: &str| {
+        let got = composed.bench.call(agent, "counts", json!({ "id": 1 })).await;
+        got.result()["structuredContent"]["n"].clone()
+    };
+    assert_eq!(
+        (by("team/a").await, by("team/b").await, by("team/a").await),
+        (json!(5), json!(6), json!(5))
+    );
+
+    composed.failure("fails", json!({ "id": 1, "failures": 1 })).await;
+    assert_eq!(n("fails", json!({ "id": 1, "failures": 1 })).await, 2);
+    assert_eq!(n("fails", json!({ "id": 1, "failures": 1 })).await, 2);
+    assert_eq!((n("picky", json!({})).await, n("picky", json!({})).await), (json!(7), json!(8)));
+
+    assert_eq!(n("stale", json!({})).await, 9);
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(n("stale", json!({})).await, 9, "what is stale is served");
+    composed
+        .upstream
+        .until(|seen| seen.calls.iter().filter(|(t, _)| t == "count").count() == 10)
+        .await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(n("stale", json!({})).await, 10, "and renewed meanwhile");
+}
+
+fn once(inner: &str, on_duplicate: &str) -> Value {
+    json!({ "idempotent": { "inner": tool_of(inner), "keyPaths": ["$.order"], "onDuplicate": on_duplicate } })
+}
+
+#[tokio::test]
+async fn the_same_key_is_not_done_twice() {
+    let composed = Composed::start(vec![
+        composition("cached", once("count", "cached")),
+        composition("skip", once("count", "skip")),
+        composition("error", once("count", "error")),
+        composition("slow", once("wait", "cached")),
+        composition("lost", once("lose", "cached")),
+    ])
+    .await;
+    let order = |id: u64| json!({ "order": id });
+    assert_eq!(composed.value("cached", order(1)).await["n"], 1);
+    assert_eq!(composed.value("cached", order(1)).await["n"], 1);
+    assert_eq!(composed.value("cached", order(2)).await["n"], 2);
+    assert_eq!(composed.value("skip", order(1)).await["n"], 3, "each place has keys of its own");
+    assert_eq!(composed.value("skip", order(1)).await, Value::Null);
+    composed.value("error", order(1)).await;
+    assert_eq!(composed.failure("error", order(1)).await.1, "duplicate");
+    let (_, reason, message) = composed.failure("cached", json!({})).await;
+    assert_eq!(reason, "no-key");
+    assert_eq!(message, "the key $.order selects nothing in the input; nothing was done");
+
+    let slow = json!({ "order": 1, "ms": 300 });
+    let (one, two) =
+        tokio::join!(composed.value("slow", slow.clone()), composed.value("slow", slow));
+    assert_eq!(one, two);
+    assert_eq!(composed.upstream.calls("wait").len(), 1);
+
+    let first = composed.failure("lost", order(1)).await;
+    assert_eq!(composed.failure("lost", order(1)).await, first, "nobody knows what it did");
+    assert_eq!(composed.upstream.calls("lose").len(), 1);
+}

@@ -1,0 +1,159 @@
+//! What holds for every step: permission, validation, annotations, limits, and what is shown.
+
+use super::*;
+use crate::{config::Mode, view::testing::agent};
+
+#[tokio::test]
+async fn a_caller_needs_the_composition_only_and_each_step_is_judged_like_a_call() {
+    let spec = pipeline(&[step("a", "strict", json!({ "path": "$.inner" }))]);
+    let strict = tool(
+        "strict",
+        "1.0.0",
+        json!({ "source": { "tool": "echo", "hideFields": ["secret"], "defaults": { "secret": 7 } },
+            "inputSchema": { "type": "object", "properties": { "n": { "type": "integer" }, "secret": {} } } }),
+    );
+    let mut composed_tool = composition("composed", spec);
+    composed_tool.document["depends"] =
+        json!([{ "type": "tool", "name": "strict", "version": "1.0.0" }]);
+    let composed = Composed::start(vec![
+        strict,
+        composed_tool,
+        agent("team/a", "1.0.0", &[("composed", "1.0.0")]),
+        agent("team/b", "1.0.0", &[("echo", "1.0.0")]),
+    ])
+    .await;
+    let call = async |agent: &str, inner: Value| {
+        composed.bench.call(agent, "composed", json!({ "inner": inner })).await
+    };
+    let got = call("team/a", json!({ "n": 1 })).await.result();
+    assert_eq!(got["structuredContent"], json!({ "n": 1, "secret": 7 }));
+    assert_eq!(call("team/b", json!({})).await.error().1, -32602, "it does not declare it");
+    let direct = composed.bench.call("team/a", "strict", json!({ "n": 1 })).await;
+    assert_eq!(direct.error().1, -32602, "a step is not a tool of the caller's");
+    let bad = call("team/a", json!({ "n": "x" })).await;
+    assert!(bad.failure().contains("at its step `a`: Invalid arguments for strict"), "{bad:?}");
+    let hidden = call("team/a", json!({ "secret": 1 })).await;
+    assert!(hidden.failure().contains("/secret is not an argument of this tool"), "{hidden:?}");
+}
+
+#[tokio::test]
+async fn what_it_declares_of_its_result_holds() {
+    let output = json!({ "outputSchema": { "type": "object", "required": ["ok"] } });
+    let setup = Setup::default();
+    let policy = RuntimeValidation { output_validation: Mode::Ignore, ..setup.policy };
+    let composed = Composed::start_with(
+        Setup { policy, ..setup },
+        vec![with("declared", pipeline(&[step("a", "echo", json!(null))]), output)],
+    )
+    .await;
+    assert_eq!(composed.value("declared", json!({ "ok": 1 })).await, json!({ "ok": 1 }));
+    let got = composed.got("declared", json!({ "no": "s3cret" })).await;
+    assert!(got.failure().contains("breaks its registered schema"), "{got:?}");
+    assert!(!got.text.contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_list_shows_what_its_parts_come_to() {
+    let safe = json!({ "annotations": { "readOnlyHint": true, "openWorldHint": false } });
+    let typed = json!({ "source": { "tool": "echo" },
+        "inputSchema": { "type": "object", "required": ["q"] }, "annotations": safe["annotations"] });
+    let of = |name: &str, tools: &[&str]| {
+        let steps: Vec<_> = tools.iter().map(|tool| step(tool, tool, json!(null))).collect();
+        let mut registered = composition(name, pipeline(&steps));
+        let depends: Vec<_> = tools
+            .iter()
+            .map(|t| json!({ "type": "tool", "name": t, "version": "1.0.0" }))
+            .collect();
+        registered.document["depends"] = json!(depends);
+        registered
+    };
+    let mut asks_agent = of("asks-agent", &["echo"]);
+    asks_agent.document["spec"]["pipeline"]["steps"][0]["operation"] =
+        json!({ "agent": { "name": "a", "skill": "s" } });
+    let composed = Composed::start(vec![
+        tool("typed", "1.0.0", typed),
+        of("reads", &["typed"]),
+        of("writes", &["typed", "echo"]),
+        of("unknown-part", &["nowhere"]),
+        of("of-compositions", &["reads"]),
+        asks_agent,
+    ])
+    .await;
+    let listed = composed.bench.modern("", "tools/list", json!({})).await.result();
+    let find = |name: &str| {
+        listed["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).cloned()
+    };
+    let reads = find("reads").unwrap();
+    assert_eq!(reads["inputSchema"]["required"], json!(["q"]), "what the first step demands");
+    assert_eq!(
+        reads["annotations"],
+        json!({ "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false })
+    );
+    let writes = find("writes").unwrap();
+    assert_eq!(
+        (&writes["annotations"]["readOnlyHint"], &writes["annotations"]["destructiveHint"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(find("of-compositions").unwrap()["annotations"]["readOnlyHint"], true);
+    assert_eq!((find("unknown-part"), find("asks-agent")), (None, None));
+    assert_eq!(composed.value("of-compositions", json!({ "q": 1 })).await, json!({ "q": 1 }));
+}
+
+#[tokio::test]
+async fn both_eras_get_the_result_and_what_was_done() {
+    let composed = Composed::start(vec![
+        composition("list", pipeline(&[step("a", "say", constant(json!({ "value": [1] })))])),
+        composition("broken", pipeline(&[step("a", "fail", constant(json!({ "message": "m" })))])),
+    ])
+    .await;
+    let session = composed.bench.initialize("").await;
+    let params = |tool: &str| json!({ "name": tool, "arguments": {} });
+    let got = composed.bench.legacy(&session, "", ("tools/call", params("list"))).await.result();
+    assert_eq!(got.get("structuredContent"), None, "no object, so the text alone");
+    assert_eq!(got["content"][0]["text"], "[1]");
+    assert_eq!(got["_meta"]["registry/steps"]["calls"][0]["outcome"], "ok");
+    let got = composed.bench.legacy(&session, "", ("tools/call", params("broken"))).await;
+    assert_eq!(got.failure(), "broken failed at its step `a`: fail failed: m");
+    assert_eq!(got.result()["structuredContent"]["step"], "a");
+}
+
+#[tokio::test]
+async fn progress_is_told_as_steps_finish() {
+    let composed = Composed::start(vec![composition(
+        "three",
+        pipeline(&[
+            step("a", "echo", json!(null)),
+            step("b", "wait", constant(json!({ "ms": 20 }))),
+            step("c", "echo", json!(null)),
+        ]),
+    )])
+    .await;
+    let params = json!({ "name": "three", "arguments": {}, "_meta": { "progressToken": "p" } });
+    let got = composed.bench.got(Ask::modern("tools/call", params).build()).await;
+    let events: Vec<Value> = got
+        .text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok())
+        .collect();
+    let told: Vec<_> = events.iter().filter(|e| e["method"] == "notifications/progress").collect();
+    let told: Vec<_> =
+        told.iter().map(|e| (&e["params"]["progress"], &e["params"]["message"])).collect();
+    let expected = [(1, "a: ok"), (2, "b: ok"), (3, "c: ok")].map(|(n, m)| (json!(n), json!(m)));
+    assert_eq!(told, expected.iter().map(|(n, m)| (n, m)).collect::<Vec<_>>(), "{}", got.text);
+    assert!(
+        events
+            .iter()
+            .all(|e| e["params"]["progressToken"].is_null() || e["params"]["progressToken"] == "p")
+    );
+}
+
+#[tokio::test]
+async fn who_goes_away_leaves_nothing_running() {
+    let scatter = json!({ "scatterGather": { "aggregation": { "ops": [] }, "targets": [
+        { "tool": "wait" }, { "tool": "wait" }, { "tool": "wait" },
+    ] } });
+    let composed = Composed::start(vec![composition("slow", scatter)]).await;
+    let call = composed.got("slow", json!({ "ms": 4000 }));
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(200), call).await.is_err());
+    composed.upstream.until(|seen| seen.running == 0 && seen.cancelled == 3).await;
+}

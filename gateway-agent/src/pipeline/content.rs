@@ -1,0 +1,46 @@
+//! What a tool's result says, for whoever has to understand it: projections and compositions.
+//!
+//! Deliberately absent: results that are only passed on; nobody reads those.
+
+use serde_json::{Value, value::RawValue};
+
+use crate::jsonrpc::{Object, ObjectWriter};
+
+/// The structured content. Some write null for what is not there.
+pub(crate) fn structured<'a>(result: &Object<'a>) -> Option<&'a RawValue> {
+    result.find("structuredContent").filter(|raw| raw.get() != "null")
+}
+
+/// The first block of text.
+pub(crate) fn first_text(result: &Object<'_>) -> Option<String> {
+    blocks(result)?.iter().find_map(text_of)
+}
+
+/// The blocks of text as content, and nothing else of them.
+pub(crate) fn texts(result: &Object<'_>) -> String {
+    let blocks = blocks(result).unwrap_or_default();
+    let texts: Vec<_> = blocks.iter().filter_map(text_of).map(|text| block(&text)).collect();
+    format!("[{}]", texts.join(","))
+}
+
+/// The members of a result that says a value: structured, and the same as text.
+pub(crate) fn say(value: &Value, out: &mut ObjectWriter) {
+    let text = value.to_string();
+    out.raw("content", &format!("[{}]", block(&text))).raw("structuredContent", &text);
+}
+
+/// A block of text.
+pub(crate) fn block(text: &str) -> String {
+    let mut block = ObjectWriter::with_capacity(text.len() + 32);
+    block.raw("type", r#""text""#).string("text", text);
+    block.finish_string()
+}
+
+fn blocks<'a>(result: &Object<'a>) -> Option<Vec<Object<'a>>> {
+    serde_json::from_str(result.find("content")?.get()).ok()
+}
+
+fn text_of(block: &Object<'_>) -> Option<String> {
+    block.find("type").filter(|kind| kind.get() == r#""text""#)?;
+    serde_json::from_str(block.find("text")?.get()).ok()
+}

@@ -1,0 +1,104 @@
+//! Where an offer leads: to a tool of a server, or to a composition of other offers.
+//!
+//! Deliberately absent: what an offer is besides.
+
+use std::{
+    hash::{DefaultHasher, Hash as _},
+    sync::Arc,
+};
+
+use registry_core::{Key, Record, entity::Tool};
+use serde_json::value::RawValue;
+
+use super::{Offer, Snapshot};
+use crate::{composition::Plan, contract::Contracts, upstream::Tools};
+
+/// How a tool is done.
+#[derive(Debug)]
+pub(super) enum Way {
+    Upstream(Backing),
+    Composed(Arc<Plan>),
+}
+
+/// The tool of a server that is behind an offer.
+#[derive(Debug)]
+pub(super) struct Backing {
+    pub(super) server: Key,
+    pub(super) tool: Arc<str>,
+    pub(super) live: Option<Arc<Tools>>,
+}
+
+impl Way {
+    /// `None` where its upstream lists it in a way that forbids to use it, or a part of a composition
+    /// cannot be used.
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        tool: &Tool,
+        part: impl FnMut(&Key) -> Option<Arc<Offer>>,
+    ) -> Option<Self> {
+        let Some(source) = tool.source() else {
+            return Plan::new(tool, part).map(|plan| Self::Composed(Arc::new(plan)));
+        };
+        let server = source.server_key();
+        let live = snapshot.definitions.find(&server).cloned();
+        if live.as_ref().is_some_and(|tools| tools.has_left_out(&source.tool)) {
+            return None;
+        }
+        Some(Self::Upstream(Backing { server, tool: source.tool.as_str().into(), live }))
+    }
+
+    /// What else than documents it is made of.
+    pub(super) fn hash(&self, hasher: &mut DefaultHasher) {
+        match self {
+            Self::Upstream(Backing { tool, live, .. }) => {
+                text_in(live.as_ref(), tool).hash(hasher);
+            }
+            Self::Composed(plan) => {
+                plan.parts().for_each(|part| part.fingerprint().hash(hasher));
+            }
+        }
+    }
+
+    pub(super) fn is_quarantined(
+        &self,
+        snapshot: &Snapshot,
+        record: &Record,
+        contracts: &Contracts,
+    ) -> bool {
+        match self {
+            Self::Upstream(Backing { live, .. }) => {
+                contracts.is_quarantined(&snapshot.catalog, record, live.as_ref())
+            }
+            Self::Composed(plan) => plan.parts().any(|part| part.is_quarantined()),
+        }
+    }
+
+    /// Whether what it leads to is still the same.
+    pub(super) fn is_current(
+        &self,
+        snapshot: &Snapshot,
+        mut part: impl FnMut(&Key) -> Option<Arc<Offer>>,
+    ) -> bool {
+        match self {
+            Self::Upstream(Backing { server, live, .. }) => {
+                is_live_as(live.as_ref(), snapshot.definitions.find(server))
+            }
+            Self::Composed(plan) => {
+                plan.parts().all(|old| part(old.key()).is_some_and(|new| Arc::ptr_eq(&new, old)))
+            }
+        }
+    }
+}
+
+/// The text of one tool's definition.
+fn text_in<'a>(tools: Option<&'a Arc<Tools>>, tool: &str) -> Option<&'a str> {
+    tools?.find(tool).map(RawValue::get)
+}
+
+/// By identity, not by text: an offer that outlived its list would keep the whole list.
+fn is_live_as(old: Option<&Arc<Tools>>, new: Option<&Arc<Tools>>) -> bool {
+    match (new, old) {
+        (Some(new), Some(old)) => Arc::ptr_eq(new, old),
+        (new, old) => new.is_none() && old.is_none(),
+    }
+}
