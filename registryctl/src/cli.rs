@@ -35,7 +35,7 @@ pub(crate) use audit::{AccessTrailArgs, AuditCommand, CheckArgs, ExportTrailArgs
 pub(crate) use commit::CommitArgs;
 pub(crate) use diff::{Compared, DiffArgs};
 pub(crate) use fleet::{GatewaysArgs, Percent, RolloutCommand, RolloutStatusArgs, WaitArgs};
-pub(crate) use gateway::{GatewayArgs, GatewayCommand};
+pub(crate) use gateway::{GatewayArgs, GatewayCommand, SagasArgs, SagasCommand};
 pub(crate) use governance::{
     ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
     TransferArgs, WantedMode, WhyArgs,

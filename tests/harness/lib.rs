@@ -19,7 +19,7 @@ pub use database::Database;
 pub use gateway::{Backend, Gateway, GatewayOptions};
 pub use mcp::ModernClient;
 pub use official::Official;
-pub use process::{Process, binary, root};
+pub use process::{Process, binary, root, signal_process};
 pub use proxy::FaultProxy;
 pub use python::PythonEnvironment;
 pub use registry::{CtlOutput, Registry, ctl};

@@ -38,7 +38,9 @@ pub enum Cause {
     Tool {
         /// The tool.
         tool: Name,
-        /// Its words, or whatever else its result holds.
+        /// Its words.
+        text: Option<String>,
+        /// What its result holds, or else its words.
         said: Value,
     },
     /// What a tool would get is no object.
@@ -224,7 +226,7 @@ impl Failure {
     pub fn message(&self) -> String {
         match &*self.cause {
             Cause::Call { tool, error } => respond::words_for(tool.as_str(), error),
-            Cause::Tool { tool, said: Value::String(text) } => format!("{tool} failed: {text}"),
+            Cause::Tool { tool, text: Some(text), .. } => format!("{tool} failed: {text}"),
             Cause::Timeout { message: Some(message), .. } => message.clone(),
             other => other.to_string(),
         }
@@ -237,7 +239,7 @@ impl Failure {
             "reason": self.reason(),
             "message": self.message(),
         });
-        if let Cause::Tool { tool, said } = &*self.cause {
+        if let Cause::Tool { tool, said, .. } = &*self.cause {
             value["tool"] = tool.as_str().into();
             value["result"] = said.clone();
         }

@@ -22,8 +22,8 @@ use super::{
 };
 
 /// How often a compensation is tried before it is left to an operator.
-const ATTEMPTS: u32 = 8;
-/// The wait before its second attempt; it doubles. All together about 25 s.
+const ATTEMPTS: u32 = 7;
+/// The wait before its second attempt; it doubles. All together about 13 s.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 
 impl Run {

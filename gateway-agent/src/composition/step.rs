@@ -62,7 +62,9 @@ impl Run {
         self.take_bytes(at, result.result.get().len())?;
         let said = value_of(&result);
         if result.is_error {
-            return Err(Failure::new(at, Cause::Tool { tool: name.clone(), said }));
+            let members = Object::parse(&result.result).unwrap_or_default();
+            let text = content::first_text(&members);
+            return Err(Failure::new(at, Cause::Tool { tool: name.clone(), text, said }));
         }
         Ok(said)
     }

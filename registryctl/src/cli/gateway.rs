@@ -54,6 +54,8 @@ pub(crate) enum GatewayCommand {
     Contracts,
     /// Accept what a tool's server says of it now, which ends its quarantine
     Accept(AcceptArgs),
+    /// List the sagas that it knows, the newest first; show one, or try again to undo it
+    Sagas(SagasArgs),
 }
 
 #[derive(Debug, Args)]
@@ -70,6 +72,26 @@ pub(crate) struct AcceptArgs {
     pub(crate) tool: Key,
     /// The digest of the definition, as `contracts` shows it
     pub(crate) live: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SagasArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<SagasCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SagasCommand {
+    /// Show what has happened to a saga, with what its tools were given and gave
+    Show(SagaArgs),
+    /// Try again to undo what could not be undone
+    Retry(SagaArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SagaArgs {
+    /// The saga, as the list names it
+    pub(crate) id: String,
 }
 
 fn server(text: &str) -> Result<Key, String> {

@@ -3,6 +3,7 @@
 //! Deliberately absent: the fleet; `gateways` and `rollout` ask the registry about it.
 
 mod admin;
+mod sagas;
 
 use serde_json::json;
 
@@ -34,6 +35,7 @@ pub(super) async fn run(session: &Session, args: GatewayArgs) -> Result<(), Fail
                 .await?;
             session.screen.line(&format!("{} is accepted as its server gives it", args.tool))
         }
+        GatewayCommand::Sagas(args) => sagas::run(session, &admin, args).await,
     }
 }
 

@@ -1,0 +1,210 @@
+//! Sagas whose gateway is killed outright, at every line of their journal: whatever was reserved is
+//! released or committed, once.
+//!
+//! Deliberately absent: sagas whose gateway lives on; the gateway's own tests have those.
+
+mod ledger;
+mod operators;
+
+use std::time::Duration;
+
+use acceptance::{Gateway, GatewayOptions, ModernClient, eventually};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use self::ledger::{Ledger, When};
+use crate::liar::Liar;
+
+/// A gateway with one saga, `order`, and the server that keeps its ledger.
+struct Scene {
+    gateway: Gateway,
+    options: GatewayOptions,
+    ledger: Ledger,
+    _liar: Liar,
+    _dir: TempDir,
+}
+
+/// A tool of the ledger's server.
+fn tool(name: &str) -> Value {
+    json!({ "name": name, "version": "1.0.0", "description": name, "inputSchema": { "type": "object" },
+        "source": { "server": "ledger", "serverVersion": "1.0.0", "tool": name } })
+}
+
+fn step(id: &str, action: &str, undo: &str) -> Value {
+    let input = json!({ "construct": { "fields": {
+        "order": { "path": "$.order" }, "item": { "constant": id }, "fails": { "path": "$.fails" } } } });
+    json!({ "id": id, "name": id, "action": { "tool": action }, "compensate": { "tool": undo },
+        "compensateOnUnknown": true, "input": input })
+}
+
+fn registry() -> Value {
+    let names = ["reserve", "release", "commit", "revert"];
+    let depends: Vec<_> = names
+        .iter()
+        .map(|name| json!({ "type": "tool", "name": name, "version": "1.0.0" }))
+        .collect();
+    let provides: Vec<_> =
+        names.iter().map(|name| json!({ "tool": name, "version": "1.0.0" })).collect();
+    let steps = [
+        step("apples", "reserve", "release"),
+        step("pears", "reserve", "release"),
+        step("all", "commit", "revert"),
+    ];
+    let order = json!({ "name": "order", "version": "1.0.0", "description": "x", "depends": depends,
+        "inputSchema": { "type": "object" },
+        "spec": { "saga": { "steps": steps, "sagaIdPath": "$.order" } } });
+    let mut tools: Vec<_> = names.iter().map(|name| tool(name)).collect();
+    tools.push(order);
+    json!({ "schemaVersion": "2.0", "schemas": [], "agents": [], "tools": tools,
+        "servers": [{ "name": "ledger", "version": "1.0.0", "provides": provides }] })
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let ledger = Ledger::default();
+        let liar = Liar::start(ledger.script()).await;
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("registry.json");
+        std::fs::write(&file, registry().to_string()).expect("written");
+        let options = GatewayOptions {
+            source: format!("file://{}", file.display()),
+            targets: format!(
+                "targets: [{{ server: ledger, version: 1.0.0, http: \"{}\" }}]\n",
+                liar.url
+            ),
+            runtime: None,
+            more: "admin: 127.0.0.1:0\n".to_owned(),
+        };
+        let gateway = Gateway::start(&options);
+        let scene = Self { gateway, options, ledger, _liar: liar, _dir: dir };
+        scene.up().await;
+        scene
+    }
+
+    async fn up(&self) {
+        self.gateway.ready().await;
+        let url = format!("{}/admin/targets", self.gateway.admin_url());
+        eventually("the ledger is reached", || async {
+            let answer = reqwest::get(&url).await.expect("an answer");
+            answer.text().await.expect("text").contains(r#""state":"up""#)
+        })
+        .await;
+    }
+
+    fn client(&self) -> ModernClient {
+        ModernClient::anonymous(&self.gateway.mcp_url())
+    }
+
+    /// Calls the saga; its gateway is killed meanwhile.
+    async fn order_until_killed(&mut self, arguments: Value) {
+        let client = self.client();
+        let call = client.request("tools/call", json!({ "name": "order", "arguments": arguments }));
+        assert!(call.await.is_err(), "the gateway was killed");
+        self.gateway.process.kill_9();
+    }
+
+    async fn restart(&mut self) {
+        self.gateway.restart(&self.options);
+        self.up().await;
+    }
+
+    /// The state of the only saga.
+    async fn status(&self) -> Value {
+        let sagas = self.sagas().await["sagas"].clone();
+        assert_eq!(sagas.as_array().map(Vec::len), Some(1), "{sagas}");
+        sagas[0]["status"].clone()
+    }
+
+    async fn sagas(&self) -> Value {
+        let answer = reqwest::get(format!("{}/admin/sagas", self.gateway.admin_url())).await;
+        let text = answer.expect("an answer").text().await.expect("text");
+        serde_json::from_str(&text).expect("JSON")
+    }
+}
+
+/// Every call that the saga makes, in order, when its last step fails or not.
+const CALLS: [(&str, bool); 8] = [
+    ("reserve apples", false),
+    ("reserve pears", false),
+    ("commit all", false),
+    ("reserve apples", true),
+    ("reserve pears", true),
+    ("commit all", true),
+    ("release pears", true),
+    ("release apples", true),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_is_killed_at_any_point_undoes_the_saga_once() {
+    for (call, fails) in CALLS {
+        for when in [When::Before, When::After] {
+            let told = format!("killed at `{call}` {when:?} its effect, failing: {fails}");
+            let mut scene = Scene::start().await;
+            scene.ledger.kill(scene.gateway.process.id(), (call, when));
+            scene.order_until_killed(json!({ "order": 7, "fails": fails })).await;
+            scene.restart().await;
+            eventually(&told, || async { scene.status().await == "compensated" }).await;
+            scene.ledger.check_undone(&told);
+
+            // What was undone may be done again, and then it is done once.
+            let again = scene.client().call("order", json!({ "order": 7 })).await;
+            assert!(!again.is_tool_error(), "{told}: {again:?}");
+            scene.ledger.check_committed(&told);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_completed_is_complete_after_a_crash_and_not_done_again() {
+    let mut scene = Scene::start().await;
+    let order = json!({ "order": "a-1" });
+    let first = scene.client().call("order", order.clone()).await;
+    assert!(!first.is_tool_error(), "{first:?}");
+    scene.gateway.process.kill_9();
+    scene.restart().await;
+    assert_eq!(scene.status().await, "completed");
+    let calls = scene.ledger.calls();
+    let second = scene.client().call("order", order).await;
+    assert_eq!(second.result()["structuredContent"], first.result()["structuredContent"]);
+    assert_eq!(scene.ledger.calls(), calls);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_while_a_saga_is_undone_waits_for_that() {
+    let mut scene = Scene::start().await;
+    scene.ledger.kill(scene.gateway.process.id(), ("commit all", When::Before));
+    scene.order_until_killed(json!({ "order": 7 })).await;
+    scene.ledger.be_slow(Duration::from_millis(500));
+    scene.restart().await;
+    let answer = scene.client().call("order", json!({ "order": 7 })).await;
+    assert!(answer.is_tool_error(), "{answer:?}");
+    assert!(answer.text().contains("the gateway was stopped in the middle"), "{answer:?}");
+    scene.ledger.check_undone("by who waits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_torn_journal_goes_on_and_a_damaged_one_is_told() {
+    let mut scene = Scene::start().await;
+    scene.ledger.kill(scene.gateway.process.id(), ("commit all", When::After));
+    scene.order_until_killed(json!({ "order": 7 })).await;
+    let mut journal = scene.gateway.cache().into_os_string();
+    journal.push(".sagas");
+    let mut bytes = std::fs::read(&journal).expect("a journal");
+    bytes.extend_from_slice(b"0123456789abcdef {\"sag");
+    std::fs::write(&journal, &bytes).expect("written");
+    scene.restart().await;
+    eventually("it is undone", || async { scene.status().await == "compensated" }).await;
+    scene.ledger.check_undone("torn");
+    assert!(scene.gateway.process.stderr().contains("journal is torn"));
+    assert_eq!(scene.sagas().await["damagedLines"], 0);
+
+    scene.gateway.process.kill_9();
+    let mut bytes = std::fs::read(&journal).expect("a journal");
+    bytes[40] ^= 1;
+    std::fs::write(&journal, &bytes).expect("written");
+    scene.restart().await;
+    assert!(scene.sagas().await["damagedLines"].as_u64().is_some_and(|lines| lines > 0));
+    assert!(scene.gateway.process.stderr().contains("cannot be read"), "it is in the log");
+    let answer = scene.client().call("order", json!({ "order": 8 })).await;
+    assert!(!answer.is_tool_error(), "other sagas go on: {answer:?}");
+}

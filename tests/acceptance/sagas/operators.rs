@@ -1,0 +1,51 @@
+//! What operators see of sagas, and do.
+
+use acceptance::ctl;
+use serde_json::{Value, json};
+
+use super::{Scene, eventually};
+
+/// A saga that cannot be undone, and the gateway's admin address.
+async fn stuck() -> (Scene, String) {
+    let scene = Scene::start().await;
+    scene.ledger.break_releases(true);
+    let client = scene.client();
+    // Nobody has to wait for all attempts.
+    let call = client.call("order", json!({ "order": 7, "fails": true }));
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(2), call).await;
+    let admin = scene.gateway.admin_url();
+    (scene, admin)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_undone_is_shown_and_tried_again() {
+    let (scene, admin) = stuck().await;
+    let run = |arguments: &[&str]| {
+        ctl("http://127.0.0.1:1", &[&["gateway", "--admin", &admin], arguments].concat())
+    };
+    let shown = run(&["sagas"]);
+    assert!(shown.success() && shown.stdout.contains("compensating"), "{shown:?}");
+    // Seven attempts at each of two steps take about 26 s.
+    for _ in 0..60 {
+        if scene.status().await == "compensation_failed" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    assert_eq!(scene.status().await, "compensation_failed");
+    let listed: Value =
+        serde_json::from_str(&run(&["sagas", "--output", "json"]).stdout).expect("JSON");
+    let id = listed["sagas"][0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(listed["sagas"][0]["left"], json!(["apples", "pears"]));
+    let shown = run(&["sagas", "show", &id]);
+    assert!(shown.stdout.contains("the store is closed"), "{shown:?}");
+
+    scene.ledger.break_releases(false);
+    let retried = run(&["sagas", "retry", &id]);
+    assert!(retried.success(), "{retried:?}");
+    eventually("it is undone", || async { scene.status().await == "compensated" }).await;
+    scene.ledger.check_undone("after a retry");
+    let again = run(&["sagas", "retry", &id]);
+    assert!(!again.success() && again.stderr.contains("nothing is left to undo"), "{again:?}");
+    assert!(run(&["sagas", "show", "nobody"]).stderr.contains("there is no saga nobody"));
+}
