@@ -59,6 +59,7 @@ start() { # NAME COMMAND...
   echo "$name does not answer" >&2; return 1
 }
 address() { sed -n 's|.*listening on http://\([^ ]*\).*|\1|p' "$work/$1.out"; }
+admin_of() { sed -n 's|.*the admin routes are served address=\([^ ]*\).*|http://\1|p' "$work/$1.log" | tail -1; }
 stop() { kill -TERM "$1"; wait "$1"; }
 until_true() { for _ in $(seq 100); do if "$@" >/dev/null 2>&1; then return 0; fi; sleep 0.1; done; "$@"; }
 
@@ -72,8 +73,10 @@ start backend demo-backend --listen "127.0.0.1:${ports[1]}"
 sed -e "s|127.0.0.1:7070|$(address registry)|; s|127.0.0.1:7090|$(address backend)|" \
     -e "s|^listen:.*|listen: 127.0.0.1:${ports[2]}|; s|cache:.*|cache: $work/cache/registry-v2.json|" \
     examples/gateway.yaml >"$work/gateway.yaml"
+echo "admin: 127.0.0.1:0" >>"$work/gateway.yaml"
 start gateway gateway-agent --config "$work/gateway.yaml"
 gateway_pid=$started
+admin=$(admin_of gateway)
 export REGISTRY_URL="http://$(address registry)"
 mcp="http://$(address gateway)/mcp"
 client=(demo-client --url "$mcp" --agent)
@@ -117,13 +120,44 @@ step "Who changed what, and who follows"
 show registryctl log
 show registryctl gateways
 
+order() { # ID TOKEN
+  printf '{"orderId": "%s", "customerId": "c-1", "totalAmount": 40, "items": [{"productId": "prod-1", "quantity": 2}], "paymentMethod": {"type": "credit_card", "token": "%s"}, "shippingAddress": {"street": "1 Main St", "city": "London", "zipCode": "N1", "country": "GB"}}' "$1" "$2"
+}
+call() { show demo-client --url "$mcp" call "$@"; }
+in_stock() { demo-client --url "$mcp" call inventory_check '{"productId": "prod-1"}' | grep -o '"available":[0-9]*' | head -1; }
+saga_is() { registryctl gateway --admin "$admin" sagas | grep "$1" | grep -qw "$2"; }
+
+step "Composed tools: a page becomes a document, two searches one list, a task tells its assignee"
+call fetch_and_store '{"url": "https://example.com"}'
+call multi_search '{"query": "quantum computing"}'
+call create_task_and_notify '{"title": "Read the handbook", "assignee": "user-2"}'
+
+step "A saga: reserve, charge, ship. The payment is declined, and what was reserved is released"
+before=$(in_stock); echo "in stock: $before"
+refused demo-client --url "$mcp" call process_order "$(order o-1 tok_declined)"
+[ "$(in_stock)" = "$before" ] || { echo "something is still reserved" >&2; exit 1; }
+echo "in stock: $(in_stock)"
+call process_order "$(order o-2 tok_visa)"
+before=$(in_stock)
+
+step "The gateway is killed while an order is charged; the next one undoes what was done"
+demo-client --url "$mcp" call process_order "$(order o-3 tok_slow)" >/dev/null 2>&1 &
+until_true saga_is o-3 running
+kill -9 "$gateway_pid"; wait "$gateway_pid" 2>/dev/null || true
+sed -i "s|^listen:.*|listen: $(address gateway)|" "$work/gateway.yaml"
+start gateway gateway-agent --config "$work/gateway.yaml"
+gateway_pid=$started
+admin=$(admin_of gateway)
+until_true saga_is o-3 compensated
+show registryctl gateway --admin "$admin" sagas
+[ "$(in_stock)" = "$before" ] || { echo "something is still reserved" >&2; exit 1; }
+
 step "The registry stops; calls go on"
 stop "$registry_pid"
 show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 
 step "The gateway restarts without a registry, and answers from its verified copy on disk"
 stop "$gateway_pid"
-sed -i "s|^listen:.*|listen: $(address gateway)|" "$work/gateway.yaml"
 start gateway gateway-agent --config "$work/gateway.yaml"
 lists research-agent@2.2.0 search_documents create_task
 show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"

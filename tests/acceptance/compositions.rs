@@ -5,6 +5,8 @@
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, eventually};
 use serde_json::{Value, json};
 
+use crate::page;
+
 async fn scene() -> (Registry, Backend, Gateway) {
     let (registry, backend) = (Registry::start(), Backend::start());
     registry.apply_example();
@@ -47,6 +49,7 @@ async fn the_example_s_compositions_run() {
     let stored = value("fetch_and_store", json!({ "url": "https://example.com" })).await;
     assert_eq!(stored["title"], "Example Domain");
 
+    page::shows("docs/compositions.md", &gateway);
     let found = value("multi_search", json!({ "query": "quantum computing" })).await;
     let ids: Vec<_> =
         found["results"].as_array().expect("a list").iter().map(|r| &r["id"]).collect();

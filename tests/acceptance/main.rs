@@ -36,6 +36,7 @@ mod locking;
 mod mcp_registry;
 mod offline;
 mod operating;
+mod page;
 mod registration;
 mod relay_start;
 mod relays;

@@ -4,11 +4,11 @@
 //! Deliberately absent: upstreams that try to get something past a projection; the gateway's own tests
 //! have those.
 
-use std::process::Command;
-
-use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, binary, ctl, eventually, root};
+use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, ctl, eventually, root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::page;
 
 /// A gateway with the example's own configuration, but for the addresses; `changed` is the registry.
 async fn example(backend: &Backend, changed: impl FnOnce(&mut Value)) -> (Gateway, TempDir) {
@@ -42,35 +42,11 @@ async fn example(backend: &Backend, changed: impl FnOnce(&mut Value)) -> (Gatewa
     (gateway, dir)
 }
 
-/// The commands of the page, with what is shown below each.
-fn commands(page: &str) -> Vec<(String, String)> {
-    let blocks = page.split("```console\n").skip(1);
-    let blocks = blocks.map(|rest| rest.split("\n```").next().unwrap_or_default());
-    let commands = blocks.flat_map(|block| block.split("$ ").skip(1));
-    let parted = commands.map(|command| command.split_once('\n').unwrap_or((command, "")));
-    parted.map(|(line, shown)| (line.to_owned(), shown.trim_end().to_owned())).collect()
-}
-
 #[tokio::test]
 async fn every_command_of_the_page_shows_what_the_page_says_in_both_eras() {
     let backend = Backend::start();
     let (gateway, _dir) = example(&backend, |_| {}).await;
-    let page = std::fs::read_to_string(root().join("docs/virtual-tools.md")).expect("a page");
-    let commands = commands(&page);
-    assert!(commands.len() >= 7, "{commands:?}");
-    for (line, shown) in commands {
-        let rest = line.strip_prefix("demo-client ").expect("all are of this program");
-        let (words, arguments) = rest.split_once(" '").unwrap_or((rest, ""));
-        for era in [&[][..], &["--legacy"]] {
-            let mut client = Command::new(binary("demo-client"));
-            client.args(["--url", &gateway.mcp_url()]).args(era).args(words.split(' '));
-            client.args(Some(arguments.trim_end_matches('\'')).filter(|text| !text.is_empty()));
-            let output = client.output().expect("it runs");
-            let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8(said).expect("UTF-8");
-            assert_eq!(said.trim_end(), shown, "{era:?} {line}");
-        }
-    }
+    page::shows("docs/virtual-tools.md", &gateway);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 pub mod model;
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rmcp::handler::server::tool::ToolRouter;
 use rmcp::handler::server::wrapper::{Json, Parameters};
@@ -20,8 +21,13 @@ const DECLINED: &str = "tok_declined";
 /// A token that is charged, and whose refund is then refused.
 const REFUND_FAILS: &str = "tok_refund_fails";
 
-/// The payment server. `tok_declined` is never charged, `tok_refund_fails` is never refunded, and
-/// every other token works.
+/// A token that is charged at once, and answered only after [`DELAY`].
+const SLOW: &str = "tok_slow";
+/// How long that takes.
+const DELAY: Duration = Duration::from_secs(3);
+
+/// The payment server. `tok_declined` is never charged, `tok_refund_fails` is never refunded,
+/// `tok_slow` is answered after three seconds, and every other token works at once.
 #[derive(Debug)]
 pub struct Payment {
     transactions: Mutex<Shelf<Record>>,
@@ -47,6 +53,22 @@ impl Payment {
     pub fn new() -> Self {
         Self { transactions: Mutex::new(Shelf::new("txn")) }
     }
+
+    fn charge(&self, charge: Charge) -> Result<Transaction, Refusal> {
+        charge.check()?;
+        let mut ledger = lock(&self.transactions);
+        let record = ledger.add(|id| Record {
+            transaction: Transaction {
+                transaction_id: id,
+                order_id: charge.order_id,
+                amount: charge.amount,
+                currency: charge.currency,
+                status: TransactionStatus::Charged,
+            },
+            token: charge.payment_method.token,
+        });
+        Ok(record.transaction.clone())
+    }
 }
 
 impl Default for Payment {
@@ -59,8 +81,8 @@ impl Domain for Payment {
     const NAME: &'static str = "payment-service";
     const VERSION: &'static str = "1.0.0";
     const PATH: &'static str = "/payment/mcp";
-    const INSTRUCTIONS: &'static str =
-        "Charge and refund orders. tok_declined is declined, tok_refund_fails is not refunded.";
+    const INSTRUCTIONS: &'static str = "Charge and refund orders. tok_declined is declined, tok_refund_fails is not refunded, \
+         tok_slow is answered after three seconds.";
 
     fn tools() -> ToolRouter<Self> {
         Self::tool_router()
@@ -77,23 +99,16 @@ impl Payment {
         idempotent_hint = false,
         open_world_hint = false
     ))]
-    fn payment_charge(
+    async fn payment_charge(
         &self,
         Parameters(charge): Parameters<Charge>,
     ) -> Result<Json<Transaction>, Refusal> {
-        charge.check()?;
-        let mut ledger = lock(&self.transactions);
-        let record = ledger.add(|id| Record {
-            transaction: Transaction {
-                transaction_id: id,
-                order_id: charge.order_id,
-                amount: charge.amount,
-                currency: charge.currency,
-                status: TransactionStatus::Charged,
-            },
-            token: charge.payment_method.token,
-        });
-        Ok(Json(record.transaction.clone()))
+        let is_slow = charge.payment_method.token == SLOW;
+        let charged = self.charge(charge)?;
+        if is_slow {
+            tokio::time::sleep(DELAY).await;
+        }
+        Ok(Json(charged))
     }
 
     /// Refund in full, by transaction or by order; doing it again changes nothing.

@@ -58,6 +58,7 @@ fn journal_path(cache: &Path) -> PathBuf {
 impl Sagas {
     /// Opens the journal beside this cache, and reads what it knows.
     pub fn open(cache: &Path) -> io::Result<Self> {
+        log::describe_metrics();
         let (journal, found) = Journal::open(&journal_path(cache))?;
         let table = Table::of(found);
         Ok(Self { table: Mutex::new(table), journal: Some(journal) })

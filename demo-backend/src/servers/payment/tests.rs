@@ -11,7 +11,7 @@ fn request(token: &str) -> Charge {
 }
 
 fn charge(server: &Payment, token: &str) -> Result<Transaction, Refusal> {
-    server.payment_charge(Parameters(request(token))).map(|made| made.0)
+    server.charge(request(token))
 }
 
 fn refund(server: &Payment, which: Value) -> Result<usize, &'static str> {
@@ -68,5 +68,5 @@ fn a_refund_that_fails_changes_nothing() {
 fn a_negative_amount_is_refused() {
     let mut negative = request("tok_visa");
     negative.amount = -1.0;
-    assert!(Payment::new().payment_charge(Parameters(negative)).is_err());
+    assert!(Payment::new().charge(negative).is_err());
 }

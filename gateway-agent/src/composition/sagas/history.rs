@@ -103,6 +103,17 @@ pub enum Status {
     CompensationFailed,
 }
 
+impl Status {
+    /// As results, metrics and operators read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Compensated => "compensated",
+            Self::CompensationFailed => "compensation_failed",
+        }
+    }
+}
+
 /// What a saga came to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -179,9 +190,7 @@ impl History {
     /// How it is, in one word.
     pub(super) fn status(&self) -> &'static str {
         match (&self.end, &self.failed) {
-            (Some(End { status: Status::Completed, .. }), _) => "completed",
-            (Some(End { status: Status::Compensated, .. }), _) => "compensated",
-            (Some(End { status: Status::CompensationFailed, .. }), _) => "compensation_failed",
+            (Some(end), _) => end.status.as_str(),
             (None, Some(_)) => "compensating",
             (None, None) => "running",
         }

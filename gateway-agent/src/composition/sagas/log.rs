@@ -10,6 +10,14 @@ use super::{
     table::{Table, now_ms},
 };
 
+/// The sagas that ended.
+const ENDED: &str = "gateway_sagas_total";
+
+/// Tells the recorder what the metric means.
+pub(super) fn describe_metrics() {
+    metrics::describe_counter!(ENDED, "Sagas that ended, by how they did.");
+}
+
 /// Where one saga is noted.
 #[derive(Debug)]
 pub(in crate::composition) struct Log {
@@ -71,7 +79,9 @@ impl Log {
 
     /// It is over, and whoever waits is told, once the disk knows.
     pub(in crate::composition) async fn end(&self, end: End) -> Written {
+        let status = end.status.as_str();
         self.write(Event::Ended(end)).await?;
+        metrics::counter!(ENDED, "status" => status).increment(1);
         self.tell();
         Ok(())
     }
