@@ -1,0 +1,167 @@
+//! Composed tools: what a step, an 8-way scatter and a journaled step cost beyond the calls that
+//! they make.
+//!
+//! Deliberately absent: what the patterns mean.
+
+use std::{
+    fs::OpenOptions,
+    io::Write as _,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use acceptance::{Backend, Gateway, GatewayOptions, mcp::MODERN};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{Client, NOBODY};
+use crate::{
+    load::{self, Load},
+    report::{Report, Row},
+};
+
+/// Steps of what is measured.
+const STEPS: usize = 9;
+/// Targets of the scatter.
+const TARGETS: usize = 8;
+
+/// A gateway with compositions of the benchmark's echo, and that echo itself.
+struct Scene {
+    gateway: Gateway,
+    backend: Backend,
+    _dir: tempfile::TempDir,
+}
+
+fn steps(count: usize, extra: &Value) -> Vec<Value> {
+    let step = |i: usize| {
+        let mut step = json!({ "id": format!("s{i}") });
+        step.as_object_mut().expect("an object").extend(extra.as_object().expect("one").clone());
+        step
+    };
+    (0..count).map(step).collect()
+}
+
+fn registry() -> Value {
+    let echo = json!({ "tool": { "name": "echo" } });
+    let composed = |name: &str, spec: Value| {
+        json!({ "name": name, "version": "1.0.0", "description": name, "spec": spec,
+            "inputSchema": { "type": "object" },
+            "depends": [{ "type": "tool", "name": "echo", "version": "1.0.0" }] })
+    };
+    let pipeline = |count| json!({ "pipeline": { "steps": steps(count, &json!({ "operation": echo })) } });
+    let saga = |count| {
+        let extra = json!({ "name": "n", "action": echo, "compensate": echo });
+        json!({ "saga": { "steps": steps(count, &extra) } })
+    };
+    let targets = vec![json!({ "tool": "echo" }); TARGETS];
+    let scatter = json!({ "scatterGather": { "targets": targets, "aggregation": { "ops": [] } } });
+    let schema = json!({ "type": "object", "properties": { "payload": { "type": "string" } },
+        "required": ["payload"], "additionalProperties": false });
+    json!({
+        "schemaVersion": "2.0", "schemas": [], "agents": [],
+        "servers": [{ "name": "bench-server", "version": "1.0.0",
+            "provides": [{ "tool": "echo", "version": "1.0.0" }] }],
+        "tools": [
+            { "name": "echo", "version": "1.0.0", "description": "echo", "inputSchema": schema,
+              "source": { "server": "bench-server", "serverVersion": "1.0.0", "tool": "echo" } },
+            composed("pipeline_1", pipeline(1)), composed("pipeline_9", pipeline(STEPS)),
+            composed("saga_9", saga(STEPS)), composed("scatter", scatter),
+        ],
+    })
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let (backend, dir) = (Backend::start(), tempfile::tempdir().expect("a directory"));
+        let file = dir.path().join("registry.json");
+        std::fs::write(&file, registry().to_string()).expect("written");
+        let url = format!("http://{}/bench/mcp", backend.process.address());
+        let gateway = Gateway::start(&GatewayOptions {
+            source: format!("file://{}", file.display()),
+            targets: format!(
+                "targets: [{{ server: bench-server, version: 1.0.0, http: \"{url}\" }}]\n"
+            ),
+            runtime: Some("{ inputValidation: deny, outputValidation: deny }".to_owned()),
+            more: String::new(),
+        });
+        gateway.ready().await;
+        Self { gateway, backend, _dir: dir }
+    }
+
+    /// One connection's calls of a tool of the gateway.
+    async fn load(&self, tool: &str, seconds: u64) -> Load {
+        let client = client(&self.gateway.mcp_url(), tool).await;
+        let once = |client: Client, _| async move { client.once().await };
+        load::run(vec![client], seconds, once).await
+    }
+
+    /// The same of the server itself, so many at once; each time the slowest counts.
+    async fn direct(&self, at_once: usize, seconds: u64) -> Load {
+        let url = format!("http://{}/bench/mcp", self.backend.process.address());
+        let mut clients = Vec::new();
+        for _ in 0..at_once {
+            clients.push(client(&url, "echo").await);
+        }
+        let all = |clients: Vec<Client>, _| async move {
+            join_all(clients.iter().map(Client::once)).await;
+        };
+        load::run(vec![clients], seconds, all).await
+    }
+}
+
+async fn client(url: &str, tool: &str) -> Client {
+    let params = json!({ "name": tool, "arguments": { "payload": "x".repeat(1024) } });
+    let client = Client::new(url, NOBODY, (MODERN, "tools/call"), &params).await;
+    client.once().await;
+    client
+}
+
+/// Measures compositions with one caller: what is sought is a latency, not a rate.
+pub(crate) async fn measure(report: &mut Report, seconds: u64) {
+    let scene = Scene::start().await;
+    let direct = scene.direct(1, seconds).await.quantile_ms(0.5);
+    let one = scene.load("pipeline_1", seconds).await.quantile_ms(0.5);
+    let nine = scene.load("pipeline_9", seconds).await.quantile_ms(0.5);
+    let per_step = |total: f64| (total - one) / 8.0;
+    report.add(Row {
+        path: "a step of a pipeline, 1 KiB: what it takes beyond the call that it makes".to_owned(),
+        value: format!("{:.0} µs of {:.0}", (per_step(nine) - direct) * 1e3, per_step(nine) * 1e3),
+        beside: format!("the call, made directly: {:.0} µs", direct * 1e3),
+        ratio: Some(per_step(nine) / direct),
+        budget: "≤ 50 µs",
+    });
+    let slowest = scene.direct(TARGETS, seconds).await.quantile_ms(0.5);
+    let scatter = scene.load("scatter", seconds).await.quantile_ms(0.5);
+    report.add(Row {
+        path: "an 8-way scatter, 1 KiB each".to_owned(),
+        value: format!("{scatter:.2} ms"),
+        beside: format!("the slowest of 8 calls at once, made directly: {slowest:.2} ms"),
+        ratio: Some(scatter / slowest),
+        budget: "slowest + 0.3 ms",
+    });
+    let journaled = per_step(scene.load("saga_9", seconds).await.quantile_ms(0.5));
+    let flush = flushes(scene.gateway.cache().parent().expect("a directory"));
+    report.add(Row {
+        path: "a step of a saga, 1 KiB, journaled: what it takes beyond a step of a pipeline"
+            .to_owned(),
+        value: format!("{:.0} µs", (journaled - per_step(nine)) * 1e3),
+        beside: format!("appending as much and flushing it: {:.0} µs", flush * 1e3),
+        ratio: Some((journaled - per_step(nine)) / flush),
+        budget: "",
+    });
+}
+
+/// The median of what one line of a journal takes on this disk, in milliseconds.
+fn flushes(dir: &Path) -> f64 {
+    let path = dir.join("flushed");
+    let mut file = OpenOptions::new().create(true).append(true).open(&path).expect("a file");
+    let mut latencies = load::histogram();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        let written = Instant::now();
+        file.write_all(&[b'x'; 2_600]).expect("written");
+        file.sync_data().expect("flushed");
+        load::record(&mut latencies, written.elapsed());
+    }
+    load::quantile_ms(&latencies, 0.5)
+}
