@@ -20,5 +20,5 @@ pub use backoff::{Backoff, jittered, varied};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, Heard, News, Refusal, Taken};
 pub use follower::{Follower, Timing, reason_of};
-pub use registry_clock::RegistryClock;
+pub use registry_clock::{RegistryClock, told_age};
 pub use session::shortened;

@@ -8,15 +8,26 @@ use std::time::{Duration, Instant};
 
 use registry_core::Timestamp;
 
+/// The age of news as servers tell it, in milliseconds; `None`: who tells it does not know, as a relay that
+/// has yet to hear of the registry.
+pub fn told_age(age_ms: u64) -> Option<Duration> {
+    // No registry is older than this counts.
+    i64::try_from(age_ms).ok().map(|_| Duration::from_millis(age_ms))
+}
+
 /// The registry's clock, seen from afar.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RegistryClock(Option<(Instant, Timestamp)>);
 
 impl RegistryClock {
-    /// What was signed at this time was the registry's latest state so long ago.
+    /// What was signed at this time was the registry's latest state so long ago. An age beyond all bounds
+    /// says nothing of the time.
     pub fn told(&mut self, signed_at: Timestamp, age: Duration) {
-        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-        let now = Timestamp::from_millis(signed_at.as_millis().saturating_add(age_ms));
+        let age_ms = i64::try_from(age.as_millis()).ok();
+        let Some(now) = age_ms.and_then(|age_ms| signed_at.as_millis().checked_add(age_ms)) else {
+            return;
+        };
+        let now = Timestamp::from_millis(now);
         // Who knows less of the registry makes it no earlier.
         if self.now().is_none_or(|known| now > known) {
             self.0 = Some((Instant::now(), now));
@@ -60,5 +71,19 @@ mod tests {
         assert_eq!(age(&clock, 1_030), 40);
         clock.told(at(900), MINUTE);
         assert_eq!(age(&clock, 1_030), 40, "another server knows less");
+    }
+
+    #[test]
+    fn who_has_heard_nothing_yet_says_nothing_of_the_time() {
+        assert_eq!(told_age(u64::MAX), None);
+        assert_eq!(told_age(60_000), Some(MINUTE));
+        let mut clock = RegistryClock::default();
+        for boundless in [Duration::from_millis(u64::MAX), Duration::MAX] {
+            clock.told(at(1_000), boundless);
+            assert_eq!(clock.age_of(at(1_000)), None);
+        }
+        clock.told(at(1_000), MINUTE);
+        clock.told(at(1_000), Duration::MAX);
+        assert_eq!(clock.age_of(at(1_060)).unwrap().as_secs(), 0);
     }
 }

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Attestation, Catalog, Revision, Timestamp, checkpoint::VerifierKey};
+use registry_core::{Catalog, Revision, Timestamp, checkpoint::VerifierKey};
 use registry_follow::{Follower, Heard};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -121,27 +121,37 @@ impl Relay {
         Voucher::Upstream { witness, key: self.key.clone(), contact: self.contact.clone() }
     }
 
-    /// The catalog with the registry's signature on it, if that was kept.
+    /// The latest state of what is stored on which the registry's signature was kept, with it. What
+    /// follows on it was stored in part only: it comes again.
     pub async fn attested(
         &self,
         store: &Store,
         catalog: Catalog,
         now: Timestamp,
     ) -> Result<Catalog, Error> {
-        let kept = store.attestations().await?;
-        let is_of_it = |(revision, kept): &&(Revision, Attestation)| {
-            *revision == catalog.revision() && kept.verify(&catalog, &self.key).is_ok()
-        };
-        let Some((_, kept)) = kept.iter().find(is_of_it) else {
-            if catalog.revision() > Revision(0) {
-                tracing::warn!(
-                    "the registry's signature on what is held was not kept; followers wait until the registry is there"
-                );
+        let mut kept = store.attestations().await?;
+        kept.sort_by_key(|(revision, _)| *revision);
+        while let Some((revision, kept)) = kept.pop() {
+            let state = if revision == catalog.revision() {
+                catalog.clone()
+            } else if revision > catalog.revision() {
+                continue;
+            } else if let Some(past) = store.past(revision).await? {
+                catalog.rewound(past.position, &past.changed, past.settings)
+            } else {
+                continue;
+            };
+            if kept.verify(&state, &self.key).is_ok() {
+                self.contact.heard(now.since(kept.time));
+                return Ok(state.attested(Some(kept)));
             }
-            return Ok(catalog);
-        };
-        self.contact.heard(now.since(kept.time));
-        Ok(catalog.attested(Some(*kept)))
+        }
+        if catalog.revision() > Revision(0) {
+            tracing::warn!(
+                "no signature of the registry on what is held was kept; followers wait until the registry is there"
+            );
+        }
+        Ok(catalog)
     }
 
     /// Who signs checkpoints: the registry.

@@ -5,6 +5,8 @@
 
 mod between;
 mod distrust;
+mod room;
+mod storing;
 
 use std::{fs, path::Path, process::Command};
 

@@ -48,7 +48,8 @@ fn registry() -> Value {
             "inputSchema": { "type": "object" },
             "depends": [{ "type": "tool", "name": "echo", "version": "1.0.0" }] })
     };
-    let pipeline = |count| json!({ "pipeline": { "steps": steps(count, &json!({ "operation": echo })) } });
+    let pipeline =
+        |count| json!({ "pipeline": { "steps": steps(count, &json!({ "operation": echo })) } });
     let saga = |count| {
         let extra = json!({ "name": "n", "action": echo, "compensate": echo });
         json!({ "saga": { "steps": steps(count, &extra) } })

@@ -10,7 +10,7 @@ use registry_proto::{
     v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
 };
 
-use registry_follow::{Refusal, RegistryClock, Taken};
+use registry_follow::{Refusal, RegistryClock, Taken, told_age};
 
 use super::{ANEW, ahead::Ahead, findings, snapshot::Snapshot};
 use crate::{admission::Admission, cache::Cache, startup};
@@ -94,11 +94,11 @@ impl Incoming {
     /// How old what comes is, as far as anybody says. What relays pass on is signed, and may be old.
     fn age_of(&mut self, message: &Message, signed: Option<&Attestation>) -> Option<Duration> {
         if let Message::Progress(progress) = message {
-            let age = Duration::from_millis(progress.age_ms);
-            if let Some(signed) = signed {
+            let age = told_age(progress.age_ms);
+            if let (Some(signed), Some(age)) = (signed, age) {
                 self.clock.told(signed.time, age);
             }
-            return Some(age);
+            return age;
         }
         self.age?;
         signed.map_or(Some(Duration::ZERO), |signed| self.clock.age_of(signed.time))

@@ -100,9 +100,11 @@ impl Following<'_> {
                     let before = self.told;
                     self.catch_up().await?;
                     // A relay has heard from its registry, if there is nothing else to say.
-                    if !is_current || self.told == before {
-                        is_current = self.tell_progress().await?;
+                    if is_current && self.told != before {
+                        // However many commits come: how old the news is, is told in its own time.
+                        continue;
                     }
+                    is_current = self.tell_progress().await?;
                 }
                 () = &mut quiet => is_current = self.tell_progress().await?,
                 changed = wanted.changed() => {

@@ -53,7 +53,7 @@ impl<'a> FollowingScope<'a> {
         mut self,
         wanted: &mut watch::Receiver<T>,
     ) -> Result<(Revision, Arc<State>), Error> {
-        let mut held = self.tell_present().await?;
+        let (mut held, _) = self.tell_present().await?;
         let mut quiet = pin!(sleep(self.teller.progress_interval()));
         let mut end = pin!(self.teller.end());
         loop {
@@ -66,13 +66,18 @@ impl<'a> FollowingScope<'a> {
                 }
                 end = &mut end => return Err(end),
             }
-            held = self.tell_present().await?;
-            quiet.as_mut().reset(Instant::now() + self.teller.progress_interval());
+            let is_progress_told;
+            (held, is_progress_told) = self.tell_present().await?;
+            // However many steps come: how old the news is, is told in its own time.
+            if is_progress_told {
+                quiet.as_mut().reset(Instant::now() + self.teller.progress_interval());
+            }
         }
     }
 
-    /// Tells whatever leads to the present state, which the follower holds then.
-    async fn tell_present(&mut self) -> Result<Arc<State>, Error> {
+    /// Tells whatever leads to the present state, which the follower holds then, and says whether that
+    /// this is all was told too.
+    async fn tell_present(&mut self) -> Result<(Arc<State>, bool), Error> {
         let to = self.now.borrow_and_update().clone();
         let place = place_of(&to);
         if self.teller.wants.signatures {
@@ -80,7 +85,7 @@ impl<'a> FollowingScope<'a> {
             self.teller.seat.sent(place.0);
             self.teller.tell(Message::Step(Shared::new(signed))).await?;
             self.told = place.0;
-            return Ok(to);
+            return Ok((to, true));
         }
         let from = self.held.replace(to.clone());
         let has_news = !from.as_ref().is_some_and(|from| is_same(from, &to));
@@ -90,12 +95,13 @@ impl<'a> FollowingScope<'a> {
             None => self.tell_snapshot(&to).await?,
         }
         // Until it is said for the first time that this is all, what was told may be old.
-        if !has_news || !self.is_current {
+        let is_due = !has_news || !self.is_current;
+        if is_due {
             self.tell_progress(&to).await?;
             self.is_current = true;
         }
         self.told = place.0;
-        Ok(to)
+        Ok((to, is_due))
     }
 
     async fn tell_progress(&self, of: &State) -> Result<(), Error> {

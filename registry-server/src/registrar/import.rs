@@ -4,7 +4,11 @@
 
 use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
 
-use super::{Database, log::Appended, writer::Writer};
+use super::{
+    Database,
+    log::{Appended, corrupt},
+    writer::Writer,
+};
 use crate::store;
 
 /// Takes commits of the registry.
@@ -15,30 +19,34 @@ impl Importer {
         Self(writer)
     }
 
-    /// Stores commits that follow on a revision. Fails with nothing stored, or with what another relay of the
-    /// same database has stored first.
+    /// Stores commits that follow on a revision. Those that are there already, because a relay of the same
+    /// database has stored them, or this one before it was stopped, stay as they are.
     pub async fn store(
         &mut self,
         after: Revision,
         commits: &[SealedCommit],
     ) -> Result<(), store::Error> {
         let Self(writer) = self;
-        match writer.log.append(None, after, commits).await {
-            Appended::Stored => {
-                writer.set_database(Database::Writable);
-                Ok(())
-            }
-            Appended::Behind | Appended::RequestIdTaken(_) => {
-                writer.catch_up().await;
-                let database = writer.log.store.registry().to_string();
-                let detail = "another relay of this database stored it first".to_owned();
-                Err(store::Error::Unavailable { database, detail })
-            }
-            Appended::Failed(_, cause) => {
-                writer.note_failure(cause.clone());
-                Err(cause)
+        let (mut after, mut left) = (after, commits);
+        while !left.is_empty() {
+            match writer.log.append(None, after, left).await {
+                Appended::Stored => break,
+                Appended::Behind | Appended::RequestIdTaken(_) => {
+                    let there = writer.log.in_common(left).await?;
+                    let Some(last) = there.checked_sub(1).and_then(|last| left.get(last)) else {
+                        let detail = "it is not the commit that the registry has there";
+                        return Err(corrupt(after.next(), detail));
+                    };
+                    (after, left) = (last.revision(), left.get(there..).unwrap_or_default());
+                }
+                Appended::Failed(_, cause) => {
+                    writer.note_failure(cause.clone());
+                    return Err(cause);
+                }
             }
         }
+        writer.set_database(Database::Writable);
+        Ok(())
     }
 
     /// Publishes a catalog and the last commits that led to it, the first after this place.

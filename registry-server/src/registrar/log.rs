@@ -106,6 +106,17 @@ impl Log {
         Ok(stored.is_some_and(|stored| stored.chain == first.chain()))
     }
 
+    /// How many of these commits the log has, the first ones.
+    pub(super) async fn in_common(&self, commits: &[SealedCommit]) -> Result<usize, store::Error> {
+        for (i, commit) in commits.iter().enumerate() {
+            let stored = self.timed(self.store.commit(commit.revision())).await?;
+            if stored.is_none_or(|stored| stored.chain != commit.chain()) {
+                return Ok(i);
+            }
+        }
+        Ok(commits.len())
+    }
+
     /// The catalog with the commits after it, as many as are read at once; `None` if there are no more.
     pub(super) async fn next(
         &self,

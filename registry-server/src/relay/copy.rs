@@ -10,7 +10,7 @@ use std::{
 };
 
 use registry_core::{Attestation, Catalog, Revision};
-use registry_follow::{Follow, Heard, News, Refusal, RegistryClock, Taken};
+use registry_follow::{Follow, Heard, News, Refusal, RegistryClock, Taken, told_age};
 use registry_proto::{
     convert::{CacheState, Position, chain_hash, sealed_commit},
     v1::{Ack, Delta, Hello, Progress, SyncResponse, Welcome, sync_response::Message},
@@ -108,10 +108,11 @@ impl Copy {
             );
             return Err(self.refused(&message));
         }
-        self.is_current = true;
-        let age = Duration::from_millis(age_ms);
-        let taken = self.arrived(signed, Some(age)).await?;
-        if let Some(signed) = self.ahead.attestation() {
+        // A relay in between that knows nothing is no word of the registry.
+        let age = told_age(age_ms);
+        self.is_current = age.is_some();
+        let taken = self.arrived(signed, age).await?;
+        if let (Some(signed), Some(age)) = (self.ahead.attestation(), age) {
             self.clock.told(signed.time, age);
         }
         Ok(taken)

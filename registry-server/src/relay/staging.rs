@@ -19,6 +19,9 @@ const COMMITS: usize = 256;
 /// From so many bytes on a page is full.
 const BYTES: usize = 8 << 20;
 
+/// Most bytes that wait in the file.
+const MOST_BYTES: u64 = 64 << 30;
+
 /// A place in the log.
 pub(super) type Place = (Revision, ChainHash);
 
@@ -31,12 +34,13 @@ pub(super) struct Staging {
     /// Pages, each after its length in bytes.
     file: Option<File>,
     pages: usize,
+    in_file: u64,
 }
 
 impl Staging {
     /// Nothing, so far, that follows on a place.
     pub(super) fn after(after: Place) -> Self {
-        Self { after, page: Vec::new(), bytes: 0, file: None, pages: 0 }
+        Self { after, page: Vec::new(), bytes: 0, file: None, pages: 0, in_file: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -61,6 +65,13 @@ impl Staging {
             let _ = Delta::from(&commit).encode_length_delimited(&mut bytes);
         }
         self.bytes = 0;
+        self.in_file += bytes.len() as u64;
+        if self.in_file > MOST_BYTES {
+            let most = MOST_BYTES >> 30;
+            let told =
+                format!("more than {most} GiB of commits came without the registry's signature");
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, told));
+        }
         let mut file = match self.file.take() {
             Some(file) => file,
             None => File::from_std(tempfile::tempfile()?),

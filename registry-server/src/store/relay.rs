@@ -3,12 +3,14 @@
 //!
 //! Deliberately absent: proving signatures.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use registry_core::{Attestation, ChainHash, RegistryId, Revision, Timestamp};
 
 use super::{
     Error, Store,
-    backend::{Backend, execute, run},
+    backend::{Backend, run},
     sql,
     tokens::transact,
 };
@@ -23,6 +25,9 @@ const ADOPT_HEAD: &str = "UPDATE head SET chain = $1 WHERE revision = 0";
 /// Remembers signatures: $1 revision, time and signature, a line for each, in place of $2. Not where
 /// another relay has remembered others meanwhile, nor where the database became a registry's.
 const KEEP_ATTESTATION: &str = "UPDATE registry SET attestation = $1 WHERE attestation = $2";
+
+/// Most signatures that are remembered.
+const MOST: usize = 16;
 
 /// The signatures that are remembered; empty: none yet; null: not a relay.
 const ATTESTATION: &str = "SELECT attestation FROM registry";
@@ -49,17 +54,28 @@ impl Store {
         Ok(Self { registry: RegistryId::new(id), ..self })
     }
 
-    /// Remembers the registry's signatures on some states, unless another relay of the database knows
-    /// of later ones.
+    /// Remembers the registry's signatures on some states: of all that are known, the nearest to what is
+    /// stored, and those on states that are yet to be stored.
     pub async fn keep_attestations(&self, signed: &[(Revision, Attestation)]) -> Result<(), Error> {
-        let Some(kept) = self.kept().await? else { return Ok(()) };
-        let latest = |signed: &mut dyn Iterator<Item = (Revision, Timestamp)>| signed.max();
-        let known = latest(&mut kept.lines().filter_map(read).map(|(at, by)| (at, by.time)));
-        if known > latest(&mut signed.iter().map(|(at, by)| (*at, by.time))) {
-            return Ok(());
+        loop {
+            let Some(kept) = self.kept().await? else { return Ok(()) };
+            let (head, _): (i64, String) =
+                run!(Backend(&self.backend), (i64, String), sql::HEAD, [], fetch_one)
+                    .map_err(|e| self.backend.explain(&e))?;
+            let head = Revision(u64::try_from(head).unwrap_or_default());
+            let all = kept.lines().filter_map(read).chain(signed.iter().copied());
+            let lines: Vec<String> = still_wanted(all, head).iter().map(line).collect();
+            let lines = lines.join("\n");
+            let mut is_kept = false;
+            transact!(&self.backend, tx => {
+                let keep = sqlx::query(KEEP_ATTESTATION).bind(&lines).bind(&kept);
+                is_kept = keep.execute(&mut *tx).await?.rows_affected() == 1;
+            })?;
+            // Else another relay of the database has kept something meanwhile.
+            if is_kept {
+                return Ok(());
+            }
         }
-        let lines: Vec<String> = signed.iter().map(line).collect();
-        execute!(&self.backend, KEEP_ATTESTATION, [lines.join("\n").as_str(), kept.as_str()])
     }
 
     /// The signatures that were remembered last, and of which revisions.
@@ -78,6 +94,26 @@ impl Store {
                 .map_err(|e| self.backend.explain(&e))?;
         Ok(kept)
     }
+}
+
+/// The latest signature on each state: the nearest that is not beyond the head, and those beyond it.
+fn still_wanted(
+    all: impl Iterator<Item = (Revision, Attestation)>,
+    head: Revision,
+) -> Vec<(Revision, Attestation)> {
+    let mut known = BTreeMap::new();
+    for (revision, signed) in all {
+        let latest = known.entry(revision).or_insert(signed);
+        if signed.time > latest.time {
+            *latest = signed;
+        }
+    }
+    let nearest = known.range(..=head).next_back().map(|(revision, signed)| (*revision, *signed));
+    let beyond = known.range(head.next()..).rev().take(MOST - 1);
+    let mut kept: Vec<_> = beyond.map(|(revision, signed)| (*revision, *signed)).collect();
+    kept.extend(nearest);
+    kept.reverse();
+    kept
 }
 
 fn line((revision, Attestation { time, signature }): &(Revision, Attestation)) -> String {

@@ -172,7 +172,7 @@ pub(crate) async fn a_new_database_becomes_that_of_a_relay(fixture: &Fixture) {
     assert!(store.is_relay().await.unwrap());
     assert_eq!(store.attestations().await.unwrap(), [], "there is none yet");
     let signed = Attestation { time: Timestamp::from_millis(7), signature: [9; 64] };
-    let both = [(Revision(1), signed), (Revision(0), signed)];
+    let both = [(Revision(0), signed), (Revision(1), signed)];
     store.keep_attestations(&both).await.unwrap();
     assert_eq!(store.attestations().await.unwrap(), both);
 
@@ -181,7 +181,17 @@ pub(crate) async fn a_new_database_becomes_that_of_a_relay(fixture: &Fixture) {
     assert_eq!(store.attestations().await.unwrap(), both);
     let later = Attestation { time: Timestamp::from_millis(8), signature: [9; 64] };
     store.keep_attestations(&[(Revision(1), later)]).await.unwrap();
-    assert_eq!(store.attestations().await.unwrap(), [(Revision(1), later)]);
+    let kept = [(Revision(0), signed), (Revision(1), later)];
+    assert_eq!(store.attestations().await.unwrap(), kept);
+
+    // What was signed of states that never came keeps nothing nearer out, and takes no room for ever.
+    for never_came in 2..100 {
+        store.keep_attestations(&[(Revision(never_came), later)]).await.unwrap();
+    }
+    let kept = store.attestations().await.unwrap();
+    assert_eq!((kept.len(), kept[0]), (16, (Revision(0), signed)));
+    store.keep_attestations(&[(Revision(0), later)]).await.unwrap();
+    assert_eq!(store.attestations().await.unwrap()[0], (Revision(0), later));
 
     // Whoever signs itself is a registry, whatever a relay that still runs hears.
     store.replace_checkpoint_key("a key of its own").await.unwrap();

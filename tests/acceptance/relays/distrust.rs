@@ -182,6 +182,42 @@ async fn a_commit_that_comes_late_is_not_taken_for_news() {
     eventually("it is new", || async { verdict().await == "serve" }).await;
 }
 
+/// A relay that has yet to hear how old the news is says an age beyond all bounds; that is not what time
+/// it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_not_heard_of_the_registry_makes_no_later_news_old() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+    let registry = Registry::start_with(&database, &["--progress-interval", "300ms"]);
+    registry.apply_example();
+    let between = Between::start(&registry).await;
+    between.changes(|mut message| {
+        if let Some(Message::Progress(progress)) = &mut message.message {
+            progress.age_ms = u64::MAX;
+        }
+        Some(message)
+    });
+    let relay = Registry::start_relay_of(&between.address.to_string(), &[]);
+    let limits = "maxStaleness: { tools: 2s, readOnlyTools: 3s }";
+    let gateway = Gateway::start(&following(&relay, limits));
+    let verdict = async || readiness(&gateway.address).await.1["staleness"].clone();
+    reaches(&gateway, 1).await;
+    eventually("nobody knows how old it is", || async { verdict().await == "refuse" }).await;
+    between.changes(Some);
+    eventually("it is new", || async { verdict().await == "serve" }).await;
+    // While commits come all the time, nothing else says how old they are.
+    let mut client = registry.client().await;
+    let began = Instant::now();
+    for number in 0.. {
+        client.apply(pair("News", number)).await.expect("accepted");
+        assert_eq!(verdict().await, "serve", "after {:?}", began.elapsed());
+        if began.elapsed() > Duration::from_secs(6) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// More than a page, none of which is signed but by the last of it.
 #[tokio::test]
 async fn a_long_log_is_copied_whole_and_followed_from_anywhere() {

@@ -22,8 +22,13 @@ use super::{
 const PROGRESS: Duration = Duration::from_secs(1);
 /// How long a scope that nobody follows is kept, for those who come back.
 const LINGER: Duration = Duration::from_mins(5);
-/// The same in a relay.
-const LINGER_SIGNED: Duration = Duration::from_hours(24);
+/// The same in a relay: while its registry is there, which may sign so many scopes only, and has signed it
+/// anew when somebody comes back.
+const LINGER_SIGNED: Duration = Duration::from_secs(30);
+/// And while it is away.
+const LINGER_ALONE: Duration = Duration::from_hours(24);
+/// How often it is looked whether somebody follows.
+const LOOK: Duration = Duration::from_secs(10);
 /// How long a relay waits for the signature of a state: longer than it waits between attempts to hear it.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Its registry was heard of lately, though not of the scope.
@@ -92,7 +97,7 @@ impl Keeper {
                 }
                 () = changed(&mut self.words) => self.publish(),
                 () = at(self.unsigned_since.map(|since| since + PATIENCE)) => self.publish_unsigned(),
-                () = sleep(LINGER / 10) => self.place.channel.forget_steps(),
+                () = sleep(LOOK) => self.place.channel.forget_steps(),
             }
             if self.is_over(&mut deserted_since) {
                 return;
@@ -178,8 +183,13 @@ impl Keeper {
 
     /// How long it is kept while nobody follows.
     fn linger(&self) -> Duration {
-        // What the registry has signed is not to be had again while it is away.
-        if self.words.is_some() { LINGER_SIGNED } else { LINGER }
+        let is_there = self.hub.upgrade().is_none_or(|hub| hub.voucher().age() < LATELY);
+        match (&self.words, is_there) {
+            (None, _) => LINGER,
+            (Some(_), true) => LINGER_SIGNED,
+            // What it has signed is not to be had again meanwhile.
+            (Some(_), false) => LINGER_ALONE,
+        }
     }
 }
 
