@@ -12,7 +12,8 @@ async fn each_agent_sees_exactly_what_it_declared() {
     let adk = world.agent("adk-demo-agent", "1.0.0").tool_names().await;
     assert!(adk.contains(&"create_task".to_owned()), "{adk:?}");
     assert!(!adk.contains(&"fetch".to_owned()), "{adk:?}");
-    assert!(!adk.contains(&"process_order".to_owned()), "compositions are not served yet: {adk:?}");
+    assert!(adk.contains(&"process_order".to_owned()), "{adk:?}");
+    assert!(!adk.contains(&"payment_charge".to_owned()), "a step of it is not declared: {adk:?}");
 }
 
 #[tokio::test]
