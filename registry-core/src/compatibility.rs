@@ -134,6 +134,12 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// What refuses an example, and the example; where there is one.
+    pub fn example(&self) -> Option<String> {
+        let Self { demand, instance, .. } = self;
+        instance.as_ref().map(|value| format!("{demand} refuses {}", shortened(value)))
+    }
+
     /// What it means, in words for people; `old` and `new` are what the two are called.
     pub fn explain(&self, old: &dyn fmt::Display, new: &dyn fmt::Display) -> String {
         let Self { demand, elsewhere, instance, refused_by, .. } = self;

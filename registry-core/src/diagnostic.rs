@@ -79,6 +79,8 @@ codes! {
     DependencyAmbiguous = "dependency-ambiguous",
     /// A composition that breaks the grammar.
     CompositionInvalid = "composition-invalid",
+    /// What flows through a composition never fits (error) or need not fit (warning) what it calls.
+    CompositionMismatch = "composition-mismatch",
     /// An `x-mcp-header` annotation that breaks the MCP rules.
     HeaderAnnotationInvalid = "header-annotation-invalid",
     /// A dependency on something deprecated (warning) or retired (error).

@@ -13,6 +13,7 @@ mod cycle;
 mod dependency;
 mod edges;
 mod effect;
+mod flow;
 mod header;
 mod lifecycle;
 mod ownership;
@@ -191,6 +192,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
     cycle::check(&proposal, &mut diagnostics);
     servable::check(&proposal, &schemas, &mut diagnostics);
     if scope == Scope::Request {
+        flow::check(&proposal, &mut diagnostics);
         breaking::check(&proposal, &mut diagnostics);
     }
     errors_first(&mut diagnostics);

@@ -19,6 +19,7 @@ mod read;
 mod resilience;
 mod saga;
 mod steps;
+pub mod types;
 
 use std::sync::Arc;
 

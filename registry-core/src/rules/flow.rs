@@ -1,0 +1,184 @@
+//! `composition-mismatch`: what flows through a composition fits the schemas of what it calls, and what
+//! it says of itself is so.
+//!
+//! Deliberately absent: following the flow, which is [`crate::spec::types`].
+
+use serde_json::Value;
+
+use super::{
+    proposal::{New, Proposal},
+    schema::schema_of,
+};
+use crate::{
+    compatibility,
+    diagnostic::{Code, Diagnostic},
+    entity::{Dependency, DependencyTarget, Entity, Implementation, Tool},
+    json_schema::each_object,
+    name::Name,
+    schema_inline::{Budget, inlined},
+    spec::{
+        Composition, Target,
+        types::{self, Signature},
+    },
+    tool_schema,
+};
+
+const HELP: &str = "bind what the step demands, or change one of the two schemas";
+
+/// Looks at every new composition that follows the grammar.
+pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let mut comparing = compatibility::Budget::of_batch();
+    let mut inlining = Budget::of_server();
+    for new in &proposal.new {
+        let Entity::Tool(tool) = new.entity() else { continue };
+        let Implementation::Spec(spec) = &tool.implementation else { continue };
+        let Ok(composition) = Composition::parse(spec) else { continue };
+        let uses: Vec<_> = composition.uses.into_iter().map(|used| used.target).collect();
+        says_too_much(proposal, (new, tool), &uses, found);
+        let own = signature(proposal, tool, &mut inlining);
+        let mut called = |name: &Name| match find(proposal, tool, name) {
+            Some(callee) => signature(proposal, callee, &mut inlining),
+            None => Signature::default(),
+        };
+        for mismatch in types::check(&composition.spec, &own, &mut called, &mut comparing) {
+            let (pointer, message) = (format!("/spec{}", mismatch.pointer), mismatch.message);
+            let diagnostic = if mismatch.is_certain {
+                Diagnostic::error(Code::CompositionMismatch, pointer, message)
+            } else {
+                Diagnostic::warning(Code::CompositionMismatch, pointer, message)
+            };
+            new.report(found, diagnostic.with_help(HELP));
+        }
+    }
+}
+
+/// A composition that says that it only reads calls nothing else.
+fn says_too_much(
+    proposal: &Proposal<'_>,
+    (new, tool): (&New<'_>, &Tool),
+    uses: &[Target],
+    found: &mut Vec<Diagnostic>,
+) {
+    let reads = |tool: &Tool| {
+        let annotations = tool.annotations.as_ref();
+        annotations.and_then(|all| all.get("readOnlyHint")) == Some(&Value::Bool(true))
+    };
+    if !reads(tool) {
+        return;
+    }
+    let writes = uses.iter().find_map(|used| match used {
+        Target::Tool(name) => find(proposal, tool, name).filter(|callee| !reads(callee)),
+        Target::Agent { .. } => None,
+    });
+    if let Some(callee) = writes {
+        let message = format!(
+            "it says that it only reads, and calls `{}`, which is not registered as such",
+            callee.name
+        );
+        let pointer = "/annotations/readOnlyHint";
+        let warning = Diagnostic::warning(Code::CompositionMismatch, pointer, message);
+        new.report(found, warning.with_help("gateways go by what it calls; take the hint away"));
+    }
+}
+
+/// The tool that goes by a name in a composition.
+fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, name: &Name) -> Option<&'a Tool> {
+    let is_it = |one: &&Dependency| one.target == DependencyTarget::Tool && one.name == *name;
+    match proposal.find(&tool.depends.iter().find(is_it)?.key())? {
+        Entity::Tool(tool) => Some(tool),
+        Entity::Schema(_) | Entity::Server(_) | Entity::Agent(_) => None,
+    }
+}
+
+/// What a tool takes and gives, as far as its registration says.
+fn signature(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Signature {
+    let resolve: tool_schema::bundle::Resolve<'_> = &|key| schema_of(proposal, key);
+    let mut whole = |schema: Option<Result<Value, _>>| {
+        let schema: Value = schema?.ok()?;
+        let inlined = inlined(&schema, &|_| None, budget)?;
+        is_whole(&inlined).then_some(inlined)
+    };
+    Signature {
+        input: whole(tool_schema::input(tool, resolve)),
+        output: whole(tool_schema::output(tool, resolve)),
+    }
+}
+
+/// Whether nothing in it refers to something.
+fn is_whole(schema: &Value) -> bool {
+    let mut is_whole = true;
+    each_object(schema, &mut |object| {
+        let refers = ["$ref", "$dynamicRef", "$recursiveRef", "$id", "$anchor"];
+        is_whole &= refers.iter().all(|keyword| !object.contains_key(*keyword));
+    });
+    is_whole
+}
+
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::testing::{found_of, tool};
+    use crate::{diagnostic::Code, rules::Proposed};
+
+    fn step(name: &str, schemas: Value) -> Proposed {
+        let mut members =
+            json!({ "source": { "server": "s", "serverVersion": "1.0.0", "tool": name } });
+        members.as_object_mut().unwrap().extend(schemas.as_object().unwrap().clone());
+        tool(name, members)
+    }
+
+    fn composed(more: Value) -> Proposed {
+        let depends = ["give", "take"]
+            .map(|name| json!({ "type": "tool", "name": name, "version": "1.0.0" }));
+        let steps = json!([{ "id": "a", "operation": { "tool": "give" } },
+            { "id": "b", "operation": { "tool": "take" } }]);
+        let mut members = json!({ "depends": depends, "spec": { "pipeline": { "steps": steps } } });
+        members.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        tool("both", members)
+    }
+
+    fn found(gives: Value, takes: Value, more: Value) -> String {
+        let batch = [
+            step("give", json!({ "outputSchema": gives })),
+            step("take", json!({ "inputSchema": takes })),
+            composed(more),
+        ];
+        found_of(Code::CompositionMismatch, &[], &batch)
+    }
+
+    #[test]
+    fn steps_that_never_fit_are_refused_and_others_warned_of() {
+        let gives = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+        let takes = |of: &str| json!({ "properties": { "n": { "type": of } }, "required": ["n"] });
+        assert_eq!(
+            found(gives.clone(), takes("integer"), json!({})),
+            "warning[composition-mismatch] tool/both@1.0.0 at \"/spec/pipeline/steps/1/operation/tool\": \
+             what comes here need not fit the input schema of `take`: `required` refuses {} (bind what \
+             the step demands, or change one of the two schemas)"
+        );
+        assert!(
+            found(gives, takes("string"), json!({})).starts_with("error[composition-mismatch]")
+        );
+        // References are followed, circles are not.
+        let defined = json!({ "$defs": { "n": { "type": "string" } }, "type": "object",
+            "properties": { "n": { "$ref": "#/$defs/n" } }, "required": ["n"] });
+        assert_eq!(found(defined.clone(), takes("string"), json!({})), "");
+        assert!(found(defined, takes("integer"), json!({})).starts_with("error"));
+        let circle = json!({ "type": "object", "properties": { "n": { "$ref": "#" } } });
+        assert_eq!(found(circle, takes("string"), json!({})), "");
+    }
+
+    #[test]
+    fn who_says_that_it_only_reads_calls_nothing_else() {
+        let reads = json!({ "annotations": { "readOnlyHint": true } });
+        let told = found(json!(true), json!({}), reads);
+        assert!(
+            told.contains(
+                "at \"/annotations/readOnlyHint\": it says that it only reads, and calls `give`"
+            ),
+            "{told}"
+        );
+    }
+}

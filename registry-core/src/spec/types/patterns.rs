@@ -1,0 +1,169 @@
+//! What each pattern gives, by what it gets; on the way each call is looked at.
+//!
+//! Deliberately absent: conditions; what they let through is what comes in.
+
+use serde_json::{Value, json};
+
+use super::{
+    Checker, Flow,
+    select::{Scope, bound, items, mapped},
+    work::Work,
+};
+use crate::{
+    decode::At,
+    spec::{AggregationOp, Binding, Operation, Pipeline, Saga, ScatterGather, Spec},
+};
+
+impl Checker<'_> {
+    pub(super) fn pattern(&mut self, spec: &Spec, input: &Flow, at: At<'_>) -> Flow {
+        match spec {
+            Spec::Pipeline(pipeline) => self.pipeline(pipeline, input, at.member("pipeline")),
+            Spec::ScatterGather(scatter) => {
+                self.scatter(scatter, input, at.member("scatterGather"))
+            }
+            Spec::Filter(_) => items(input, &self.work).array_of(),
+            Spec::SchemaMap(mappings) => mapped(mappings, input, &self.work),
+            Spec::MapEach(each) => {
+                let at = at.member("mapEach");
+                let item = items(input, &self.work);
+                self.operation(&each.inner, &item, at.member("inner")).array_of()
+            }
+            Spec::Saga(saga) => self.saga(saga, input, at.member("saga")),
+            Spec::Retry(retry) => {
+                self.operation(&retry.inner, input, at.member("retry").member("inner"))
+            }
+            Spec::Timeout(limit) => {
+                self.or_else((&limit.inner, limit.fallback.as_ref()), input, at.member("timeout"))
+            }
+            Spec::CircuitBreaker(breaker) => {
+                let both = (&breaker.inner, breaker.fallback.as_ref());
+                self.or_else(both, input, at.member("circuitBreaker"))
+            }
+            Spec::Cache(cache) => {
+                self.operation(&cache.inner, input, at.member("cache").member("inner"))
+            }
+            Spec::Idempotent(once) => {
+                self.operation(&once.inner, input, at.member("idempotent").member("inner"));
+                // A duplicate may give nothing.
+                Flow::unknown()
+            }
+            Spec::DeadLetter(letter) => {
+                self.operation(&letter.inner, input, at.member("deadLetter").member("inner"));
+                Flow::unknown()
+            }
+            Spec::ClaimCheck(check) => {
+                let at = at.member("claimCheck");
+                let reference = self.call(&check.store_tool, input, at.member("storeTool"));
+                let result = self.operation(&check.inner, &reference, at.member("inner"));
+                if !check.retrieve_at_end {
+                    return result;
+                }
+                self.call(&check.retrieve_tool, &reference, at.member("retrieveTool"))
+            }
+        }
+    }
+
+    fn operation(&mut self, operation: &Operation, input: &Flow, at: At<'_>) -> Flow {
+        match operation {
+            Operation::Tool(name) => self.call(name, input, at.member("tool")),
+            Operation::Agent { .. } => Flow::unknown(),
+            Operation::Pattern(spec) => self.pattern(spec, input, at.member("pattern")),
+        }
+    }
+
+    fn or_else(
+        &mut self,
+        (inner, fallback): (&Operation, Option<&Operation>),
+        input: &Flow,
+        at: At<'_>,
+    ) -> Flow {
+        let result = self.operation(inner, input, at.member("inner"));
+        let Some(fallback) = fallback else { return result };
+        let instead = self.operation(fallback, input, at.member("fallback"));
+        Flow::any_of([result, instead])
+    }
+
+    /// What a step gets: what is bound, or what there is without.
+    fn given(
+        &mut self,
+        (binding, otherwise): (Option<&Binding>, &Flow),
+        (input, steps): (&Flow, &[(&str, Flow)]),
+        at: At<'_>,
+    ) -> Flow {
+        let Some(binding) = binding else { return self.work.copied(otherwise) };
+        if let Some(selected) = bound(binding, &Scope { input, steps, work: &self.work }) {
+            return selected.flow;
+        }
+        let message = "nothing that may come has what this binding selects".to_owned();
+        self.report(at, message, true);
+        Flow::unknown()
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline, input: &Flow, at: At<'_>) -> Flow {
+        let at = at.member("steps");
+        let mut steps: Vec<(&str, Flow)> = Vec::new();
+        for (i, step) in pipeline.steps.iter().enumerate() {
+            let at = at.index(i);
+            let previous = steps.last().map_or(input, |(_, flow)| flow);
+            let bound = (step.input.as_ref(), previous);
+            let given = self.given(bound, (input, &steps), at.member("input"));
+            let result = self.operation(&step.operation, &given, at.member("operation"));
+            steps.push((&step.id, result));
+        }
+        steps.pop().map_or_else(Flow::unknown, |(_, flow)| flow)
+    }
+
+    fn scatter(&mut self, scatter: &ScatterGather, input: &Flow, at: At<'_>) -> Flow {
+        let targets = at.member("targets");
+        let mut results = Vec::new();
+        for (i, target) in scatter.targets.iter().enumerate() {
+            let at = targets.index(i);
+            let bound = (target.input.as_ref(), input);
+            let given = self.given(bound, (input, &[]), at.member("input"));
+            results.push(self.operation(&target.operation, &given, at));
+        }
+        let items = Flow::any_of(results);
+        let work = &self.work;
+        scatter.aggregation.iter().fold(items.array_of(), |flow, op| aggregated(op, flow, work))
+    }
+
+    fn saga(&mut self, saga: &Saga, input: &Flow, at: At<'_>) -> Flow {
+        let all = at.member("steps");
+        let mut steps: Vec<(&str, Flow)> = Vec::new();
+        for (i, step) in saga.steps.iter().enumerate() {
+            let at = all.index(i);
+            let previous = steps.last().map_or(input, |(_, flow)| flow);
+            let bound = (step.input.as_ref(), previous);
+            let given = self.given(bound, (input, &steps), at.member("input"));
+            let result = self.operation(&step.action, &given, at.member("action"));
+            steps.push((&step.id, result));
+            if let Some(compensate) = &step.compensate {
+                let bound = (step.compensate_input.as_ref(), &given);
+                let given = self.given(bound, (input, &steps), at.member("compensateInput"));
+                self.operation(compensate, &given, at.member("compensate"));
+            }
+        }
+        let Some(output) = &saga.output else { return Flow::unknown() };
+        self.given((Some(output), &Flow::unknown()), (input, &steps), at.member("output"))
+    }
+}
+
+/// What an operation makes of an array.
+fn aggregated(op: &AggregationOp, flow: Flow, work: &Work) -> Flow {
+    match op {
+        AggregationOp::Concat
+        | AggregationOp::Sort { .. }
+        | AggregationOp::Dedupe { .. }
+        | AggregationOp::Limit { .. } => flow,
+        AggregationOp::Flatten => {
+            let item = items(&flow, work);
+            // Only where each is an array it is known what is left.
+            if item.schema.get("type") == Some(&Value::from("array")) {
+                items(&item, work).array_of()
+            } else {
+                Flow { schema: json!({ "type": "array" }), is_known: false }
+            }
+        }
+        AggregationOp::Merge => Flow { schema: json!({ "type": "object" }), is_known: false },
+    }
+}

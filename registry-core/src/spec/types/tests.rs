@@ -1,0 +1,145 @@
+//! What is told of flows that do not fit, that may not, and that do.
+
+#![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// `user` gives a user, `mail` wants one, `any` says nothing.
+fn signature(name: &Name) -> Signature {
+    let user = json!({ "type": "object", "required": ["id"], "additionalProperties": false,
+        "properties": { "id": { "type": "string" }, "email": { "type": "string" },
+            "tags": { "type": "array", "items": { "type": "string" } } } });
+    let mail = json!({ "type": "object", "required": ["to"],
+        "properties": { "to": { "type": "string" }, "count": { "type": "integer" } } });
+    match name.as_str() {
+        "user" => Signature { input: None, output: Some(user) },
+        "mail" => Signature { input: Some(mail), output: Some(json!({ "type": "boolean" })) },
+        "users" => {
+            let all = json!({ "type": "array", "items": user });
+            Signature { input: None, output: Some(all) }
+        }
+        _ => Signature::default(),
+    }
+}
+
+fn found(spec: Value) -> Vec<String> {
+    found_of(spec, Signature::default())
+}
+
+fn found_of(spec: Value, own: Signature) -> Vec<String> {
+    let spec = Spec::parse(&spec).unwrap();
+    let found = check(&spec, &own, &mut |name| signature(name), &mut Budget::of_batch());
+    let told = |Mismatch { pointer, message, is_certain }: Mismatch| {
+        format!("{}{pointer}: {message}", if is_certain { "! " } else { "? " })
+    };
+    found.into_iter().map(told).collect()
+}
+
+/// A user, and then mail with this input.
+fn mail(input: Value) -> Vec<String> {
+    let mut second = json!({ "id": "b", "operation": { "tool": "mail" } });
+    if !input.is_null() {
+        second["input"] = input;
+    }
+    let first = json!({ "id": "a", "operation": { "tool": "user" } });
+    found(json!({ "pipeline": { "steps": [first, second] } }))
+}
+
+fn of_user(path: &str) -> Value {
+    json!({ "step": { "stepId": "a", "path": path } })
+}
+
+fn to(binding: Value) -> Value {
+    json!({ "construct": { "fields": { "to": binding } } })
+}
+
+#[test]
+fn what_fits_is_not_mentioned() {
+    assert_eq!(mail(to(of_user("$.id"))), Vec::<String>::new());
+    assert_eq!(mail(to(of_user("$['id']"))), Vec::<String>::new());
+    assert_eq!(mail(to(json!({ "constant": "x" }))), Vec::<String>::new());
+    assert_eq!(mail(to(json!({ "path": "$.whatever" }))), Vec::<String>::new(), "nobody knows");
+    let unknown = json!([{ "id": "a", "operation": { "tool": "any" } },
+        { "id": "b", "operation": { "tool": "mail" } }]);
+    assert_eq!(found(json!({ "pipeline": { "steps": unknown } })), Vec::<String>::new());
+}
+
+#[test]
+fn what_never_fits_is_an_error_with_an_example() {
+    let place = "! /pipeline/steps/1/operation/tool: what comes here never fits the input schema of \
+                 `mail`: ";
+    for (input, example) in [
+        (json!(null), r#"`required` refuses {"id":""}"#),
+        (to(json!({ "constant": 7 })), r#"`type` refuses {"to":7}"#),
+        (to(of_user("$.missing")), "`required` refuses {}"),
+        (json!({ "construct": { "fields": {} } }), "`required` refuses {}"),
+        (of_user("$.id"), r#"`type` refuses """#),
+    ] {
+        assert_eq!(mail(input.clone()), [format!("{place}{example}")], "{input}");
+    }
+    let told = mail(of_user("$.missing"));
+    assert!(told[0].starts_with("! /pipeline/steps/1/input: nothing that may come"), "{told:?}");
+}
+
+#[test]
+fn what_may_not_fit_is_a_warning_with_an_example() {
+    let told = mail(to(of_user("$.email")));
+    assert_eq!(
+        told,
+        ["? /pipeline/steps/1/operation/tool: what comes here need not fit the input schema of \
+          `mail`: `required` refuses {}"]
+    );
+}
+
+#[test]
+fn arrays_are_looked_into() {
+    let each = json!({ "mapEach": { "inner": { "tool": "mail" } } });
+    let steps = json!([{ "id": "a", "operation": { "tool": "users" } },
+        { "id": "b", "operation": { "pattern": each } }]);
+    let told = found(json!({ "pipeline": { "steps": steps } }));
+    assert!(
+        told[0].starts_with("! /pipeline/steps/1/operation/pattern/mapEach/inner/tool"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn what_a_composition_promises_is_compared() {
+    let own = |output: Value| Signature { input: None, output: Some(output) };
+    let spec = json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "tool": "user" } }] } });
+    assert_eq!(found_of(spec.clone(), own(json!({ "required": ["id"] }))), Vec::<String>::new());
+    let told = found_of(spec.clone(), own(json!({ "required": ["email"] })));
+    assert!(told[0].starts_with("? : what comes here need not fit the composition's output"));
+    let told = found_of(spec, own(json!({ "type": "array" })));
+    assert!(told[0].starts_with("! : "), "{told:?}");
+}
+
+#[test]
+fn compensations_and_fallbacks_are_looked_at() {
+    let step = json!({ "id": "a", "name": "a", "action": { "tool": "user" },
+        "compensate": { "tool": "mail" }, "compensateInput": of_user("$") });
+    let told = found(json!({ "saga": { "steps": [step] } }));
+    assert!(told[0].starts_with("! /saga/steps/0/compensate/tool"), "{told:?}");
+    let limit =
+        json!({ "inner": { "tool": "any" }, "durationMs": 1, "fallback": { "tool": "mail" } });
+    let own = Signature {
+        input: Some(json!({ "type": "object", "additionalProperties": false })),
+        output: None,
+    };
+    let told = found_of(json!({ "timeout": limit }), own);
+    assert!(told[0].starts_with("! /timeout/fallback/tool"), "{told:?}");
+}
+
+#[test]
+fn steps_that_double_what_is_before_them_end() {
+    let twice = |id: usize| {
+        let of = json!({ "step": { "stepId": format!("s{}", id - 1), "path": "$" } });
+        json!({ "id": format!("s{id}"), "input": { "construct": { "fields": { "a": of, "b": of } } },
+            "operation": { "pattern": { "schemaMap": { "mappings": { "x": { "path": "$" } } } } } })
+    };
+    let mut steps = vec![json!({ "id": "s0", "operation": { "tool": "user" } })];
+    steps.extend((1..100).map(twice));
+    assert_eq!(found(json!({ "pipeline": { "steps": steps } })), Vec::<String>::new());
+}
