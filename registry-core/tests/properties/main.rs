@@ -8,6 +8,7 @@ mod canonical;
 mod compatibility;
 mod documents;
 mod evaluation;
+mod flows;
 mod graph;
 mod history;
 mod import;

@@ -1,0 +1,116 @@
+//! What is said of a flow against what really flows: no mismatch is certain where a value gets through,
+//! and what is bound really comes to what the checker takes for possible.
+//!
+//! Deliberately absent: proving between schemas; `compatibility` has its own properties.
+
+use std::collections::BTreeMap;
+
+use proptest::{collection::vec, prelude::*, sample::select};
+use registry_core::{
+    compatibility::Budget as Comparing,
+    name::Name,
+    spec::{
+        Spec,
+        eval::{Budget, Scope},
+        types::{Signature, check},
+    },
+};
+use serde_json::{Map, Value, json};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (0..9_i64).prop_map(Value::from),
+        select(vec!["x", "y"]).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 3, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..3).prop_map(Value::from),
+            vec((select(&NAMES[..]), inner), 0..3).prop_map(|members| {
+                Value::Object(members.into_iter().map(|(n, v)| (n.to_owned(), v)).collect())
+            }),
+        ]
+    })
+}
+
+/// A schema that accepts a value, and more where `loose` says so.
+fn schema_of(value: &Value, loose: u8) -> Value {
+    match value {
+        Value::Object(members) => {
+            let properties: Map<_, _> =
+                members.iter().map(|(name, v)| (name.clone(), schema_of(v, loose))).collect();
+            let mut schema = json!({ "type": "object", "properties": properties });
+            if loose & 1 == 0 {
+                schema["required"] = members.keys().cloned().collect();
+            }
+            if loose & 2 == 0 {
+                schema["additionalProperties"] = json!(false);
+            }
+            schema
+        }
+        Value::Array(items) => {
+            let all: Vec<_> = items.iter().map(|item| schema_of(item, loose)).collect();
+            match all.as_slice() {
+                [] => json!({ "type": "array" }),
+                [first, rest @ ..] if rest.iter().all(|one| one == first) => {
+                    json!({ "type": "array", "items": first })
+                }
+                _ => json!({ "type": "array", "items": { "anyOf": all } }),
+            }
+        }
+        Value::String(_) => json!({ "type": "string" }),
+        Value::Number(_) => json!({ "type": "integer" }),
+        Value::Bool(_) => json!({ "type": "boolean" }),
+        Value::Null => json!({ "type": "null" }),
+    }
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let segment = select(vec![".a", ".b", ".c", "[0]", "[*]", "['a']", ".*", "..a"]);
+    vec(segment, 0..4).prop_map(|segments| format!("${}", segments.concat()))
+}
+
+fn binding() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        path().prop_map(|path| json!({ "step": { "stepId": "give", "path": path } })),
+        path().prop_map(|path| json!({ "input": { "path": path } })),
+        value().prop_map(|value| json!({ "constant": value })),
+    ];
+    leaf.prop_recursive(2, 6, 3, |inner| {
+        vec((select(&NAMES[..]), inner), 0..3).prop_map(|fields| {
+            let fields: Map<_, _> = fields.into_iter().map(|(n, b)| (n.to_owned(), b)).collect();
+            json!({ "construct": { "fields": fields } })
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_gets_through_is_never_said_to_be_impossible(
+        (given, loose) in (value(), 0..4_u8),
+        input in value(),
+        binding in binding(),
+    ) {
+        let steps = json!([{ "id": "give", "operation": { "tool": "give" } },
+            { "id": "take", "operation": { "tool": "take" }, "input": binding }]);
+        let spec = Spec::parse(&json!({ "pipeline": { "steps": steps } })).unwrap();
+        let Spec::Pipeline(pipeline) = &spec else { unreachable!() };
+        let results = BTreeMap::from([("give".to_owned(), given.clone())]);
+        let scope = Scope { input: &input, steps: &results, error: None };
+        let bound = pipeline.steps[1].input.as_ref().unwrap();
+        let Ok(taken) = bound.resolve(scope, &mut Budget::new(1 << 20)) else { return Ok(()) };
+        let own = Signature { input: Some(schema_of(&input, loose)), output: None };
+        let mut tool = |name: &Name| match name.as_str() {
+            "give" => Signature { input: None, output: Some(schema_of(&given, loose)) },
+            _ => Signature { input: Some(json!({ "const": taken })), output: None },
+        };
+        for found in check(&spec, &own, &mut tool, &mut Comparing::of_batch()) {
+            // The first step takes the input, whatever that is; tools take objects.
+            let is_about_take = found.pointer.starts_with("/pipeline/steps/1");
+            prop_assert!(!is_about_take || !found.is_certain, "{found:?} of {taken}");
+        }
+    }
+}
