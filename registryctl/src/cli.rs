@@ -8,6 +8,7 @@ mod apply;
 mod at;
 mod audit;
 mod commit;
+mod compose;
 mod diff;
 mod fleet;
 mod gateway;
@@ -33,6 +34,7 @@ pub(crate) use apply::{ApplyArgs, ApplyGuards, ApplyHow, PruneArgs};
 pub(crate) use at::AtArgs;
 pub(crate) use audit::{AccessTrailArgs, AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
 pub(crate) use commit::CommitArgs;
+pub(crate) use compose::{ComposeCheckArgs, ComposeCommand, ComposeRunArgs};
 pub(crate) use diff::{Compared, DiffArgs};
 pub(crate) use fleet::{GatewaysArgs, Percent, RolloutCommand, RolloutStatusArgs, WaitArgs};
 pub(crate) use gateway::{GatewayArgs, GatewayCommand, SagasArgs, SagasCommand};
@@ -98,7 +100,7 @@ pub(crate) struct Globals {
     /// How long to wait for a connection
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 5)]
     pub(crate) connect_timeout: u16,
-    /// Tables for people, JSON for scripts; `tree`, `why` and `impact` also draw their graph
+    /// Tables for people, JSON for scripts; `tree`, `why`, `impact` and `compose check` also draw
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: Output,
     /// No colours; they are also off where the output is not a terminal
@@ -133,7 +135,7 @@ pub(crate) enum Format {
 impl Command {
     /// Whether its result is a graph, which can be drawn.
     pub(crate) fn draws(&self) -> bool {
-        matches!(self, Self::Tree(_) | Self::Why(_) | Self::Impact(_))
+        matches!(self, Self::Tree(_) | Self::Why(_) | Self::Impact(_) | Self::Compose(_))
     }
 }
 
@@ -146,6 +148,9 @@ pub(crate) enum Command {
     Verify(Box<VerifyArgs>),
     /// Check files without a registry, with the code that the registry itself uses
     Validate(ValidateArgs),
+    /// Check compositions and show what they do, or call one and show each step
+    #[command(subcommand)]
+    Compose(ComposeCommand),
     /// Show one entity
     Get(GetArgs),
     /// List entities

@@ -8,6 +8,7 @@ mod blame;
 mod commit;
 mod compat;
 mod completions;
+mod compose;
 mod diff;
 mod export;
 mod gateway;
@@ -66,7 +67,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let session = &session;
     let drawn = !matches!(session.globals.output, Output::Table | Output::Json);
     if drawn && !command.draws() {
-        let message = "only tree, why and impact draw a graph; use --output table or json";
+        let message =
+            "only tree, why, impact and compose check draw a graph; use --output table or json";
         return Err(Failure::Usage(message.to_owned()));
     }
     match command {
@@ -74,6 +76,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Import(args) => import::run(session, *args).await,
         Command::Verify(args) => verify::run(session, *args).await,
         Command::Validate(args) => validate::run(session, &args),
+        Command::Compose(command) => compose::run(session, &command).await,
         Command::Get(args) => get::run(session, &args).await,
         Command::List(args) => list::run(session, args).await,
         Command::Search(args) => search::run(session, args).await,

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: patterns one by one; the gateway's own tests have those.
 
-use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, eventually};
+use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually};
 use serde_json::{Value, json};
 
 use crate::page;
@@ -88,4 +88,79 @@ async fn an_order_completes_or_leaves_nothing_behind() {
     assert_ne!(stock().await, before);
     let again = client.call("process_order", order("o-2", "tok_ok")).await;
     assert_eq!(&again.result()["structuredContent"], result, "an order is done once");
+}
+
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+#[test]
+fn compositions_are_checked_and_drawn_without_a_registry() {
+    let example = ["compose", "check", "-f", "examples/registry-v2.json"];
+    let checked = ctl(NOWHERE, &example);
+    assert!(checked.success(), "{checked:?}");
+    for line in [
+        "    gather: scatterGather of 2, 5000 ms",
+        "    charge_payment undone by: payment_refund",
+        "valid: 5 compositions; 1 warning",
+    ] {
+        assert!(checked.stdout.contains(line), "{checked:?}");
+    }
+    let one = |output| {
+        ctl(NOWHERE, &[&example[..], &["--tool", "process_order", "--output", output]].concat())
+    };
+    let mermaid = one("mermaid").stdout;
+    assert!(
+        mermaid.contains("flowchart") && mermaid.contains("charge_payment undone by"),
+        "{mermaid}"
+    );
+    assert!(one("svg").stdout.starts_with("<svg"));
+    let all = ctl(NOWHERE, &[&example[..], &["--output", "svg"]].concat());
+    assert!(!all.success() && all.stderr.contains("a picture is of one: --tool NAME"), "{all:?}");
+}
+
+#[test]
+fn what_never_fits_is_refused_with_an_example() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = std::fs::read_to_string(acceptance::root().join("examples/registry-v2.json"));
+    let mut registry: Value = serde_json::from_str(&text.expect("a file")).expect("JSON");
+    let tools = registry["tools"].as_array_mut().expect("a list");
+    let tool =
+        tools.iter_mut().find(|tool| tool["name"] == "fetch_and_store").expect("it is there");
+    let fields = &mut tool["spec"]["pipeline"]["steps"][1]["input"]["construct"]["fields"];
+    fields["title"] = json!({ "constant": 7 });
+    let file = dir.path().join("registry.json");
+    std::fs::write(&file, registry.to_string()).expect("written");
+    let checked = ctl(NOWHERE, &["compose", "check", "-f", file.to_str().expect("UTF-8")]);
+    assert_eq!(checked.code, 1, "{checked:?}");
+    let told = "error[composition-mismatch]: what comes here never fits the input schema of \
+                `create_document`: `type` refuses";
+    assert!(checked.stderr.contains(told) && checked.stderr.contains("\"title\":7"), "{checked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_composition_is_called_from_the_command_line() {
+    let (_registry, _backend, gateway) = scene().await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    eventually("the servers are reached", || async {
+        !client.call("list_users", json!({})).await.is_tool_error()
+    })
+    .await;
+    let url = gateway.mcp_url();
+    let run = |tool: &str, arguments: &Value| {
+        let arguments = arguments.to_string();
+        ctl(NOWHERE, &["compose", "run", tool, &arguments, "--gateway", &url])
+    };
+    let done = run("multi_search", &json!({ "query": "saga" }));
+    assert!(done.success() && done.stdout.contains("doc-3"), "{done:?}");
+    assert!(
+        done.stdout.contains("gather/targets/0/search") && done.stdout.contains("ok"),
+        "{done:?}"
+    );
+    let refused = run("process_order", &order("o-9", "tok_declined"));
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(
+        refused.stdout.contains("saga compensated: reserve_inventory compensated"),
+        "{refused:?}"
+    );
+    assert!(refused.stderr.contains("payment_charge failed"), "{refused:?}");
+    assert!(run("nobody", &json!({})).stderr.contains("Unknown tool: nobody"));
 }

@@ -33,10 +33,7 @@ struct Outcome<'a> {
 
 pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure> {
     let screen = session.screen;
-    let catalog = match &args.against {
-        Some(path) => catalog(screen, path)?,
-        None => empty(),
-    };
+    let catalog = known(screen, args.against.as_deref())?;
     let batch = Batch::read(&args.files)?;
     let planned = rules::plan(&catalog, batch.proposals());
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
@@ -55,6 +52,11 @@ fn show(screen: Screen, plan: &Plan, report: &Report) -> Result<(), Failure> {
     let counts = report.counts();
     let counts = if counts.is_empty() { String::new() } else { format!("; {counts}") };
     screen.line(&format!("valid: {}{counts}", plan.counts()))
+}
+
+/// What is registered already, as a file says.
+pub(super) fn known(screen: Screen, against: Option<&Path>) -> Result<Catalog, Failure> {
+    against.map_or_else(|| Ok(empty()), |path| catalog(screen, path))
 }
 
 /// A registry without anything.

@@ -1,0 +1,129 @@
+//! `compose run`: one call of a tool at a gateway, with what was done of it.
+//!
+//! Deliberately absent: questions of tools to their callers; there is nobody to answer.
+
+use std::{fs, time::Duration};
+
+use reqwest::{Client, redirect::Policy};
+use serde_json::{Value, json};
+
+use super::super::Session;
+use crate::{
+    cli::{ComposeRunArgs, Format},
+    failure::{Failure, root_cause},
+    screen::TextTable,
+    style::{Paint, printable},
+};
+
+const VERSION: &str = "2026-07-28";
+/// How long a composition may take.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// Largest answer, in bytes.
+const BYTES: usize = 64 << 20;
+
+pub(super) async fn run(session: &Session, args: &ComposeRunArgs) -> Result<(), Failure> {
+    let arguments: Value = serde_json::from_str(&args.arguments)
+        .map_err(|e| Failure::Usage(format!("the arguments are no JSON: {e}")))?;
+    let message = asked(args, &arguments).await?;
+    if let Some(error) = message.get("error") {
+        let told = error["message"].as_str().unwrap_or("it says no more");
+        return Err(Failure::Rejected(printable(told).into_owned()));
+    }
+    let result = &message["result"];
+    if session.screen.format == Format::Json {
+        session.screen.json(result)?;
+    } else {
+        show(session, result)?;
+    }
+    if result["isError"] == true {
+        let told = result["content"][0]["text"].as_str().unwrap_or("the tool says that it failed");
+        return Err(Failure::Rejected(printable(told).into_owned()));
+    }
+    Ok(())
+}
+
+async fn asked(args: &ComposeRunArgs, arguments: &Value) -> Result<Value, Failure> {
+    let target = || format!("the gateway at {}", args.gateway);
+    let broken =
+        |e: reqwest::Error| Failure::LiveUnreachable { target: target(), reason: root_cause(&e) };
+    let client = Client::builder()
+        .redirect(Policy::none())
+        .no_proxy()
+        .timeout(PATIENCE)
+        .user_agent(concat!("registryctl/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(broken)?;
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": VERSION,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo":
+            { "name": "registryctl", "version": env!("CARGO_PKG_VERSION") } });
+    let params = json!({ "name": args.tool, "arguments": arguments, "_meta": meta });
+    let mut request = client
+        .post(&args.gateway)
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", VERSION)
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", &args.tool)
+        .json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }));
+    if let Some(agent) = &args.agent {
+        let (name, version) = agent
+            .rsplit_once('@')
+            .ok_or_else(|| Failure::Usage("--agent: write NAME@VERSION".to_owned()))?;
+        request = request.header("x-agent-name", name).header("x-agent-version", version);
+    }
+    if let Some(path) = &args.bearer_file {
+        let token = fs::read_to_string(path).map_err(|e| Failure::unreadable(path, e))?;
+        request = request.bearer_auth(token.trim());
+    }
+    let mut response = request.send().await.map_err(broken)?;
+    let mut bytes = Vec::new();
+    while let Some(part) = response.chunk().await.map_err(broken)? {
+        bytes.extend_from_slice(&part);
+        if bytes.len() > BYTES {
+            let reason = format!("it answers more than {} MiB", BYTES >> 20);
+            return Err(Failure::LiveAnswer { target: target(), reason });
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    // The last event of a stream is the answer.
+    let last = text.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap_or(&text);
+    serde_json::from_str(last)
+        .map_err(|e| Failure::LiveAnswer { target: target(), reason: e.to_string() })
+}
+
+fn show(session: &Session, result: &Value) -> Result<(), Failure> {
+    let text = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_default();
+    let steps = &result["_meta"]["registry/steps"];
+    let mut table = TextTable::new(&["STEP", "TOOL", "OUTCOME", "MS", "MESSAGE"]);
+    for call in steps["calls"].as_array().into_iter().flatten() {
+        let outcome = text(&call["outcome"]);
+        let took = call["durationMs"].to_string();
+        let cells = [
+            text(&call["step"]),
+            text(&call["tool"]),
+            outcome.clone(),
+            took,
+            text(&call["message"]),
+        ];
+        match outcome.as_str() {
+            "ok" => table.row(cells),
+            _ => table.painted(Paint::Bad, cells),
+        }
+    }
+    if steps.is_object() {
+        session.screen.table(&table)?;
+    }
+    for saga in steps["sagas"].as_array().into_iter().flatten() {
+        let outcomes = saga["steps"].as_array().into_iter().flatten();
+        let outcomes = outcomes.map(|s| format!("{} {}", text(&s["id"]), text(&s["outcome"])));
+        let outcomes: Vec<_> = outcomes.collect();
+        let line = format!("saga {}: {}", text(&saga["status"]), outcomes.join(", "));
+        session.screen.line(&printable(&line))?;
+    }
+    match result.get("structuredContent") {
+        Some(value) if result["isError"] != true => {
+            session.screen.line(&printable(&value.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
