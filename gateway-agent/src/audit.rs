@@ -124,9 +124,10 @@ impl CallRecord {
         self.finding = admission.finding;
     }
 
-    /// It is about something besides tools, which this server has.
-    pub fn of_server(&mut self, server: &Key) {
+    /// It is about something besides tools, which this server has, and the policy lets it go on.
+    pub fn of_server(&mut self, server: &Key, finding: Option<Finding>) {
         self.server = Some(server.clone());
+        self.finding = finding;
     }
 
     /// The registered server that it goes to.

@@ -24,6 +24,7 @@ pub mod mcp;
 pub mod permit;
 pub mod pipeline;
 pub mod respond;
+mod seal;
 pub mod server;
 pub mod source;
 pub mod startup;

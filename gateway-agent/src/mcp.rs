@@ -18,7 +18,6 @@ mod list;
 mod manner;
 mod modern;
 mod rejection;
-mod seal;
 mod session;
 mod stream;
 #[cfg(test)]
@@ -41,7 +40,7 @@ use tokio::sync::Semaphore;
 
 pub(crate) use self::guard::check_source;
 pub use self::rejection::Rejection;
-use self::{held::HeldRequests, incoming::Incoming, seal::Sealer, session::Sessions};
+use self::{held::HeldRequests, incoming::Incoming, session::Sessions};
 use crate::{
     audit, capacity,
     config::Config,
@@ -115,7 +114,7 @@ struct Endpoint {
 impl Endpoint {
     fn new(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Self {
         let most = gateway.limits().sessions;
-        let sessions = Arc::new(Sessions::new(most, Sealer::random().ok()));
+        let sessions = Arc::new(Sessions::new(most, Arc::clone(gateway.sealer())));
         let most_streams = capacity::streams(most);
         let streams = Arc::new(Semaphore::new(most_streams));
         Self { gateway, doorkeeper, sessions, held: Arc::default(), streams, most_streams }

@@ -10,6 +10,7 @@ mod gateway;
 pub mod mirror;
 pub mod projection;
 pub mod relay;
+mod task;
 mod validate;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use self::{
     error::Error,
     gateway::{Gateway, Parts, Reach},
     relay::{About, Relay, relay},
+    task::{Task, TaskNames},
 };
 use crate::{
     audit::CallRecord,
@@ -67,6 +69,8 @@ pub struct Outcome {
     pub freshness: Freshness,
     /// Under which names the caller knows what the server has besides tools, if at all.
     pub prefix: Option<Prefix>,
+    /// Under which ids the caller knows tasks, if the result may have any.
+    pub tasks: Option<TaskNames>,
 }
 
 /// Runs one call. It finishes on the snapshot that it began with, whatever happens meanwhile.
@@ -112,20 +116,15 @@ pub async fn call_tool(
         None => result?,
     };
     finish(gateway, offer, (&result, &call.context), record)?;
-    let prefix = prefix_of(gateway, &snapshot, (offer, result.result_type));
-    Ok(Outcome { result, revision, freshness, prefix })
+    let prefix = prefix_of(gateway, &snapshot, offer);
+    let begins = result.result_type == ResultType::Task;
+    let tasks = begins.then(|| TaskNames::begun(gateway, &call.claim, &call.tool, offer.server()));
+    Ok(Outcome { result, revision, freshness, prefix, tasks })
 }
 
-/// Under which names callers know what a tool's server has besides tools, if a result may have any.
-fn prefix_of(
-    gateway: &Gateway,
-    snapshot: &Snapshot,
-    (offer, result_type): (&Offer, ResultType),
-) -> Option<Prefix> {
+/// Under which names callers know the resources of a tool's server, if a result may have any.
+fn prefix_of(gateway: &Gateway, snapshot: &Snapshot, offer: &Offer) -> Option<Prefix> {
     let prefix = gateway.upstreams().prefix(offer.server())?;
-    if result_type == ResultType::Task {
-        return Some(prefix);
-    }
     if prefix.is_empty() {
         return None;
     }

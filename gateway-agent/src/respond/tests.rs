@@ -83,6 +83,7 @@ fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
                 let age = Some(Duration::from_secs(seconds));
                 let outcome = Outcome {
                     prefix: None,
+                    tasks: None,
                     result: RawResult {
                         era: Era::Modern,
                         result: raw,
