@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::subject::SubjectToken;
-use crate::{config::IdentityConfig, jsonrpc};
+use crate::{config::IdentityConfig, jsonrpc, shares::Principal};
 
 const AGENT_NAME: &str = "x-agent-name";
 const AGENT_VERSION: &str = "x-agent-version";
@@ -207,6 +207,13 @@ impl Caller {
     /// How it was recognised, or what was tried.
     pub fn evidence(&self) -> Evidence {
         self.evidence
+    }
+
+    /// Against whose share it counts: that of a registered agent, or of somebody who has proved who
+    /// it is. All others, whatever they call themselves, have one together.
+    pub(crate) fn principal(&self, claim: &HeaderClaim) -> Principal {
+        let is_only_said = matches!(claim, HeaderClaim::Agent { .. }) && self.agent().is_none();
+        if is_only_said { None } else { claim.apart() }
     }
 
     /// What the client says that it is.

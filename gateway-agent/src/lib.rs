@@ -26,6 +26,7 @@ pub mod pipeline;
 pub mod respond;
 mod seal;
 pub mod server;
+mod shares;
 pub mod source;
 pub mod startup;
 pub mod sync;

@@ -108,6 +108,7 @@ pub async fn call_tool(
         timeout: Some(gateway.config().call_timeout(offer.key())),
         trace: &trace,
         side: side.as_ref(),
+        principal: &caller.principal(&call.claim),
     };
     let result = gateway.upstreams().send(admission.permit, request).await;
     record.returned();

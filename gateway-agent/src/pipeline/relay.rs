@@ -87,6 +87,7 @@ pub async fn relay(
         timeout: None,
         trace: &trace,
         side: relay.side.as_ref(),
+        principal: &caller.principal(&relay.claim),
     };
     let result = gateway.upstreams().send(permit, request).await;
     record.returned();
@@ -114,7 +115,7 @@ pub fn watch(
     let caller = gateway.identify(&snapshot, claim, client);
     let about = About::Resource(uri.into());
     let admitted = admit(gateway, &snapshot, &caller, (&about, &freshness))?;
-    Ok(gateway.upstreams().watch(&admitted.permit)?)
+    Ok(gateway.upstreams().watch(&admitted.permit, &caller.principal(claim))?)
 }
 
 fn admit(

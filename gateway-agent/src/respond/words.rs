@@ -4,7 +4,10 @@
 
 use registry_core::schema_compile::Violation;
 
-use crate::pipeline::projection;
+use crate::{
+    pipeline::projection,
+    upstream::{Exhausted, Scarce},
+};
 
 /// What the operator has to do; what differs is not the caller's to read.
 pub(super) fn quarantined(tool: &str) -> String {
@@ -40,4 +43,15 @@ pub(super) fn unprojected(tool: &str, failure: &projection::Failure) -> String {
         "{tool} was called, but its result does not fit its registered projection and was refused: \
          {failure}. Trying again does not help; tell the tool's owner."
     )
+}
+
+/// Who has as much of something as it may; of a call that was to wait, more is to say.
+pub(super) fn exhausted(tool: &str, why: &Exhausted) -> String {
+    match why.what() {
+        Scarce::Watches => why.to_string(),
+        Scarce::Answers | Scarce::Inputs => format!(
+            "{tool} asked for an answer of its caller, and was given up: {why}. Whether it did its \
+             work is not known. Answer what was asked before, or try again later."
+        ),
+    }
 }

@@ -5,11 +5,7 @@ use std::sync::Arc;
 use acceptance::{ModernClient, eventually, mcp::Answer};
 use serde_json::{Value, json};
 
-use super::{Scene, TASKS};
-
-/// An agent that declares `fetch`, and one that does not.
-const DECLARING: &str = "claude-demo-agent@1.0.0";
-const OTHER: &str = "adk-demo-agent@1.0.0";
+use super::{DECLARING, OTHER, Scene, TASKS, modern};
 
 async fn scene(more: &str) -> Scene {
     let capabilities = json!({ "tools": {}, "extensions": { TASKS: {} } });
@@ -20,7 +16,7 @@ async fn scene(more: &str) -> Scene {
         "tasks/cancel" => Some(json!({})),
         _ => None,
     };
-    Scene::start(capabilities, more, Arc::new(method)).await
+    Scene::start(modern(capabilities, Arc::new(method)), more).await
 }
 
 fn knowing() -> Value {
