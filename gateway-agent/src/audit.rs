@@ -238,6 +238,7 @@ impl CallRecord {
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
             claimed_agent = caller.and_then(Caller::claimed),
+            principal = caller.and_then(Caller::told),
             identified_by = caller.map(|caller| caller.evidence().as_str()),
             client = client.map(|client| client.name.as_str()),
             client_version = client.map(|client| client.version.as_str()),

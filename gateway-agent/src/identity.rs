@@ -10,6 +10,7 @@ pub mod certificate;
 pub mod challenge;
 pub mod doorkeeper;
 pub(crate) mod proof;
+mod refused;
 mod scope;
 mod subject;
 #[cfg(test)]
@@ -61,6 +62,8 @@ pub enum HeaderClaim {
         evidence: Evidence,
         /// Whose it is; not for the log.
         principal: Box<str>,
+        /// The same for the log, as far as it may stand there.
+        told: Option<Box<str>>,
     },
 }
 
@@ -181,6 +184,7 @@ pub enum Identity {
 pub struct Caller {
     identity: Identity,
     claimed: Option<Box<str>>,
+    told: Option<Box<str>>,
     evidence: Evidence,
     client: Option<Arc<ClientInfo>>,
 }
@@ -202,6 +206,11 @@ impl Caller {
     /// What the claim names, shortened, where that is no agent that may be used.
     pub fn claimed(&self) -> Option<&str> {
         self.claimed.as_deref()
+    }
+
+    /// Who it is by what it has proved, whatever agent it is.
+    pub fn told(&self) -> Option<&str> {
+        self.told.as_deref()
     }
 
     /// How it was recognised, or what was tried.
@@ -252,7 +261,11 @@ pub fn identify(
         }
         _ => None,
     };
-    Caller { identity, claimed, evidence, client }
+    let told = match claim {
+        HeaderClaim::Proven { told, .. } => told.clone(),
+        _ => None,
+    };
+    Caller { identity, claimed, told, evidence, client }
 }
 
 fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
