@@ -129,9 +129,10 @@ impl CallRecord {
         self.finding = admission.finding;
     }
 
-    /// It is about something besides tools, which this server has.
-    pub fn of_server(&mut self, server: &Key) {
+    /// It is about something besides tools, which this server has, and the policy lets it go on.
+    pub fn of_server(&mut self, server: &Key, finding: Option<Finding>) {
         self.server = Some(server.clone());
+        self.finding = finding;
     }
 
     /// The registered server that it goes to.
@@ -247,6 +248,7 @@ impl CallRecord {
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
             claimed_agent = caller.and_then(Caller::claimed),
+            principal = caller.and_then(Caller::told),
             identified_by = caller.map(|caller| caller.evidence().as_str()),
             client = client.map(|client| client.name.as_str()),
             client_version = client.map(|client| client.version.as_str()),

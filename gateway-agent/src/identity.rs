@@ -10,6 +10,7 @@ pub mod certificate;
 pub mod challenge;
 pub mod doorkeeper;
 pub(crate) mod proof;
+mod refused;
 mod scope;
 mod subject;
 #[cfg(test)]
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::subject::SubjectToken;
-use crate::{config::IdentityConfig, jsonrpc};
+use crate::{config::IdentityConfig, jsonrpc, shares::Principal};
 
 const AGENT_NAME: &str = "x-agent-name";
 const AGENT_VERSION: &str = "x-agent-version";
@@ -61,6 +62,8 @@ pub enum HeaderClaim {
         evidence: Evidence,
         /// Whose it is; not for the log.
         principal: Box<str>,
+        /// The same for the log, as far as it may stand there.
+        told: Option<Box<str>>,
     },
 }
 
@@ -181,6 +184,7 @@ pub enum Identity {
 pub struct Caller {
     identity: Identity,
     claimed: Option<Box<str>>,
+    told: Option<Box<str>>,
     evidence: Evidence,
     client: Option<Arc<ClientInfo>>,
 }
@@ -204,9 +208,21 @@ impl Caller {
         self.claimed.as_deref()
     }
 
+    /// Who it is by what it has proved, whatever agent it is.
+    pub fn told(&self) -> Option<&str> {
+        self.told.as_deref()
+    }
+
     /// How it was recognised, or what was tried.
     pub fn evidence(&self) -> Evidence {
         self.evidence
+    }
+
+    /// Against whose share it counts: that of a registered agent, or of somebody who has proved who
+    /// it is. All others, whatever they call themselves, have one together.
+    pub(crate) fn principal(&self, claim: &HeaderClaim) -> Principal {
+        let is_only_said = matches!(claim, HeaderClaim::Agent { .. }) && self.agent().is_none();
+        if is_only_said { None } else { claim.apart() }
     }
 
     /// What the client says that it is.
@@ -245,7 +261,11 @@ pub fn identify(
         }
         _ => None,
     };
-    Caller { identity, claimed, evidence, client }
+    let told = match claim {
+        HeaderClaim::Proven { told, .. } => told.clone(),
+        _ => None,
+    };
+    Caller { identity, claimed, told, evidence, client }
 }
 
 fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {

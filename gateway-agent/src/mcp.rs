@@ -18,7 +18,6 @@ mod list;
 mod manner;
 mod modern;
 mod rejection;
-mod seal;
 mod session;
 mod stream;
 #[cfg(test)]
@@ -41,13 +40,13 @@ use tokio::sync::Semaphore;
 
 pub(crate) use self::guard::check_source;
 pub use self::rejection::Rejection;
-use self::{held::HeldRequests, incoming::Incoming, seal::Sealer, session::Sessions};
+use self::{held::HeldRequests, incoming::Incoming, session::Sessions};
 use crate::{
     audit, capacity,
     config::Config,
     identity::{
         HeaderClaim, SubjectToken,
-        doorkeeper::{Admitted, Doorkeeper, METADATA},
+        doorkeeper::{Admitted, Credentials, Doorkeeper, METADATA},
     },
     jsonrpc::{self, Id, Limits, Message, Notification},
     pipeline::Gateway,
@@ -81,8 +80,8 @@ impl Mcp {
         Arc::clone(&self.0.load().gateway)
     }
 
-    /// Serves from now on by another configuration. Requests that have begun finish by the old one;
-    /// event streams end, so that whoever listens comes back and sees by the new one.
+    /// Serves from now on by another configuration. Requests that are there finish by the old one,
+    /// and those whose body is still on its way are judged by the new one, too; event streams end, so that whoever listens comes back and sees by the new one.
     pub async fn reconfigure(&self, config: &Config) -> Result<(), InvalidFile> {
         let old = self.0.load_full();
         let doorkeeper = old.doorkeeper.reconfigured(config).await?;
@@ -96,6 +95,27 @@ impl Mcp {
         }));
         old.gateway.close_streams();
         Ok(())
+    }
+}
+
+impl Mcp {
+    /// The endpoint for a request that is whole. One that was let in by an earlier configuration must
+    /// be let in by this one, too: a body may take its time.
+    async fn renewed(
+        &self,
+        (known, credentials): (Arc<Endpoint>, Credentials),
+        parts: &mut Parts,
+    ) -> Result<Arc<Endpoint>, Rejection> {
+        let now = self.0.load_full();
+        if Arc::ptr_eq(&now, &known) {
+            return Ok(known);
+        }
+        guard::check_source(parts, now.gateway.reach())?;
+        credentials.put_back(&mut parts.headers);
+        let admitted = now.doorkeeper.admit(parts).await;
+        Doorkeeper::strip(&mut parts.headers);
+        parts.extensions.insert(admitted?);
+        Ok(now)
     }
 }
 
@@ -115,7 +135,7 @@ struct Endpoint {
 impl Endpoint {
     fn new(gateway: Arc<Gateway>, doorkeeper: Doorkeeper) -> Self {
         let most = gateway.limits().sessions;
-        let sessions = Arc::new(Sessions::new(most, Sealer::random().ok()));
+        let sessions = Arc::new(Sessions::new(most, Arc::clone(gateway.sealer())));
         let most_streams = capacity::streams(most);
         let streams = Arc::new(Semaphore::new(most_streams));
         Self { gateway, doorkeeper, sessions, held: Arc::default(), streams, most_streams }
@@ -127,6 +147,7 @@ struct Entered {
     endpoint: Arc<Endpoint>,
     parts: Parts,
     body: Body,
+    credentials: Credentials,
 }
 
 impl FromRequest<Mcp> for Entered {
@@ -138,8 +159,8 @@ impl FromRequest<Mcp> for Entered {
         match endpoint.doorkeeper.admit(&parts).await {
             Ok(admitted) => {
                 parts.extensions.insert(admitted);
-                Doorkeeper::strip(&mut parts.headers);
-                Ok(Self { endpoint, parts, body })
+                let credentials = Doorkeeper::strip(&mut parts.headers);
+                Ok(Self { endpoint, parts, body, credentials })
             }
             Err(refusal) => {
                 discard(body, LINGER * endpoint.gateway.limits().request_bytes).await;
@@ -169,9 +190,14 @@ async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
     }
 }
 
-async fn receive(Entered { endpoint, parts, body }: Entered) -> Response {
-    let body = match admit(&endpoint, &parts, body).await {
-        Ok(body) => body,
+async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
+    let Entered { endpoint, mut parts, body, credentials } = entered;
+    let whole = match admit(&endpoint, &parts, body).await {
+        Ok(body) => mcp.renewed((endpoint, credentials), &mut parts).await.map(|e| (e, body)),
+        Err(rejection) => Err(rejection),
+    };
+    let (endpoint, body) = match whole {
+        Ok(whole) => whole,
         Err(rejection) => return refuse(None, &rejection).into_response(),
     };
     let limits = Limits::of_bytes(endpoint.gateway.limits().request_bytes);

@@ -15,6 +15,7 @@ use crate::{
     config::{Access, RuntimeValidation},
     freshness::Freshness,
     identity::{Caller, Identity},
+    pipeline::Task,
     view::{Audience, Offer, Shown, Sight},
 };
 
@@ -198,11 +199,7 @@ pub fn admit(
     sight: &Sight<'_>,
     tool: &str,
 ) -> Result<Admission, Denial> {
-    let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
-    let declared = caller.agent().and_then(|agent| sight.declared(agent, &name));
-    let standing = if declared.is_some() { Standing::Declared } else { Standing::of(caller) };
-    let finding = decide(policy, standing)?;
-    let offer = declared.or_else(|| sight.newest(&name)).ok_or(Denial::NoSuchTool)?;
+    let (offer, finding) = offered(*policy, caller, sight, tool)?;
     admit_offer(freshness, offer, finding)
 }
 
@@ -232,12 +229,43 @@ fn admit_offer(
     Ok(Admission { offer, finding, permit })
 }
 
+/// What a caller may call under a tool's name.
+fn offered(
+    policy: RuntimeValidation,
+    caller: &Caller,
+    sight: &Sight<'_>,
+    tool: &str,
+) -> Result<(Arc<Offer>, Option<Finding>), Denial> {
+    let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
+    let declared = caller.agent().and_then(|agent| sight.declared(agent, &name));
+    let standing = if declared.is_some() { Standing::Declared } else { Standing::of(caller) };
+    let finding = decide(&policy, standing)?;
+    let offer = declared.or_else(|| sight.newest(&name)).ok_or(Denial::NoSuchTool)?;
+    Ok((offer, finding))
+}
+
 /// Decides about what a server has besides tools: who is shown it may ask for it, as long as what
 /// only reads is served.
 pub fn admit_shown(freshness: &Freshness, shown: &Shown, subject: &str) -> Result<Permit, Denial> {
+    read(freshness, &shown.server, subject)
+}
+
+/// Decides about a task of the caller's own: who may still call the tool that began it may ask for
+/// it, as long as what only reads is served.
+pub fn admit_task(
+    policy: &RuntimeValidation,
+    freshness: &Freshness,
+    (caller, sight): (&Caller, &Sight<'_>),
+    task: &Task,
+) -> Result<(Permit, Option<Finding>), Denial> {
+    let (_, finding) = offered(*policy, caller, sight, &task.tool)?;
+    Ok((read(freshness, &task.server, &task.id)?, finding))
+}
+
+fn read(freshness: &Freshness, server: &Key, subject: &str) -> Result<Permit, Denial> {
     if !freshness.verdict.admits(true) {
         let limit = freshness.limit(true);
         return Err(Stale { age: freshness.age, limit, is_read_only: true }.into());
     }
-    Ok(Permit { server: shown.server.clone(), subject: subject.into() })
+    Ok(Permit { server: server.clone(), subject: subject.into() })
 }

@@ -13,6 +13,7 @@ pub(crate) mod input;
 pub mod mirror;
 pub mod projection;
 pub mod relay;
+mod task;
 mod validate;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use self::{
     error::Error,
     gateway::{Gateway, Parts, Reach},
     relay::{About, Relay, relay},
+    task::{Task, TaskNames},
 };
 use crate::{
     audit::CallRecord,
@@ -35,6 +37,7 @@ use crate::{
     identity::{ClientInfo, HeaderClaim},
     jsonrpc::Object,
     permit::{self, Admission},
+    shares::Principal,
     upstream::{self, Context, Method, Param, Prefix, RawResult, Request, ResultType, Side},
     view::{Offer, Snapshot},
 };
@@ -71,6 +74,8 @@ pub struct Outcome {
     pub freshness: Freshness,
     /// Under which names the caller knows what the server has besides tools, if at all.
     pub prefix: Option<Prefix>,
+    /// Under which ids the caller knows tasks, if the result may have any.
+    pub tasks: Option<TaskNames>,
     /// What was done of a composition.
     pub steps: Option<Steps>,
 }
@@ -85,6 +90,8 @@ pub(crate) struct Passage<'a> {
     pub(crate) mirror: Option<&'a HeaderMap>,
     pub(crate) context: &'a Context,
     pub(crate) side: Option<&'a Side>,
+    /// Against whose share it counts.
+    pub(crate) principal: &'a Principal,
 }
 
 /// What a call gave.
@@ -120,10 +127,13 @@ pub async fn call_tool(
         mirror: call.mirror.as_ref(),
         context: &call.context,
         side: call.side.as_ref(),
+        principal: &caller.principal(&call.claim),
     };
     let Passed { result, steps } = pass(gateway, admission, &passage, record).await?;
-    let prefix = prefix_of(gateway, &snapshot, (&offer, result.result_type));
-    Ok(Outcome { result, revision, freshness, prefix, steps })
+    let prefix = prefix_of(gateway, &snapshot, &offer);
+    let begins = offer.server().filter(|_| result.result_type == ResultType::Task);
+    let tasks = begins.map(|server| TaskNames::begun(gateway, &call.claim, &call.tool, server));
+    Ok(Outcome { result, revision, freshness, prefix, tasks, steps })
 }
 
 /// What comes after the decision: prepare, invoke, project, finish.
@@ -154,6 +164,7 @@ pub(crate) async fn pass(
                 timeout: Some(gateway.config().call_timeout(offer.key())),
                 trace: &trace,
                 side: onward.side,
+                principal: passage.principal,
             };
             let result = gateway.upstreams().send(permit, request).await;
             record.returned();
@@ -175,17 +186,10 @@ pub(crate) async fn pass(
     Ok(Passed { result, steps })
 }
 
-/// Under which names callers know what a tool's server has besides tools, if a result may have any.
-fn prefix_of(
-    gateway: &Gateway,
-    snapshot: &Snapshot,
-    (offer, result_type): (&Offer, ResultType),
-) -> Option<Prefix> {
+/// Under which names callers know the resources of a tool's server, if a result may have any.
+fn prefix_of(gateway: &Gateway, snapshot: &Snapshot, offer: &Offer) -> Option<Prefix> {
     let server = offer.server()?;
     let prefix = gateway.upstreams().prefix(server)?;
-    if result_type == ResultType::Task {
-        return Some(prefix);
-    }
     if prefix.is_empty() {
         return None;
     }

@@ -99,7 +99,7 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::SessionUnknown => (StatusCode::NOT_FOUND, code::INVALID_REQUEST),
         Rejection::Cursor(_) => (StatusCode::OK, code::INVALID_PARAMS),
         Rejection::NoCatalog => (StatusCode::OK, code::INTERNAL_ERROR),
-        Rejection::TooManyStreams { .. } | Rejection::TooManyWait(_) | Rejection::NoRandomness => {
+        Rejection::TooManyStreams { .. } | Rejection::NoRandomness => {
             (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR)
         }
     }
@@ -275,7 +275,7 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
             let message = message.as_str().into();
             return Form::Error { status, code, message, data: data.as_deref().map(Cow::Borrowed) };
         }
-        upstream::Error::Watched(too_many) => too_many.to_string(),
+        upstream::Error::Exhausted(why) => words::exhausted(tool, why),
         upstream::Error::Spared(open) => format!(
             "The server behind {tool} has failed again and again and is spared; nothing was \
              done. Try again in {} s.",

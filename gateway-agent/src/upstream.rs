@@ -28,6 +28,7 @@ mod subscriptions;
 mod target;
 #[cfg(test)]
 mod tests;
+mod visit;
 
 use std::{sync::Arc, time::Duration};
 
@@ -53,13 +54,15 @@ pub use self::{
     request::{Context, LOG_LEVELS, Method, Param, Request, TASKS, TraceContext},
     side::{Answered, Meanwhile, Question, Side},
     stdio::Crowded,
-    subscriptions::{Subscribed, TooMany},
+    subscriptions::Subscribed,
     target::{TargetHealth, TargetState},
 };
 use self::{roster::Roster, target::Target};
+pub use crate::shares::{Exhausted, Scarce};
 use crate::{
     config::{LimitsConfig, TargetConfig},
     permit::Permit,
+    shares::Principal,
 };
 
 /// All configured targets.
@@ -88,6 +91,8 @@ struct Timing {
     grace: Duration,
     /// How long a caller's own child is kept without a call.
     idle: Duration,
+    /// How long a caller may take to answer a question.
+    answer: Duration,
 }
 
 impl Default for Timing {
@@ -100,6 +105,7 @@ impl Default for Timing {
             stable: Duration::from_secs(10),
             grace: Duration::from_secs(2),
             idle: Duration::from_mins(5),
+            answer: Duration::from_mins(5),
         }
     }
 }
@@ -149,10 +155,14 @@ impl Upstreams {
         self.roster.find(server)
     }
 
-    /// Watches a resource until what is returned is dropped; updates are announced.
-    pub fn watch(&self, permit: &Permit) -> Result<Subscribed, Error> {
+    /// Watches a resource for somebody until what is returned is dropped; updates are announced.
+    pub(crate) fn watch(
+        &self,
+        permit: &Permit,
+        principal: &Principal,
+    ) -> Result<Subscribed, Error> {
         let target = self.target(permit.server())?;
-        Ok(target.subscriptions().watch(permit.subject())?)
+        Ok(target.subscriptions().watch(permit.subject(), principal)?)
     }
 
     /// What upstreams say to everybody, from now on.

@@ -1,8 +1,10 @@
 //! Who is calling a gateway: tokens, keys, certificates, headers of trusted hops; and what whoever
 //! proves too little is told.
 
+mod audited;
 pub(crate) mod issuer;
 mod others;
+mod reload;
 mod tokens;
 
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, mcp::Answer};
@@ -11,13 +13,17 @@ use serde_json::json;
 
 /// A gateway with the example, this `identity` block and more, where nobody unknown may call.
 fn gateway(backend: &Backend, identity: &str, more: &str) -> Gateway {
+    Gateway::start(&options(backend, identity, more))
+}
+
+fn options(backend: &Backend, identity: &str, more: &str) -> GatewayOptions {
     let example = acceptance::root().join("examples/registry-v2.json");
-    Gateway::start(&GatewayOptions {
+    GatewayOptions {
         source: format!("file://{}", example.display()),
         targets: backend.targets(),
         runtime: Some("{ unknownCaller: deny }".to_owned()),
         more: format!("identity: {identity}\n{more}"),
-    })
+    }
 }
 
 /// A client that sends these headers with each request.

@@ -5,6 +5,7 @@
 mod access;
 mod audit;
 mod caller_children;
+mod callers_apart;
 mod command_line;
 mod compatibility;
 mod compositions;

@@ -15,6 +15,7 @@ pub struct ModernClient {
     http: reqwest::Client,
     url: String,
     agent: Option<(String, String)>,
+    capabilities: Value,
 }
 
 /// An answer: HTTP status and JSON-RPC message.
@@ -53,7 +54,8 @@ impl Answer {
 impl ModernClient {
     /// A client that does not say who it is.
     pub fn anonymous(url: &str) -> Self {
-        Self { http: reqwest::Client::new(), url: url.to_owned(), agent: None }
+        let (http, url) = (reqwest::Client::new(), url.to_owned());
+        Self { http, url, agent: None, capabilities: json!({}) }
     }
 
     /// A client of a registered agent.
@@ -67,14 +69,20 @@ impl ModernClient {
         Self { http, ..self }
     }
 
+    /// The same with these capabilities.
+    pub fn declaring(self, capabilities: Value) -> Self {
+        Self { capabilities, ..self }
+    }
+
     /// Sends one request with all headers that the specification demands.
     pub async fn request(&self, method: &str, params: Value) -> Result<Answer, reqwest::Error> {
         let mut params = params;
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,
-            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
         });
-        let name = params.get("name").and_then(Value::as_str).map(str::to_owned);
+        let name = ["name", "uri", "taskId"].into_iter().find_map(|key| params.get(key));
+        let name = name.and_then(Value::as_str).map(str::to_owned);
         params.as_object_mut().expect("params are an object").insert("_meta".to_owned(), meta);
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let mut request = self

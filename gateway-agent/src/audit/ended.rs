@@ -23,7 +23,7 @@ pub enum Ended {
     UpstreamFailed,
     /// The upstream took too long.
     UpstreamTimeout,
-    /// The upstream was not asked: too much waits for it, it is spared, or it was stopped.
+    /// Too much waits for the upstream or of its caller, it is spared, or it was stopped.
     UpstreamBusy,
     /// The caller went away.
     Cancelled,
@@ -73,7 +73,7 @@ impl Ended {
             }
             Error::Upstream(upstream::Error::Timeout { .. }) => Self::UpstreamTimeout,
             Error::Upstream(
-                upstream::Error::Watched(_)
+                upstream::Error::Exhausted(_)
                 | upstream::Error::Spared(_)
                 | upstream::Error::Crowded(_)
                 | upstream::Error::Overloaded(_)

@@ -25,6 +25,7 @@ use crate::{
     identity::HeaderClaim,
     jsonrpc::ObjectWriter,
     pipeline::{Gateway, Passage},
+    shares::Principal,
     upstream::{Context, Side},
 };
 
@@ -41,12 +42,11 @@ pub(super) struct Run {
     pub(super) key: Key,
     pub(super) plan: Arc<Plan>,
     pub(super) claim: HeaderClaim,
+    pub(super) principal: Principal,
     /// As the steps' upstreams see it; the trace is the composition's own span.
     pub(super) context: Context,
-    /// To be told of progress.
-    caller: Option<Side>,
-    /// To be asked what steps have to ask.
-    pub(super) side: Option<Side>,
+    /// To be told of progress, and asked what steps have to ask.
+    pub(super) caller: Option<Side>,
     pub(super) lineage: Lineage,
     pub(super) report: Report,
     finished: AtomicU32,
@@ -64,16 +64,17 @@ impl Run {
     ) -> Arc<Self> {
         let trace = record.inward(&passage.context.trace);
         let context = Context { trace, ..passage.context.without_tasks() };
-        let (caller, side) = (passage.side.cloned(), passage.side.map(Side::for_questions));
         let lineage = record.lineage(key);
-        Arc::new(Self::new((gateway, key, plan), (passage.claim, context), (caller, side), lineage))
+        let whose = (passage.claim, passage.principal);
+        let caller = passage.side.cloned();
+        Arc::new(Self::new((gateway, key, plan), (whose, context), caller, lineage))
     }
 
     /// On behalf of somebody.
     pub(super) fn new(
         (gateway, key, plan): (&Arc<Gateway>, &Key, &Arc<Plan>),
-        (claim, context): (&HeaderClaim, Context),
-        (caller, side): (Option<Side>, Option<Side>),
+        ((claim, principal), context): ((&HeaderClaim, &Principal), Context),
+        caller: Option<Side>,
         lineage: Lineage,
     ) -> Self {
         Self {
@@ -81,9 +82,9 @@ impl Run {
             key: key.clone(),
             plan: Arc::clone(plan),
             claim: claim.clone(),
+            principal: principal.clone(),
             context,
             caller,
-            side,
             lineage,
             report: Report::default(),
             finished: AtomicU32::new(0),
@@ -145,7 +146,8 @@ impl Run {
     pub(super) fn detached(self: &Arc<Self>) -> Arc<Self> {
         let way = (&self.gateway, &self.key, &self.plan);
         let lineage = self.lineage.clone();
-        Arc::new(Self::new(way, (&self.claim, self.context.clone()), (None, None), lineage))
+        let whose = (&self.claim, &self.principal);
+        Arc::new(Self::new(way, (whose, self.context.clone()), None, lineage))
     }
 
     /// What compositions remember.

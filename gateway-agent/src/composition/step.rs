@@ -13,7 +13,7 @@ use crate::{
     jsonrpc::Object,
     permit::admit_step,
     pipeline::{Error, Passage, Passed, content, input, pass},
-    upstream::{RawResult, ResultType},
+    upstream::{RawResult, ResultType, Side},
     view::Offer,
 };
 
@@ -77,6 +77,7 @@ impl Run {
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
         let mut params = Vec::new();
+        let side = self.caller.as_ref().map(Side::for_questions);
         for rounds in 0.. {
             let admission = admit_step(&self.gateway.watchman().look(), offer)?;
             record.admitted(&admission);
@@ -86,13 +87,14 @@ impl Run {
                 params: &params,
                 mirror: None,
                 context: &self.context,
-                side: self.side.as_ref(),
+                side: side.as_ref(),
+                principal: &self.principal,
             };
             let Passed { result, .. } = pass(&self.gateway, admission, &passage, record).await?;
             if result.result_type != ResultType::InputRequired {
                 return Ok(result);
             }
-            let side = self.side.as_ref().ok_or(Error::NothingWaits)?;
+            let side = side.as_ref().ok_or(Error::NothingWaits)?;
             input::ask(side, &result, (&mut params, rounds)).await?;
         }
         Err(Error::NothingWaits)

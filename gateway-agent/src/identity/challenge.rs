@@ -37,6 +37,13 @@ impl Refusal {
         }
     }
 
+    /// The scopes that it takes.
+    pub fn scopes(&self) -> &str {
+        let (Self::Missing(challenge) | Self::Invalid(challenge) | Self::Insufficient(challenge)) =
+            self;
+        &challenge.scope
+    }
+
     /// `WWW-Authenticate`.
     pub fn challenge(&self) -> HeaderValue {
         let (error, challenge) = match self {

@@ -7,7 +7,12 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::extract::ConnectInfo;
-use http::{HeaderMap, Uri, header::HOST, request::Parts, uri::Authority};
+use http::{
+    HeaderMap, Uri,
+    header::{Entry, HOST},
+    request::Parts,
+    uri::Authority,
+};
 use registry_jwt::{InvalidFile, UnknownKey, Verifier};
 use serde_json::json;
 
@@ -16,12 +21,15 @@ use super::{
     challenge::{Challenge, Refusal},
     only,
     proof::{self, PeerCertificate, Proof},
+    refused,
     scope::Granted,
 };
 use crate::config::{Config, IdentityConfig, ProofsConfig};
 
 /// Where it is written how to get a token (RFC 9728).
 pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
+/// Longest name of somebody that is kept for the log.
+const TOLD_CHARS: usize = 256;
 const AUTHORIZATION: &str = "authorization";
 const API_KEY: &str = "x-api-key";
 
@@ -43,6 +51,16 @@ pub(crate) struct Admitted {
     has_bearer: bool,
     /// The token that it showed, if that says in whose name it speaks.
     pub(crate) subject: Option<Arc<SubjectToken>>,
+}
+
+/// What proves a request, taken out of it. It is never printed.
+pub(crate) struct Credentials(HeaderMap);
+
+impl Credentials {
+    /// Puts it back, to be judged once more.
+    pub(crate) fn put_back(self, headers: &mut HeaderMap) {
+        headers.extend(self.0);
+    }
 }
 
 /// A secret that a request shows.
@@ -102,9 +120,15 @@ impl Doorkeeper {
     }
 
     /// Takes what proves a request out of it, so that it can go nowhere else.
-    pub(crate) fn strip(headers: &mut HeaderMap) {
-        headers.remove(AUTHORIZATION);
-        headers.remove(API_KEY);
+    pub(crate) fn strip(headers: &mut HeaderMap) -> Credentials {
+        let mut taken = HeaderMap::new();
+        for name in [AUTHORIZATION, API_KEY] {
+            if let Entry::Occupied(found) = headers.entry(name) {
+                let name = found.key().clone();
+                taken.extend(found.remove_entry_mult().1.map(|value| (name.clone(), value)));
+            }
+        }
+        Credentials(taken)
     }
 
     /// Whether a request that was let in may use this method, and this tool.
@@ -122,10 +146,13 @@ impl Doorkeeper {
             return Ok(());
         }
         let challenge = self.challenge(parts, &needed);
-        Err(match admitted {
+        let refusal = match admitted {
             Some(Admitted { has_bearer: true, .. }) => Refusal::Insufficient(challenge),
             _ => Refusal::Missing(challenge),
-        })
+        };
+        let claim = admitted.map_or(&HeaderClaim::Absent, |admitted| &admitted.claim);
+        refused::scopes(parts, (claim, &refusal), Some((method, tool)));
+        Err(refusal)
     }
 
     /// What a token or a key proves; one that is wrong is refused.
@@ -136,14 +163,15 @@ impl Doorkeeper {
             Err(why) => Err(why.to_owned()),
         };
         let proof = proved.map_err(|reason| {
-            let address = peer(parts).map(|peer| peer.to_string()).unwrap_or_default();
-            tracing::warn!(target: "audit", event = "credentials-refused", address, reason);
+            refused::credentials(parts, &reason);
             Refusal::Invalid(self.challenge(parts, &[]))
         })?;
         if proof.evidence == super::Evidence::Token
             && !proof.granted.cover(self.required_scopes().iter().map(String::as_str))
         {
-            return Err(Refusal::Insufficient(self.challenge(parts, &[])));
+            let refusal = Refusal::Insufficient(self.challenge(parts, &[]));
+            refused::scopes(parts, (&claim(proof, None), &refusal), None);
+            return Err(refusal);
         }
         Ok(Some(proof))
     }
@@ -253,14 +281,17 @@ impl Doorkeeper {
 
 /// What the strongest proof says; a session is bound to all of them.
 fn claim(strongest: Proof, weaker: Option<Proof>) -> HeaderClaim {
-    let Proof { named, evidence, mut principal, .. } = strongest;
+    let Proof { named, evidence, mut principal, mut told, .. } = strongest;
     if let Some(weaker) = weaker {
         principal = format!("{principal}\n{}", weaker.principal);
+        told = Some(told.into_iter().chain(weaker.told).collect::<Vec<_>>().join(", "));
     }
-    HeaderClaim::Proven { named, evidence, principal: principal.into() }
+    let told = told.filter(|told| !told.is_empty());
+    let told = told.map(|told| told.chars().take(TOLD_CHARS).collect());
+    HeaderClaim::Proven { named, evidence, principal: principal.into(), told }
 }
 
-fn peer(parts: &Parts) -> Option<SocketAddr> {
+pub(super) fn peer(parts: &Parts) -> Option<SocketAddr> {
     parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Proof {
     pub(super) evidence: Evidence,
     /// Who it is beside that; sessions are bound to it.
     pub(super) principal: String,
+    /// The same for the log; nothing that tells of a key.
+    pub(super) told: Option<String>,
     pub(super) granted: Granted,
     /// Whether it is a token that says in whose name it speaks.
     pub(super) has_subject: bool,
@@ -41,7 +43,8 @@ pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate
         Err(_) => (String::new(), None),
     };
     let (evidence, granted) = (Evidence::Certificate, Granted::default());
-    Proof { named, evidence, principal, granted, has_subject: false }
+    let told = Some(principal.clone()).filter(|name| !name.is_empty());
+    Proof { named, evidence, principal, told, granted, has_subject: false }
 }
 
 /// By a key. All are compared, each in the same time wherever they differ.
@@ -60,6 +63,7 @@ pub(super) fn of_key(config: &ProofsConfig, key: &str) -> Option<Proof> {
         named: Some(named),
         evidence: Evidence::ApiKey,
         principal: digest.to_string(),
+        told: None,
         granted: Granted::new(scopes.iter().cloned(), &config.implied_scopes),
         has_subject: false,
     })
@@ -71,10 +75,12 @@ pub(super) fn of_claims(config: &ProofsConfig, jwt: &JwtConfig, claims: &Value) 
     let version = jwt.version_claim.as_deref().and_then(text).map(Into::into);
     let named = text(&jwt.agent_claim).map(|name| Named { name: name.into(), version });
     let subject = text("sub").unwrap_or_default();
+    let principal = format!("{} {subject}", jwt.settings.issuer);
     Proof {
         named,
         evidence: Evidence::Token,
-        principal: format!("{} {subject}", jwt.settings.issuer),
+        told: Some(principal.trim_end().to_owned()),
+        principal,
         granted: Granted::new(scopes(claims), &config.implied_scopes),
         has_subject: !subject.is_empty(),
     }

@@ -132,6 +132,7 @@ fn callers_are_told_apart_by_what_is_believed_or_proved_and_by_nothing_else() {
         named: named.map(|name| Named { name: name.into(), version: Some("1.0.0".into()) }),
         evidence: Evidence::Token,
         principal: principal.into(),
+        told: None,
     };
     let believed = HeaderClaim::Agent { name: "a".into(), version: Some("1.0.0".into()) };
     assert_eq!(HeaderClaim::Absent.apart(), None);

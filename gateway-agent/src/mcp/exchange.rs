@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Endpoint,
-    held::{Asked, Owner},
+    held::{Asked, Owner, Waiting},
     session::Session,
     stream as events,
 };
@@ -187,23 +187,32 @@ impl Exchange {
             refuse(question, "the caller did not declare that it can answer this");
             return None;
         }
-        let Question { method, params, answer } = question;
-        if let Some(session) = &self.manner.session {
-            // Without room for the question it is dropped, which tells the upstream so.
-            let number = session.ask(answer)?.to_string();
-            let params = params.as_deref().map_or("{}", RawValue::get);
-            let id = Id::parse(&number).ok()?;
-            return Some(Step::Message(jsonrpc::request(id, &method, params)));
+        if self.manner.session.is_some() {
+            return self.asked_in_session(question).map(Step::Message);
         }
+        let place = match self.endpoint.held.place(&question.principal) {
+            Ok(place) => place,
+            Err(why) => {
+                // The request ends by that.
+                question.refuse(why);
+                return None;
+            }
+        };
+        let Question { method, params, answer, .. } = question;
         let asked = Asked { method, params, answer };
         let flight = self.flight.take()?;
         let owner = self.manner.owner.clone();
         let id = Id::parse(&self.id).ok()?;
-        Some(Step::Answer(match self.endpoint.held.hold(flight, owner, asked) {
-            Ok(result) => respond::result::raw(id, &result),
-            // The upstream is told by the end of its request.
-            Err(full) => respond::rejection(Some(id), &full.into()),
-        }))
+        let result = self.endpoint.held.hold(Waiting { flight, owner, asked, place });
+        Some(Step::Answer(respond::result::raw(id, &result)))
+    }
+
+    /// Without room for the question it is dropped, which tells the upstream so.
+    fn asked_in_session(&self, question: Question) -> Option<Bytes> {
+        let Question { method, params, answer, .. } = question;
+        let number = self.manner.session.as_ref()?.ask(answer)?.to_string();
+        let params = params.as_deref().map_or("{}", RawValue::get);
+        Some(jsonrpc::request(Id::parse(&number).ok()?, &method, params))
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     audit::CallRecord,
     jsonrpc::Object,
-    pipeline::{self, About, Relay, relay},
+    pipeline::{self, About, Relay, Task, relay},
     respond::{self, http::Answer},
     upstream::{Entries, Era, Features, Method, Param, Side, naming},
     view::shown::Showcase,
@@ -81,7 +81,7 @@ pub(super) async fn serve(
     (who, feature): (Who, Feature),
 ) -> Result<Answer, Rejection> {
     let offered = about::of(endpoint, &who);
-    if !offered.serves(feature) {
+    if !offered.serves(feature) && own_task(endpoint, incoming, (&who, feature)).is_none() {
         let method = incoming.method.to_owned();
         return Err(Rejection::UnknownMethod { method, era: who.era });
     }
@@ -92,6 +92,20 @@ pub(super) async fn serve(
         }
         Feature::Relayed(method) => relayed(endpoint, incoming, (who, method)).await,
     }
+}
+
+/// The task of the caller that a request is about: also where the policy lets it begin tasks with
+/// tools that it is not shown.
+fn own_task(
+    endpoint: &Endpoint,
+    incoming: &Incoming<'_>,
+    (who, feature): (&Who, Feature),
+) -> Option<Task> {
+    let Feature::Relayed(Method::GetTask | Method::UpdateTask | Method::CancelTask) = feature
+    else {
+        return None;
+    };
+    Task::open(&endpoint.gateway, &who.claim, &incoming.text("taskId")?)
 }
 
 fn listed(
@@ -153,10 +167,8 @@ async fn relayed(
     incoming: &Incoming<'_>,
     (who, method): (Who, Method),
 ) -> Result<Answer, Rejection> {
-    let about = about(incoming, method)?;
-    let subject: Box<str> = match &about {
-        About::Prompt(text) | About::Resource(text) | About::Task(text) => text.clone(),
-    };
+    let about = about(endpoint, incoming, (&who, method))?;
+    let subject: Box<str> = about.known().into();
     let context = manner::context(incoming, &who);
     let manner = manner::of(incoming, &who, &context, (method, &subject));
     if let Some(handle) = inputs::handle(incoming) {
@@ -180,14 +192,19 @@ async fn relayed(
 }
 
 /// What a request is about.
-fn about(incoming: &Incoming<'_>, method: Method) -> Result<About, Rejection> {
+fn about(
+    endpoint: &Endpoint,
+    incoming: &Incoming<'_>,
+    (who, method): (&Who, Method),
+) -> Result<About, Rejection> {
     const WHAT: &str = "params must say what is asked for, as a string";
     let text = |name: &str| incoming.text(name).map(|text| Box::from(text.as_ref()));
     let about = match method {
         Method::GetPrompt => text("name").map(About::Prompt),
         Method::ReadResource => text("uri").map(About::Resource),
         Method::GetTask | Method::UpdateTask | Method::CancelTask => {
-            text("taskId").map(About::Task)
+            let task = own_task(endpoint, incoming, (who, Feature::Relayed(method)));
+            text("taskId").map(|known| About::Task(known, task))
         }
         _ => return reference(incoming),
     };
@@ -217,7 +234,8 @@ fn params(incoming: &Incoming<'_>, method: Method, about: &About) -> Vec<Param> 
         let (kind, key, own) = match about {
             About::Prompt(name) => ("ref/prompt", "name", naming::prompt(name).1),
             About::Resource(uri) => ("ref/resource", "uri", naming::uri(uri).1),
-            About::Task(id) => ("", "", naming::task(id).1),
+            // No reference leads to one.
+            About::Task(..) => ("", "", ""),
         };
         let reference = serde_json::json!({ "type": kind, key: own });
         if let Ok(value) = serde_json::value::to_raw_value(&reference) {

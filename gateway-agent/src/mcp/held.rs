@@ -7,18 +7,23 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    time::Instant,
+};
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::exchange::Flight;
 use crate::{
     identity::HeaderClaim,
     jsonrpc::{Object, ObjectWriter},
+    shares::{Exhausted, Principal, Scarce, Share, Shares},
     upstream::{Answered, Method},
 };
 
@@ -48,14 +53,38 @@ pub(super) struct Asked {
 }
 
 /// All requests that are held.
-#[derive(Default)]
-pub(super) struct HeldRequests(Mutex<HashMap<Box<str>, Held>>);
+pub(super) struct HeldRequests {
+    table: Mutex<HashMap<Box<str>, Held>>,
+    places: Arc<Semaphore>,
+    shares: Arc<Shares>,
+    patience: Duration,
+}
+
+impl Default for HeldRequests {
+    fn default() -> Self {
+        let (places, shares) = (Semaphore::new(MOST), Shares::quarters(Scarce::Inputs, MOST));
+        Self { table: Mutex::default(), places: places.into(), shares, patience: PATIENCE }
+    }
+}
 
 struct Held {
-    flight: Flight,
-    owner: Owner,
-    asked: Asked,
+    waiting: Waiting,
+    _expiry: AbortOnDropHandle<()>,
+}
+
+/// A request that waits.
+pub(super) struct Waiting {
+    pub(super) flight: Flight,
+    pub(super) owner: Owner,
+    pub(super) asked: Asked,
+    pub(super) place: Place,
+}
+
+/// Room for one request, for as long as one may be held.
+pub(super) struct Place {
     until: Instant,
+    _share: Share,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl std::fmt::Debug for HeldRequests {
@@ -64,53 +93,57 @@ impl std::fmt::Debug for HeldRequests {
     }
 }
 
-/// As many requests wait for input as are allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{MOST} requests wait for input already, no more are allowed")]
-pub struct Full;
-
 impl HeldRequests {
+    /// Room for a request of somebody.
+    pub(super) fn place(&self, principal: &Principal) -> Result<Place, Exhausted> {
+        let share = self.shares.take(principal)?;
+        let permit = Arc::clone(&self.places).try_acquire_owned();
+        let full = Exhausted::All { what: Scarce::Inputs, most: MOST };
+        let permit = permit.map_err(|_| full)?;
+        Ok(Place { until: Instant::now() + self.patience, _share: share, _permit: permit })
+    }
+
     /// Holds a request, and gives the result that asks for its input.
-    pub(super) fn hold(&self, flight: Flight, owner: Owner, asked: Asked) -> Result<String, Full> {
-        let mut table = self.table();
-        let now = Instant::now();
-        table.retain(|_, held| held.until > now);
-        if table.len() >= MOST {
-            return Err(Full);
-        }
-        let handle = format!("{PREFIX}{}", Uuid::new_v4().simple());
-        let result = input_required(&handle, &asked);
-        let until = now + PATIENCE;
-        table.insert(handle.into(), Held { flight, owner, asked, until });
-        Ok(result)
+    pub(super) fn hold(self: &Arc<Self>, waiting: Waiting) -> String {
+        let handle: Box<str> = format!("{PREFIX}{}", Uuid::new_v4().simple()).into();
+        let result = input_required(&handle, &waiting.asked);
+        let (held, expired, until) = (Arc::downgrade(self), handle.clone(), waiting.place.until);
+        // In its own time: what nobody comes back for has a place at its upstream.
+        let expiry = tokio::spawn(async move {
+            tokio::time::sleep_until(until).await;
+            let expired = held.upgrade().and_then(|held| held.table().remove(&expired));
+            drop(expired);
+        });
+        let held = Held { waiting, _expiry: AbortOnDropHandle::new(expiry) };
+        self.table().insert(handle, held);
+        result
     }
 
     /// Goes on with a request, if the caller's input says with which. An answer that is missing is
     /// asked for again.
     pub(super) fn resume(
-        &self,
+        self: &Arc<Self>,
         handle: &str,
         owner: &Owner,
         responses: Option<&RawValue>,
     ) -> Option<Resumed> {
-        let held = {
+        let Held { waiting, .. } = {
             let mut table = self.table();
-            let held = table.get(handle)?;
-            if held.owner != *owner || held.until <= Instant::now() {
+            if table.get(handle)?.waiting.owner != *owner {
                 return None;
             }
             table.remove(handle)?
         };
         let responses = responses.and_then(|raw| Object::parse(raw).ok()).unwrap_or_default();
         let Some(answer) = responses.find(KEY) else {
-            return Some(Resumed::Asked(self.hold(held.flight, held.owner, held.asked).ok()?));
+            return Some(Resumed::Asked(self.hold(waiting)));
         };
-        let _ = held.asked.answer.send(Ok(answer.to_owned()));
-        Some(Resumed::Flight(held.flight))
+        let _ = waiting.asked.answer.send(Ok(answer.to_owned()));
+        Some(Resumed::Flight(waiting.flight))
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<Box<str>, Held>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -140,4 +173,52 @@ fn input_required(handle: &str, asked: &Asked) -> String {
         .string("requestState", handle)
         .raw("_meta", &format!("{{{}}}", crate::respond::result::MODERN_META));
     result.finish_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+    use crate::upstream::Side;
+
+    fn owner() -> Owner {
+        let (claim, subject) = (HeaderClaim::Absent, "t".into());
+        Owner { claim, method: Method::CallTool, subject }
+    }
+
+    /// A request that waits, and what hears of its end.
+    fn waiting(held: &HeldRequests) -> (Waiting, oneshot::Receiver<()>) {
+        let (running, ended) = oneshot::channel::<()>();
+        let running = Box::pin(async move {
+            let _running = running;
+            pending().await
+        });
+        let flight = Flight { running, meanwhile: Side::open().1 };
+        let asked = Asked { method: "m".into(), params: None, answer: oneshot::channel().0 };
+        let place = held.place(&None).unwrap();
+        (Waiting { flight, owner: owner(), asked, place }, ended)
+    }
+
+    fn handle(result: &str) -> String {
+        let result: serde_json::Value = serde_json::from_str(result).unwrap();
+        result["requestState"].as_str().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn what_nobody_comes_back_for_ends_in_its_own_time_however_often_it_is_asked_for() {
+        let patience = Duration::from_millis(400);
+        let held = Arc::new(HeldRequests { patience, ..HeldRequests::default() });
+        let began = Instant::now();
+        let (waiting, ended) = waiting(&held);
+        let first = held.hold(waiting);
+        tokio::time::sleep(patience / 2).await;
+        let Some(Resumed::Asked(again)) = held.resume(&handle(&first), &owner(), None) else {
+            panic!("it is asked for again")
+        };
+        assert!(ended.await.is_err());
+        assert!((patience..patience * 3 / 2).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert!(held.resume(&handle(&again), &owner(), None).is_none());
+        assert_eq!(held.places.available_permits(), MOST);
+    }
 }

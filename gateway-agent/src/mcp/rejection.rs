@@ -2,7 +2,6 @@
 //!
 //! Deliberately absent: status codes; `respond` has the one mapping.
 
-use super::held::Full;
 use crate::{
     identity::challenge::Refusal,
     jsonrpc::{Invalid, InvalidObject},
@@ -96,9 +95,6 @@ pub enum Rejection {
         /// The limit.
         limit: usize,
     },
-    /// As many requests as are allowed wait for their input.
-    #[error(transparent)]
-    TooManyWait(#[from] Full),
     /// The operating system gave no random bytes.
     #[error("no session can be opened now")]
     NoRandomness,
@@ -133,7 +129,6 @@ impl Rejection {
             Self::Cursor(_) => "invalid-cursor",
             Self::NoCatalog => "no-catalog",
             Self::TooManyStreams { .. } => "too-many-streams",
-            Self::TooManyWait(_) => "too-many-wait",
             Self::NoRandomness => "no-randomness",
         }
     }

@@ -25,15 +25,18 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Rejection, seal::Sealer};
+use super::Rejection;
 use crate::{
     audit::{Gauge, Held},
     identity::{ClientInfo, HeaderClaim},
+    seal::Sealer,
     upstream::{Answered, Capabilities, Subscribed},
 };
 
 /// The header that names the session.
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
+/// What its id is sealed for.
+const PURPOSE: &[u8] = b"mcp-session-1";
 /// How long a session may be idle before what is going on in it is forgotten.
 const IDLE: Duration = Duration::from_mins(30);
 /// Most sessions that were ended and are remembered as such.
@@ -208,7 +211,7 @@ impl Drop for Running {
 /// All sessions.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    sealer: Option<Sealer>,
+    sealer: Arc<Sealer>,
     table: RwLock<Table>,
     limit: usize,
     started: Instant,
@@ -224,15 +227,14 @@ struct Table {
 }
 
 impl Sessions {
-    pub(super) fn new(limit: usize, sealer: Option<Sealer>) -> Self {
+    pub(super) fn new(limit: usize, sealer: Arc<Sealer>) -> Self {
         Self { sealer, table: RwLock::default(), limit: limit.max(1), started: Instant::now() }
     }
 
     /// Opens a session and gives its id.
     pub(super) fn open(&self, passport: &Passport) -> Result<String, Rejection> {
-        let sealer = self.sealer.as_ref().ok_or(Rejection::NoRandomness)?;
         let content = serde_json::to_vec(passport).map_err(|_| Rejection::NoRandomness)?;
-        sealer.seal(&content).map_err(|_| Rejection::NoRandomness)
+        self.sealer.seal(PURPOSE, &content).map_err(|_| Rejection::NoRandomness)
     }
 
     /// The session that a request names, if it is the sender's own.
@@ -257,7 +259,7 @@ impl Sessions {
 
     /// A session that is not in use here, as its id describes it.
     fn take_up(&self, id: &str) -> Result<Arc<Session>, Rejection> {
-        let content = self.sealer.as_ref().and_then(|sealer| sealer.open(id));
+        let content = self.sealer.open(PURPOSE, id);
         let passport = content.and_then(|content| serde_json::from_slice(&content).ok());
         let passport: Passport = passport.ok_or(Rejection::SessionUnknown)?;
         let mut table = self.write();

@@ -16,6 +16,7 @@ use crate::{
     freshness::Watchman,
     identity::{Caller, ClientInfo, HeaderClaim, identify},
     permit,
+    seal::Sealer,
     trace::Tracer,
     upstream::Upstreams,
     view::{Snapshot, View, Views, shown::Showcase, validators::Validators},
@@ -42,6 +43,7 @@ pub struct Gateway {
     views: Views,
     validators: Arc<Validators>,
     tracer: Arc<Tracer>,
+    sealer: Arc<Sealer>,
     closing: CancellationToken,
 }
 
@@ -64,20 +66,21 @@ impl Gateway {
     /// Puts the parts together. Before anything is loaded, the catalog is an empty one.
     pub fn new(config: &Config, parts: Parts) -> Self {
         audit::describe_metrics();
-        Self::assemble(config, parts, Arc::default(), Tracer::start(config))
+        let kept = (Arc::default(), Tracer::start(config), Arc::new(Sealer::random()));
+        Self::assemble(config, parts, kept)
     }
 
     /// The same gateway by another configuration. What is under way stays with this one.
     pub fn reconfigured(&self, config: &Config) -> Self {
-        let (validators, tracer) = (Arc::clone(&self.validators), Arc::clone(&self.tracer));
-        Self::assemble(config, self.parts.clone(), validators, tracer)
+        let Self { validators, tracer, sealer, .. } = self;
+        let kept = (Arc::clone(validators), Arc::clone(tracer), Arc::clone(sealer));
+        Self::assemble(config, self.parts.clone(), kept)
     }
 
     fn assemble(
         config: &Config,
         parts: Parts,
-        validators: Arc<Validators>,
-        tracer: Arc<Tracer>,
+        (validators, tracer, sealer): (Arc<Validators>, Arc<Tracer>, Arc<Sealer>),
     ) -> Self {
         let Parts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
@@ -87,7 +90,7 @@ impl Gateway {
             hosts: config.allowed_hosts.clone(),
         };
         let (config, closing) = (config.clone(), CancellationToken::new());
-        Self { reach, config, parts, views, validators, tracer, closing }
+        Self { reach, config, parts, views, validators, tracer, sealer, closing }
     }
 
     /// Ends the open event streams, so that a graceful shutdown can come to an end. Calls go on.
@@ -158,6 +161,11 @@ impl Gateway {
     /// Who makes spans.
     pub fn tracer(&self) -> &Arc<Tracer> {
         &self.tracer
+    }
+
+    /// Who makes ids that only this gateway can read. They outlive a change of the configuration.
+    pub(crate) fn sealer(&self) -> &Arc<Sealer> {
+        &self.sealer
     }
 
     /// What a caller may see, at that moment.

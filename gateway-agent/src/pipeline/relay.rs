@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use registry_core::entity::Exposure;
+use registry_core::{Key, entity::Exposure};
 
-use super::{Error, Gateway, Outcome, finish_input};
+use super::{Error, Gateway, Outcome, Task, TaskNames, finish_input};
 use crate::{
     audit::CallRecord,
     freshness::Freshness,
     identity::{Caller, ClientInfo, HeaderClaim},
-    permit::{self, Denial, Permit},
+    permit::{self, Denial, Finding, Permit},
     upstream::{Context, Method, Param, Request, Side, Subscribed, naming},
-    view::{Shown, Snapshot},
+    view::Snapshot,
 };
 
 /// A request as it arrived.
@@ -43,28 +43,24 @@ pub enum About {
     Prompt(Box<str>),
     /// A resource, or the template of some.
     Resource(Box<str>),
-    /// A task.
-    Task(Box<str>),
+    /// A task: its id, and what is behind that, if it is one of the caller's.
+    Task(Box<str>, Option<Task>),
 }
 
 impl About {
-    /// Whose it is, and how its server calls it.
-    fn split(&self) -> (&str, &str) {
+    /// Its name, as callers know it.
+    pub fn known(&self) -> &str {
         match self {
-            Self::Prompt(name) => naming::prompt(name),
-            Self::Resource(uri) => naming::uri(uri),
-            Self::Task(id) => naming::task(id),
+            Self::Prompt(known) | Self::Resource(known) | Self::Task(known, _) => known,
         }
     }
+}
 
-    fn exposure(&self) -> Option<Exposure> {
-        match self {
-            Self::Prompt(_) => Some(Exposure::Prompts),
-            Self::Resource(_) => Some(Exposure::Resources),
-            // A task comes of a tool.
-            Self::Task(_) => None,
-        }
-    }
+/// A request that may go on.
+struct Admitted {
+    server: Key,
+    permit: Permit,
+    finding: Option<Finding>,
 }
 
 /// Runs one request.
@@ -78,8 +74,9 @@ pub async fn relay(
     let caller = gateway.identify(&snapshot, &relay.claim, relay.client.clone());
     record.identified(snapshot.catalog.revision(), &caller);
     record.dated(freshness);
-    let (shown, permit) = admit(gateway, &snapshot, &caller, (&relay.about, &freshness))?;
-    record.of_server(&shown.server);
+    let admitted = admit(gateway, &snapshot, &caller, (&relay.about, &freshness))?;
+    let Admitted { server, permit, finding } = admitted;
+    record.of_server(&server, finding);
     let trace = record.onward(&relay.context.trace);
     let request = Request {
         method: relay.method,
@@ -90,14 +87,21 @@ pub async fn relay(
         timeout: None,
         trace: &trace,
         side: relay.side.as_ref(),
+        principal: &caller.principal(&relay.claim),
     };
     let result = gateway.upstreams().send(permit, request).await;
     record.returned();
     let result = result?;
     finish_input(&result, &relay.context)?;
     record.finished(&result);
-    let (revision, prefix) = (snapshot.catalog.revision(), Some(shown.prefix));
-    Ok(Outcome { result, revision, freshness, prefix, steps: None })
+    let (revision, prefix) = (snapshot.catalog.revision(), gateway.upstreams().prefix(&server));
+    let tasks = match &relay.about {
+        About::Task(known, Some(task)) => {
+            Some(TaskNames::asked(gateway, &relay.claim, task, known))
+        }
+        _ => None,
+    };
+    Ok(Outcome { result, revision, freshness, prefix, tasks, steps: None })
 }
 
 /// Watches a resource for a caller.
@@ -110,8 +114,8 @@ pub fn watch(
     let snapshot = gateway.views().now();
     let caller = gateway.identify(&snapshot, claim, client);
     let about = About::Resource(uri.into());
-    let (_, permit) = admit(gateway, &snapshot, &caller, (&about, &freshness))?;
-    Ok(gateway.upstreams().watch(&permit)?)
+    let admitted = admit(gateway, &snapshot, &caller, (&about, &freshness))?;
+    Ok(gateway.upstreams().watch(&admitted.permit, &caller.principal(claim))?)
 }
 
 fn admit(
@@ -119,16 +123,23 @@ fn admit(
     snapshot: &Snapshot,
     caller: &Caller,
     (about, freshness): (&About, &Freshness),
-) -> Result<(Shown, Permit), Error> {
+) -> Result<Admitted, Error> {
     if !snapshot.has_catalog() {
         return Err(Error::NoCatalog);
     }
+    let ((prefix, own), needed) = match about {
+        About::Prompt(name) => (naming::prompt(name), Exposure::Prompts),
+        About::Resource(uri) => (naming::uri(uri), Exposure::Resources),
+        About::Task(_, task) => {
+            let task = task.as_ref().ok_or(Denial::NoSuchTool)?;
+            let asking = (caller, &gateway.views().sight(snapshot));
+            let (permit, finding) = permit::admit_task(gateway.policy(), freshness, asking, task)?;
+            return Ok(Admitted { server: task.server.clone(), permit, finding });
+        }
+    };
     let showcase = gateway.showcase(snapshot, &gateway.view(snapshot, caller));
-    let (prefix, own) = about.split();
-    let shown = showcase
-        .find(prefix)
-        .filter(|shown| about.exposure().is_none_or(|needed| shown.exposes(needed)));
-    let shown = shown.ok_or(Denial::NoSuchTool)?.clone();
-    let permit = permit::admit_shown(freshness, &shown, own)?;
-    Ok((shown, permit))
+    let shown = showcase.find(prefix).filter(|shown| shown.exposes(needed));
+    let shown = shown.ok_or(Denial::NoSuchTool)?;
+    let permit = permit::admit_shown(freshness, shown, own)?;
+    Ok(Admitted { server: shown.server.clone(), permit, finding: None })
 }

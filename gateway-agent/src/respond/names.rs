@@ -8,11 +8,25 @@ use serde_json::value::RawValue;
 
 use crate::{
     jsonrpc::{Object, ObjectWriter, write_string},
+    pipeline::TaskNames,
     upstream::Prefix,
 };
 
+/// The names that a caller knows; what has none stays as it is.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    pub(super) prefix: Option<&'a Prefix>,
+    pub(super) tasks: Option<&'a TaskNames>,
+}
+
 /// A result with other names; `None` where nothing changes.
-pub(super) fn renamed(result: &RawValue, prefix: &Prefix) -> Option<Box<RawValue>> {
+pub(super) fn renamed(
+    result: &RawValue,
+    Names { prefix, tasks }: Names<'_>,
+) -> Option<Box<RawValue>> {
+    if prefix.is_none() && tasks.is_none() {
+        return None;
+    }
     let text = result.get();
     if !text.contains("\"uri\"") && !text.contains("\"taskId\"") {
         return None;
@@ -25,14 +39,14 @@ pub(super) fn renamed(result: &RawValue, prefix: &Prefix) -> Option<Box<RawValue
                 (name == "content").then(|| blocks(value, prefix)).flatten()
             })
         }),
-        "taskId" => string(value).map(|id| quoted(&prefix.task(&id))),
+        "taskId" => Some(quoted(&tasks?.known(&string(value)?))),
         _ => None,
     })?;
     RawValue::from_string(changed).ok()
 }
 
 /// One block of content, or a list of them.
-fn blocks(raw: &RawValue, prefix: &Prefix) -> Option<String> {
+fn blocks(raw: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
     if raw.get().starts_with('[') {
         list(raw, |block| self::block(block, prefix))
     } else {
@@ -40,7 +54,7 @@ fn blocks(raw: &RawValue, prefix: &Prefix) -> Option<String> {
     }
 }
 
-fn block(raw: &RawValue, prefix: &Prefix) -> Option<String> {
+fn block(raw: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
     object(raw, |name, value| match name {
         "uri" => uri(value, prefix),
         "resource" => located(value, prefix),
@@ -49,13 +63,13 @@ fn block(raw: &RawValue, prefix: &Prefix) -> Option<String> {
 }
 
 /// An object with a `uri`.
-fn located(raw: &RawValue, prefix: &Prefix) -> Option<String> {
+fn located(raw: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
     object(raw, |name, value| (name == "uri").then(|| uri(value, prefix)).flatten())
 }
 
-fn uri(raw: &RawValue, prefix: &Prefix) -> Option<String> {
+fn uri(raw: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
     let own = string(raw)?;
-    prefix.uri(&own).map(|known| quoted(&known))
+    prefix?.uri(&own).map(|known| quoted(&known))
 }
 
 fn string(raw: &RawValue) -> Option<String> {
@@ -107,7 +121,8 @@ mod tests {
     fn rename(text: &str) -> Option<String> {
         let raw = RawValue::from_string(text.to_owned()).unwrap();
         let prefix = Prefix::parse("docs").unwrap();
-        renamed(&raw, &prefix).map(|raw| raw.get().to_owned())
+        let known = Names { prefix: Some(&prefix), tasks: None };
+        renamed(&raw, known).map(|raw| raw.get().to_owned())
     }
 
     #[test]
@@ -121,7 +136,7 @@ mod tests {
             rename(r#"{"contents":[{"uri":"a:1"}]}"#).unwrap(),
             r#"{"contents":[{"uri":"docs+a:1"}]}"#
         );
-        assert_eq!(rename(r#"{"taskId":"7"}"#).unwrap(), r#"{"taskId":"docs+7"}"#);
+        assert_eq!(rename(r#"{"taskId":"7"}"#), None, "no task");
         assert_eq!(rename(r#"{"content":[{"type":"text","text":"uri"}]}"#), None);
         assert_eq!(rename(r#"{"structuredContent":{"uri":"a:1"},"content":[]}"#), None);
     }

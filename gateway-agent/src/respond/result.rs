@@ -14,7 +14,8 @@ use serde_json::value::RawValue;
 
 use super::{
     http::{Answer, json, json_parts},
-    names, words,
+    names::{self, Names},
+    words,
 };
 use crate::{
     composition::Failed,
@@ -109,9 +110,9 @@ pub fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answe
 
 /// The result with URIs and tasks under the names that the caller knows, where they differ.
 fn renamed(outcome: &Outcome) -> Option<RawResult> {
-    let prefix = outcome.prefix.as_ref()?;
     let result = &outcome.result;
-    let changed = names::renamed(&result.result, prefix)?;
+    let known = Names { prefix: outcome.prefix.as_ref(), tasks: outcome.tasks.as_ref() };
+    let changed = names::renamed(&result.result, known)?;
     Some(RawResult { result: changed, ..*result })
 }
 

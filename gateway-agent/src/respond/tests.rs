@@ -84,6 +84,7 @@ fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
                 let outcome = Outcome {
                     prefix: None,
                     steps: None,
+                    tasks: None,
                     result: RawResult {
                         era: Era::Modern,
                         result: raw,

@@ -4,7 +4,11 @@
 
 use registry_core::schema_compile::Violation;
 
-use crate::{composition::Failure, pipeline::projection};
+use crate::{
+    composition::Failure,
+    pipeline::projection,
+    upstream::{Exhausted, Scarce},
+};
 
 /// What the operator has to do; what differs is not the caller's to read.
 pub(super) fn quarantined(tool: &str) -> String {
@@ -49,5 +53,16 @@ pub(super) fn unfinished(tool: &str, failure: &Failure) -> String {
         format!("{tool} failed: {message}")
     } else {
         format!("{tool} failed at its step `{}`: {message}", failure.step)
+    }
+}
+
+/// Who has as much of something as it may; of a call that was to wait, more is to say.
+pub(super) fn exhausted(tool: &str, why: &Exhausted) -> String {
+    match why.what() {
+        Scarce::Watches => why.to_string(),
+        Scarce::Answers | Scarce::Inputs => format!(
+            "{tool} asked for an answer of its caller, and was given up: {why}. Whether it did its \
+             work is not known. Answer what was asked before, or try again later."
+        ),
     }
 }

@@ -5,7 +5,10 @@
 //! Deliberately absent: what counts as a failure; the target says.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -46,24 +49,28 @@ pub struct Open {
 
 /// A request that was let through; dropped without a word, it says nothing.
 #[derive(Debug)]
-pub(super) struct Passing<'a> {
-    breaker: &'a Breaker,
-    is_probe: bool,
+pub(super) struct Passing {
+    breaker: Arc<Breaker>,
+    is_probe: AtomicBool,
 }
 
 impl Breaker {
     /// Lets a request through, or not.
-    pub(super) fn pass(&self) -> Result<Passing<'_>, Open> {
+    pub(super) fn pass(self: &Arc<Self>) -> Result<Passing, Open> {
         let mut state = self.state();
         let Some(until) = state.open_until else {
-            return Ok(Passing { breaker: self, is_probe: false });
+            return Ok(self.passing(false));
         };
         let left = until.saturating_duration_since(Instant::now());
         if !left.is_zero() || state.is_probing {
             return Err(Open { retry_after: left.max(Duration::from_millis(1)) });
         }
         state.is_probing = true;
-        Ok(Passing { breaker: self, is_probe: true })
+        Ok(self.passing(true))
+    }
+
+    fn passing(self: &Arc<Self>, is_probe: bool) -> Passing {
+        Passing { breaker: Arc::clone(self), is_probe: is_probe.into() }
     }
 
     /// The upstream is known to be well. What became of single requests is not forgotten.
@@ -112,21 +119,29 @@ impl State {
     }
 }
 
-impl Passing<'_> {
+impl Passing {
+    /// The upstream is seen to be alive while the request goes on; that is all a probe is for.
+    pub(super) fn is_alive(&self) {
+        if self.is_probe.swap(false, Ordering::Relaxed) {
+            self.breaker.succeed(true);
+        }
+    }
+
     /// Says what became of the request.
-    pub(super) fn end(self, has_failed: bool) {
+    pub(super) fn end(&self, has_failed: bool) {
+        let is_probe = self.is_probe.swap(false, Ordering::Relaxed);
         if has_failed {
-            self.breaker.fail(self.is_probe);
+            self.breaker.fail(is_probe);
         } else {
-            self.breaker.succeed(self.is_probe);
+            self.breaker.succeed(is_probe);
         }
     }
 }
 
-impl Drop for Passing<'_> {
+impl Drop for Passing {
     fn drop(&mut self) {
         // A probe whose caller went away: the next one may see.
-        if self.is_probe {
+        if *self.is_probe.get_mut() {
             self.breaker.state().is_probing = false;
         }
     }
@@ -136,7 +151,7 @@ impl Drop for Passing<'_> {
 mod tests {
     use super::*;
 
-    fn fail(breaker: &Breaker, times: u32) {
+    fn fail(breaker: &Arc<Breaker>, times: u32) {
         for _ in 0..times {
             breaker.pass().unwrap().end(true);
         }
@@ -148,7 +163,7 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_open_it_and_a_success_between_does_not() {
-        let breaker = Breaker::default();
+        let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES - 1);
         breaker.pass().unwrap().end(false);
         fail(&breaker, FAILURES - 1);
@@ -160,7 +175,7 @@ mod tests {
 
     #[test]
     fn half_of_the_last_requests_open_it() {
-        let breaker = Breaker::default();
+        let breaker = Arc::new(Breaker::default());
         for _ in 1..FAILURES_IN_WINDOW {
             fail(&breaker, 1);
             breaker.pass().unwrap().end(false);
@@ -172,7 +187,7 @@ mod tests {
         fail(&breaker, 1);
         assert!(breaker.is_open(), "that it lists well does not undo what became of calls");
 
-        let breaker = Breaker::default();
+        let breaker = Arc::new(Breaker::default());
         for _ in 0..10 * WINDOW {
             fail(&breaker, 1);
             (0..2).for_each(|_| breaker.pass().unwrap().end(false));
@@ -182,7 +197,7 @@ mod tests {
 
     #[test]
     fn one_request_sees_whether_it_is_over() {
-        let breaker = Breaker::default();
+        let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         wait_over(&breaker);
         let probe = breaker.pass().unwrap();
@@ -198,8 +213,20 @@ mod tests {
     }
 
     #[test]
+    fn a_probe_that_is_seen_alive_lets_the_others_through_before_it_ends() {
+        let breaker = Arc::new(Breaker::default());
+        fail(&breaker, FAILURES);
+        wait_over(&breaker);
+        let probe = breaker.pass().unwrap();
+        probe.is_alive();
+        assert!(!breaker.is_open() && breaker.pass().is_ok());
+        probe.end(true);
+        assert!(!breaker.is_open(), "what becomes of it later is one failure");
+    }
+
+    #[test]
     fn it_never_stays_open_for_longer_than_it_may() {
-        let breaker = Breaker::default();
+        let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         for _ in 0..40 {
             wait_over(&breaker);

@@ -7,7 +7,7 @@ use std::fmt;
 use registry_core::Key;
 use serde_json::value::RawValue;
 
-/// Why there is no result. Except for [`Error::Timeout`], [`Error::TooLarge`] and
+/// Why there is no result. Except for [`Error::Timeout`], [`Error::TooLarge`], [`Error::Exhausted`] and
 /// [`Error::Protocol`] it is certain that the tool did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -75,9 +75,9 @@ pub enum Error {
     /// No more callers may have a process of their own; nothing was sent.
     #[error(transparent)]
     Crowded(#[from] super::stdio::Crowded),
-    /// It is watched for too many callers already.
+    /// The caller, or all together, have as much of something as they may.
     #[error(transparent)]
-    Watched(#[from] super::subscriptions::TooMany),
+    Exhausted(#[from] super::Exhausted),
     /// The upstream's own answer is an error. Its message may repeat arguments, so it goes to the
     /// caller and not into logs.
     #[error("the upstream answered with error {code}")]

@@ -1,7 +1,8 @@
 //! How many requests an upstream is given at once, and how many wait for their turn, first come
 //! first served. Who finds the waiting room full is told so at once.
 //!
-//! Deliberately absent: shares for single callers.
+//! Deliberately absent: shares of single callers, who have one only of calls that wait for them
+//! (`visit.rs`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -2,14 +2,15 @@
 //!
 //! Every target has a prefix that depends on nothing but its own configuration, so that names stay
 //! when targets come and go; one target may do without. `prefix/name` is a prompt,
-//! `prefix+scheme:…` a resource, `prefix+id` a task. What a target without prefix has is escaped
-//! where it could be taken for another's. Deliberately absent: tools; their names are registered.
+//! `prefix+scheme:…` a resource. What a target without prefix has is escaped where it could be taken
+//! for another's. Deliberately absent: tools, whose names are registered, and tasks, whose ids are
+//! sealed.
 
 use std::{borrow::Cow, sync::Arc};
 
 /// Separates the prefix of a prompt.
 const PROMPT: char = '/';
-/// Separates the prefix of a URI or a task's id: a scheme may have a plus.
+/// Separates the prefix of a URI: a scheme may have a plus.
 const URI: char = '+';
 
 /// The prefix of one target; empty for a target that does without.
@@ -47,7 +48,10 @@ impl Prefix {
 
     /// A prompt's name, as callers know it.
     pub fn prompt(&self, name: &str) -> String {
-        self.joined(PROMPT, name)
+        if self.0.is_empty() && !name.contains(PROMPT) {
+            return name.to_owned();
+        }
+        format!("{}{PROMPT}{name}", self.0)
     }
 
     /// A URI, or the template of one, as callers know it; `None` where it would be ambiguous.
@@ -57,18 +61,6 @@ impl Prefix {
         }
         let scheme = uri.split(':').next().unwrap_or(uri);
         (!scheme.contains(URI)).then_some(Cow::Borrowed(uri))
-    }
-
-    /// A task's id, as callers know it.
-    pub fn task(&self, id: &str) -> String {
-        self.joined(URI, id)
-    }
-
-    fn joined(&self, separator: char, name: &str) -> String {
-        if self.0.is_empty() && !name.contains(separator) {
-            return name.to_owned();
-        }
-        format!("{}{separator}{name}", self.0)
     }
 }
 
@@ -86,11 +78,6 @@ pub fn uri(known: &str) -> (&str, &str) {
     }
 }
 
-/// Whose task an id means, and how that target calls it.
-pub fn task(known: &str) -> (&str, &str) {
-    known.split_once(URI).unwrap_or(("", known))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -102,10 +89,8 @@ mod tests {
         let docs = Prefix::parse("docs").unwrap();
         assert_eq!(docs.prompt("review"), "docs/review");
         assert_eq!(docs.uri("file:///a+b").unwrap(), "docs+file:///a+b");
-        assert_eq!(docs.task("7"), "docs+7");
         let none = Prefix::parse("").unwrap();
-        assert_eq!((none.prompt("review"), none.task("7")), ("review".into(), "7".into()));
-        assert_eq!((none.prompt("a/b"), none.task("a+b")), ("/a/b".into(), "+a+b".into()));
+        assert_eq!((none.prompt("review"), none.prompt("a/b")), ("review".into(), "/a/b".into()));
         assert_eq!(none.uri("git+ssh://x"), None);
         assert_eq!(none.uri("test://a+b").unwrap(), "test://a+b");
         assert_eq!(Prefix::of_server("team/9_docs.v2").as_str(), "team-9-docs.v2");
@@ -119,10 +104,9 @@ mod tests {
         #[test]
         fn every_name_leads_back(prefix in "([a-z][a-z0-9.-]{0,5})?", name in ".{0,12}", uri in "[a-z]{1,5}:.{0,8}") {
             let own = Prefix::parse(&prefix).unwrap();
-            let (prompt, task) = (own.prompt(&name), own.task(&name));
+            let prompt = own.prompt(&name);
             let known = own.uri(&uri).unwrap();
             prop_assert_eq!(super::prompt(&prompt), (prefix.as_str(), name.as_str()));
-            prop_assert_eq!(super::task(&task), (prefix.as_str(), name.as_str()));
             prop_assert_eq!(super::uri(&known), (prefix.as_str(), uri.as_str()));
         }
     }

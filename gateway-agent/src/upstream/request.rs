@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::value::RawValue;
 
 use super::{Capabilities, Side};
-use crate::identity::SubjectToken;
+use crate::{identity::SubjectToken, shares::Principal};
 
 /// What callers may ask of an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +91,8 @@ pub struct Request<'a> {
     pub trace: &'a TraceContext,
     /// The way back to the caller while the request is under way.
     pub side: Option<&'a Side>,
+    /// Against whose share it counts.
+    pub principal: &'a Principal,
 }
 
 impl<'a> Request<'a> {
@@ -98,7 +100,8 @@ impl<'a> Request<'a> {
     pub(super) fn plain(method: Method, params: &'a [Param], context: &'a Context) -> Self {
         let trace = &context.trace;
         let (arguments, is_repeatable, side, timeout) = (None, false, None, None);
-        Self { method, arguments, params, context, is_repeatable, timeout, trace, side }
+        let principal = &None;
+        Self { method, arguments, params, context, is_repeatable, timeout, trace, side, principal }
     }
 }
 

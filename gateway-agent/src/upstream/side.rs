@@ -4,15 +4,18 @@
 //! Deliberately absent: how a caller is told and asked; that differs from era to era.
 
 use std::sync::{
-    Arc,
+    Arc, Weak,
     atomic::{AtomicU32, Ordering},
 };
 
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{SetOnce, mpsc, oneshot};
 
-use super::reply::RpcError;
-use crate::jsonrpc::{Object, ObjectWriter};
+use super::{reply::RpcError, visit::Visit};
+use crate::{
+    jsonrpc::{Object, ObjectWriter},
+    shares::{Exhausted, Principal},
+};
 
 /// Most messages that wait for a caller.
 const QUEUE: usize = 16;
@@ -40,6 +43,16 @@ pub struct Question {
     pub params: Option<Box<RawValue>>,
     /// Where the answer goes; dropped, it is that nobody answers.
     pub answer: oneshot::Sender<Answered>,
+    /// Whom it is put to.
+    pub(crate) principal: Principal,
+    refused: Arc<SetOnce<Exhausted>>,
+}
+
+impl Question {
+    /// It cannot wait for an answer, and neither can the request that it belongs to.
+    pub(crate) fn refuse(self, why: Exhausted) {
+        let _ = self.refused.set(why);
+    }
 }
 
 /// What a caller answered: a result, or an error.
@@ -51,6 +64,10 @@ pub struct Side {
     caller: mpsc::Sender<Meanwhile>,
     questions: Arc<AtomicU32>,
     told: Told,
+    /// The request, while it is at its upstream.
+    visit: Option<Weak<Visit>>,
+    /// Why the request cannot wait for answers, and ends.
+    refused: Arc<SetOnce<Exhausted>>,
 }
 
 /// What of what is told passes.
@@ -66,7 +83,9 @@ impl Side {
     /// A way, and its end at the caller.
     pub fn open() -> (Self, mpsc::Receiver<Meanwhile>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        (Self { caller: sender, questions: Arc::default(), told: Told::Everything }, receiver)
+        let (questions, refused) = (Arc::default(), Arc::default());
+        let side = Self { caller: sender, questions, told: Told::Everything, visit: None, refused };
+        (side, receiver)
     }
 
     /// The same way for a tool of which not everything is to be known: of what is told, only the
@@ -78,7 +97,19 @@ impl Side {
     /// The same way for a step of a composition, whose caller hears of the composition itself: only
     /// questions pass.
     pub(crate) fn for_questions(&self) -> Self {
-        Self { told: Told::Nothing, ..self.clone() }
+        let (questions, refused) = (Arc::default(), Arc::default());
+        let caller = self.caller.clone();
+        Self { caller, questions, told: Told::Nothing, visit: None, refused }
+    }
+
+    /// The same way for a request that is at its upstream now.
+    pub(super) fn of(&self, visit: &Arc<Visit>) -> Self {
+        Self { visit: Some(Arc::downgrade(visit)), ..self.clone() }
+    }
+
+    /// Resolves when the request cannot wait for answers.
+    pub(super) async fn refused(&self) -> Exhausted {
+        *self.refused.wait().await
     }
 
     /// What is told to the caller, if anything.
@@ -112,7 +143,7 @@ impl Side {
         }
     }
 
-    /// Asks something; the answer comes later, or never.
+    /// Asks something; the answer comes later, or never. Who asks too much is not put through.
     pub(crate) fn ask(
         &self,
         method: &str,
@@ -120,7 +151,14 @@ impl Side {
     ) -> oneshot::Receiver<Answered> {
         let (answer, answered) = oneshot::channel();
         let params = params.map(ToOwned::to_owned);
-        let question = Question { method: method.into(), params, answer };
+        let refused = Arc::clone(&self.refused);
+        let visit = self.visit.as_ref().and_then(Weak::upgrade);
+        let principal = visit.as_ref().and_then(|visit| visit.principal().clone());
+        let question = Question { method: method.into(), params, answer, principal, refused };
+        if let Some(Err(why)) = visit.map(|visit| visit.asks()) {
+            question.refuse(why);
+            return answered;
+        }
         self.questions.fetch_add(1, Ordering::Relaxed);
         let _ = self.caller.try_send(Meanwhile::Question(question));
         answered

@@ -3,22 +3,35 @@
 //! Deliberately absent: telling the upstream (its link does), and whom an update concerns.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::watch;
 
-use crate::jsonrpc;
+use crate::{
+    jsonrpc,
+    shares::{Exhausted, Principal, Scarce, Share, Shares},
+};
 
 /// Most resources of one upstream that are watched at once.
 const MOST: usize = 1_000;
 
-/// The resources that are watched, with how often.
+/// The resources that are watched, with by whom.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
-    counts: Mutex<BTreeMap<Arc<str>, usize>>,
+    watched: Mutex<Watched>,
+    shares: Arc<Shares>,
     wanted: watch::Sender<Wanted>,
+}
+
+type Watched = BTreeMap<Arc<str>, HashMap<Principal, Watching>>;
+
+/// What one principal has of one resource: how often it watches counts as once.
+#[derive(Debug)]
+struct Watching {
+    count: usize,
+    _share: Share,
 }
 
 /// The resources that are watched at one moment.
@@ -27,33 +40,45 @@ pub(super) struct Wanted(Arc<[Arc<str>]>);
 
 impl Default for Subscriptions {
     fn default() -> Self {
-        Self { counts: Mutex::default(), wanted: watch::Sender::new(Wanted::default()) }
+        let (shares, wanted) = (Shares::quarters(Scarce::Watches, MOST), watch::Sender::default());
+        Self { watched: Mutex::default(), shares, wanted }
     }
 }
 
-/// More resources of one upstream are watched than are allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{MOST} resources of this server are watched already, no more are allowed")]
-pub struct TooMany;
-
 impl Subscriptions {
-    /// Watches a resource until the guard is dropped.
-    pub(super) fn watch(self: &Arc<Self>, uri: &str) -> Result<Subscribed, TooMany> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() >= MOST && !counts.contains_key(uri) {
-            return Err(TooMany);
+    /// Watches a resource for somebody until the guard is dropped.
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        uri: &str,
+        principal: &Principal,
+    ) -> Result<Subscribed, Exhausted> {
+        let mut watched = self.watched();
+        let watchers = watched.get_mut(uri);
+        let subscribed =
+            |uri| Subscribed { of: Arc::clone(self), uri, principal: principal.clone() };
+        let is_new = watchers.is_none();
+        if let Some(watching) = watchers.and_then(|watchers| watchers.get_mut(principal)) {
+            watching.count += 1;
+            return Ok(subscribed(uri.into()));
         }
+        if is_new && watched.len() >= MOST {
+            return Err(Exhausted::All { what: Scarce::Watches, most: MOST });
+        }
+        let watching = Watching { count: 1, _share: self.shares.take(principal)? };
         let uri: Arc<str> = uri.into();
-        let count = counts.entry(Arc::clone(&uri)).or_default();
-        *count += 1;
-        if *count == 1 {
-            self.publish(&counts);
+        watched.entry(Arc::clone(&uri)).or_default().insert(principal.clone(), watching);
+        if is_new {
+            self.publish(&watched);
         }
-        Ok(Subscribed { of: Arc::clone(self), uri })
+        Ok(subscribed(uri))
     }
 
-    fn publish(&self, counts: &BTreeMap<Arc<str>, usize>) {
-        self.wanted.send_replace(Wanted(counts.keys().cloned().collect()));
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, watched: &Watched) {
+        self.wanted.send_replace(Wanted(watched.keys().cloned().collect()));
     }
 
     /// What is watched now.
@@ -102,16 +127,21 @@ impl Wanted {
 pub struct Subscribed {
     of: Arc<Subscriptions>,
     uri: Arc<str>,
+    principal: Principal,
 }
 
 impl Drop for Subscribed {
     fn drop(&mut self) {
-        let mut counts = self.of.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(count) = counts.get_mut(&self.uri) else { return };
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(&self.uri);
-            self.of.publish(&counts);
+        let mut watched = self.of.watched();
+        let Some(watchers) = watched.get_mut(&self.uri) else { return };
+        let Some(watching) = watchers.get_mut(&self.principal) else { return };
+        watching.count -= 1;
+        if watching.count == 0 {
+            watchers.remove(&self.principal);
+        }
+        if watchers.is_empty() {
+            watched.remove(&self.uri);
+            self.of.publish(&watched);
         }
     }
 }
@@ -124,8 +154,9 @@ mod tests {
     fn a_resource_is_watched_as_long_as_anybody_does() {
         let all = Arc::new(Subscriptions::default());
         assert!(!all.wanted().filter().contains("resourceSubscriptions"));
-        let (one, two) = (all.watch("a:\"1").unwrap(), all.watch("a:\"1").unwrap());
-        let other = all.watch("b:2").unwrap();
+        let watch = |uri, who: Option<&str>| all.watch(uri, &who.map(Arc::from)).unwrap();
+        let (one, two) = (watch("a:\"1", None), [watch("a:\"1", None), watch("a:\"1", Some("x"))]);
+        let other = watch("b:2", None);
         drop(one);
         let filter: serde_json::Value = serde_json::from_str(&all.wanted().filter()).unwrap();
         assert_eq!(filter["resourceSubscriptions"], serde_json::json!(["a:\"1", "b:2"]));
@@ -136,10 +167,16 @@ mod tests {
     #[test]
     fn nobody_watches_without_end() {
         let all = Arc::new(Subscriptions::default());
-        let many: Vec<_> = (0..MOST).map(|i| all.watch(&format!("a:{i}")).unwrap()).collect();
-        assert_eq!(all.watch("b:1").unwrap_err(), TooMany);
-        assert!(all.watch("a:7").is_ok());
+        let watch = |uri: &str, who: usize| all.watch(uri, &Some(who.to_string().into()));
+        let own = MOST / 4;
+        let many: Vec<_> = (0..MOST).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
+        let what = Scarce::Watches;
+        let all_taken = Exhausted::All { what, most: MOST };
+        assert_eq!(watch("b:1", 9).unwrap_err(), all_taken);
+        assert_eq!(watch("a:999", 0).unwrap_err(), Exhausted::Own { what, most: own });
+        assert!(watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(), "it is watched already");
         drop(many);
-        assert!(all.watch("b:1").is_ok());
+        assert!(watch("b:1", 9).is_ok());
+        assert!(all.shares.take(&None).is_ok() && all.watched().is_empty());
     }
 }

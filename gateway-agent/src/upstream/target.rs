@@ -3,6 +3,7 @@
 //! Deliberately absent: transports; a link hides them.
 
 mod lists;
+mod send;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -10,42 +11,27 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use http::{HeaderName, HeaderValue};
 use registry_core::Key;
-use tokio::{
-    sync::{SemaphorePermit, watch},
-    time::timeout,
-};
+use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-use registry_follow::jittered;
 
 use super::{
     Timing,
     announce::{Announcer, Board},
     breaker::Breaker,
     definitions::{Definitions, Tools},
-    error::{Error, Phase},
+    error::Error,
     gate::{Gate, Load},
     http::Client,
     link::Link,
-    message::{Era, Outgoing},
+    message::Era,
     naming::Prefix,
-    reply::RawResult,
-    request::{Method, Request},
-    side::Side,
     subscriptions::Subscriptions,
 };
 use crate::{
     config::{LimitsConfig, TargetConfig},
-    trace,
+    shares::{Scarce, Shares},
 };
-
-/// Before a request is made once more.
-const AGAIN: Duration = Duration::from_millis(50);
-
-/// How long a caller may take to answer a question.
-const ANSWER: Duration = Duration::from_mins(5);
 
 /// The longest that a request may take, whatever it asks.
 const LONGEST: Duration = Duration::from_mins(10);
@@ -115,7 +101,9 @@ pub(super) struct Target {
     subscriptions: Arc<Subscriptions>,
     announcer: Arc<Announcer>,
     gate: Gate,
-    breaker: Breaker,
+    breaker: Arc<Breaker>,
+    /// Of the places behind the gate, for those who wait for answers.
+    shares: Arc<Shares>,
     limits: LimitsConfig,
     timing: Timing,
     tools: ArcSwap<Tools>,
@@ -149,7 +137,8 @@ impl Start<'_> {
             subscriptions: Arc::clone(self.subscriptions),
             announcer,
             gate: Gate::new(self.limits),
-            breaker: Breaker::default(),
+            breaker: Arc::default(),
+            shares: Shares::quarters(Scarce::Answers, self.limits.upstream_requests),
             limits: self.limits,
             timing: self.timing,
             tools: ArcSwap::default(),
@@ -175,101 +164,6 @@ impl Target {
     /// A caller's session has ended.
     pub(super) fn end_session(&self, id: &str) {
         self.link.end_session(id);
-    }
-
-    /// Sends a caller's request and waits for its result, as long as the limits say: once for a
-    /// place, and once from then on.
-    pub(super) async fn send(
-        &self,
-        subject: &str,
-        request: Request<'_>,
-    ) -> Result<RawResult, Error> {
-        let _place = self.turn(&request).await?;
-        let started = Instant::now();
-        // Only now: while it waited, others may have failed.
-        let passing = self.breaker.pass()?;
-        let outcome = self.timely(subject, request, started).await;
-        if !outcome.as_ref().is_err_and(Error::is_beside_it) {
-            passing.end(outcome.as_ref().is_err_and(Error::is_failure));
-        }
-        if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
-            self.announcer.refresh();
-        }
-        outcome
-    }
-
-    /// Waits for a place, as long as a call may take at all.
-    async fn turn(&self, request: &Request<'_>) -> Result<SemaphorePermit<'_>, Error> {
-        let waited = timeout(self.limit(request), self.gate.enter()).await;
-        Ok(waited.unwrap_or_else(|_| Err(self.gate.overloaded()))?)
-    }
-
-    async fn timely(
-        &self,
-        subject: &str,
-        request: Request<'_>,
-        started: Instant,
-    ) -> Result<RawResult, Error> {
-        let mut attempt = std::pin::pin!(self.attempt_twice(subject, request));
-        let mut limit = self.patience(&request);
-        loop {
-            let left = limit.saturating_sub(started.elapsed());
-            match timeout(left, &mut attempt).await {
-                Ok(outcome) => return outcome,
-                Err(_) if self.patience(&request) > limit => limit = self.patience(&request),
-                Err(_) => {
-                    let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                    return Err(Error::Timeout { phase: Phase::Call, after_ms });
-                }
-            }
-        }
-    }
-
-    /// Once more where that is safe: nothing was sent, or the connection got lost and the request
-    /// may be made twice.
-    async fn attempt_twice(&self, subject: &str, request: Request<'_>) -> Result<RawResult, Error> {
-        let outcome = self.attempt(subject, request).await;
-        let is_safe =
-            |error: &Error| error.is_unsent() || (request.is_repeatable && error.is_lost());
-        if !outcome.as_ref().is_err_and(is_safe) {
-            return outcome;
-        }
-        tokio::time::sleep(jittered(AGAIN)).await;
-        Box::pin(self.attempt(subject, request)).await
-    }
-
-    /// How long a request may take: longer when its caller is asked something meanwhile.
-    fn patience(&self, request: &Request<'_>) -> Duration {
-        let limit = self.limit(request);
-        let questions = request.side.map_or(0, Side::questions);
-        limit.max(LONGEST.min(limit + ANSWER.saturating_mul(questions)))
-    }
-
-    fn limit(&self, request: &Request<'_>) -> Duration {
-        request.timeout.unwrap_or(Duration::from_millis(self.limits.call_timeout_ms))
-    }
-
-    async fn attempt(&self, subject: &str, request: Request<'_>) -> Result<RawResult, Error> {
-        let outgoing = Outgoing::Asked { subject, request };
-        let mirrored = self.mirrored(subject, &request);
-        let (mut reply, mut era) = self.link.request(&outgoing, &mirrored).await?;
-        if reply.is_header_mismatch() {
-            Box::pin(self.list()).await?;
-            let mirrored = self.mirrored(subject, &request);
-            (reply, era) = Box::pin(self.link.request(&outgoing, &mirrored)).await?;
-        }
-        RawResult::read(reply.into_result()?, era, &request)
-    }
-
-    /// The headers of the trace, and those that repeat arguments; for most tools there are none.
-    fn mirrored(&self, tool: &str, request: &Request<'_>) -> Vec<(HeaderName, HeaderValue)> {
-        let context = trace::context::headers(request.trace);
-        if request.method != Method::CallTool {
-            return context.collect();
-        }
-        let Some(arguments) = request.arguments else { return context.collect() };
-        let tools = self.tools.load();
-        context.chain(tools.mirrors(tool).iter().filter_map(|m| m.header(arguments))).collect()
     }
 
     /// Lists and listens until it is retired, and says good-bye at the end.

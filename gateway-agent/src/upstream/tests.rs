@@ -32,6 +32,7 @@ const TIMING: Timing = Timing {
     stable: Duration::from_secs(10),
     grace: Duration::from_millis(300),
     idle: Duration::from_mins(5),
+    answer: Duration::from_mins(5),
 };
 
 fn limits() -> LimitsConfig {

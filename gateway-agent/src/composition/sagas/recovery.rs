@@ -142,9 +142,10 @@ fn afterwards(gateway: &Arc<Gateway>, (tool, plan): (&Key, &Arc<Plan>), log: &Lo
     let claim = &history.began().claim;
     let snapshot = gateway.views().now();
     let caller = gateway.identify(&snapshot, claim, None);
+    let principal = caller.principal(claim);
     let lineage = Lineage::afterwards(tool, caller, snapshot.catalog.revision());
     let context = Context { caller: claim.apart(), ..Context::default() };
-    Run::new((gateway, tool, plan), (claim, context), (None, None), lineage)
+    Run::new((gateway, tool, plan), ((claim, &principal), context), None, lineage)
 }
 
 /// Waits for the servers of a composition, for a while.

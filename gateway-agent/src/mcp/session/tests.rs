@@ -17,7 +17,7 @@ fn open(sessions: &Sessions, name: &str) -> String {
 }
 
 fn sessions(limit: usize) -> Sessions {
-    Sessions::new(limit, Sealer::random().ok())
+    Sessions::new(limit, Arc::new(Sealer::random()))
 }
 
 fn is_open(sessions: &Sessions, id: &str, name: &str) -> bool {
@@ -34,7 +34,7 @@ fn ids_differ_and_are_visible_ascii() {
 
 #[test]
 fn a_gateway_with_the_same_key_knows_the_session() {
-    let with = |key: u8| Sessions::new(10, Sealer::with(&[key; 32]).ok());
+    let with = |key: u8| Sessions::new(10, Arc::new(Sealer::with(&[key; 32])));
     let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
     let client = ClientInfo { name: "c".to_owned(), version: "1".to_owned() };
     let capabilities = (&*raw(r#"{"elicitation":{}}"#)).into();

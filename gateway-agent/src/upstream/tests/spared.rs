@@ -87,3 +87,33 @@ async fn an_upstream_that_hangs_is_noticed_between_two_lists() {
     }
     is_there.store(true, Ordering::SeqCst);
 }
+
+#[tokio::test]
+async fn callers_that_do_not_answer_are_no_fault_of_the_upstream_that_asks_them() {
+    let fake = Fake::legacy(|_| {
+        let question = r#"data: {"jsonrpc":"2.0","id":1,"method":"elicitation/create"}"#;
+        let chunk = format!("{:x}\r\n{question}\n\n\r\n", question.len() + 2);
+        let head = "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\n\
+                    transfer-encoding: chunked\r\n\r\n";
+        Reply::Keep(vec![format!("{head}{chunk}").into_bytes()])
+    })
+    .await;
+    let limits = LimitsConfig { call_timeout_ms: 50, ..limits() };
+    let timing = Timing { answer: Duration::from_millis(100), ..TIMING };
+    let upstreams = start(fake.transport(), limits, timing);
+    upstreams.until_up().await;
+    for _ in 0..6 {
+        let (side, mut meanwhile) = Side::open();
+        let context = Context::default();
+        let request = Request::plain(Method::CallTool, &[], &context);
+        let began = Instant::now();
+        let server = key();
+        let called = upstreams.run(&server, "t", Request { side: Some(&side), ..request });
+        let (outcome, asked) = tokio::join!(called, meanwhile.recv());
+        assert!(matches!(asked, Some(Meanwhile::Question(_))), "{asked:?}");
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, Error::Timeout { phase: Phase::Call, .. }), "{error}");
+        assert!(began.elapsed() >= Duration::from_millis(150));
+        assert!(!upstreams.health()[0].is_spared);
+    }
+}

@@ -1,0 +1,134 @@
+//! Shares of what there is for all callers: a quarter for each, so that no one of them can take
+//! everything from the others.
+//!
+//! Callers that nobody tells apart have one share together. Deliberately absent: the whole, which is
+//! counted where it is given out; and queues: who has had its share is told so at once.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// What there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scarce {
+    /// Places of an upstream for calls that wait for answers of their callers.
+    Answers,
+    /// Places of the gateway for such calls of callers without sessions.
+    Inputs,
+    /// Resources of an upstream that are watched.
+    Watches,
+}
+
+impl fmt::Display for Scarce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Answers => "calls of this server wait for answers",
+            Self::Inputs => "calls wait for input",
+            Self::Watches => "resources of this server are watched",
+        })
+    }
+}
+
+/// There is nothing left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Exhausted {
+    /// For this caller.
+    #[error("{most} {what} for this caller already, no more are allowed for one")]
+    Own {
+        /// Of what.
+        what: Scarce,
+        /// How many one may have.
+        most: usize,
+    },
+    /// For anybody.
+    #[error("{most} {what} already, no more are allowed")]
+    All {
+        /// Of what.
+        what: Scarce,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+impl Exhausted {
+    /// Of what there is nothing left.
+    pub fn what(&self) -> Scarce {
+        let (Self::Own { what, .. } | Self::All { what, .. }) = self;
+        *what
+    }
+}
+
+/// Who has a share; nobody stands for all that are not told apart.
+pub(crate) type Principal = Option<Arc<str>>;
+
+/// What each principal has of one thing.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    what: Scarce,
+    each: usize,
+    taken: Mutex<HashMap<Principal, usize>>,
+}
+
+/// A part of somebody's share, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    of: Arc<Shares>,
+    principal: Principal,
+}
+
+impl Shares {
+    /// For each a quarter of all that there are, and at least one.
+    pub(crate) fn quarters(what: Scarce, all: usize) -> Arc<Self> {
+        Arc::new(Self { what, each: (all / 4).max(1), taken: Mutex::default() })
+    }
+
+    /// Takes one for a principal.
+    pub(crate) fn take(self: &Arc<Self>, principal: &Principal) -> Result<Share, Exhausted> {
+        let mut taken = self.taken();
+        let count = taken.entry(principal.clone()).or_default();
+        if *count >= self.each {
+            return Err(Exhausted::Own { what: self.what, most: self.each });
+        }
+        *count += 1;
+        Ok(Share { of: Arc::clone(self), principal: principal.clone() })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<Principal, usize>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.of.taken();
+        let Some(count) = taken.get_mut(&self.principal) else { return };
+        *count -= 1;
+        if *count == 0 {
+            taken.remove(&self.principal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_takes_more_than_a_quarter_and_nothing_is_remembered_of_who_has_none() {
+        let shares = Shares::quarters(Scarce::Watches, 8);
+        let [one, other, nobody] = [Some(Arc::from("a")), Some(Arc::from("b")), None];
+        let kept: Vec<_> =
+            [&one, &one, &other, &nobody, &nobody].map(|who| shares.take(who).unwrap()).into();
+        for full in [&one, &nobody] {
+            let own = Exhausted::Own { what: Scarce::Watches, most: 2 };
+            assert_eq!(shares.take(full).unwrap_err(), own);
+        }
+        assert!(shares.take(&other).is_ok());
+        drop(kept);
+        assert!(shares.taken().is_empty() && shares.take(&one).is_ok());
+        let few = Shares::quarters(Scarce::Answers, 1);
+        assert!(few.take(&one).is_ok(), "at least one");
+    }
+}

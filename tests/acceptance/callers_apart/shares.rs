@@ -1,0 +1,132 @@
+//! No caller takes from the others what there is for all: places of an upstream while it waits for
+//! answers, places of calls that wait for input, resources that are watched.
+
+use acceptance::{ModernClient, mcp::Answer};
+use serde_json::{Value, json};
+
+use super::{DECLARING, LEGACY, OTHER, Scene, able, asking};
+
+async fn call(client: &ModernClient, url: &str) -> Answer {
+    client.call("fetch", json!({ "url": url })).await
+}
+
+fn is_asked(answer: &Answer) -> bool {
+    answer.result()["resultType"] == "input_required"
+}
+
+async fn metric(scene: &Scene, name: &str) -> u64 {
+    let url = format!("{}/metrics", scene.gateway.url());
+    let text = reqwest::get(url).await.expect("metrics").text().await.expect("text");
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    value.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn who_waits_for_answers_has_a_quarter_of_an_upstreams_places() {
+    let scene = Scene::start(asking(), "limits: { upstreamRequests: 8 }\n").await;
+    let [one, other, nobody] = [DECLARING, OTHER, ""].map(|agent| scene.client(agent, able()));
+    let first = call(&one, "http://asks/").await;
+    assert!(is_asked(&first) && is_asked(&call(&one, "http://asks/").await), "{first:?}");
+    let refused = call(&one, "http://asks/").await;
+    assert!(refused.is_tool_error(), "{refused:?}");
+    assert!(refused.text().contains("2 calls of this server wait for answers"), "{refused:?}");
+    // It is asked no more, but it may call, and others are asked.
+    assert_eq!(call(&one, "http://page/").await.text(), "a page");
+    assert!(is_asked(&call(&other, "http://asks/").await));
+    // Nobody, and whoever only says that it is somebody, have one share together.
+    assert!(is_asked(&call(&nobody, "http://asks/").await));
+    let unknown = ["x@1.0.0", "y@1.0.0"].map(|agent| scene.client(agent, able()));
+    assert!(is_asked(&call(&unknown[0], "http://asks/").await));
+    assert!(call(&unknown[1], "http://asks/").await.is_tool_error());
+
+    let busy = |line: &&String| line.contains("upstream-busy");
+    assert_eq!(scene.audited("tools/call").iter().filter(busy).count(), 2);
+    let counted = r#"gateway_tool_calls_total{era="modern",outcome="upstream-busy"}"#;
+    assert_eq!(metric(&scene, counted).await, 2);
+
+    let answer = json!({ "name": "fetch", "arguments": { "url": "http://asks/" },
+        "requestState": first.result()["requestState"],
+        "inputResponses": { "input": { "action": "accept" } } });
+    let answered = one.request("tools/call", answer).await.expect("an answer");
+    assert_eq!(answered.text(), "a page", "{answered:?}");
+    assert!(is_asked(&call(&one, "http://asks/").await), "there is room again");
+}
+
+#[tokio::test]
+async fn nobody_takes_all_places_of_calls_that_wait_for_input() {
+    let scene = Scene::start(asking(), "limits: { upstreamRequests: 4000 }\n").await;
+    let [one, other] = [DECLARING, OTHER].map(|agent| scene.client(agent, able()));
+    for number in 0..250 {
+        assert!(is_asked(&call(&one, "http://stays/").await), "{number}");
+    }
+    let refused = call(&one, "http://stays/").await;
+    assert!(refused.is_tool_error(), "{refused:?}");
+    assert!(refused.text().contains("250 calls wait for input"), "{refused:?}");
+    assert!(is_asked(&call(&other, "http://stays/").await));
+    let busy = |line: &&String| line.contains("upstream-busy");
+    assert_eq!(scene.audited("tools/call").iter().filter(busy).count(), 1);
+}
+
+/// A client with a session, which may watch.
+struct Watcher {
+    http: reqwest::Client,
+    url: String,
+    agent: &'static str,
+    session: String,
+}
+
+impl Watcher {
+    async fn start(scene: &Scene, agent: &'static str) -> Self {
+        let (http, url) = (reqwest::Client::new(), scene.gateway.mcp_url());
+        let mut watcher = Self { http, url, agent, session: String::new() };
+        let params = json!({ "protocolVersion": LEGACY, "capabilities": {},
+            "clientInfo": { "name": "t", "version": "1" } });
+        let answer = watcher.send("initialize", params).await;
+        let session = answer.headers()["mcp-session-id"].to_str().expect("text");
+        session.clone_into(&mut watcher.session);
+        watcher
+    }
+
+    async fn send(&self, method: &str, params: Value) -> reqwest::Response {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let (name, version) = self.agent.split_once('@').unwrap_or_default();
+        let mut request = self
+            .http
+            .post(&self.url)
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json");
+        if !name.is_empty() {
+            request = request.header("x-agent-name", name).header("x-agent-version", version);
+        }
+        if !self.session.is_empty() {
+            request = request.header("mcp-session-id", &self.session);
+        }
+        request.body(body.to_string()).send().await.expect("an answer")
+    }
+
+    async fn watch(&self, number: usize) -> Value {
+        let uri = format!("fetch-server+test://{number}");
+        let answer = self.send("resources/subscribe", json!({ "uri": uri })).await;
+        serde_json::from_str(&answer.text().await.expect("text")).expect("JSON")
+    }
+}
+
+#[tokio::test]
+async fn nobody_watches_all_that_can_be_watched_of_an_upstream() {
+    let scene = Scene::start(asking(), "").await;
+    let [one, again] =
+        [Watcher::start(&scene, DECLARING).await, Watcher::start(&scene, DECLARING).await];
+    for number in 0..250 {
+        let watched = one.watch(number).await;
+        assert!(watched["result"].is_object(), "{number}: {watched}");
+    }
+    assert!(again.watch(7).await["result"].is_object(), "it watches that already");
+    for session in [&one, &again] {
+        let refused = session.watch(250).await;
+        assert_eq!(refused["error"]["code"], -32603, "{refused}");
+        let told = refused["error"]["message"].as_str().expect("words");
+        assert!(told.contains("250 resources of this server are watched"), "{told}");
+    }
+    let nobody = Watcher::start(&scene, "").await;
+    assert!(nobody.watch(250).await["result"].is_object(), "others do");
+}
