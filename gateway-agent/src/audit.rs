@@ -8,6 +8,7 @@ mod ended;
 mod label;
 mod lineage;
 mod metric;
+mod place;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -16,6 +17,7 @@ use registry_core::{Key, Revision};
 pub use self::ended::Ended;
 pub use self::lineage::Lineage;
 pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metrics};
+pub use self::place::place;
 use crate::{
     freshness::{Freshness, Verdict},
     identity::Caller,

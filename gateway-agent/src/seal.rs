@@ -63,6 +63,13 @@ impl Sealer {
     }
 }
 
+/// 128 random bits as visible ASCII, which nobody can guess.
+pub(crate) fn random_text() -> Result<String, NoRandomness> {
+    let mut bytes = [0; 16];
+    rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
 fn keyed(key: &[u8; 32]) -> Option<RandomizedNonceKey> {
     RandomizedNonceKey::new(&AES_256_GCM, key).ok()
 }

@@ -3,6 +3,7 @@
 //! Deliberately absent: who callers are (`gateway_identity.rs`), and what they may call
 //! (`enforcement.rs`).
 
+mod audited;
 mod questions;
 mod shares;
 mod tasks;

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use super::{
     Endpoint,
     held::{Asked, Owner, Waiting},
+    rejection::Rejection,
     session::Session,
     stream as events,
 };
@@ -23,6 +24,7 @@ use crate::{
     jsonrpc::{self, Id, Object, ObjectWriter},
     pipeline::QUESTIONS,
     respond::{self, http::Answer},
+    seal::NoRandomness,
     upstream::{Capabilities, Era, LOG_LEVELS, Meanwhile, Question, RpcError},
 };
 
@@ -203,8 +205,11 @@ impl Exchange {
         let flight = self.flight.take()?;
         let owner = self.manner.owner.clone();
         let id = Id::parse(&self.id).ok()?;
-        let result = self.endpoint.held.hold(Waiting { flight, owner, asked, place });
-        Some(Step::Answer(respond::result::raw(id, &result)))
+        Some(Step::Answer(match self.endpoint.held.hold(Waiting { flight, owner, asked, place }) {
+            Ok(result) => respond::result::raw(id, &result),
+            // The upstream is told by the end of its request.
+            Err(NoRandomness) => super::refuse(Some(id), &Rejection::NoRandomness),
+        }))
     }
 
     /// Without room for the question it is dropped, which tells the upstream so.

@@ -175,6 +175,9 @@ async fn relayed(
         return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
     }
     let (side, meanwhile) = Side::open();
+    let span = endpoint.gateway.tracer().begin(&context.trace);
+    let audited = about.audited();
+    let record = CallRecord::begin(method.as_str(), who.era, &audited, incoming.bytes, span);
     let relay = Relay {
         context,
         claim: who.claim.clone(),
@@ -184,8 +187,6 @@ async fn relayed(
         about,
         side: Some(side),
     };
-    let span = endpoint.gateway.tracer().begin(&relay.context.trace);
-    let record = CallRecord::begin(method.as_str(), who.era, &subject, incoming.bytes, span);
     let running = run(endpoint.clone(), (relay, record), (who.era, subject));
     let flight = Flight { running: manner::cancellable(incoming, &who, running), meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)

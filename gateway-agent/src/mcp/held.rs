@@ -2,7 +2,7 @@
 //! middle of a call, which is held here until the client comes again with the answer.
 //!
 //! What the client gets as `requestState` is a random handle: it is good once, for the same caller
-//! and the same request, and for as long as the call may take. Deliberately absent: other gateways;
+//! and the same request with the same parameters, and for as long as the call may take. Deliberately absent: other gateways;
 //! the client must come back to this one.
 
 use std::{
@@ -11,18 +11,19 @@ use std::{
     time::Duration,
 };
 
+use registry_core::Digest;
 use serde_json::value::RawValue;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     time::Instant,
 };
 use tokio_util::task::AbortOnDropHandle;
-use uuid::Uuid;
 
 use super::exchange::Flight;
 use crate::{
     identity::HeaderClaim,
     jsonrpc::{Object, ObjectWriter},
+    seal::{NoRandomness, random_text},
     shares::{Exhausted, Principal, Scarce, Share, Shares},
     upstream::{Answered, Method},
 };
@@ -42,6 +43,8 @@ pub(super) struct Owner {
     pub(super) claim: HeaderClaim,
     pub(super) method: Method,
     pub(super) subject: Box<str>,
+    /// All that it asks; none of a caller that nobody can ask anything.
+    pub(super) params: Option<Digest>,
 }
 
 /// A question that waits for its answer.
@@ -104,8 +107,8 @@ impl HeldRequests {
     }
 
     /// Holds a request, and gives the result that asks for its input.
-    pub(super) fn hold(self: &Arc<Self>, waiting: Waiting) -> String {
-        let handle: Box<str> = format!("{PREFIX}{}", Uuid::new_v4().simple()).into();
+    pub(super) fn hold(self: &Arc<Self>, waiting: Waiting) -> Result<String, NoRandomness> {
+        let handle: Box<str> = format!("{PREFIX}{}", random_text()?).into();
         let result = input_required(&handle, &waiting.asked);
         let (held, expired, until) = (Arc::downgrade(self), handle.clone(), waiting.place.until);
         // In its own time: what nobody comes back for has a place at its upstream.
@@ -116,7 +119,7 @@ impl HeldRequests {
         });
         let held = Held { waiting, _expiry: AbortOnDropHandle::new(expiry) };
         self.table().insert(handle, held);
-        result
+        Ok(result)
     }
 
     /// Goes on with a request, if the caller's input says with which. An answer that is missing is
@@ -136,7 +139,7 @@ impl HeldRequests {
         };
         let responses = responses.and_then(|raw| Object::parse(raw).ok()).unwrap_or_default();
         let Some(answer) = responses.find(KEY) else {
-            return Some(Resumed::Asked(self.hold(waiting)));
+            return Some(Resumed::Asked(self.hold(waiting).ok()?));
         };
         let _ = waiting.asked.answer.send(Ok(answer.to_owned()));
         Some(Resumed::Flight(waiting.flight))
@@ -184,7 +187,7 @@ mod tests {
 
     fn owner() -> Owner {
         let (claim, subject) = (HeaderClaim::Absent, "t".into());
-        Owner { claim, method: Method::CallTool, subject }
+        Owner { claim, method: Method::CallTool, subject, params: None }
     }
 
     /// A request that waits, and what hears of its end.
@@ -211,7 +214,7 @@ mod tests {
         let held = Arc::new(HeldRequests { patience, ..HeldRequests::default() });
         let began = Instant::now();
         let (waiting, ended) = waiting(&held);
-        let first = held.hold(waiting);
+        let first = held.hold(waiting).unwrap();
         tokio::time::sleep(patience / 2).await;
         let Some(Resumed::Asked(again)) = held.resume(&handle(&first), &owner(), None) else {
             panic!("it is asked for again")

@@ -4,23 +4,48 @@
 //! with sessions to clients without (`held.rs`), and between two sides with sessions
 //! (`exchange.rs`).
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use registry_core::Digest;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     Endpoint,
     exchange::{Exchange, Finished, Flight, Manner},
     held::{self, Resumed},
     incoming::Incoming,
+    manner::Who,
 };
 use crate::{
-    pipeline::{Error, Outcome, input},
+    pipeline::{Error, Outcome, QUESTIONS, input},
     respond,
-    upstream::{Era, Param, ResultType, Side},
+    upstream::{Context, Era, Param, ResultType, Side},
 };
 
 /// The request that waits here for what this one brings, if it is about one.
 pub(super) fn handle<'a>(incoming: &Incoming<'a>) -> Option<Cow<'a, str>> {
     incoming.text("requestState").filter(|state| held::is_handle(state))
+}
+
+/// What a request asks, by which it is known again when it goes on with input: all parameters but what
+/// is brought, however they are written. Only requests that can come to wait here have one.
+pub(super) fn digest(incoming: &Incoming<'_>, who: &Who, context: &Context) -> Option<Digest> {
+    let can_be_asked =
+        || QUESTIONS.iter().any(|(_, capability)| context.capabilities.can(capability));
+    if who.session.is_some() || !(can_be_asked() || handle(incoming).is_some()) {
+        return None;
+    }
+    let params = incoming.other_params(&["inputResponses", "requestState"]);
+    let read = |raw: &RawValue| serde_json::from_str(raw.get()).ok();
+    let params: BTreeMap<_, Value> = params
+        .iter()
+        .map(|param| {
+            // What cannot be read is known by its text.
+            let value = read(&param.value).unwrap_or_else(|| param.value.get().into());
+            (&*param.name, value)
+        })
+        .collect();
+    serde_json::to_vec(&params).ok().map(|text| Digest::of(&text))
 }
 
 /// Goes on with a request that waits here.

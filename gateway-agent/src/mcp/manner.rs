@@ -8,6 +8,7 @@ use super::{
     exchange::{Finished, Manner, Running},
     held::Owner,
     incoming::{Incoming, META_CAPABILITIES},
+    inputs,
     session::Session,
 };
 use crate::{
@@ -46,7 +47,12 @@ pub(super) fn of(
         progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
         log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),
         capabilities: context.capabilities.clone(),
-        owner: Owner { claim: who.claim.clone(), method, subject: subject.into() },
+        owner: Owner {
+            claim: who.claim.clone(),
+            method,
+            subject: subject.into(),
+            params: inputs::digest(incoming, who, context),
+        },
     }
 }
 

@@ -3,13 +3,13 @@
 //!
 //! Deliberately absent: lists, which are answered from what is known.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use registry_core::{Key, entity::Exposure};
 
 use super::{Error, Gateway, Outcome, Task, TaskNames, finish_input};
 use crate::{
-    audit::CallRecord,
+    audit::{self, CallRecord},
     freshness::Freshness,
     identity::{Caller, ClientInfo, HeaderClaim},
     permit::{self, Denial, Finding, Permit},
@@ -52,6 +52,15 @@ impl About {
     pub fn known(&self) -> &str {
         match self {
             Self::Prompt(known) | Self::Resource(known) | Self::Task(known, _) => known,
+        }
+    }
+
+    /// The same for the audit: of a resource where it is, of a task which tool began it.
+    pub fn audited(&self) -> Cow<'_, str> {
+        match self {
+            Self::Prompt(name) => Cow::Borrowed(name),
+            Self::Resource(uri) => audit::place(uri).into(),
+            Self::Task(_, task) => task.as_ref().map_or("", |task| &task.tool).into(),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use acceptance::{ModernClient, mcp::Answer};
+use serde_json::{Value, json};
 
 use super::{DECLARING, OTHER, Scene, able, asking};
 
@@ -22,4 +23,32 @@ async fn nobody_waits_for_the_answer_of_the_one_who_sees_whether_an_upstream_is_
     let asked = call(&one, "http://stays/").await;
     assert_eq!(asked.result()["resultType"], "input_required", "{asked:?}");
     assert_eq!(call(&other, "http://page/").await.text(), "a page", "at once");
+}
+
+#[tokio::test]
+async fn a_call_goes_on_with_the_arguments_that_it_began_with_and_no_others() {
+    let scene = Scene::start(asking(), "").await;
+    let client = scene.client(DECLARING, able());
+    let asked = client.call("fetch", json!({ "url": "http://asks/", "maxLength": 5 })).await;
+    let state = asked.result()["requestState"].as_str().expect("a handle").to_owned();
+    let random = state.strip_prefix("gateway:").expect("a prefix");
+    assert!(random.len() >= 22, "128 bits: {random}");
+    let bring = async |client: &ModernClient, arguments: &str| -> Answer {
+        let arguments: Value = serde_json::from_str(arguments).expect("JSON");
+        let params = json!({ "name": "fetch", "arguments": arguments, "requestState": state,
+            "inputResponses": { "input": { "action": "accept" } } });
+        client.request("tools/call", params).await.expect("an answer")
+    };
+    for other in [
+        r#"{ "url": "http://asks/", "maxLength": 6 }"#,
+        r#"{ "url": "http://asks/" }"#,
+        r#"{ "url": "http://page/", "maxLength": 5 }"#,
+        "null",
+    ] {
+        let refused = bring(&client, other).await;
+        assert_eq!((refused.status, refused.error_code()), (200, -32602), "{other}: {refused:?}");
+    }
+    let same = r#"{ "maxLength":5, "url":"http:\/\/asks/" }"#;
+    assert_eq!(bring(&client, same).await.text(), "a page", "however it is written");
+    assert_eq!(bring(&client, same).await.error_code(), -32602, "once");
 }

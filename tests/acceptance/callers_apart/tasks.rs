@@ -62,6 +62,11 @@ async fn a_task_is_its_beginners_and_for_all_others_it_is_not_there() {
     }
     assert_eq!(ask(&nobody, "tasks/get", "fetch-server+t-1").await.error_code(), -32602);
     assert!(ask(&owner, "tasks/cancel", &id).await.result().is_object());
+    let events = scene.audited("tasks/cancel");
+    let last = events.last().expect("an event");
+    assert!(last.contains("tool=\"fetch\"") && last.contains("server=fetch-server"), "{last}");
+    let log = scene.gateway.process.stderr();
+    assert!(!log.contains(&id[..60]), "an id is in the log: {log}");
 }
 
 #[tokio::test]

@@ -1,0 +1,42 @@
+//! What of a resource's URI is kept: the rest may be a value, and values are never logged.
+//!
+//! Deliberately absent: whether there is such a resource.
+
+/// Scheme and authority, without who is named in that; nothing of what is no URI.
+pub fn place(uri: &str) -> String {
+    let Some((scheme, rest)) = uri.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+        return String::new();
+    };
+    let Some(rest) = rest.strip_prefix("//") else { return format!("{scheme}:") };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}")
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_no_query_and_nobody_is_kept() {
+        for (uri, kept) in [
+            ("docs+https://h:1/a?b#c", "docs+https://h:1"),
+            ("https://u:p@x@h?b", "https://h"),
+            ("file:///a", "file://"),
+            ("a.b-c:d:e//f", "a.b-c:"),
+            ("x://{id}/y", "x://{id}"),
+            (":", ""),
+            ("1:a", ""),
+            ("a b:c", ""),
+            ("a", ""),
+            ("", ""),
+        ] {
+            assert_eq!(place(uri), kept, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What of the things that callers ask for stands in the audit.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{DECLARING, Scene, modern};
+
+#[tokio::test]
+async fn of_a_resource_the_audit_keeps_no_more_than_whose_it_is() {
+    let method = |name: &str, params: &Value| match name {
+        "resources/list" => Some(json!({ "resources": [] })),
+        "resources/templates/list" => Some(json!({ "resourceTemplates": [] })),
+        "resources/read" => {
+            Some(json!({ "contents": [{ "uri": params["uri"], "text": "its content" }] }))
+        }
+        "completion/complete" => Some(json!({ "completion": { "values": ["x"] } })),
+        _ => None,
+    };
+    let capabilities = json!({ "tools": {}, "resources": {}, "completions": {} });
+    let scene = Scene::start(modern(capabilities, Arc::new(method)), "").await;
+    let client = scene.client(DECLARING, json!({}));
+    for (uri, kept) in [
+        (
+            "fetch-server+crm://eu.example:8080/people/ann-s3cret?key=s3cret#s3cret",
+            "fetch-server+crm://eu.example:8080",
+        ),
+        ("fetch-server+crm://s3cret:s3cret@eu.example/x", "fetch-server+crm://eu.example"),
+        ("fetch-server+person:ann-s3cret", "fetch-server+person:"),
+        ("fetch-server+file:///home/s3cret", "fetch-server+file://"),
+        ("other+x:s3cret", "other+x:"),
+        ("s3cret", ""),
+    ] {
+        client.request("resources/read", json!({ "uri": uri })).await.expect("an answer");
+        let reference = json!({ "type": "ref/resource", "uri": uri });
+        let argument = json!({ "name": "id", "value": "s3cret" });
+        let params = json!({ "ref": reference, "argument": argument });
+        client.request("completion/complete", params).await.expect("an answer");
+        for event in ["resources/read", "completion/complete"] {
+            let events = scene.audited(event);
+            let last = events.last().unwrap_or_else(|| panic!("no {event}"));
+            assert!(last.contains(&format!("tool=\"{kept}\"")), "{uri}: {last}");
+        }
+    }
+    let log = scene.gateway.process.stderr();
+    assert!(!log.contains("s3cret"), "{log}");
+}
