@@ -182,6 +182,9 @@ fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
 
 /// A failed call in the words that its caller would read; for what has to say it in other ways.
 pub(crate) fn words_for(tool: &str, failed: &Error) -> String {
+    if let Error::Denied(Denial::Stale(stale)) = failed {
+        return format!("{tool} was not called: {stale}");
+    }
     match form(tool, failed) {
         Form::Result(text) | Form::Error { message: text, .. } => text.into_owned(),
     }

@@ -232,8 +232,26 @@ impl History {
                 }
                 self.end = None;
             }
-            Event::Ended(end) => self.end = Some(end.clone()),
+            Event::Ended(end) => {
+                self.end = Some(end.clone());
+                if self.is_settled() {
+                    // Nobody will need it any more.
+                    (self.steps, self.began.input) = (Vec::new(), Value::Null);
+                }
+            }
         }
+    }
+
+    /// Whether nothing is left to do about it.
+    pub(super) fn is_settled(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.status != Status::CompensationFailed)
+    }
+
+    /// About how many bytes are kept of one that is settled.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let output = self.end.as_ref().and_then(|end| end.output.as_ref());
+        let instance = self.began.instance.as_ref().map_or(0, String::len);
+        instance + output.map_or(0, |output| output.to_string().len())
     }
 
     fn step(&mut self, number: usize) -> &mut Step {

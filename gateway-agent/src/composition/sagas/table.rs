@@ -23,6 +23,8 @@ use crate::clock;
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
 /// Most sagas that have ended and are known.
 const MOST: usize = 100_000;
+/// Most bytes of their results.
+const MOST_BYTES: usize = 256 * 1024 * 1024;
 /// Most of them without an id: nobody can ask for their result, but operators may look at them.
 const MOST_NAMELESS: usize = 1_000;
 /// Most sagas that are under way, or need somebody.
@@ -41,6 +43,8 @@ pub(super) struct Table {
     open: usize,
     /// Of those that have, how many have no id.
     nameless: usize,
+    /// What is kept of those, in bytes.
+    bytes: usize,
     /// Lines of the journal that could not be read.
     pub(super) damaged: usize,
     /// What was written since it was written anew, in bytes.
@@ -67,11 +71,6 @@ fn name_of(began: &Began) -> Option<Named> {
     // Another version of the tool means the same thing by its ids.
     let instance = began.instance.clone()?;
     Some((began.tool.name.clone(), began.pointer.clone(), instance))
-}
-
-/// Whether nothing is left to do about it.
-fn is_settled(history: &History) -> bool {
-    history.ended().is_some_and(|end| end.status != Status::CompensationFailed)
 }
 
 impl Table {
@@ -108,16 +107,17 @@ impl Table {
         self.forget();
     }
 
-    /// The count that a saga is a part of, if any.
+    /// Counts a saga in, or out.
     fn count(&mut self, history: &History, by: isize) {
-        let count = if !is_settled(history) {
-            &mut self.open
-        } else if history.began().instance.is_none() {
-            &mut self.nameless
-        } else {
+        if !history.is_settled() {
+            self.open = self.open.saturating_add_signed(by);
             return;
-        };
-        *count = count.saturating_add_signed(by);
+        }
+        if history.began().instance.is_none() {
+            self.nameless = self.nameless.saturating_add_signed(by);
+        }
+        let bytes = isize::try_from(history.kept_bytes()).unwrap_or(isize::MAX);
+        self.bytes = self.bytes.saturating_add_signed(by * bytes);
     }
 
     /// Notes that something has happened; `None` where the saga is not known.
@@ -153,16 +153,17 @@ impl Table {
     fn forget(&mut self) {
         let now = now_ms();
         // Ids grow with time: the first is the oldest.
-        while let Some((id, at_ms)) = self.first(|known| is_settled(&known.history)) {
+        while let Some((id, at_ms)) = self.first(|known| known.history.is_settled()) {
             let is_old = now.saturating_sub(at_ms) > KEPT_MS;
-            if !is_old && self.sagas.len() - self.open <= MOST {
+            let is_much = self.sagas.len() - self.open > MOST || self.bytes > MOST_BYTES;
+            if !is_old && !is_much {
                 break;
             }
             self.remove(&id);
         }
         while self.nameless > MOST_NAMELESS
             && let Some((id, _)) = self.first(|known| {
-                is_settled(&known.history) && known.history.began().instance.is_none()
+                known.history.is_settled() && known.history.began().instance.is_none()
             })
         {
             self.remove(&id);
@@ -205,3 +206,6 @@ impl Known {
         self.ended.send_replace(self.history.ended().cloned().map(Arc::new));
     }
 }
+
+#[cfg(test)]
+mod tests;

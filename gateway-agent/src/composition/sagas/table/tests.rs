@@ -1,0 +1,111 @@
+//! What the table knows, forgets, and reads back from a journal.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{composition::sagas::StepOutcome, identity::HeaderClaim};
+
+fn began(instance: Option<&str>) -> Began {
+    Began {
+        tool: "tool/t@1.0.0".parse().unwrap(),
+        pointer: "/saga".to_owned(),
+        instance: instance.map(str::to_owned),
+        claim: HeaderClaim::Absent,
+        input: json!({ "secret": 1 }),
+    }
+}
+
+fn end(status: Status, output: Option<Value>) -> Event {
+    let steps = Vec::<StepOutcome>::new();
+    Event::Ended(End { status, failed_step: None, error: None, steps, output })
+}
+
+fn ended(
+    table: &mut Table,
+    instance: Option<&str>,
+    status: Status,
+    output: Option<Value>,
+) -> Box<str> {
+    let id = table.begin(began(instance));
+    table.apply(&id, &Event::Acting { step: 0, input: json!("given") }, 7).unwrap();
+    table.apply(&id, &end(status, output), now_ms()).unwrap();
+    id
+}
+
+#[test]
+fn what_has_ended_well_is_known_by_its_result_alone_and_what_has_not_in_full() {
+    let mut table = Table::default();
+    let done = ended(&mut table, Some("1"), Status::Completed, Some(json!("out")));
+    let stuck = ended(&mut table, Some("2"), Status::CompensationFailed, None);
+    let text = |id: &str| serde_json::to_string(&table.get(id).unwrap().history).unwrap();
+    assert!(text(&done).contains("out"));
+    assert!(!text(&done).contains("given") && !text(&done).contains("secret"));
+    assert!(text(&stuck).contains("given") && text(&stuck).contains("secret"));
+    assert_eq!(table.open, 1);
+}
+
+#[test]
+fn one_that_was_undone_may_begin_again_and_others_not() {
+    let mut table = Table::default();
+    for (id, status) in [
+        ("\"done\"", Status::Completed),
+        ("\"stuck\"", Status::CompensationFailed),
+        ("\"undone\"", Status::Compensated),
+    ] {
+        ended(&mut table, Some(id), status, None);
+    }
+    let is_known = |id: &str| table.find(&began(Some(id))).is_some();
+    assert!(is_known("\"done\"") && is_known("\"stuck\""));
+    assert!(!is_known("\"undone\"") && !is_known("\"other\""));
+    let mut other = began(Some("\"done\""));
+    other.pointer = "/pipeline/steps/0/operation/pattern/saga".to_owned();
+    assert!(table.find(&other).is_none(), "each place has ids of its own");
+    other = Began { tool: "tool/t@2.0.0".parse().unwrap(), ..began(Some("\"done\"")) };
+    assert!(table.find(&other).is_some(), "another version means the same");
+}
+
+#[test]
+fn the_oldest_are_forgotten_by_number_by_size_and_by_age() {
+    let mut table = Table::default();
+    let stuck = ended(&mut table, None, Status::CompensationFailed, None);
+    for _ in 0..MOST_NAMELESS + 5 {
+        ended(&mut table, None, Status::Completed, None);
+    }
+    assert!(table.sagas.len() <= MOST_NAMELESS + 2, "{}", table.sagas.len());
+    let large = json!("x".repeat(MOST_BYTES / 4));
+    let first = ended(&mut table, Some("1"), Status::Completed, Some(large.clone()));
+    for instance in ["2", "3", "4", "5"] {
+        ended(&mut table, Some(instance), Status::Completed, Some(large.clone()));
+    }
+    table.begin(began(None));
+    assert!(table.get(&first).is_none() && table.bytes <= MOST_BYTES);
+    assert!(table.find(&began(Some("1"))).is_none() && table.find(&began(Some("5"))).is_some());
+    for known in table.sagas.values_mut() {
+        known.at_ms -= KEPT_MS + 1;
+    }
+    table.begin(began(None));
+    assert!(table.find(&began(Some("5"))).is_none(), "a week is over");
+    assert!(table.get(&stuck).is_some(), "what is left to do is never forgotten");
+    assert_eq!(table.bytes, 0);
+}
+
+#[test]
+fn a_journal_reads_back_as_what_it_was_written_from() {
+    let event = |what| Entry { saga: "s".into(), at_ms: 1, what };
+    let entries = vec![
+        event(What::Began(began(Some("1")))),
+        event(What::Event(Event::Acting { step: 0, input: json!(1) })),
+        event(What::Event(Event::Acted { step: 0, result: json!(2) })),
+        // Written anew in between, and its first line again after that.
+        event(What::Began(began(Some("1")))),
+        event(What::Event(Event::Acting { step: 1, input: json!(3) })),
+        Entry { saga: "lost".into(), at_ms: 1, what: What::Event(Event::Again) },
+    ];
+    let mut found = Found::default();
+    (found.entries, found.damaged) = (entries, vec![9]);
+    let table = Table::of(found);
+    let history = &table.get("s").unwrap().history;
+    assert_eq!((history.result(0), history.acting()), (Some(&json!(2)), Some(1)));
+    assert_eq!((table.damaged, table.open), (2, 1));
+    assert!(table.find(&began(Some("1"))).is_some());
+}
