@@ -25,6 +25,8 @@ use super::{
 const ATTEMPTS: u32 = 7;
 /// The wait before its second attempt; it doubles. All together about 13 s.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// Between attempts to write down how a saga ended.
+const AGAIN: Duration = Duration::from_secs(5);
 
 impl Run {
     /// Runs a saga, or waits for the one that has its id.
@@ -194,10 +196,12 @@ impl Course {
                 self.undo((i, step, compensate), &history).await;
             }
         }
-        let history = self.log.history();
-        if let Err(error) = self.log.end(history.end(&self.saga)).await {
+        let end = self.log.history().end(&self.saga);
+        while let Err(error) = self.log.end(end.clone()).await {
             tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
+            // Who waits need not wait for that; but its id is not free before.
             self.log.tell();
+            sleep(AGAIN).await;
         }
     }
 

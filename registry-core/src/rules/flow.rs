@@ -67,13 +67,15 @@ fn says_too_much(
         return;
     }
     let writes = uses.iter().find_map(|used| match used {
-        Target::Tool(name) => find(proposal, tool, name).filter(|callee| !reads(callee)),
-        Target::Agent { .. } => None,
+        Target::Tool(name) => {
+            find(proposal, tool, name).filter(|callee| !reads(callee)).map(|callee| &callee.name)
+        }
+        // Nobody knows what an agent does.
+        Target::Agent { name, .. } => Some(name),
     });
     if let Some(callee) = writes {
         let message = format!(
-            "it says that it only reads, and calls `{}`, which is not registered as such",
-            callee.name
+            "it says that it only reads, and calls `{callee}`, which is not registered as such"
         );
         let pointer = "/annotations/readOnlyHint";
         let warning = Diagnostic::warning(Code::CompositionMismatch, pointer, message);

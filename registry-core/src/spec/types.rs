@@ -49,7 +49,8 @@ pub fn check(
     tool: &mut dyn FnMut(&Name) -> Signature,
     budget: &mut Budget,
 ) -> Vec<Mismatch> {
-    let mut checker = Checker { tool, budget, work: Work::default(), found: Vec::new() };
+    let mut checker =
+        Checker { tool, budget, work: Work::default(), is_optional: false, found: Vec::new() };
     let input = own.input.clone().map_or_else(Flow::unknown, Flow::known);
     let output = checker.pattern(spec, &input, At::ROOT);
     if let Some(demanded) = &own.output {
@@ -88,9 +89,9 @@ impl Flow {
         Self { schema: json!({ "anyOf": schemas }), is_known }
     }
 
-    /// An array of these.
+    /// An array of these; how many, nobody knows.
     fn array_of(self) -> Self {
-        Self { schema: json!({ "type": "array", "items": self.schema }), ..self }
+        Self { schema: json!({ "type": "array", "items": self.schema }), is_known: false }
     }
 }
 
@@ -98,6 +99,8 @@ struct Checker<'a> {
     tool: &'a mut dyn FnMut(&Name) -> Signature,
     budget: &'a mut Budget,
     work: Work,
+    /// Whether what is looked at may never be called: an array may have no items.
+    is_optional: bool,
     found: Vec<Mismatch>,
 }
 
@@ -119,7 +122,7 @@ impl Checker<'_> {
         let example = difference.example().map(|told| format!(": {told}")).unwrap_or_default();
         let often = if is_certain { "never fits" } else { "need not fit" };
         let message = format!("what comes here {often} {whose}{example}");
-        self.report(at, message, is_certain);
+        self.report(at, message, is_certain && !self.is_optional);
     }
 
     fn report(&mut self, at: At<'_>, message: String, is_certain: bool) {

@@ -210,6 +210,8 @@ impl History {
                 step.state = State::Completed;
             }
             Event::Failed { step, error, is_unknown } => {
+                // That it had completed never got to the disk.
+                self.end = None;
                 if let Some(step) = step.filter(|_| !is_unknown) {
                     self.step(step).state = State::Failed;
                 }
@@ -232,14 +234,13 @@ impl History {
                 }
                 self.end = None;
             }
-            Event::Ended(end) => {
-                self.end = Some(end.clone());
-                if self.is_settled() {
-                    // Nobody will need it any more.
-                    (self.steps, self.began.input) = (Vec::new(), Value::Null);
-                }
-            }
+            Event::Ended(end) => self.end = Some(end.clone()),
         }
+    }
+
+    /// Forgets what nobody will need any more.
+    pub(super) fn settle(&mut self) {
+        (self.steps, self.began.input) = (Vec::new(), Value::Null);
     }
 
     /// Whether nothing is left to do about it.

@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub(super) what: What,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum What {
     Began(Began),
@@ -141,6 +141,16 @@ impl Journal {
         let writer = Writer { path: path.to_owned(), file: Ok(file), length: found.length };
         thread::Builder::new().name("sagas".to_owned()).spawn(move || writer.run(&todo))?;
         Ok((Self { jobs }, found))
+    }
+
+    /// One on a disk that is full.
+    #[cfg(test)]
+    pub(super) fn full() -> Self {
+        let file = OpenOptions::new().append(true).open("/dev/full").map_err(|e| e.to_string());
+        let (jobs, todo) = mpsc::channel();
+        let writer = Writer { path: "/dev/full".into(), file, length: 0 };
+        thread::spawn(move || writer.run(&todo));
+        Self { jobs }
     }
 
     /// Has lines written; what is returned tells when they are on the disk.

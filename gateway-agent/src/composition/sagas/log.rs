@@ -4,6 +4,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::oneshot::Receiver;
+
 use super::{
     Began, End, Ended, Event, History, JOURNAL_BYTES, Sagas,
     journal::{Entry, Journal, What, Written},
@@ -58,23 +60,31 @@ impl Log {
 
     /// Notes what happens next, and waits until the disk has all of it.
     pub(in crate::composition) async fn write(&self, event: Event) -> Written {
-        let written = {
-            let mut table = self.sagas.lock();
-            let journal = self.sagas.journal.as_ref().ok_or("there is none")?;
-            let at_ms = now_ms();
-            table.apply(&self.id, &event, at_ms);
-            let mut lines = Vec::new();
-            for what in self.pending().drain(..).chain([What::Event(event)]) {
-                let entry = Entry { saga: self.id.clone(), at_ms, what };
-                entry.write(&mut lines).map_err(|error| error.to_string())?;
-            }
-            table.written += lines.len();
-            // Under the lock: what is written anew and what follows it are in one order.
-            let written = journal.append(lines);
-            table.write_anew(journal);
-            written
-        };
-        written.await.unwrap_or_else(|_| Err("nobody writes it any more".to_owned()))
+        let noted = std::mem::take(&mut *self.pending());
+        let written = self.send(&noted, event)?.await;
+        let written = written.unwrap_or_else(|_| Err("nobody writes it any more".to_owned()));
+        if written.is_err() {
+            // What has happened goes with the next one; what was to happen has not.
+            self.pending().splice(0..0, noted);
+        }
+        written
+    }
+
+    fn send(&self, noted: &[What], event: Event) -> Result<Receiver<Written>, String> {
+        let mut table = self.sagas.lock();
+        let journal = self.sagas.journal.as_ref().ok_or("there is none")?;
+        let at_ms = now_ms();
+        table.apply(&self.id, &event, at_ms);
+        let mut lines = Vec::new();
+        for what in noted.iter().cloned().chain([What::Event(event)]) {
+            let entry = Entry { saga: self.id.clone(), at_ms, what };
+            entry.write(&mut lines).map_err(|error| error.to_string())?;
+        }
+        table.written += lines.len();
+        // Under the lock: what is written anew and what follows it are in one order.
+        let written = journal.append(lines);
+        table.write_anew(journal);
+        Ok(written)
     }
 
     /// It is over, and whoever waits is told, once the disk knows.
@@ -82,6 +92,7 @@ impl Log {
         let status = end.status.as_str();
         self.write(Event::Ended(end)).await?;
         metrics::counter!(ENDED, "status" => status).increment(1);
+        self.sagas.lock().settle(&self.id);
         self.tell();
         Ok(())
     }
@@ -115,3 +126,6 @@ impl Table {
         journal.replace(content);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,8 @@ pub(super) struct Table {
 pub(super) struct Known {
     pub(super) history: History,
     pub(super) at_ms: i64,
+    /// Whether the disk has its end; until then a crash has it undone once more.
+    is_settled: bool,
     ended: watch::Sender<Option<Arc<End>>>,
 }
 
@@ -90,7 +92,8 @@ impl Table {
                 }
             }
         }
-        for known in table.sagas.values() {
+        for known in table.sagas.values_mut() {
+            known.settle();
             known.tell();
         }
         // The file holds more than this; the first chance to write it anew is taken.
@@ -103,7 +106,8 @@ impl Table {
             self.named.insert(name, id.clone());
         }
         self.count(&history, 1);
-        self.sagas.insert(id, Known { history, at_ms, ended: watch::channel(None).0 });
+        let (is_settled, ended) = (false, watch::channel(None).0);
+        self.sagas.insert(id, Known { history, at_ms, is_settled, ended });
         self.forget();
     }
 
@@ -131,11 +135,18 @@ impl Table {
         Some(())
     }
 
-    /// The saga that has this id already, unless it was undone: then it may begin again.
+    /// The disk has all that was noted of a saga.
+    pub(super) fn settle(&mut self, id: &str) {
+        if let Some(known) = self.sagas.get_mut(id) {
+            known.settle();
+        }
+    }
+
+    /// The saga that has this id already, unless it was undone for good: then it may begin again.
     pub(super) fn find(&self, began: &Began) -> Option<Ended> {
         let known = self.sagas.get(self.named.get(&name_of(began)?)?)?;
         let was_undone = known.history.ended().is_some_and(|e| e.status == Status::Compensated);
-        (!was_undone).then(|| known.ended.subscribe())
+        (!was_undone || !known.is_settled).then(|| known.ended.subscribe())
     }
 
     /// Whether no more may begin.
@@ -153,7 +164,7 @@ impl Table {
     fn forget(&mut self) {
         let now = now_ms();
         // Ids grow with time: the first is the oldest.
-        while let Some((id, at_ms)) = self.first(|known| known.history.is_settled()) {
+        while let Some((id, at_ms)) = self.first(|known| known.is_settled) {
             let is_old = now.saturating_sub(at_ms) > KEPT_MS;
             let is_much = self.sagas.len() - self.open > MOST || self.bytes > MOST_BYTES;
             if !is_old && !is_much {
@@ -162,9 +173,8 @@ impl Table {
             self.remove(&id);
         }
         while self.nameless > MOST_NAMELESS
-            && let Some((id, _)) = self.first(|known| {
-                known.history.is_settled() && known.history.began().instance.is_none()
-            })
+            && let Some((id, _)) =
+                self.first(|known| known.is_settled && known.history.began().instance.is_none())
         {
             self.remove(&id);
         }
@@ -199,6 +209,13 @@ impl Table {
 impl Known {
     pub(super) fn subscribe(&self) -> Ended {
         self.ended.subscribe()
+    }
+
+    fn settle(&mut self) {
+        if self.history.is_settled() {
+            self.history.settle();
+            self.is_settled = true;
+        }
     }
 
     /// Tells whoever waits how it ended, if it has; or that it goes on.

@@ -8,6 +8,7 @@
 mod delivery;
 mod flow;
 mod memory;
+mod questions;
 mod resilience;
 mod rules;
 mod saga;

@@ -26,7 +26,10 @@ impl Checker<'_> {
             Spec::MapEach(each) => {
                 let at = at.member("mapEach");
                 let item = items(input, &self.work);
-                self.operation(&each.inner, &item, at.member("inner")).array_of()
+                let is_optional = std::mem::replace(&mut self.is_optional, true);
+                let result = self.operation(&each.inner, &item, at.member("inner"));
+                self.is_optional = is_optional;
+                result.array_of()
             }
             Spec::Saga(saga) => self.saga(saga, input, at.member("saga")),
             Spec::Retry(retry) => {

@@ -99,10 +99,10 @@ fn arrays_are_looked_into() {
     let steps = json!([{ "id": "a", "operation": { "tool": "users" } },
         { "id": "b", "operation": { "pattern": each } }]);
     let told = found(json!({ "pipeline": { "steps": steps } }));
-    assert!(
-        told[0].starts_with("! /pipeline/steps/1/operation/pattern/mapEach/inner/tool"),
-        "{told:?}"
-    );
+    // There may be no items, so it is not certain that it fails.
+    let place =
+        "? /pipeline/steps/1/operation/pattern/mapEach/inner/tool: what comes here never fits";
+    assert!(told[0].starts_with(place), "{told:?}");
 }
 
 #[test]

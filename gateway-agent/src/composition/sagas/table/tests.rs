@@ -29,6 +29,7 @@ fn ended(
     let id = table.begin(began(instance));
     table.apply(&id, &Event::Acting { step: 0, input: json!("given") }, 7).unwrap();
     table.apply(&id, &end(status, output), now_ms()).unwrap();
+    table.settle(&id);
     id
 }
 

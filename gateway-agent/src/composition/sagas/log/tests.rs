@@ -1,0 +1,41 @@
+//! A disk that is full: nothing is said to be written, what has happened is kept for later, and no id
+//! is free before the disk knows why.
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    composition::sagas::{Begun, Status},
+    identity::HeaderClaim,
+};
+
+fn began() -> Began {
+    Began {
+        tool: "tool/t@1.0.0".parse().unwrap(),
+        pointer: String::new(),
+        instance: Some("7".to_owned()),
+        claim: HeaderClaim::Absent,
+        input: json!({}),
+    }
+}
+
+fn end(status: Status) -> End {
+    End { status, failed_step: None, error: None, steps: Vec::new(), output: None }
+}
+
+#[tokio::test]
+async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
+    let journal = Some(Journal::full());
+    let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
+    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    log.note(Event::Acted { step: 0, result: json!("kept") });
+    let error = log.write(Event::Acting { step: 1, input: json!({}) }).await.unwrap_err();
+    assert!(error.contains("No space"), "{error}");
+    assert_eq!(log.pending().len(), 2, "how it began and what was done, not what was to be done");
+    assert!(log.end(end(Status::Completed)).await.is_err());
+    log.write(Event::Failed { step: None, error: json!({}), is_unknown: false }).await.unwrap_err();
+    assert_eq!(log.history().result(0), Some(&json!("kept")), "it is still needed to undo it");
+    assert!(log.history().ended().is_none());
+    assert!(log.end(end(Status::Compensated)).await.is_err());
+    assert!(matches!(sagas.begin(began()), Ok(Begun::Known(_))));
+}
