@@ -260,6 +260,8 @@ fn is_unknown(error: &Error) -> bool {
         | Error::Upstream(
             upstream::Error::Timeout { phase: upstream::Phase::Call, .. }
             | upstream::Error::TooLarge { .. }
+            // It had begun when it asked.
+            | upstream::Error::Exhausted(_)
             | upstream::Error::Protocol { .. },
         ) => true,
         _ => false,

@@ -192,7 +192,9 @@ impl Exchange {
         if self.manner.session.is_some() {
             return self.asked_in_session(question).map(Step::Message);
         }
-        let place = match self.endpoint.held.place(&question.principal) {
+        let endpoint = &self.endpoint;
+        let principal = endpoint.gateway.principal(&self.manner.owner.claim);
+        let place = match endpoint.held.place(&principal) {
             Ok(place) => place,
             Err(why) => {
                 // The request ends by that.

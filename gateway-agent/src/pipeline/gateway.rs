@@ -17,6 +17,7 @@ use crate::{
     identity::{Caller, ClientInfo, HeaderClaim, identify},
     permit,
     seal::Sealer,
+    shares::Principal,
     trace::Tracer,
     upstream::Upstreams,
     view::{Snapshot, View, Views, shown::Showcase, validators::Validators},
@@ -186,5 +187,11 @@ impl Gateway {
         client: Option<Arc<ClientInfo>>,
     ) -> Caller {
         identify(self.identity(), &snapshot.catalog, claim, client)
+    }
+
+    /// Against whose share it counts what such a caller takes now.
+    pub(crate) fn principal(&self, claim: &HeaderClaim) -> Principal {
+        // What a client says of itself makes nobody a principal.
+        self.identify(&self.views.now(), claim, None).principal(claim)
     }
 }

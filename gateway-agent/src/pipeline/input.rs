@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::Error;
 use crate::{
     jsonrpc::{Object, ObjectWriter},
-    upstream::{Param, RawResult, Side},
+    upstream::{self, Param, RawResult, Side},
 };
 
 /// How often one request may ask before its caller is spared more.
@@ -23,7 +23,9 @@ pub(crate) async fn ask(
     if rounds >= ROUNDS {
         return Err(Error::EndlessInput { rounds });
     }
-    let answers = answered(side, &result.result).await.ok_or(Error::NothingWaits)?;
+    let unanswered =
+        || side.refusal().map_or(Error::NothingWaits, |why| upstream::Error::Exhausted(why).into());
+    let answers = answered(side, &result.result).await.ok_or_else(unanswered)?;
     params.retain(|param| !matches!(&*param.name, "inputResponses" | "requestState"));
     params.extend(answers);
     Ok(())

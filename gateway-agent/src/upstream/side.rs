@@ -14,7 +14,7 @@ use tokio::sync::{SetOnce, mpsc, oneshot};
 use super::{reply::RpcError, visit::Visit};
 use crate::{
     jsonrpc::{Object, ObjectWriter},
-    shares::{Exhausted, Principal},
+    shares::Exhausted,
 };
 
 /// Most messages that wait for a caller.
@@ -43,8 +43,6 @@ pub struct Question {
     pub params: Option<Box<RawValue>>,
     /// Where the answer goes; dropped, it is that nobody answers.
     pub answer: oneshot::Sender<Answered>,
-    /// Whom it is put to.
-    pub(crate) principal: Principal,
     refused: Arc<SetOnce<Exhausted>>,
 }
 
@@ -107,6 +105,11 @@ impl Side {
         Self { visit: Some(Arc::downgrade(visit)), ..self.clone() }
     }
 
+    /// Why the request could not wait for an answer, if it could not.
+    pub(crate) fn refusal(&self) -> Option<Exhausted> {
+        self.refused.get().copied()
+    }
+
     /// Resolves when the request cannot wait for answers.
     pub(super) async fn refused(&self) -> Exhausted {
         *self.refused.wait().await
@@ -153,8 +156,7 @@ impl Side {
         let params = params.map(ToOwned::to_owned);
         let refused = Arc::clone(&self.refused);
         let visit = self.visit.as_ref().and_then(Weak::upgrade);
-        let principal = visit.as_ref().and_then(|visit| visit.principal().clone());
-        let question = Question { method: method.into(), params, answer, principal, refused };
+        let question = Question { method: method.into(), params, answer, refused };
         if let Some(Err(why)) = visit.map(|visit| visit.asks()) {
             question.refuse(why);
             return answered;

@@ -25,11 +25,6 @@ impl Visit {
         Self { passing, principal, shares: Arc::clone(shares), share: Mutex::default() }
     }
 
-    /// Whose request it is.
-    pub(super) fn principal(&self) -> &Principal {
-        &self.principal
-    }
-
     /// The upstream asks something, which may be more than the caller's share.
     pub(super) fn asks(&self) -> Result<(), Exhausted> {
         self.passing.is_alive();

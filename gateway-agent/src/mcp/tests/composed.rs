@@ -12,6 +12,7 @@ mod questions;
 mod resilience;
 mod rules;
 mod saga;
+mod shares;
 mod upstream;
 
 use serde_json::{Value, json};
