@@ -90,6 +90,7 @@ conformance! {
     open::a_database_without_gateways_gets_a_place_for_them,
     open::a_database_without_signatures_gets_a_place_for_one,
     open::a_new_database_becomes_that_of_a_relay,
+    open::signatures_that_are_kept_at_once_are_all_kept,
     open::an_edited_migration_is_found,
     open::a_database_of_something_else_is_left_alone,
 }

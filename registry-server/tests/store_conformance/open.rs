@@ -222,3 +222,23 @@ pub(crate) async fn a_database_of_something_else_is_left_alone(fixture: &Fixture
     };
     assert_eq!(fixture.number(tables).await, 2, "nothing was added");
 }
+
+/// Relays of one database that remember something at the same time: nothing of it is lost.
+pub(crate) async fn signatures_that_are_kept_at_once_are_all_kept(fixture: &Fixture) {
+    let other = RegistryId::new("0198c0de");
+    let store = fixture.open().await.adopt(&other, "the key").await.unwrap();
+    let keeping = (1..=12).map(|revision| {
+        let (url, time) = (fixture.url(), Timestamp::from_millis(7));
+        let signed = [(Revision(revision), Attestation { time, signature: [9; 64] })];
+        tokio::spawn(async move {
+            let relay = Store::open(&url).await.unwrap();
+            relay.keep_attestations(&signed).await.unwrap();
+        })
+    });
+    for one in keeping.collect::<Vec<_>>() {
+        one.await.unwrap();
+    }
+    let kept = store.attestations().await.unwrap();
+    let revisions: Vec<u64> = kept.iter().map(|(revision, _)| revision.0).collect();
+    assert_eq!(revisions, (1..=12).collect::<Vec<u64>>());
+}
