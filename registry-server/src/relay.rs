@@ -64,6 +64,8 @@ pub struct Relay {
     name: Arc<str>,
     status: Arc<Mutex<Option<String>>>,
     contact: Arc<Contact>,
+    /// Most bytes of commits that wait for the registry's signature.
+    max_unsigned_bytes: usize,
 }
 
 impl Relay {
@@ -73,6 +75,7 @@ impl Relay {
         follower: Follower,
         pinned: Option<VerifierKey>,
         name: String,
+        max_unsigned_bytes: usize,
     ) -> Result<(Self, Store), Error> {
         let store = if store.known_checkpoint_key().await?.is_some() {
             store
@@ -95,7 +98,7 @@ impl Relay {
         let status = Arc::new(Mutex::new(Some("it was not heard of yet".to_owned())));
         let contact = Arc::new(Contact::new(Duration::MAX));
         let (follower, key, name) = (follower.into(), key.into(), name.into());
-        let relay = Self { follower, key, name, status, contact };
+        let relay = Self { follower, key, name, status, contact, max_unsigned_bytes };
         Ok((relay, store))
     }
 

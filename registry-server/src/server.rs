@@ -235,8 +235,8 @@ async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>,
 async fn open_relay(config: &Config, store: Store) -> Result<(Store, Option<Relay>), Error> {
     let Some(follower) = config.relay.follower()? else { return Ok((store, None)) };
     let pinned = config.relay.follow_key.clone();
-    let name = config.relay.name();
-    let (relay, store) = Relay::open(store, follower, pinned, name).await?;
+    let (name, most) = (config.relay.name(), config.relay.max_unsigned_bytes);
+    let (relay, store) = Relay::open(store, follower, pinned, name, most).await?;
     Ok((store, Some(relay)))
 }
 

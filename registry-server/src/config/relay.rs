@@ -11,7 +11,7 @@ use clap::Args;
 use registry_core::checkpoint::VerifierKey;
 use registry_follow::{Credentials, Follower, Timing, Token, addresses};
 
-use super::{InvalidConfig, host_name};
+use super::{InvalidConfig, at_least_one, host_name};
 
 /// Whose log is followed.
 #[derive(Debug, Clone, Args)]
@@ -46,6 +46,11 @@ pub struct RelayConfig {
     /// Its key (PEM).
     #[arg(long, env = "REGISTRY_FOLLOW_CERT_KEY", value_name = "FILE", requires = "follow_cert")]
     pub follow_cert_key: Option<PathBuf>,
+
+    /// Most bytes of commits that wait, in memory and in a temporary file, for the registry's
+    /// signature on a state that they lead to; a new relay needs as many as the log has.
+    #[arg(long, env = "REGISTRY_MAX_UNSIGNED_BYTES", default_value_t = 64 << 30, requires = "follow", value_parser = at_least_one(1 << 50))]
+    pub max_unsigned_bytes: usize,
 }
 
 impl RelayConfig {

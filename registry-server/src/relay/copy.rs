@@ -18,7 +18,7 @@ use registry_proto::{
 
 use super::{
     Relay,
-    staging::{Place, Staging},
+    staging::{NotStaged, Place, Staging},
 };
 use crate::{feed::Hub, registrar::Importer, store::Store};
 
@@ -55,7 +55,7 @@ pub(super) fn hello(name: &str, position: Option<&Position>) -> Hello {
 impl Copy {
     pub(super) fn new(relay: Relay, (hub, store): (Arc<Hub>, Store), importer: Importer) -> Self {
         let ahead = (*hub.catalog()).clone();
-        let waiting = Staging::after(place(&ahead));
+        let waiting = Staging::after(place(&ahead), relay.max_unsigned_bytes);
         let (is_current, clock, kept_at) = (false, RegistryClock::default(), None);
         Self { relay, hub, store, importer, ahead, waiting, is_current, clock, kept_at }
     }
@@ -77,16 +77,10 @@ impl Copy {
         let sealed = sealed_commit(&self.ahead.chain(), delta).map_err(|e| self.refused(&e))?;
         let mut next = self.ahead.clone();
         next.apply(&sealed).map_err(|e| self.refused(&e))?;
-        let staged = self.waiting.push(sealed).await;
-        staged.map_err(|e| {
-            let dir = std::env::temp_dir();
-            let message = format!(
-                "the relay cannot keep it in a temporary file until it is signed: {}: {e}; TMPDIR \
-                 names another place",
-                dir.display()
-            );
-            self.refused(&message)
-        })?;
+        if let Err(e) = self.waiting.push(sealed).await {
+            let is_final = matches!(e, NotStaged::Full { .. });
+            return Err(Refusal { is_final, ..self.refused(&e) });
+        }
         self.ahead = next;
         if signed.is_none() {
             return Ok(Taken::Part);
@@ -143,7 +137,8 @@ impl Copy {
             return Ok(Taken::Current);
         }
         self.keep(signed, true).await;
-        let waiting = std::mem::replace(&mut self.waiting, Staging::after(place(&self.ahead)));
+        let nothing = self.nothing_waits();
+        let waiting = std::mem::replace(&mut self.waiting, nothing);
         if let Err(error) = self.import(waiting).await {
             // Another relay of the same database may have stored the same first.
             if self.hub.chain_at(self.ahead.revision()) == Some(self.ahead.chain()) {
@@ -168,10 +163,15 @@ impl Copy {
         Ok(())
     }
 
+    /// What waits, after all that has come was stored.
+    fn nothing_waits(&self) -> Staging {
+        Staging::after(place(&self.ahead), self.relay.max_unsigned_bytes)
+    }
+
     /// Lets go of what is not stored.
     fn begin_anew(&mut self) {
         self.ahead = (*self.hub.catalog()).clone();
-        self.waiting = Staging::after(place(&self.ahead));
+        self.waiting = self.nothing_waits();
     }
 
     /// Remembers the signature for a start without the registry; before anything is stored, beside that on

@@ -19,11 +19,30 @@ const COMMITS: usize = 256;
 /// From so many bytes on a page is full.
 const BYTES: usize = 8 << 20;
 
-/// Most bytes that wait in the file.
-const MOST_BYTES: u64 = 64 << 30;
-
 /// A place in the log.
 pub(super) type Place = (Revision, ChainHash);
+
+/// Why a commit cannot wait.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotStaged {
+    /// As much waits as may.
+    #[error(
+        "more than {most} bytes of commits have come since the last that led to a state with the \
+         registry's signature, and no more may wait for one; where the registry's log is that long, \
+         raise --max-unsigned-bytes"
+    )]
+    Full {
+        /// How much may wait, in bytes.
+        most: usize,
+    },
+    /// The file.
+    #[error(
+        "the relay cannot keep it in a temporary file until it is signed: {dir}: {0}; TMPDIR names \
+         another place",
+        dir = std::env::temp_dir().display()
+    )]
+    File(#[from] io::Error),
+}
 
 /// What waits for a signature, in the order in which it came.
 pub(super) struct Staging {
@@ -31,16 +50,18 @@ pub(super) struct Staging {
     after: Place,
     page: Vec<SealedCommit>,
     bytes: usize,
+    /// Of all that waits, and how many that may be.
+    all_bytes: usize,
+    most: usize,
     /// Pages, each after its length in bytes.
     file: Option<File>,
     pages: usize,
-    in_file: u64,
 }
 
 impl Staging {
-    /// Nothing, so far, that follows on a place.
-    pub(super) fn after(after: Place) -> Self {
-        Self { after, page: Vec::new(), bytes: 0, file: None, pages: 0, in_file: 0 }
+    /// Nothing, so far, that follows on a place; later so many bytes at most.
+    pub(super) fn after(after: Place, most: usize) -> Self {
+        Self { after, page: Vec::new(), bytes: 0, all_bytes: 0, most, file: None, pages: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -48,12 +69,17 @@ impl Staging {
     }
 
     /// Adds the next commit.
-    pub(super) async fn push(&mut self, commit: SealedCommit) -> io::Result<()> {
+    pub(super) async fn push(&mut self, commit: SealedCommit) -> Result<(), NotStaged> {
+        let documents = commit.documents().iter().map(|document| document.bytes().len());
+        let bytes = commit.bytes().len() + documents.sum::<usize>();
+        if self.all_bytes.saturating_add(bytes) > self.most {
+            return Err(NotStaged::Full { most: self.most });
+        }
         if self.page.len() >= COMMITS || self.bytes >= BYTES {
             self.spill().await?;
         }
-        let documents = commit.documents().iter().map(|document| document.bytes().len());
-        self.bytes += commit.bytes().len() + documents.sum::<usize>();
+        self.bytes += bytes;
+        self.all_bytes += bytes;
         self.page.push(commit);
         Ok(())
     }
@@ -65,13 +91,6 @@ impl Staging {
             let _ = Delta::from(&commit).encode_length_delimited(&mut bytes);
         }
         self.bytes = 0;
-        self.in_file += bytes.len() as u64;
-        if self.in_file > MOST_BYTES {
-            let most = MOST_BYTES >> 30;
-            let told =
-                format!("more than {most} GiB of commits came without the registry's signature");
-            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, told));
-        }
         let mut file = match self.file.take() {
             Some(file) => file,
             None => File::from_std(tempfile::tempfile()?),
@@ -162,7 +181,7 @@ mod tests {
     async fn what_went_in_comes_out_however_much_it_is() {
         for count in [0, 1, COMMITS as u64, 3 * COMMITS as u64 + 1] {
             let (place, all) = commits(count);
-            let mut staging = Staging::after(place);
+            let mut staging = Staging::after(place, usize::MAX);
             for commit in all.clone() {
                 staging.push(commit).await.unwrap();
             }
@@ -178,5 +197,25 @@ mod tests {
             };
             assert_eq!(chains(&back), chains(&all));
         }
+    }
+    #[tokio::test]
+    async fn no_more_waits_than_may() {
+        let (place, all) = commits(2 * COMMITS as u64);
+        let each = all[0].bytes().len();
+        let most = (COMMITS + 10) * each + each / 2;
+        let mut staging = Staging::after(place, most);
+        let (mut taken, mut refused) = (0, None);
+        for commit in all {
+            match staging.push(commit).await {
+                Ok(()) => taken += 1,
+                Err(why) => {
+                    refused = Some(why);
+                    break;
+                }
+            }
+        }
+        // Also what is in the file counts; revisions of more digits are longer.
+        assert!((COMMITS..=COMMITS + 10).contains(&taken), "{taken}");
+        assert!(matches!(refused, Some(NotStaged::Full { most: limit }) if limit == most));
     }
 }

@@ -89,3 +89,33 @@ async fn a_relay_that_could_store_a_part_alone_goes_on_with_the_rest() {
     reaches(&gateway, 3 + BACKLOG).await;
     assert_eq!(relay.revision().await, registry.revision().await);
 }
+
+#[tokio::test]
+async fn what_waits_for_a_signature_is_bounded() {
+    let mut registry = Registry::start();
+    commit(&registry, 3).await;
+    let few = ["--follow-key", &key_of(&registry), "--max-unsigned-bytes", "20000"];
+    let mut relay = registry.start_relay(&few);
+    eventually("the relay is there", || async { relay.revision().await == 3 }).await;
+    relay.process.kill_9();
+    commit(&registry, 100).await;
+    // After a restart it knows no signatures but that on its head.
+    registry.process.kill_9();
+    registry.restart();
+    relay.restart();
+    let gateway = Gateway::start(&following(&relay, ""));
+    eventually("it says why, and what to do", || async {
+        let ready = readiness(&relay.address).await.1;
+        ready["status"] == "degraded" && ready.to_string().contains("raise --max-unsigned-bytes")
+    })
+    .await;
+    assert!(relay.process.stderr().contains("more than 20000 bytes of commits"));
+    reaches(&gateway, 3).await;
+    assert_eq!(stored(relay.database()).await, 3);
+
+    relay.process.kill_9();
+    let database = relay.database().to_owned();
+    let follow = format!("grpc://{}", registry.address);
+    let more = Registry::start_with(&database, &["--follow", &follow]);
+    eventually("with more room it goes on", || async { more.revision().await == 103 }).await;
+}
