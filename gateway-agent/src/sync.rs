@@ -118,7 +118,7 @@ impl Follow for Keeping {
                 }
                 self.feed.live(self.incoming.age(), signed_at);
             }
-            Heard::Down(reason) => {
+            Heard::Down(reason) | Heard::NoRoom(reason) => {
                 self.feed.status.down(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }

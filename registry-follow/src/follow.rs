@@ -40,6 +40,8 @@ pub enum Heard<'a> {
     Nacked,
     /// It cannot be had, or broke off; why.
     Down(&'a str),
+    /// The server has no room for the scope that the follower wants; why.
+    NoRoom(&'a str),
     /// What it says is refused, or the follower is; why.
     Refused(&'a str),
 }

@@ -129,6 +129,7 @@ impl Follower {
         };
         match ended {
             Ended::Lost(reason) => who.heard(Heard::Down(&told(reason))),
+            Ended::NoRoom(reason) => who.heard(Heard::NoRoom(&told(reason))),
             Ended::Refused(reason) => who.heard(Heard::Refused(&told(reason))),
             Ended::Final(reason) => {
                 who.heard(Heard::Refused(&told(reason)));

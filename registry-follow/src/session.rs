@@ -34,6 +34,10 @@ const AHEAD: &str = "AHEAD";
 /// The reasons with which a server says that the follower's past is not its own.
 const OTHER_PAST: [&str; 2] = ["REGISTRY_MISMATCH", "CHAIN_MISMATCH"];
 
+/// The reasons with which a server says that it has no room for a scope: its own, that of the caller, or
+/// that of the relay at whomever it follows.
+const NO_ROOM: [&str; 3] = ["TOO_MANY_SCOPES", "TOO_MANY_OWN_SCOPES", "TOO_MANY_UPSTREAM_SCOPES"];
+
 /// The codes that only an operator can mend.
 const FINAL_CODES: [Code; 5] = [
     Code::Unimplemented,
@@ -54,6 +58,8 @@ const WANTS_TLS: &str = "if the server expects TLS, write grpcs://";
 pub(crate) enum Ended {
     /// The connection, or the server, is gone.
     Lost(String),
+    /// The server has no room for the scope.
+    NoRoom(String),
     /// The server sent what does not decode or verify.
     Refused(String),
     /// The server does not want this follower as it is.
@@ -227,6 +233,7 @@ impl<'a, F: Follow> Session<'a, F> {
             reason if OTHER_PAST.contains(&reason) => Ended::Final(format!(
                 "{text}; what is held is of another registry or of another past: {anew}"
             )),
+            reason if NO_ROOM.contains(&reason) => Ended::NoRoom(text),
             _ if FINAL_CODES.contains(&status.code()) => Ended::Final(text),
             _ => Ended::Lost(text),
         }

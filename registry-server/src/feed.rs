@@ -46,7 +46,7 @@ pub use roster::{Roster, Slowest};
 pub use shared::Shared;
 pub use snapshot::Piece;
 pub use step::Step;
-pub use voucher::{Voucher, Witness, Word};
+pub use voucher::{Said, Voucher, Witness, Word};
 
 use crate::{
     access::Caller,

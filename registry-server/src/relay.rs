@@ -185,7 +185,9 @@ impl Relay {
                 self.upstream()
             )),
             Heard::Nacked => return,
-            Heard::Down(reason) | Heard::Refused(reason) => Some(reason.to_owned()),
+            Heard::Down(reason) | Heard::NoRoom(reason) | Heard::Refused(reason) => {
+                Some(reason.to_owned())
+            }
         };
         crate::metrics::upstream(now.is_none());
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: status codes.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use registry_core::{RegistryId, Revision};
 
@@ -88,6 +88,12 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// In a relay: whoever signs scopes has no room for this one.
+    #[error("this relay cannot have the registry's signatures of the scope: {reason}")]
+    TooManyUpstreamScopes {
+        /// What the server that it follows says.
+        reason: Arc<str>,
+    },
     /// The follower does not read.
     #[error("the follower took no message for {limit:?} and was cut off; it may resume")]
     SlowReader {
@@ -123,6 +129,7 @@ impl Error {
             Self::TooManyStreams { .. } => "too_many_streams",
             Self::TooManyScopes { .. } => "too_many_scopes",
             Self::TooManyOwnScopes { .. } => "too_many_own_scopes",
+            Self::TooManyUpstreamScopes { .. } => "too_many_upstream_scopes",
             Self::SlowReader { .. } => "slow_reader",
             Self::Deadline => "deadline",
             Self::CredentialsEnded => "credentials_ended",

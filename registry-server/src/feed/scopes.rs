@@ -21,7 +21,7 @@ use tokio::{
 
 use self::keeper::{Keeper, Place};
 use super::{
-    Error, Hub, Shared, Voucher, admission::Turns, roster::lock, shared::Reached,
+    Error, Hub, Said, Shared, Voucher, admission::Turns, roster::lock, shared::Reached,
     snapshot::Snapshot, step::Step,
 };
 
@@ -45,6 +45,8 @@ type Channels = Arc<Mutex<HashMap<Scope, Cell>>>;
 pub(super) struct Channel {
     /// Closed when its keeper is gone.
     now: watch::Receiver<Arc<State>>,
+    /// In a relay: what its registry says of the scope.
+    words: Option<watch::Receiver<Said>>,
     /// The latest states with different contents, oldest first; the last is of the present one.
     recent: Mutex<VecDeque<Arc<State>>>,
     steps: Mutex<VecDeque<Arc<Shared<Step>>>>,
@@ -117,9 +119,10 @@ impl Scopes {
             let _turn = turns.take().await;
             let (head, catalog) = (hub.watch(), hub.catalog());
             let part = beside(move || Part::of(shared, &catalog)).await;
-            let (channel, told) = Channel::new(&part, hub.voucher());
+            let words = hub.voucher().witness(&scope);
+            let (channel, told) = Channel::new(&part, hub.voucher(), words.clone());
             let place = Place { channels: self.channels.clone(), scope, channel: channel.clone() };
-            let (words, content) = (hub.voucher().witness(&place.scope), told.borrow().content);
+            let content = told.borrow().content;
             let hub = Arc::downgrade(hub);
             tokio::spawn(
                 Keeper { place, told, part, content, head, words, hub, unsigned_since: None }.run(),
@@ -130,7 +133,13 @@ impl Scopes {
         // A relay hears from its registry. Where it does not, who knows no key is served all the same.
         let mut now = channel.watch();
         let signed = now.wait_for(|state| state.catalog.attestation().is_some());
-        let _ = timeout(PATIENCE, signed).await;
+        tokio::select! {
+            biased;
+            _ = timeout(PATIENCE, signed) => {}
+            reason = no_room(channel.words.clone()) => {
+                return Err(Error::TooManyUpstreamScopes { reason });
+            }
+        }
         Ok(channel)
     }
 
@@ -141,12 +150,17 @@ impl Scopes {
 }
 
 impl Channel {
-    fn new(part: &Part, voucher: &Voucher) -> (Arc<Self>, watch::Sender<Arc<State>>) {
+    fn new(
+        part: &Part,
+        voucher: &Voucher,
+        words: Option<watch::Receiver<Said>>,
+    ) -> (Arc<Self>, watch::Sender<Arc<State>>) {
         let content = part.catalog().content_digest();
         let state = State::new(part.catalog().clone(), content, voucher);
         let (told, now) = watch::channel(state.clone());
         let recent = Mutex::new(VecDeque::from([state]));
-        (Arc::new(Self { now, recent, steps: Mutex::default(), reached: Reached::default() }), told)
+        let (steps, reached) = (Mutex::default(), Reached::default());
+        (Arc::new(Self { now, words, recent, steps, reached }), told)
     }
 
     /// Follows the state.
@@ -189,6 +203,17 @@ impl Channel {
             recent.pop_front();
         }
     }
+}
+
+/// Waits until whoever is asked says that it has no room for the scope; for ever, where nobody is asked.
+async fn no_room(words: Option<watch::Receiver<Said>>) -> Arc<str> {
+    if let Some(mut words) = words
+        && let Ok(said) = words.wait_for(|said| said.no_room.is_some()).await
+        && let Some(reason) = &said.no_room
+    {
+        return reason.clone();
+    }
+    std::future::pending().await
 }
 
 /// Whether somebody has the channel beside the map and its keeper, or is about to get it.

@@ -36,7 +36,16 @@ pub enum Voucher {
 }
 
 /// Where a relay hears what the registry says of a scope, for as long as it listens.
-pub type Witness = Arc<dyn Fn(Scope) -> watch::Receiver<Option<Word>> + Send + Sync>;
+pub type Witness = Arc<dyn Fn(Scope) -> watch::Receiver<Said> + Send + Sync>;
+
+/// What was heard of a scope.
+#[derive(Debug, Clone, Default)]
+pub struct Said {
+    /// The registry's latest word.
+    pub word: Option<Word>,
+    /// Why there is none now, where whoever is asked has no room for the scope.
+    pub no_room: Option<Arc<str>>,
+}
 
 /// What the registry says of a scope.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +75,7 @@ impl Voucher {
     }
 
     /// What another server says of a scope, where this one only passes it on.
-    pub(super) fn witness(&self, scope: &Scope) -> Option<watch::Receiver<Option<Word>>> {
+    pub(super) fn witness(&self, scope: &Scope) -> Option<watch::Receiver<Said>> {
         match self {
             Self::Key(..) => None,
             Self::Upstream { witness, .. } => Some(witness(scope.clone())),

@@ -223,6 +223,10 @@ impl From<feed::Error> for Status {
             }
             Error::TooManyOwnScopes { .. } => say(Code::ResourceExhausted, "TOO_MANY_OWN_SCOPES")
                 .retry_after(Duration::from_mins(1)),
+            Error::TooManyUpstreamScopes { .. } => {
+                say(Code::ResourceExhausted, "TOO_MANY_UPSTREAM_SCOPES")
+                    .retry_after(Duration::from_mins(1))
+            }
             Error::SlowReader { .. } => say(Code::ResourceExhausted, "SLOW_READER"),
             Error::Deadline => say(Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Error::CredentialsEnded => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),

@@ -59,7 +59,7 @@ impl Follow for Asking<'_> {
     }
 
     fn heard(&mut self, heard: Heard<'_>) {
-        if let Heard::Down(reason) | Heard::Refused(reason) = heard {
+        if let Heard::Down(reason) | Heard::NoRoom(reason) | Heard::Refused(reason) = heard {
             tracing::warn!("waiting for the registry to say which it is: {reason}");
         }
     }

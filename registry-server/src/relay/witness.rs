@@ -3,8 +3,10 @@
 //! What is in scope the relay works out from its copy. Deliberately absent: putting the two together
 //! (`feed/scopes.rs`).
 
+use std::sync::Arc;
+
 use registry_core::{Attestation, Revision, Scope, attestation::Statement};
-use registry_follow::{Follow, Heard, News, Refusal, Taken};
+use registry_follow::{Follow, Heard, News, Refusal, Taken, shortened};
 use registry_proto::{
     convert::{self, Position},
     v1::{Ack, Hello, SyncResponse, sync_response::Message},
@@ -13,15 +15,18 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Relay;
-use crate::feed::Word;
+use crate::feed::{Said, Word};
+
+/// Longest reason that is passed on, in bytes: each relay adds what it says itself.
+const REASON_BYTES: usize = 1024;
 
 /// Hears them for as long as somebody listens.
 pub(super) fn follow(
     relay: &Relay,
     scope: Scope,
     stop: CancellationToken,
-) -> watch::Receiver<Option<Word>> {
-    let (said, words) = watch::channel(None);
+) -> watch::Receiver<Said> {
+    let (said, words) = watch::channel(Said::default());
     let (follower, relay) = (relay.follower.clone(), relay.clone());
     tokio::spawn(async move {
         let listening = said.clone();
@@ -37,7 +42,7 @@ pub(super) fn follow(
 struct Witness {
     relay: Relay,
     scope: Scope,
-    said: watch::Sender<Option<Word>>,
+    said: watch::Sender<Said>,
     /// Why there are no signatures, as it was logged last.
     problem: Option<String>,
 }
@@ -76,16 +81,16 @@ impl Follow for Witness {
         };
         attestation.verify_statement(&statement, &self.relay.key).map_err(|e| refused(&e))?;
         let word = Word { place: (*revision, *chain), content: step.content, attestation };
-        self.said.send_replace(Some(word));
+        self.said.send_replace(Said { word: Some(word), no_room: None });
         Ok(Taken::Applied)
     }
 
     fn next_revision(&self) -> Revision {
-        self.said.borrow().as_ref().map_or(Revision(1), |word| word.place.0.next())
+        self.said.borrow().word.as_ref().map_or(Revision(1), |word| word.place.0.next())
     }
 
     fn ack(&mut self) -> Ack {
-        let revision = self.said.borrow().as_ref().map_or(0, |word| word.place.0.0);
+        let revision = self.said.borrow().word.as_ref().map_or(0, |word| word.place.0.0);
         Ack { applied_revision: revision, ..Ack::default() }
     }
 
@@ -97,14 +102,35 @@ impl Follow for Witness {
         match heard {
             Heard::Live => self.problem = None,
             Heard::Nacked => {}
+            Heard::NoRoom(reason) => {
+                self.missing(reason);
+                self.no_room(Some(shortened(reason, REASON_BYTES).into()));
+            }
             Heard::Down(reason) | Heard::Refused(reason) => {
-                // Where the stream of commits broke off too, that says so.
-                let is_told = self.relay.problem().is_some();
-                if !is_told && self.problem.as_deref() != Some(reason) {
-                    tracing::warn!(scope = %self.scope, "the registry's signatures of a scope cannot be had: {reason}");
-                    self.problem = Some(reason.to_owned());
-                }
+                self.missing(reason);
+                self.no_room(None);
             }
         }
+    }
+}
+
+impl Witness {
+    /// Says once why there are no signatures.
+    fn missing(&mut self, reason: &str) {
+        // Where the stream of commits broke off too, that says so.
+        let is_told = self.relay.problem().is_some();
+        if !is_told && self.problem.as_deref() != Some(reason) {
+            tracing::warn!(scope = %self.scope, "the registry's signatures of a scope cannot be had: {reason}");
+            self.problem = Some(reason.to_owned());
+        }
+    }
+
+    /// Lets followers know that there is no room, or that nobody says so any more.
+    fn no_room(&self, reason: Option<Arc<str>>) {
+        self.said.send_if_modified(|said| {
+            let has_changed = said.no_room != reason;
+            said.no_room = reason;
+            has_changed
+        });
     }
 }

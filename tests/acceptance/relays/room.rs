@@ -1,10 +1,15 @@
-//! A relay's room for scopes at its registry: it gives back what nobody follows any more.
+//! A relay's room for scopes at its registry: its followers hear when there is none, and it gives back what
+//! nobody follows any more.
 //!
 //! Deliberately absent: the limits of any server on its own followers.
 
 use std::time::{Duration, Instant};
 
 use acceptance::{Gateway, Registry};
+use registry_core::Scope;
+use registry_proto::v1::{Hello, SyncRequest, sync_request::Message};
+use tonic::Status;
+use tonic_types::StatusExt as _;
 
 use super::{AGENT, key_of, pinned, reaches};
 use crate::world::gateway_revision;
@@ -18,6 +23,52 @@ fn narrow(dir: &tempfile::TempDir) -> (Registry, Registry) {
     registry.apply_example();
     let relay = registry.start_relay(&["--follow-key", &key_of(&registry)]);
     (registry, relay)
+}
+
+/// What a follower of a scope is told that is refused.
+async fn refused(server: &Registry, root: &str) -> Status {
+    let scope = Scope::of_roots(&[root]).expect("a scope");
+    let hello =
+        Hello { gateway: "one more".to_owned(), scope: Some((&scope).into()), ..Hello::default() };
+    let hello = SyncRequest { message: Some(Message::Hello(hello)) };
+    let mut client = server.sync().await;
+    let mut stream = match client.sync(tokio_stream::iter([hello])).await {
+        Ok(stream) => stream.into_inner(),
+        Err(status) => return status,
+    };
+    loop {
+        match stream.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("it ends without a reason"),
+            Err(status) => return status,
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_wants_a_scope_that_the_registry_does_not_sign_for_the_relay_hears_why() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (registry, relay) = narrow(&dir);
+    let key = key_of(&registry);
+    let first = Gateway::start(&pinned(&relay, &key, AGENT));
+    reaches(&first, 1).await;
+    let far = relay.start_relay(&["--follow-key", &key]);
+    acceptance::eventually("the far relay is there", || async { far.revision().await == 1 }).await;
+    for server in [&relay, &far] {
+        let began = Instant::now();
+        let status = tokio::time::timeout(Duration::from_secs(20), refused(server, "tool/fetch@*"));
+        let status = status.await.expect("an answer");
+        let reason = status.get_details_error_info().map(|info| info.reason);
+        assert_eq!(reason.as_deref(), Some("TOO_MANY_UPSTREAM_SCOPES"), "{status:?}");
+        assert!(status.message().contains("--max-caller-scopes"), "{status:?}");
+        assert!(began.elapsed() < Duration::from_secs(8), "at once");
+    }
+    let second = Gateway::start(&pinned(&relay, &key, TOOL));
+    acceptance::eventually("a gateway logs why", || async {
+        second.process.stderr().contains("--max-caller-scopes")
+    })
+    .await;
+    assert_eq!(gateway_revision(&first).await, Some(1));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    super::{Hub, Word, roster::lock},
+    super::{Hub, Said, Word, roster::lock},
     Cell, Channel, Channels, State, beside, is_followed,
 };
 
@@ -68,7 +68,7 @@ pub(super) struct Keeper {
     pub(super) content: Digest,
     pub(super) head: watch::Receiver<Revision>,
     /// In a relay: what the registry says of the scope. Only what it has signed is published.
-    pub(super) words: Option<watch::Receiver<Option<Word>>>,
+    pub(super) words: Option<watch::Receiver<Said>>,
     pub(super) hub: Weak<Hub>,
     /// Since when there is a state that the registry has not signed.
     pub(super) unsigned_since: Option<Instant>,
@@ -147,7 +147,7 @@ impl Keeper {
         let Some(hub) = self.hub.upgrade() else { return };
         let mut catalog = self.part.catalog().clone();
         if let Some(words) = &mut self.words {
-            let word = words.borrow_and_update().clone().filter(|w| w.content == self.content);
+            let word = words.borrow_and_update().word.clone().filter(|w| w.content == self.content);
             let Some(Word { place: (revision, chain), attestation, .. }) = word else {
                 self.unsigned_since.get_or_insert_with(Instant::now);
                 return;
@@ -194,7 +194,7 @@ impl Keeper {
 }
 
 /// Waits for another word; for ever, where there are none.
-async fn changed(words: &mut Option<watch::Receiver<Option<Word>>>) {
+async fn changed(words: &mut Option<watch::Receiver<Said>>) {
     if let Some(words) = words
         && words.changed().await.is_ok()
     {
