@@ -106,6 +106,32 @@ async fn whoever_comes_back_gets_only_what_changed() {
     assert_eq!(names(held(&follower)), "A:1.0.0 A:2.0.0");
 }
 
+/// How old the news is, is told in its own time, however many commits come.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_that_come_all_the_time_do_not_hold_progress_back() {
+    let registry = TestServer::with(&["--progress-interval", "300ms"]).await;
+    add(&registry, "A", "1.0.0", "").await;
+    let part = Follower::of_scope(&registry, &scope(&["schema/A@*"]), None).await.unwrap();
+    let whole = Follower::of_scope(&registry, &Scope::Everything, None).await.unwrap();
+    let hearing = [part, whole].map(|mut follower| {
+        tokio::spawn(async move {
+            let mut progress = 0;
+            // At the beginning it is told once at any rate.
+            while progress < 4 {
+                progress += usize::from(matches!(follower.hear().await, Ok(Message::Progress(_))));
+            }
+        })
+    });
+    for i in 1..200 {
+        add(&registry, "A", &format!("1.{i}.0"), "").await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        if hearing.iter().all(tokio::task::JoinHandle::is_finished) {
+            return;
+        }
+    }
+    panic!("no progress is told while commits come");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_scope_may_change_on_the_stream() {
     let registry = TestServer::start().await;

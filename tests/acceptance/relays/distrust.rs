@@ -218,6 +218,46 @@ async fn who_has_not_heard_of_the_registry_makes_no_later_news_old() {
     }
 }
 
+/// Commits that come all the time leave no quiet in which to say how old the news is.
+#[tokio::test(flavor = "multi_thread")]
+async fn how_old_the_news_is_is_told_while_commits_flow() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = format!("sqlite:{}", dir.path().join("registry.db").display());
+    let often = ["--progress-interval", "300ms"];
+    let registry = Registry::start_with(&database, &often);
+    registry.apply_example();
+    let between = Between::start(&registry).await;
+    between.changes(|mut message| {
+        if let Some(Message::Progress(progress)) = &mut message.message {
+            progress.age_ms = u64::MAX;
+        }
+        Some(message)
+    });
+    let relay = Registry::start_relay_of(&between.address.to_string(), &often);
+    let mut client = registry.client().await;
+    let writing = tokio::spawn(async move {
+        for number in 0.. {
+            client.apply(pair("com.news.", number)).await.expect("accepted");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    let limits = "maxStaleness: { tools: 2s, readOnlyTools: 3s }";
+    let whole = Gateway::start(&following(&relay, limits));
+    let part = format!("{limits}\n  scope: [\"com.news.*\"]");
+    let part = Gateway::start(&following(&relay, &part));
+    let verdict = async |of: &Gateway| readiness(&of.address).await.1["staleness"].clone();
+    for gateway in [&whole, &part] {
+        let unknown = "nobody knows how old it is";
+        eventually(unknown, || async { verdict(gateway).await == "refuse" }).await;
+    }
+    between.changes(Some);
+    for gateway in [&whole, &part] {
+        eventually("it is new", || async { verdict(gateway).await == "serve" }).await;
+    }
+    assert!(!writing.is_finished(), "commits still come");
+    writing.abort();
+}
+
 /// More than a page, none of which is signed but by the last of it.
 #[tokio::test]
 async fn a_long_log_is_copied_whole_and_followed_from_anywhere() {
