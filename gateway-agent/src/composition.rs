@@ -5,11 +5,11 @@
 //! Deliberately absent: the grammar and what is pure of it (`registry_core::spec`), and agents as
 //! steps; a composition that calls one is not served.
 
-mod annotations;
 mod breakers;
 mod delivery;
 mod failure;
 mod flow;
+mod hints;
 mod memory;
 mod once;
 mod plan;

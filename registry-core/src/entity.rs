@@ -16,7 +16,7 @@ use serde_json::Value;
 pub use agent::{Agent, Capabilities, Extension, ExtensionParams, Provider, Skill};
 pub use schema::Schema;
 pub use server::{Exposure, Provision, Server};
-pub use tool::{Dependency, DependencyTarget, Implementation, Tool, ToolSource};
+pub use tool::{Dependency, DependencyTarget, Effect, Hints, Implementation, Tool, ToolSource};
 
 use crate::{
     decode::{At, Problems},
@@ -65,6 +65,14 @@ impl Entity {
             Self::Server(_) => Kind::Server,
             Self::Tool(_) => Kind::Tool,
             Self::Agent(_) => Kind::Agent,
+        }
+    }
+
+    /// The tool, if it is one.
+    pub fn as_tool(&self) -> Option<&Tool> {
+        match self {
+            Self::Tool(tool) => Some(tool),
+            Self::Schema(_) | Self::Server(_) | Self::Agent(_) => None,
         }
     }
 

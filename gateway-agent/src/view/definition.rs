@@ -44,7 +44,7 @@ pub(super) fn render(offer: &Offer, era: Era) -> Entry {
     if let Some(schema) = output.filter(|_| era == Era::Modern || !is_modern_only) {
         entry.raw("outputSchema", &schema.text);
     }
-    let derived = offer.plan().map(|plan| plan.annotations());
+    let derived = offer.plan().map(|plan| plan.hints().to_annotations());
     let annotations = tool.annotations.as_ref().or(derived.as_ref());
     let annotations = annotations.and_then(|map| serde_json::to_string(map).ok());
     if let Some(text) = annotations.as_deref().or_else(|| inherited("annotations", '{')) {

@@ -62,7 +62,7 @@ impl Offer {
         part: impl FnMut(&Key) -> Option<Arc<Self>>,
     ) -> Option<Self> {
         let document = record.document.clone();
-        let tool = tool_of(&document)?;
+        let tool = document.entity().as_tool()?;
         let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
         let way = Way::of(snapshot, tool, part)?;
         let schemas = schemas_of(&snapshot.catalog, &document);
@@ -128,7 +128,7 @@ impl Offer {
 
     /// Its registered document.
     pub fn tool(&self) -> &Tool {
-        tool_of(&self.document).expect("an offer is only made of a tool")
+        self.document.entity().as_tool().expect("an offer is only made of a tool")
     }
 
     /// Its name and version.
@@ -262,13 +262,6 @@ impl Offer {
             Entity::Schema(schema) => Some(&schema.schema),
             Entity::Server(_) | Entity::Tool(_) | Entity::Agent(_) => None,
         }
-    }
-}
-
-fn tool_of(document: &Document) -> Option<&Tool> {
-    match document.entity() {
-        Entity::Tool(tool) => Some(tool),
-        Entity::Schema(_) | Entity::Server(_) | Entity::Agent(_) => None,
     }
 }
 

@@ -2,13 +2,17 @@
 //!
 //! Deliberately absent: the grammar of `spec`, which has a module of its own.
 
+mod hints;
 mod source;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use self::source::Placement;
-pub use self::source::ToolSource;
+pub use self::{
+    hints::{Effect, Hints},
+    source::ToolSource,
+};
 use crate::{
     decode::{At, Fields, Problems},
     diagnostic::{Code, Diagnostic},

@@ -3,6 +3,8 @@
 //!
 //! Deliberately absent: following the flow, which is [`crate::spec::types`].
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{
@@ -12,9 +14,10 @@ use super::{
 use crate::{
     compatibility,
     diagnostic::{Code, Diagnostic},
-    entity::{Dependency, DependencyTarget, Entity, Implementation, Tool},
+    entity::{Dependency, DependencyTarget, Effect, Entity, Hints, Implementation, Tool},
     json_schema::each_object,
     name::Name,
+    reference::Key,
     schema_inline::{Budget, inlined},
     spec::{
         Composition, Target,
@@ -59,11 +62,11 @@ fn says_too_much(
     uses: &[Target],
     found: &mut Vec<Diagnostic>,
 ) {
-    let reads = |tool: &Tool| {
-        let annotations = tool.annotations.as_ref();
-        annotations.and_then(|all| all.get("readOnlyHint")) == Some(&Value::Bool(true))
-    };
-    if !reads(tool) {
+    let find_tool = |key: &Key| proposal.find(key).and_then(Entity::as_tool);
+    let mut known = BTreeMap::new();
+    let mut reads =
+        |tool: &Tool| Hints::registered(tool, &find_tool, &mut known).effect == Effect::Reads;
+    if tool.annotations.is_none() || !reads(tool) {
         return;
     }
     let writes = uses.iter().find_map(|used| match used {
@@ -86,10 +89,7 @@ fn says_too_much(
 /// The tool that goes by a name in a composition.
 fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, name: &Name) -> Option<&'a Tool> {
     let is_it = |one: &&Dependency| one.target == DependencyTarget::Tool && one.name == *name;
-    match proposal.find(&tool.depends.iter().find(is_it)?.key())? {
-        Entity::Tool(tool) => Some(tool),
-        Entity::Schema(_) | Entity::Server(_) | Entity::Agent(_) => None,
-    }
+    proposal.find(&tool.depends.iter().find(is_it)?.key())?.as_tool()
 }
 
 /// What a tool takes and gives, as far as its registration says.
@@ -182,5 +182,19 @@ mod tests {
             ),
             "{told}"
         );
+        // What a composition only reads may be called by one that only reads.
+        let reads = json!({ "annotations": { "readOnlyHint": true } });
+        let depends = json!([{ "type": "tool", "name": "both", "version": "1.0.0" }]);
+        let spec = json!({ "retry": { "inner": { "tool": "both" }, "maxAttempts": 2 } });
+        let batch = [
+            step("give", reads.clone()),
+            step("take", reads.clone()),
+            composed(json!({})),
+            tool(
+                "again",
+                json!({ "depends": depends, "spec": spec, "annotations": reads["annotations"] }),
+            ),
+        ];
+        assert_eq!(found_of(Code::CompositionMismatch, &[], &batch), "");
     }
 }

@@ -6,12 +6,15 @@
 mod call;
 mod outline;
 
+use std::collections::BTreeMap;
+
 use registry_core::{
-    Entity,
-    entity::Implementation,
+    Catalog, Key,
+    entity::{Effect, Hints, Implementation, Tool},
     rules::{self, Proposed},
     spec::Spec,
 };
+use serde_json::json;
 
 use super::{Session, draw, rejected, show_findings, validate};
 use crate::{
@@ -30,9 +33,10 @@ pub(super) async fn run(session: &Session, command: &ComposeCommand) -> Result<(
 }
 
 /// A composition of a file.
-struct Composition {
-    tool: String,
+struct Composition<'b> {
+    tool: &'b Tool,
     spec: Spec,
+    hints: Hints,
 }
 
 fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
@@ -45,26 +49,32 @@ fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
         return Err(rejected(screen, &report, format!("not valid: {}", report.counts())));
     }
     let wanted = |tool: &str| args.tool.as_ref().is_none_or(|wanted| wanted == tool);
-    let found: Vec<_> = batch.proposals().iter().filter_map(composition).collect();
-    let found: Vec<_> = found.into_iter().filter(|one| wanted(&one.tool)).collect();
+    let found: Vec<_> = compositions(&catalog, batch.proposals())
+        .into_iter()
+        .filter(|one| wanted(one.tool.name.as_str()))
+        .collect();
     if !matches!(session.globals.output, Output::Table | Output::Json) {
         let [one] = found.as_slice() else {
             let message = format!("{} compositions; a picture is of one: --tool NAME", found.len());
             return Err(Failure::Usage(message));
         };
-        return draw(session, &outline::picture(&one.tool, &one.spec));
+        return draw(session, &outline::picture(one.tool.name.as_str(), &one.spec));
     }
     if screen.format == Format::Json {
-        let all: Vec<_> = found.iter().map(|one| (&one.tool, outline::lines(&one.spec))).collect();
-        return screen.json(&serde_json::json!({
-            "compositions": all.iter().map(|(tool, lines)| serde_json::json!({
-                "tool": tool, "steps": lines })).collect::<Vec<_>>(),
-            "diagnostics": report.findings(),
-        }));
+        let all: Vec<_> = found
+            .iter()
+            .map(|one| {
+                json!({ "tool": one.tool.name, "version": one.tool.version,
+                    "steps": outline::lines(&one.spec),
+                    "annotations": one.hints.to_annotations() })
+            })
+            .collect();
+        return screen.json(&json!({ "compositions": all, "diagnostics": report.findings() }));
     }
     show_findings(screen, &report);
-    for Composition { tool, spec } in &found {
-        screen.line(&screen.style.paint(Paint::Strong, tool.clone()))?;
+    for Composition { tool, spec, hints } in &found {
+        let name = screen.style.paint(Paint::Strong, tool.name.to_string());
+        screen.line(&format!("{name} (as registered: {})", said(*hints)))?;
         for line in outline::lines(spec) {
             screen.line(&format!("  {line}"))?;
         }
@@ -74,9 +84,33 @@ fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
     screen.line(&format!("valid: {} compositions{counts}", found.len()))
 }
 
-fn composition(proposed: &Proposed) -> Option<Composition> {
-    let document = proposed.document()?;
-    let Entity::Tool(tool) = document.entity() else { return None };
-    let Implementation::Spec(spec) = &tool.implementation else { return None };
-    Some(Composition { tool: tool.name.to_string(), spec: Spec::parse(spec).ok()? })
+fn compositions<'b>(catalog: &'b Catalog, batch: &'b [Proposed]) -> Vec<Composition<'b>> {
+    let documents = batch.iter().filter_map(Proposed::document);
+    let new: BTreeMap<&Key, &Tool> = documents
+        .filter_map(|document| Some((document.key(), document.entity().as_tool()?)))
+        .collect();
+    let find = |key: &Key| match new.get(key) {
+        Some(tool) => Some(*tool),
+        None => catalog.find(key)?.document.entity().as_tool(),
+    };
+    let mut known = BTreeMap::new();
+    let mut found = Vec::new();
+    for tool in new.values() {
+        let Implementation::Spec(spec) = &tool.implementation else { continue };
+        let Ok(spec) = Spec::parse(spec) else { continue };
+        let hints = Hints::registered(tool, &find, &mut known);
+        found.push(Composition { tool, spec, hints });
+    }
+    found
+}
+
+/// What it may do by the registered annotations, in words.
+fn said(hints: Hints) -> String {
+    let effect = match hints.effect {
+        Effect::Reads => "reads only",
+        Effect::Adds => "adds, destroys nothing",
+        Effect::Destroys => "may destroy something",
+    };
+    let again = if hints.is_idempotent { ", may be repeated" } else { "" };
+    format!("{effect}{again}")
 }

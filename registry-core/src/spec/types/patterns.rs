@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: conditions; what they let through is what comes in.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     Checker, Flow,
@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     decode::At,
-    spec::{AggregationOp, Binding, Operation, Pipeline, Saga, ScatterGather, Spec},
+    spec::{
+        AggregationOp, Binding, DeadLetter, OnDuplicate, Operation, Pipeline, Saga, ScatterGather,
+        Spec,
+    },
 };
 
 impl Checker<'_> {
@@ -46,14 +49,16 @@ impl Checker<'_> {
                 self.operation(&cache.inner, input, at.member("cache").member("inner"))
             }
             Spec::Idempotent(once) => {
-                self.operation(&once.inner, input, at.member("idempotent").member("inner"));
-                // A duplicate may give nothing.
-                Flow::unknown()
+                let at = at.member("idempotent");
+                let result = self.operation(&once.inner, input, at.member("inner"));
+                match once.on_duplicate {
+                    OnDuplicate::Cached | OnDuplicate::Error => result,
+                    OnDuplicate::Skip => {
+                        Flow::any_of([result, Flow::known(json!({ "const": null }))])
+                    }
+                }
             }
-            Spec::DeadLetter(letter) => {
-                self.operation(&letter.inner, input, at.member("deadLetter").member("inner"));
-                Flow::unknown()
-            }
+            Spec::DeadLetter(letter) => self.dead_letter(letter, input, at.member("deadLetter")),
             Spec::ClaimCheck(check) => {
                 let at = at.member("claimCheck");
                 let reference = self.call(&check.store_tool, input, at.member("storeTool"));
@@ -84,6 +89,20 @@ impl Checker<'_> {
         let Some(fallback) = fallback else { return result };
         let instead = self.operation(fallback, input, at.member("fallback"));
         Flow::any_of([result, instead])
+    }
+
+    fn dead_letter(&mut self, letter: &DeadLetter, input: &Flow, at: At<'_>) -> Flow {
+        let result = self.operation(&letter.inner, input, at.member("inner"));
+        let told = object_of([
+            ("input", self.work.copied(input)),
+            ("error", Flow { schema: json!({ "type": "object" }), is_known: false }),
+            ("attempts", Flow::known(json!({ "type": "integer", "minimum": 1 }))),
+        ]);
+        // Nothing may ever fail.
+        let is_optional = std::mem::replace(&mut self.is_optional, true);
+        let instead = self.call(&letter.dead_letter_tool, &told, at.member("deadLetterTool"));
+        self.is_optional = is_optional;
+        if letter.rethrow { result } else { Flow::any_of([result, instead]) }
     }
 
     /// What a step gets: what is bound, or what there is without.
@@ -146,9 +165,22 @@ impl Checker<'_> {
                 self.operation(compensate, &given, at.member("compensate"));
             }
         }
-        let Some(output) = &saga.output else { return Flow::unknown() };
+        let Some(output) = &saga.output else { return object_of(steps) };
         self.given((Some(output), &Flow::unknown()), (input, &steps), at.member("output"))
     }
+}
+
+/// An object with all of these members, and no other.
+fn object_of<'a>(members: impl IntoIterator<Item = (&'a str, Flow)>) -> Flow {
+    let (mut properties, mut is_known) = (Map::new(), true);
+    for (name, flow) in members {
+        is_known &= flow.is_known;
+        properties.insert(name.to_owned(), flow.schema);
+    }
+    let required: Vec<_> = properties.keys().cloned().collect();
+    let schema = json!({ "type": "object", "properties": properties, "required": required,
+        "additionalProperties": false });
+    Flow { schema, is_known }
 }
 
 /// What an operation makes of an array.

@@ -133,6 +133,41 @@ fn compensations_and_fallbacks_are_looked_at() {
 }
 
 #[test]
+fn what_comes_after_any_pattern_is_known() {
+    let after = |pattern: Value, wanted: Value| {
+        let steps = json!([{ "id": "a", "operation": { "pattern": pattern } }]);
+        let own = Signature { input: None, output: Some(wanted) };
+        found_of(json!({ "pipeline": { "steps": steps } }), own)
+    };
+    let once = |on_duplicate: &str| {
+        json!({ "idempotent": { "inner": { "tool": "user" }, "keyPaths": ["$.id"],
+            "onDuplicate": on_duplicate } })
+    };
+    let user = json!({ "required": ["id"], "type": "object" });
+    assert_eq!(after(once("cached"), user.clone()), Vec::<String>::new());
+    let told = after(once("skip"), user.clone());
+    assert!(told[0].starts_with("? : ") && told[0].ends_with("`type` refuses null"), "{told:?}");
+    assert!(after(once("error"), json!({ "type": "array" }))[0].starts_with("! : "));
+
+    let letter = |rethrow: bool| {
+        json!({ "deadLetter": { "inner": { "tool": "user" }, "deadLetterTool": "mail",
+            "rethrow": rethrow } })
+    };
+    let told = after(letter(true), user.clone());
+    let place = "? /pipeline/steps/0/operation/pattern/deadLetter/deadLetterTool: what comes here \
+                 never fits the input schema of `mail`";
+    assert!(told.len() == 1 && told[0].starts_with(place), "{told:?}");
+    let told = after(letter(false), user);
+    assert!(told[1].ends_with("`type` refuses true"), "{told:?}");
+
+    let steps = json!([{ "id": "x", "name": "x", "action": { "tool": "user" } }]);
+    let saga = json!({ "saga": { "steps": steps } });
+    let both = json!({ "required": ["x"], "properties": { "x": { "required": ["id"] } } });
+    assert_eq!(after(saga.clone(), both), Vec::<String>::new());
+    assert!(after(saga, json!({ "required": ["y"] }))[0].starts_with("! : "));
+}
+
+#[test]
 fn steps_that_double_what_is_before_them_end() {
     let twice = |id: usize| {
         let of = json!({ "step": { "stepId": format!("s{}", id - 1), "path": "$" } });

@@ -1,0 +1,33 @@
+//! What a composition may do where its registration does not say: what its parts come to.
+//!
+//! Deliberately absent: deciding anything by it.
+
+use registry_core::entity::Hints;
+use serde_json::value::RawValue;
+
+use super::Plan;
+use crate::{jsonrpc::Object, view::Offer};
+
+impl Plan {
+    /// What its parts come to.
+    pub fn hints(&self) -> Hints {
+        Hints::of_all(self.parts().map(|part| of_part(part)))
+    }
+}
+
+/// By its registration, or else its upstream's own definition.
+fn of_part(part: &Offer) -> Hints {
+    if let Some(annotations) = &part.tool().annotations {
+        return Hints::of_annotations(annotations);
+    }
+    if let Some(plan) = part.plan() {
+        return plan.hints();
+    }
+    let live = part.live().and_then(|live| Object::parse(live).ok());
+    let own = live.as_ref().and_then(|live| live.find("annotations"));
+    let own = own.and_then(|raw| Object::parse(raw).ok());
+    Hints::new(|hint| {
+        let said = own.as_ref().and_then(|own| own.find(hint)).map(RawValue::get);
+        said.and_then(|text| text.parse().ok())
+    })
+}
