@@ -18,6 +18,7 @@ mod resilience;
 mod run;
 mod saga;
 pub mod sagas;
+mod shelf;
 mod step;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};

@@ -19,6 +19,8 @@ pub enum Scarce {
     Inputs,
     /// Resources of an upstream that are watched.
     Watches,
+    /// Keys of what is done once (`idempotent`).
+    Keys,
 }
 
 impl fmt::Display for Scarce {
@@ -27,6 +29,7 @@ impl fmt::Display for Scarce {
             Self::Answers => "calls of this server wait for answers",
             Self::Inputs => "calls wait for input",
             Self::Watches => "resources of this server are watched",
+            Self::Keys => "keys of what is done once are remembered",
         })
     }
 }

@@ -11,7 +11,7 @@ use registry_core::{
 use serde_json::{Value, json};
 
 use super::sagas::{End, Status};
-use crate::{audit::Ended, pipeline::Error, respond, upstream};
+use crate::{audit::Ended, pipeline::Error, respond, shares::Exhausted, upstream};
 
 /// A step that failed. Cheap to copy: several may wait for the same.
 #[derive(Debug, Clone)]
@@ -115,8 +115,8 @@ pub enum Cause {
     #[error("the same was done before, or is being done; nothing was done")]
     Duplicate,
     /// What must not happen twice cannot be remembered.
-    #[error("as many keys are remembered as may be; nothing was done")]
-    Full,
+    #[error("{0}; nothing was done")]
+    Full(Exhausted),
     /// It failed, and so did the tool that was to be told.
     #[error("{failure}; the dead-letter tool failed, too: {letter}")]
     DeadLetter {
@@ -191,7 +191,7 @@ impl Failure {
             | Cause::Open { .. }
             | Cause::NoKey { .. }
             | Cause::Duplicate
-            | Cause::Full
+            | Cause::Full(_)
             | Cause::TooManySagas
             | Cause::Journal(_)
             | Cause::Unwritable => false,
@@ -213,7 +213,7 @@ impl Failure {
             Cause::Open { .. } => "breaker-open",
             Cause::NoKey { .. } => "no-key",
             Cause::Duplicate => "duplicate",
-            Cause::Full | Cause::TooManySagas => "full",
+            Cause::Full(_) | Cause::TooManySagas => "full",
             Cause::Cancelled => "cancelled",
             Cause::GivenUp => "given-up",
             Cause::Saga(_) => "saga-failed",

@@ -4,7 +4,6 @@
 //! call for several callers that miss the same at once.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -16,29 +15,20 @@ use registry_core::{
 };
 use serde_json::{Value, json};
 
-use super::{Failure, run::Run};
-
-/// Most results that are remembered.
-const MOST: usize = 10_000;
-/// Most bytes of them, as JSON.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+use super::{
+    Failure,
+    run::Run,
+    shelf::{MOST_BYTES, Shelf},
+};
 
 /// What is remembered, by the digest of its key.
 #[derive(Debug, Default)]
-pub(super) struct Results(Mutex<Table>);
-
-#[derive(Debug, Default)]
-struct Table {
-    results: HashMap<Digest, Kept>,
-    bytes: usize,
-}
+pub(super) struct Results(Mutex<Shelf<Kept>>);
 
 #[derive(Debug)]
 struct Kept {
     value: Arc<Value>,
-    bytes: usize,
     fresh_until: Instant,
-    until: Instant,
     is_renewed: bool,
 }
 
@@ -52,8 +42,8 @@ enum Known {
 
 impl Results {
     fn find(&self, key: &Digest, now: Instant) -> Option<Known> {
-        let mut table = self.lock();
-        let kept = table.results.get_mut(key).filter(|kept| kept.until > now)?;
+        let mut results = self.lock();
+        let kept = results.get_mut(key, now)?;
         let value = Arc::clone(&kept.value);
         if kept.fresh_until > now {
             return Some(Known::Fresh(value));
@@ -68,45 +58,22 @@ impl Results {
         }
         let now = Instant::now();
         let (fresh_until, until) = (now + fresh, now + fresh + stale);
-        let value = Arc::new(value.clone());
-        let mut table = self.lock();
-        table.forget(&key);
-        if !table.has_room(bytes) {
-            let over = table.results.iter().filter(|(_, kept)| kept.until <= now);
-            for key in over.map(|(key, _)| *key).collect::<Vec<_>>() {
-                table.forget(&key);
-            }
-        }
-        while !table.has_room(bytes) {
-            let first = table.results.iter().min_by_key(|(_, kept)| kept.until);
-            let Some(first) = first.map(|(key, _)| *key) else { break };
-            table.forget(&first);
-        }
-        table.bytes += bytes;
-        table.results.insert(key, Kept { value, bytes, fresh_until, until, is_renewed: false });
+        let kept = Kept { value: Arc::new(value.clone()), fresh_until, is_renewed: false };
+        let mut results = self.lock();
+        results.take(&key);
+        while !results.has_room(bytes) && results.forget_first() {}
+        results.put(key, kept, bytes, Some(until));
     }
 
     /// Whoever wanted to renew it could not; somebody else may try.
     fn leave(&self, key: &Digest) {
-        if let Some(kept) = self.lock().results.get_mut(key) {
+        if let Some(kept) = self.lock().get_mut(key, Instant::now()) {
             kept.is_renewed = false;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, Shelf<Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Table {
-    fn has_room(&self, bytes: usize) -> bool {
-        self.results.len() < MOST && self.bytes + bytes <= MOST_BYTES
-    }
-
-    fn forget(&mut self, key: &Digest) {
-        if let Some(kept) = self.results.remove(key) {
-            self.bytes -= kept.bytes;
-        }
     }
 }
 
@@ -184,7 +151,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::shelf::MOST, *};
 
     const TIMES: (Duration, Duration) = (Duration::from_mins(1), Duration::ZERO);
 
@@ -202,11 +169,10 @@ mod tests {
         let now = Instant::now();
         assert!(results.find(&key(0), now).is_none());
         assert!(results.find(&key(1), now).is_some());
-        assert_eq!(results.lock().results.len(), MOST);
+        assert_eq!(results.lock().size().0, MOST);
         let large = Value::String("x".repeat(MOST_BYTES - 2));
         results.keep(key(7), &large, TIMES);
-        assert_eq!(results.lock().results.len(), 1, "all others had to go");
-        assert_eq!(results.lock().bytes, MOST_BYTES);
+        assert_eq!(results.lock().size(), (1, MOST_BYTES), "all others had to go");
         results.keep(key(8), &Value::String("x".repeat(MOST_BYTES)), TIMES);
         assert!(results.find(&key(8), now).is_none(), "it would never fit");
     }

@@ -6,7 +6,6 @@
 //! `sagaIdPath` does.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -18,23 +17,29 @@ use registry_core::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Cause, Failure, run::Run};
+use super::{
+    Cause, Failure,
+    run::Run,
+    shelf::{MOST, Shelf},
+};
+use crate::shares::{Exhausted, Principal, Scarce, Share, Shares};
 
-/// Most keys that are known.
-const MOST: usize = 10_000;
-/// Most bytes of their results, as JSON.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
 /// How long a key is known where the spec does not say.
 const TTL: Duration = Duration::from_hours(24);
 
 /// The keys that are known.
-#[derive(Debug, Default)]
-pub(super) struct Once(Mutex<Table>);
+#[derive(Debug)]
+pub(super) struct Once {
+    keys: Mutex<Shelf<Known>>,
+    /// So that no caller uses up the keys of all others.
+    shares: Arc<Shares>,
+}
 
-#[derive(Debug, Default)]
-struct Table {
-    keys: HashMap<Digest, (State, Instant)>,
-    bytes: usize,
+/// What is known of a key.
+#[derive(Debug)]
+struct Known {
+    state: State,
+    _share: Share,
 }
 
 #[derive(Debug, Clone)]
@@ -42,7 +47,7 @@ enum State {
     /// It is being done; whoever waits is told when that is over.
     Running(watch::Receiver<()>),
     /// It was done.
-    Done(Arc<Value>, usize),
+    Done(Arc<Value>),
     /// It failed, and nobody knows what was done.
     Unsure(Failure),
 }
@@ -51,7 +56,7 @@ enum State {
 enum Entered<'o> {
     First(First<'o>),
     Duplicate(State),
-    Full,
+    Full(Exhausted),
 }
 
 /// The one that does it. Dropped without a result, nobody knows what was done.
@@ -59,81 +64,70 @@ struct First<'o> {
     once: &'o Once,
     key: Digest,
     at: &'o str,
+    until: Instant,
     /// Whether it may simply be done again.
     is_repeatable: bool,
     outcome: Option<Result<Value, Failure>>,
     _over: watch::Sender<()>,
 }
 
+impl Default for Once {
+    fn default() -> Self {
+        Self { keys: Mutex::default(), shares: Shares::quarters(Scarce::Keys, MOST) }
+    }
+}
+
 impl Once {
     fn enter<'o>(
         &'o self,
         (key, at): (Digest, &'o str),
-        ttl: Duration,
-        is_repeatable: bool,
+        (ttl, is_repeatable): (Duration, bool),
+        principal: &Principal,
     ) -> Entered<'o> {
         let now = Instant::now();
-        let mut table = self.lock();
-        if let Some((state, until)) = table.keys.get(&key)
-            && (*until > now || matches!(state, State::Running(_)))
-        {
-            return Entered::Duplicate(state.clone());
+        let mut keys = self.lock();
+        if let Some(known) = keys.get_mut(&key, now) {
+            return Entered::Duplicate(known.state.clone());
         }
-        table.forget(&key);
-        if table.keys.len() >= MOST || table.bytes >= MOST_BYTES {
-            table.purge(now);
+        keys.forget_over(now);
+        // What it gives is kept even if there is too little room for it, the next one is not done.
+        if !keys.has_room(1) {
+            return Entered::Full(Exhausted::All { what: Scarce::Keys, most: MOST });
         }
-        if table.keys.len() >= MOST || table.bytes >= MOST_BYTES {
-            return Entered::Full;
-        }
-        let (over, running) = watch::channel(());
-        table.keys.insert(key, (State::Running(running), now + ttl));
-        Entered::First(First { once: self, key, at, is_repeatable, outcome: None, _over: over })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Table {
-    fn purge(&mut self, now: Instant) {
-        let is_over = |(state, until): &(State, Instant)| {
-            *until <= now && !matches!(state, State::Running(_))
+        let share = match self.shares.take(principal) {
+            Ok(share) => share,
+            Err(exhausted) => return Entered::Full(exhausted),
         };
-        let over = self.keys.iter().filter(|(_, kept)| is_over(kept)).map(|(key, _)| *key);
-        for key in over.collect::<Vec<_>>() {
-            self.forget(&key);
-        }
+        let (over, running) = watch::channel(());
+        keys.put(key, Known { state: State::Running(running), _share: share }, 0, None);
+        let (until, outcome) = (now + ttl, None);
+        Entered::First(First { once: self, key, at, until, is_repeatable, outcome, _over: over })
     }
 
-    fn forget(&mut self, key: &Digest) {
-        if let Some((State::Done(_, bytes), _)) = self.keys.remove(key) {
-            self.bytes -= bytes;
-        }
+    fn lock(&self) -> MutexGuard<'_, Shelf<Known>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for First<'_> {
     fn drop(&mut self) {
-        let mut table = self.once.lock();
-        let state = match self.outcome.take() {
+        let (state, bytes) = match self.outcome.take() {
             Some(Ok(value)) => {
                 let bytes = value.to_string().len();
-                table.bytes += bytes;
-                State::Done(Arc::new(value), bytes)
+                (State::Done(Arc::new(value)), bytes)
             }
             Some(Err(failure)) if failure.is_unknown() && !self.is_repeatable => {
-                State::Unsure(failure)
+                (State::Unsure(failure), 0)
             }
-            None if !self.is_repeatable => State::Unsure(Failure::new(self.at, Cause::GivenUp)),
-            Some(Err(_)) | None => {
-                table.forget(&self.key);
-                return;
+            None if !self.is_repeatable => {
+                (State::Unsure(Failure::new(self.at, Cause::GivenUp)), 0)
             }
+            Some(Err(_)) | None => return drop(self.once.lock().take(&self.key)),
         };
-        if let Some((kept, _)) = table.keys.get_mut(&self.key) {
-            *kept = state;
+        let mut keys = self.once.lock();
+        // It is there: who does it is waited for.
+        if let Some(known) = keys.take(&self.key) {
+            keys.put(self.key, Known { state, ..known }, bytes, Some(self.until));
         }
     }
 }
@@ -154,18 +148,20 @@ impl Run {
         }
         let ttl = once.ttl_seconds.map_or(TTL, Duration::from_secs);
         let is_repeatable = self.plan.is_repeatable(&once.inner);
+        let principal = &self.context.caller;
         loop {
-            let state = match self.memory().once.enter((key, at), ttl, is_repeatable) {
+            let entered = self.memory().once.enter((key, at), (ttl, is_repeatable), principal);
+            let state = match entered {
                 Entered::First(mut first) => {
                     let outcome = self.operate(&once.inner, at, input).await;
                     first.outcome = Some(outcome.clone());
                     return outcome;
                 }
-                Entered::Full => return Err(Failure::new(at, Cause::Full)),
+                Entered::Full(why) => return Err(Failure::new(at, Cause::Full(why))),
                 Entered::Duplicate(state) => state,
             };
             match (once.on_duplicate, state) {
-                (OnDuplicate::Cached, State::Done(value, _)) => return Ok((*value).clone()),
+                (OnDuplicate::Cached, State::Done(value)) => return Ok((*value).clone()),
                 (OnDuplicate::Cached, State::Unsure(failure)) => return Err(failure),
                 // An error says only that the sender is gone, which is what is waited for.
                 (OnDuplicate::Cached, State::Running(mut over)) => drop(over.changed().await),
@@ -183,7 +179,8 @@ mod tests {
     use super::*;
 
     fn enter(once: &Once, number: usize) -> Entered<'_> {
-        once.enter((Digest::of(&number.to_le_bytes()), "step"), TTL, false)
+        let caller = Some(format!("caller {}", number % 4).into());
+        once.enter((Digest::of(&number.to_le_bytes()), "step"), (TTL, false), &caller)
     }
 
     #[test]
@@ -193,8 +190,20 @@ mod tests {
             let Entered::First(mut first) = enter(&once, number) else { panic!("there is room") };
             first.outcome = Some(Ok(json!(number)));
         }
-        assert!(matches!(enter(&once, MOST), Entered::Full));
+        let all = Exhausted::All { what: Scarce::Keys, most: MOST };
+        assert!(matches!(enter(&once, MOST), Entered::Full(why) if why == all));
         assert!(matches!(enter(&once, 7), Entered::Duplicate(State::Done(..))));
+    }
+
+    #[test]
+    fn one_caller_leaves_room_for_others() {
+        let once = Once::default();
+        for number in 0..MOST / 4 {
+            assert!(matches!(enter(&once, 4 * number), Entered::First(_)));
+        }
+        let own = Exhausted::Own { what: Scarce::Keys, most: MOST / 4 };
+        assert!(matches!(enter(&once, MOST), Entered::Full(why) if why == own));
+        assert!(matches!(enter(&once, 1), Entered::First(_)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! journal says so. Deliberately absent: writing the journal (`sagas/`), and going on after a crash
 //! (`sagas/recovery.rs`).
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use registry_core::{
     document::canonical_bytes,
@@ -148,42 +148,32 @@ impl Course {
     }
 
     async fn steps(&self) -> Result<Value, Stopped> {
+        let mut results = BTreeMap::new();
+        let mut previous = self.log.history().began().input.clone();
+        let input = previous.clone();
         for (i, step) in self.saga.steps.iter().enumerate() {
             let at = under(&self.at, &step.id);
             let stop = |failure: Failure| {
                 let is_unknown = failure.is_unknown();
                 Stopped { step: Some(i), failure, is_unknown }
             };
-            let input = self.input(step, i, &at).map_err(stop)?;
-            let written = self.log.write(Event::Acting { step: i, input: input.clone() }).await;
+            let scope = eval::Scope { input: &input, steps: &results, error: None };
+            let given = match &step.input {
+                Some(binding) => self.run.bound((binding, "input"), scope, &at).map_err(stop)?,
+                None => previous,
+            };
+            let written = self.log.write(Event::Acting { step: i, input: given.clone() }).await;
             written.map_err(|error| stop(Failure::new(&at, Cause::Journal(error))))?;
-            let result = self.run.operate(&step.action, &at, &input).await.map_err(stop)?;
+            previous = self.run.operate(&step.action, &at, &given).await.map_err(stop)?;
             // It goes to the disk with what is next; a crash before that makes it unknown.
-            self.log.note(Event::Acted { step: i, result });
+            self.log.note(Event::Acted { step: i, result: previous.clone() });
+            results.insert(step.id.clone(), previous.clone());
         }
-        self.output().map_err(Stopped::between)
-    }
-
-    /// What a step gets: its binding, or the previous step's result.
-    fn input(&self, step: &SagaStep, i: usize, at: &str) -> Result<Value, Failure> {
-        let history = self.log.history();
-        let Some(binding) = &step.input else {
-            let previous = i.checked_sub(1).and_then(|i| history.result(i).cloned());
-            return Ok(previous.unwrap_or_else(|| history.began().input.clone()));
-        };
-        let steps = history.results(&self.saga);
-        let scope = eval::Scope { input: &history.began().input, steps: &steps, error: None };
-        self.run.bound((binding, "input"), scope, at)
-    }
-
-    fn output(&self) -> Result<Value, Failure> {
-        let history = self.log.history();
-        let steps = history.results(&self.saga);
         let Some(binding) = &self.saga.output else {
-            return Ok(Value::Object(steps.into_iter().collect()));
+            return Ok(Value::Object(results.into_iter().collect()));
         };
-        let scope = eval::Scope { input: &history.began().input, steps: &steps, error: None };
-        self.run.bound((binding, "output"), scope, &self.at)
+        let scope = eval::Scope { input: &input, steps: &results, error: None };
+        self.run.bound((binding, "output"), scope, &self.at).map_err(Stopped::between)
     }
 
     /// Undoes what was done, the last first; what cannot be undone is left to an operator.

@@ -268,7 +268,8 @@ impl History {
     }
 
     /// What a step gave.
-    pub(in crate::composition) fn result(&self, step: usize) -> Option<&Value> {
+    #[cfg(test)]
+    pub(super) fn result(&self, step: usize) -> Option<&Value> {
         self.steps.get(step)?.result.as_ref()
     }
 

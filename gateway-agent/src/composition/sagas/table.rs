@@ -3,7 +3,7 @@
 //! Deliberately absent: the disk.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::UNIX_EPOCH,
 };
@@ -41,10 +41,12 @@ pub(super) struct Table {
     named: HashMap<Named, Box<str>>,
     /// Those that have not ended well.
     open: usize,
-    /// Of those that have, how many have no id.
-    nameless: usize,
-    /// What is kept of those, in bytes.
+    /// What is kept of those that have, in bytes.
     bytes: usize,
+    /// Those of which the disk has that they ended well, the oldest first.
+    settled: BTreeSet<Box<str>>,
+    /// Of those, the ones without an id.
+    nameless: BTreeSet<Box<str>>,
     /// Lines of the journal that could not be read.
     pub(super) damaged: usize,
     /// What was written since it was written anew, in bytes.
@@ -58,6 +60,8 @@ pub(super) struct Table {
 pub(super) struct Known {
     pub(super) history: History,
     pub(super) at_ms: i64,
+    /// What is kept of it if it has ended well, in bytes.
+    bytes: usize,
     /// Whether the disk has its end; until then a crash has it undone once more.
     is_settled: bool,
     ended: watch::Sender<Option<Arc<End>>>,
@@ -92,10 +96,12 @@ impl Table {
                 }
             }
         }
-        for known in table.sagas.values_mut() {
-            known.settle();
-            known.tell();
+        let ids: Vec<_> = table.sagas.keys().cloned().collect();
+        for id in ids {
+            table.settle(&id);
         }
+        table.sagas.values().for_each(Known::tell);
+        table.forget();
         // The file holds more than this; the first chance to write it anew is taken.
         table.written = super::JOURNAL_BYTES;
         table
@@ -105,40 +111,44 @@ impl Table {
         if let Some(name) = name_of(history.began()) {
             self.named.insert(name, id.clone());
         }
-        self.count(&history, 1);
-        let (is_settled, ended) = (false, watch::channel(None).0);
-        self.sagas.insert(id, Known { history, at_ms, is_settled, ended });
+        let (bytes, is_settled, ended) = (history.kept_bytes(), false, watch::channel(None).0);
+        let known = Known { history, at_ms, bytes, is_settled, ended };
+        self.count(&known, 1);
+        self.sagas.insert(id, known);
         self.forget();
     }
 
     /// Counts a saga in, or out.
-    fn count(&mut self, history: &History, by: isize) {
-        if !history.is_settled() {
+    fn count(&mut self, known: &Known, by: isize) {
+        if known.history.is_settled() {
+            let bytes = isize::try_from(known.bytes).unwrap_or(isize::MAX);
+            self.bytes = self.bytes.saturating_add_signed(by * bytes);
+        } else {
             self.open = self.open.saturating_add_signed(by);
-            return;
         }
-        if history.began().instance.is_none() {
-            self.nameless = self.nameless.saturating_add_signed(by);
-        }
-        let bytes = isize::try_from(history.kept_bytes()).unwrap_or(isize::MAX);
-        self.bytes = self.bytes.saturating_add_signed(by * bytes);
     }
 
     /// Notes that something has happened; `None` where the saga is not known.
     pub(super) fn apply(&mut self, id: &str, event: &Event, at_ms: i64) -> Option<()> {
         let mut known = self.sagas.remove(id)?;
-        self.count(&known.history, -1);
+        self.count(&known, -1);
         known.history.apply(event);
-        known.at_ms = at_ms;
-        self.count(&known.history, 1);
+        (known.at_ms, known.bytes) = (at_ms, known.history.kept_bytes());
+        self.count(&known, 1);
         self.sagas.insert(id.into(), known);
         Some(())
     }
 
     /// The disk has all that was noted of a saga.
     pub(super) fn settle(&mut self, id: &str) {
-        if let Some(known) = self.sagas.get_mut(id) {
-            known.settle();
+        let Some(known) = self.sagas.get_mut(id).filter(|known| known.history.is_settled()) else {
+            return;
+        };
+        known.history.settle();
+        known.is_settled = true;
+        self.settled.insert(id.into());
+        if known.history.began().instance.is_none() {
+            self.nameless.insert(id.into());
         }
     }
 
@@ -163,32 +173,28 @@ impl Table {
     /// Forgets the oldest of those that are settled, where there are too many or it is long ago.
     fn forget(&mut self) {
         let now = now_ms();
-        // Ids grow with time: the first is the oldest.
-        while let Some((id, at_ms)) = self.first(|known| known.is_settled) {
-            let is_old = now.saturating_sub(at_ms) > KEPT_MS;
-            let is_much = self.sagas.len() - self.open > MOST || self.bytes > MOST_BYTES;
+        while let Some((id, known)) =
+            self.settled.first().and_then(|id| self.sagas.get_key_value(id))
+        {
+            let is_old = now.saturating_sub(known.at_ms) > KEPT_MS;
+            let is_much = self.settled.len() > MOST || self.bytes > MOST_BYTES;
             if !is_old && !is_much {
                 break;
             }
-            self.remove(&id);
+            self.remove(&id.clone());
         }
-        while self.nameless > MOST_NAMELESS
-            && let Some((id, _)) =
-                self.first(|known| known.is_settled && known.history.began().instance.is_none())
+        while self.nameless.len() > MOST_NAMELESS
+            && let Some(id) = self.nameless.first().cloned()
         {
             self.remove(&id);
         }
     }
 
-    /// The first of which this is true, and when something last happened to it.
-    fn first(&self, is_it: impl Fn(&Known) -> bool) -> Option<(Box<str>, i64)> {
-        let (id, known) = self.sagas.iter().find(|(_, known)| is_it(known))?;
-        Some((id.clone(), known.at_ms))
-    }
-
     fn remove(&mut self, id: &str) {
+        self.settled.remove(id);
+        self.nameless.remove(id);
         let Some(known) = self.sagas.remove(id) else { return };
-        self.count(&known.history, -1);
+        self.count(&known, -1);
         if let Some(name) = name_of(known.history.began())
             && self.named.get(&name).is_some_and(|named| **named == *id)
         {
@@ -209,13 +215,6 @@ impl Table {
 impl Known {
     pub(super) fn subscribe(&self) -> Ended {
         self.ended.subscribe()
-    }
-
-    fn settle(&mut self) {
-        if self.history.is_settled() {
-            self.history.settle();
-            self.is_settled = true;
-        }
     }
 
     /// Tells whoever waits how it ended, if it has; or that it goes on.
