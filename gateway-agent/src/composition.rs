@@ -23,11 +23,12 @@ mod step;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use registry_core::Key;
+use registry_core::{Key, Name};
 use serde_json::{Value, value::RawValue};
 use tokio::{runtime::Handle, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub(crate) use self::run::Taken;
 use self::{breakers::Breakers, memory::Results, once::Once, run::Run, sagas::Sagas};
 pub use self::{
     failure::{Cause, Failure},
@@ -131,6 +132,12 @@ pub(crate) fn call<'a>(
             Err(failure) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
         }
     })
+}
+
+/// What a composition came to is refused, though all its steps were done.
+pub(crate) fn refused(tool: &Name, error: Error, steps: Steps) -> Error {
+    let failure = Failure::new("", Cause::Call { tool: tool.clone(), error });
+    Error::Composition(Box::new(Failed { failure, steps }))
 }
 
 /// A value as a tool's result.

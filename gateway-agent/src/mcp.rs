@@ -23,7 +23,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use arc_swap::ArcSwap;
 use axum::{
@@ -250,7 +250,8 @@ async fn discard(body: Body, most_bytes: usize) {
 
 async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
     let tool = (incoming.method == "tools/call").then(|| incoming.text("name")).flatten();
-    endpoint.doorkeeper.check_scopes(incoming.parts, incoming.method, tool.as_deref())?;
+    let asked = (incoming.method, tool.as_deref());
+    endpoint.doorkeeper.check_scopes(incoming.parts, asked, &BTreeSet::new())?;
     match incoming.era() {
         Era::Modern => modern::serve(endpoint, incoming).await,
         Era::Legacy => legacy::serve(endpoint, incoming).await,

@@ -230,7 +230,7 @@ fn admit_offer(
 }
 
 /// What a caller may call under a tool's name.
-fn offered(
+pub(crate) fn offered(
     policy: RuntimeValidation,
     caller: &Caller,
     sight: &Sight<'_>,

@@ -92,6 +92,8 @@ pub(crate) struct Passage<'a> {
     pub(crate) side: Option<&'a Side>,
     /// Against whose share it counts.
     pub(crate) principal: &'a Principal,
+    /// What the composition has taken that it is a step of.
+    pub(crate) within: Option<&'a Arc<composition::Taken>>,
 }
 
 /// What a call gave.
@@ -128,6 +130,7 @@ pub async fn call_tool(
         context: &call.context,
         side: call.side.as_ref(),
         principal: &caller.principal(&call.claim),
+        within: None,
     };
     let Passed { result, steps } = pass(gateway, admission, &passage, record).await?;
     let prefix = prefix_of(gateway, &snapshot, &offer);
@@ -178,12 +181,13 @@ pub(crate) async fn pass(
         }
         (None, None) => (Err(permit::Denial::NoSuchTool.into()), None),
     };
-    let result = match offer.projection() {
-        Some(mappings) => projection::outcome(mappings, result, gateway.limits().response_bytes)?,
-        None => result?,
-    };
-    finish(gateway, &offer, (&result, passage.context), record)?;
-    Ok(Passed { result, steps })
+    match finish(gateway, &offer, (result, passage.context), record) {
+        Ok(result) => Ok(Passed { result, steps }),
+        Err(error) => Err(match steps {
+            Some(steps) => composition::refused(offer.name(), error, steps),
+            None => error,
+        }),
+    }
 }
 
 /// Under which names callers know the resources of a tool's server, if a result may have any.
@@ -231,19 +235,23 @@ fn prepare<'a>(
     Ok(arguments)
 }
 
-/// Looks at what came back; the result itself is not touched.
+/// Projects what came back, if it is to be, and looks at it.
 fn finish(
     gateway: &Gateway,
     offer: &Offer,
-    (result, context): (&RawResult, &Context),
+    (result, context): (Result<RawResult, Error>, &Context),
     record: &mut CallRecord,
-) -> Result<(), Error> {
-    finish_input(result, context)?;
+) -> Result<RawResult, Error> {
+    let result = match offer.projection() {
+        Some(mappings) => projection::outcome(mappings, result, gateway.limits().response_bytes)?,
+        None => result?,
+    };
+    finish_input(&result, context)?;
     if result.result_type.is_final() && offer.checks().output != Mode::Ignore && !result.is_error {
         validate::output(gateway, offer, &result.result, record)?;
     }
-    record.finished(result);
-    Ok(())
+    record.finished(&result);
+    Ok(result)
 }
 
 /// The questions that an upstream may ask, with the capability that each needs.

@@ -29,6 +29,8 @@ pub const REQUEST_ID_BYTES: usize = 128;
 pub const SPEC_DEPTH: usize = 16;
 /// Most steps and targets in a composition, all levels together.
 pub const SPEC_STEPS: usize = 256;
+/// Most compositions that call one another, one inside of the other.
+pub const COMPOSITION_DEPTH: usize = 16;
 /// Largest integer that every JSON reader represents exactly (RFC 8785 section 3.2.2.3).
 pub const SAFE_INTEGER: i64 = 1 << 53;
 /// Most registered schemas that one schema may lead to, directly and through others.

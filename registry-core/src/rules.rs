@@ -192,6 +192,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
     cycle::check(&proposal, &mut diagnostics);
     servable::check(&proposal, &schemas, &mut diagnostics);
     if scope == Scope::Request {
+        composition::check_depth(&proposal, &mut diagnostics);
         flow::check(&proposal, &mut diagnostics);
         breaking::check(&proposal, &mut diagnostics);
     }

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::{
     Cause, Failure,
+    failure::Beside,
     run::{Run, under},
 };
 
@@ -22,13 +23,14 @@ impl Run {
         input: &Value,
     ) -> Result<Value, Failure> {
         let most = letter.max_attempts.unwrap_or(1);
-        let mut attempts = 1;
+        let (mut attempts, mut beside) = (1, Beside::Nothing);
         let failure = loop {
             let failure = match self.operate(&letter.inner, at, input).await {
                 Ok(value) => return Ok(value),
-                Err(failure) => failure,
+                Err(failure) => failure.beside(beside),
             };
-            let may_be_repeated = !failure.is_unknown() || self.plan.is_repeatable(&letter.inner);
+            beside = failure.what_else();
+            let may_be_repeated = !failure.is_unknown() || self.plan.may_be_repeated(&letter.inner);
             if attempts >= most || !may_be_repeated {
                 break failure;
             }
@@ -54,10 +56,15 @@ impl Run {
         input: &Value,
     ) -> Result<Value, Failure> {
         let reference = self.call(&check.store_tool, &under(at, "storeTool"), input).await?;
-        let result = self.operate(&check.inner, at, &reference).await?;
+        let stored = self.plan.done_by(&check.store_tool);
+        let result = self.operate(&check.inner, at, &reference).await;
+        let result = result.map_err(|failure| failure.beside(stored))?;
         if !check.retrieve_at_end {
             return Ok(result);
         }
-        self.call(&check.retrieve_tool, &under(at, "retrieveTool"), &reference).await
+        let done = stored.max(self.plan.done(&check.inner));
+        let place = under(at, "retrieveTool");
+        let retrieved = self.call(&check.retrieve_tool, &place, &reference).await;
+        retrieved.map_err(|failure| failure.beside(done))
     }
 }

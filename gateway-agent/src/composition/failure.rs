@@ -20,6 +20,19 @@ pub struct Failure {
     pub step: Box<str>,
     /// Why.
     pub cause: Arc<Cause>,
+    /// What else the same operation has done.
+    beside: Beside,
+}
+
+/// What else an operation of several parts has done, or may have, when one of them failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Beside {
+    /// Nothing that lasts.
+    Nothing,
+    /// Something.
+    Done,
+    /// Nobody knows.
+    Unknown,
 }
 
 /// Why a step failed. No message repeats a value, but for what a tool says of itself.
@@ -74,8 +87,6 @@ pub enum Cause {
         of: usize,
         /// What failed first; `None`: nothing did, in the time that there was.
         first: Option<Failure>,
-        /// Whether anybody knows what they did.
-        is_unknown: bool,
     },
     /// An array has more items than are worked through.
     #[error("{found} items, {most} are worked through at most")]
@@ -146,27 +157,56 @@ pub enum Cause {
 }
 
 fn told(failure: Option<&Failure>) -> String {
-    failure.map_or_else(|| "the time was over".to_owned(), ToString::to_string)
+    failure.map_or_else(
+        || "the time was over".to_owned(),
+        |failure| format!("step `{}`: {}", failure.step, failure.message()),
+    )
 }
 
 fn told_end(end: &End) -> String {
     let error = end.error.as_ref().and_then(|error| error.get("message"));
     let error = error.and_then(Value::as_str).unwrap_or("it was stopped");
     let step = end.failed_step.as_deref().map(|id| format!(" at `{id}`")).unwrap_or_default();
-    match end.left().join("`, `") {
-        left if left.is_empty() => {
-            format!("the saga failed{step}, and what it had done was undone: {error}")
-        }
-        left => format!(
+    if end.status == Status::CompensationFailed && end.steps.is_empty() {
+        return format!("the saga is left to the gateway's operator: {error}");
+    }
+    let (left, unsure) = (end.left().join("`, `"), end.unsure().join("`, `"));
+    if !left.is_empty() {
+        return format!(
             "the saga failed{step}, and `{left}` could not be undone, which is left to the \
              gateway's operator: {error}"
-        ),
+        );
     }
+    if !unsure.is_empty() {
+        return format!(
+            "the saga failed{step}; what `{unsure}` has done is not known, and was not undone, for \
+             it does not say `compensateOnUnknown`; what was done before was undone: {error}"
+        );
+    }
+    format!("the saga failed{step}, and what it had done was undone: {error}")
 }
 
 impl Failure {
     pub(super) fn new(step: &str, cause: Cause) -> Self {
-        Self { step: step.into(), cause: Arc::new(cause) }
+        Self { step: step.into(), cause: Arc::new(cause), beside: Beside::Nothing }
+    }
+
+    /// The same, where this was done beside.
+    pub(super) fn beside(self, beside: Beside) -> Self {
+        Self { beside: self.beside.max(beside), ..self }
+    }
+
+    /// What an operation that failed so has done, apart from what failed.
+    pub(super) fn what_else(&self) -> Beside {
+        if self.is_unknown() {
+            return Beside::Unknown;
+        }
+        match &*self.cause {
+            Cause::Call { error: Error::Composition(failed), .. } => {
+                self.beside.max(failed.failure.what_else())
+            }
+            _ => self.beside,
+        }
     }
 
     pub(super) fn evaluation(step: &str, what: &'static str, error: eval::Error) -> Self {
@@ -175,16 +215,22 @@ impl Failure {
 
     /// Whether nobody knows what was done, if anything.
     pub(super) fn is_unknown(&self) -> bool {
+        self.beside == Beside::Unknown || self.is_unknown_itself()
+    }
+
+    fn is_unknown_itself(&self) -> bool {
         match &*self.cause {
             Cause::Call { error, .. } => is_unknown(error),
             Cause::Timeout { .. } | Cause::TooLarge { .. } | Cause::Cancelled | Cause::GivenUp => {
                 true
             }
-            Cause::Saga(end) => end.status == Status::CompensationFailed,
-            Cause::NothingArrived { is_unknown, .. } => *is_unknown,
+            Cause::Saga(end) => {
+                end.status == Status::CompensationFailed || !end.unsure().is_empty()
+            }
             Cause::DeadLetter { failure, .. } => failure.is_unknown(),
             Cause::Tool { .. }
             | Cause::NoObject { .. }
+            | Cause::NothingArrived { .. }
             | Cause::Evaluation { .. }
             | Cause::TooManyItems { .. }
             | Cause::TooManyCalls { .. }
@@ -245,6 +291,11 @@ impl Failure {
         }
         if let Cause::Call { tool, .. } = &*self.cause {
             value["tool"] = tool.as_str().into();
+        }
+        if let (Cause::Saga(end), Value::Object(members)) = (&*self.cause, &mut value)
+            && let Ok(Value::Object(end)) = serde_json::to_value(&**end)
+        {
+            members.extend(end);
         }
         value
     }

@@ -9,7 +9,7 @@ use futures_util::{
     stream::{self, FuturesUnordered},
 };
 use registry_core::spec::{
-    MapEach, Pipeline, ScatterGather, ScatterTarget,
+    MapEach, Operation, Pipeline, ScatterGather, ScatterTarget,
     eval::{self, Scope, describe_kind},
 };
 use serde_json::Value;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     AT_ONCE, Cause, Failure, ITEMS, MOST_AT_ONCE,
+    failure::Beside,
     run::{Run, under},
 };
 
@@ -30,17 +31,20 @@ impl Run {
     ) -> Result<Value, Failure> {
         let mut results: BTreeMap<String, Value> = BTreeMap::new();
         let mut last: Option<&str> = None;
+        let mut done = Beside::Nothing;
         for step in &pipeline.steps {
             let at = under(at, &step.id);
+            let failed = |failure: Failure| failure.beside(done);
             let given = match &step.input {
                 Some(binding) => {
                     let scope = Scope { input, steps: &results, error: None };
-                    Cow::Owned(self.bound((binding, "input"), scope, &at)?)
+                    Cow::Owned(self.bound((binding, "input"), scope, &at).map_err(failed)?)
                 }
                 None => Cow::Borrowed(last.and_then(|id| results.get(id)).unwrap_or(input)),
             };
-            let result = self.operate(&step.operation, &at, &given).await?;
+            let result = self.operate(&step.operation, &at, &given).await.map_err(failed)?;
             results.insert(step.id.clone(), result);
+            done = done.max(self.plan.done(&step.operation));
             last = Some(&step.id);
         }
         Ok(last.and_then(|id| results.remove(id)).unwrap_or_default())
@@ -54,39 +58,58 @@ impl Run {
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        let of = scatter.targets.len();
-        let mut arrived: Vec<Option<Value>> = vec![None; of];
-        let (mut first, mut is_unknown) = (None, false);
         let targets = scatter.targets.iter().enumerate();
         let mut running: FuturesUnordered<_> =
             targets.map(|(i, target)| numbered(i, self.target(target, (at, i), input))).collect();
         let deadline = scatter.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+        let mut ended: Vec<Option<Outcome>> = scatter.targets.iter().map(|_| None).collect();
         loop {
-            let ended = tokio::select! {
+            let next = tokio::select! {
                 biased;
-                ended = running.next() => ended,
-                () = until(deadline) => {
-                    is_unknown = true;
-                    break;
-                }
+                next = running.next() => next,
+                () = until(deadline) => break,
             };
-            match ended {
-                None => break,
-                Some((i, Ok(value))) => arrived[i] = Some(value),
-                Some((_, Err(failure))) if scatter.fail_fast => return Err(failure),
-                Some((_, Err(failure))) => {
-                    is_unknown |= failure.is_unknown();
+            let Some((i, outcome)) = next else { break };
+            let is_over = scatter.fail_fast && outcome.is_err();
+            ended[i] = Some(outcome);
+            if is_over {
+                break;
+            }
+        }
+        drop(running);
+        self.gathered(scatter, at, ended)
+    }
+
+    /// What came of all targets; `None`: it was cut off.
+    fn gathered(
+        &self,
+        scatter: &ScatterGather,
+        at: &str,
+        ended: Vec<Option<Outcome>>,
+    ) -> Result<Value, Failure> {
+        let both = scatter.targets.iter().zip(&ended);
+        let beside = both.map(|(target, outcome)| match outcome {
+            Some(Ok(_)) => self.plan.done(&target.operation),
+            Some(Err(failure)) => failure.what_else(),
+            None => self.plan.cut_off(&target.operation),
+        });
+        let (beside, of) = (beside.max().unwrap_or(Beside::Nothing), ended.len());
+        let (mut arrived, mut first) = (Vec::new(), None);
+        for outcome in ended.into_iter().flatten() {
+            match outcome {
+                Ok(value) => arrived.push(value),
+                Err(failure) if scatter.fail_fast => return Err(failure.beside(beside)),
+                Err(failure) => {
+                    self.report.dropped(&failure);
                     first = first.or(Some(failure));
                 }
             }
         }
-        drop(running);
-        let arrived: Vec<Value> = arrived.into_iter().flatten().collect();
         if arrived.is_empty() {
-            return Err(Failure::new(at, Cause::NothingArrived { of, first, is_unknown }));
+            return Err(Failure::new(at, Cause::NothingArrived { of, first }).beside(beside));
         }
         eval::aggregate(&scatter.aggregation, arrived, &mut self.budget())
-            .map_err(|error| Failure::evaluation(at, "aggregation", error))
+            .map_err(|error| Failure::evaluation(at, "aggregation", error).beside(beside))
     }
 
     async fn target(
@@ -131,6 +154,9 @@ impl Run {
             let (found, most) = (items.len(), ITEMS);
             return Err(Failure::new(at, Cause::TooManyItems { found, most }));
         }
+        if matches!(each.inner, Operation::Tool(_)) {
+            self.check_calls(at, items.len())?;
+        }
         let at_once = each.max_concurrency.and_then(|most| usize::try_from(most).ok());
         let at_once = at_once.unwrap_or(AT_ONCE).min(MOST_AT_ONCE);
         let mut results = vec![Value::Null; items.len()];
@@ -138,21 +164,26 @@ impl Run {
         let all: Vec<_> =
             all.map(|(i, item)| numbered(i, self.item(each, (at, i), item))).collect();
         let mut running = stream::iter(all).buffer_unordered(at_once);
+        let mut beside = Beside::Nothing;
+        if at_once > 1 && items.len() > 1 {
+            // Others are under way where one fails.
+            beside = self.plan.cut_off(&each.inner);
+        }
         while let Some((i, outcome)) = running.next().await {
-            results[i] = outcome?;
+            results[i] = outcome.map_err(|failure| failure.beside(beside))?;
+            beside = beside.max(self.plan.done(&each.inner));
         }
         drop(running);
         Ok(results.into())
     }
 }
 
+/// What a step came to.
+type Outcome = Result<Value, Failure>;
 /// An outcome with its number.
-type Numbered<'a> = Pin<Box<dyn Future<Output = (usize, Result<Value, Failure>)> + Send + 'a>>;
+type Numbered<'a> = Pin<Box<dyn Future<Output = (usize, Outcome)> + Send + 'a>>;
 
-fn numbered<'a>(
-    number: usize,
-    running: impl Future<Output = Result<Value, Failure>> + Send + 'a,
-) -> Numbered<'a> {
+fn numbered<'a>(number: usize, running: impl Future<Output = Outcome> + Send + 'a) -> Numbered<'a> {
     Box::pin(async move { (number, running.await) })
 }
 

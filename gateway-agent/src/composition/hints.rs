@@ -1,22 +1,14 @@
-//! What a composition may do where its registration does not say: what its parts come to.
+//! What a part of a composition may do, for what the composition says of itself.
 //!
 //! Deliberately absent: deciding anything by it.
 
 use registry_core::entity::Hints;
 use serde_json::value::RawValue;
 
-use super::Plan;
 use crate::{jsonrpc::Object, view::Offer};
 
-impl Plan {
-    /// What its parts come to.
-    pub fn hints(&self) -> Hints {
-        Hints::of_all(self.parts().map(|part| of_part(part)))
-    }
-}
-
 /// By its registration, or else its upstream's own definition.
-fn of_part(part: &Offer) -> Hints {
+pub(super) fn of_part(part: &Offer) -> Hints {
     if let Some(annotations) = &part.tool().annotations {
         return Hints::of_annotations(annotations);
     }

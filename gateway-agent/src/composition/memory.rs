@@ -85,8 +85,8 @@ impl Run {
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        let scope = self.context.caller.as_deref().unwrap_or_default();
-        let owner = format!("{}{} {scope}", self.key, cache.pointer);
+        // One agent may come on behalf of several people; each has results of its own.
+        let owner = json!([self.key.to_string(), cache.pointer, self.context.caller, self.claim]);
         let (key, _) = self.key_of((&owner, &cache.key_paths), at, input)?;
         let results = &self.memory().results;
         match results.find(&key, Instant::now()) {
@@ -136,13 +136,15 @@ impl Run {
     /// The digest of whose it is and what paths select, and the first that selects nothing.
     pub(super) fn key_of<'p>(
         &self,
-        (owner, paths): (&str, &'p [Path]),
+        (owner, paths): (&Value, &'p [Path]),
         at: &str,
         input: &Value,
     ) -> Result<(Digest, Option<&'p Path>), Failure> {
         let keys = eval::keys(paths, input, &mut self.budget())
             .map_err(|error| Failure::evaluation(at, "keyPaths", error))?;
-        let missing = paths.iter().zip(&keys).find(|(_, key)| key.is_none()).map(|(path, _)| path);
+        let is_missing = |key: &Option<Value>| key.as_ref().is_none_or(Value::is_null);
+        let missing =
+            paths.iter().zip(&keys).find(|(_, key)| is_missing(key)).map(|(path, _)| path);
         // What is there is told apart from what is not.
         let keys: Vec<Value> = keys.into_iter().map(|key| key.into_iter().collect()).collect();
         Ok((Digest::of(&canonical_bytes(&json!([owner, keys]))), missing))

@@ -14,11 +14,12 @@ use registry_core::{
     Digest,
     spec::{Idempotent, OnDuplicate},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
     Cause, Failure,
+    failure::Beside,
     run::Run,
     shelf::{MOST, Shelf},
 };
@@ -64,7 +65,8 @@ struct First<'o> {
     once: &'o Once,
     key: Digest,
     at: &'o str,
-    until: Instant,
+    /// How long its outcome is known.
+    ttl: Duration,
     /// Whether it may simply be done again.
     is_repeatable: bool,
     outcome: Option<Result<Value, Failure>>,
@@ -100,8 +102,15 @@ impl Once {
         };
         let (over, running) = watch::channel(());
         keys.put(key, Known { state: State::Running(running), _share: share }, 0, None);
-        let (until, outcome) = (now + ttl, None);
-        Entered::First(First { once: self, key, at, until, is_repeatable, outcome, _over: over })
+        Entered::First(First {
+            once: self,
+            key,
+            at,
+            ttl,
+            is_repeatable,
+            outcome: None,
+            _over: over,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Shelf<Known>> {
@@ -116,7 +125,7 @@ impl Drop for First<'_> {
                 let bytes = value.to_string().len();
                 (State::Done(Arc::new(value)), bytes)
             }
-            Some(Err(failure)) if failure.is_unknown() && !self.is_repeatable => {
+            Some(Err(failure)) if failure.what_else() > Beside::Nothing && !self.is_repeatable => {
                 (State::Unsure(failure), 0)
             }
             None if !self.is_repeatable => {
@@ -127,7 +136,7 @@ impl Drop for First<'_> {
         let mut keys = self.once.lock();
         // It is there: who does it is waited for.
         if let Some(known) = keys.take(&self.key) {
-            keys.put(self.key, Known { state, ..known }, bytes, Some(self.until));
+            keys.put(self.key, Known { state, ..known }, bytes, Some(Instant::now() + self.ttl));
         }
     }
 }
@@ -141,14 +150,14 @@ impl Run {
         input: &Value,
     ) -> Result<Value, Failure> {
         // Another version of the tool means the same thing by its keys.
-        let owner = format!("{}{}", self.key.name, once.pointer);
+        let owner = json!([self.key.name, once.pointer]);
         let (key, missing) = self.key_of((&owner, &once.key_paths), at, input)?;
         if let Some(path) = missing {
             return Err(Failure::new(at, Cause::NoKey { path: path.clone() }));
         }
         let ttl = once.ttl_seconds.map_or(TTL, Duration::from_secs);
-        let is_repeatable = self.plan.is_repeatable(&once.inner);
-        let principal = &self.context.caller;
+        let is_repeatable = self.plan.may_be_repeated(&once.inner);
+        let principal = &self.principal;
         loop {
             let entered = self.memory().once.enter((key, at), (ttl, is_repeatable), principal);
             let state = match entered {

@@ -4,16 +4,18 @@
 //! looks nothing up. Deliberately absent: running it.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
 use registry_core::{
     Key, Name,
-    entity::{Dependency, DependencyTarget, Implementation, Tool},
+    entity::{Dependency, DependencyTarget, Hints, Implementation, Tool},
+    limits,
     spec::{Composition, Operation, Saga, Spec, Target},
 };
 
+use super::{failure::Beside, hints};
 use crate::view::Offer;
 
 /// A composition with all its parts.
@@ -21,6 +23,12 @@ use crate::view::Offer;
 pub struct Plan {
     spec: Spec,
     parts: BTreeMap<Name, Arc<Offer>>,
+    /// What follows of its parts is worked out once: compositions of compositions share theirs.
+    hints: Hints,
+    is_read_only: bool,
+    is_repeatable: bool,
+    reach: BTreeSet<Name>,
+    depth: usize,
 }
 
 impl Plan {
@@ -40,7 +48,48 @@ impl Plan {
                 place.insert(offer);
             }
         }
-        Some(Self { spec, parts })
+        Self::of(spec, parts)
+    }
+
+    fn of(spec: Spec, parts: BTreeMap<Name, Arc<Offer>>) -> Option<Self> {
+        let deepest = parts.values().filter_map(|part| part.plan()).map(|plan| plan.depth).max();
+        let depth = deepest.unwrap_or(0) + 1;
+        if depth > limits::COMPOSITION_DEPTH {
+            return None;
+        }
+        let mut reach: BTreeSet<Name> = parts.keys().cloned().collect();
+        for plan in parts.values().filter_map(|part| part.plan()) {
+            reach.extend(plan.reach.iter().cloned());
+        }
+        Some(Self {
+            hints: Hints::of_all(parts.values().map(|part| hints::of_part(part))),
+            is_read_only: parts.values().all(|part| part.is_read_only()),
+            is_repeatable: parts.values().all(|part| part.is_repeatable()),
+            reach,
+            depth,
+            spec,
+            parts,
+        })
+    }
+
+    /// What its parts may do, all together.
+    pub fn hints(&self) -> Hints {
+        self.hints
+    }
+
+    /// Whether all its parts are registered as changing nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Whether all its parts are registered as tools that may be called twice without harm.
+    pub fn is_repeatable(&self) -> bool {
+        self.is_repeatable
+    }
+
+    /// The names of all tools that it calls, itself or through its parts.
+    pub fn reach(&self) -> &BTreeSet<Name> {
+        &self.reach
     }
 
     /// What is run.
@@ -64,9 +113,33 @@ impl Plan {
     }
 
     /// Whether an operation may be done twice without harm, as what it calls is registered.
-    pub(super) fn is_repeatable(&self, operation: &Operation) -> bool {
+    pub(super) fn may_be_repeated(&self, operation: &Operation) -> bool {
+        self.calls_only(operation, Offer::is_repeatable)
+    }
+
+    /// What an operation that is over has done, as what it calls is registered.
+    pub(super) fn done(&self, operation: &Operation) -> Beside {
+        let only_reads = self.calls_only(operation, Offer::is_read_only);
+        if only_reads { Beside::Nothing } else { Beside::Done }
+    }
+
+    /// What a tool that was called has done.
+    pub(super) fn done_by(&self, name: &Name) -> Beside {
+        let only_reads = self.part(name).is_some_and(|part| part.is_read_only());
+        if only_reads { Beside::Nothing } else { Beside::Done }
+    }
+
+    /// What an operation may have done that was cut off.
+    pub(super) fn cut_off(&self, operation: &Operation) -> Beside {
+        match self.done(operation) {
+            Beside::Nothing => Beside::Nothing,
+            Beside::Done | Beside::Unknown => Beside::Unknown,
+        }
+    }
+
+    fn calls_only(&self, operation: &Operation, is_so: fn(&Offer) -> bool) -> bool {
         match operation {
-            Operation::Tool(name) => self.part(name).is_some_and(|part| part.is_repeatable()),
+            Operation::Tool(name) => self.part(name).is_some_and(|part| is_so(part)),
             Operation::Agent { .. } => false,
             Operation::Pattern(spec) => {
                 let others: &[&Name] = match &**spec {
@@ -74,8 +147,8 @@ impl Plan {
                     Spec::ClaimCheck(check) => &[&check.store_tool, &check.retrieve_tool],
                     _ => &[],
                 };
-                spec.operations().into_iter().all(|inner| self.is_repeatable(inner))
-                    && others.iter().all(|name| self.part(name).is_some_and(|p| p.is_repeatable()))
+                spec.operations().into_iter().all(|inner| self.calls_only(inner, is_so))
+                    && others.iter().all(|name| self.part(name).is_some_and(|part| is_so(part)))
             }
         }
     }

@@ -30,9 +30,23 @@ pub struct Steps {
     /// How many more there were.
     #[serde(skip_serializing_if = "is_none")]
     pub more: usize,
+    /// Targets of a scatter that failed, and are not in its result.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<Dropped>,
     /// What became of sagas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sagas: Vec<SagaTold>,
+}
+
+/// A failure that the result does without.
+#[derive(Debug, Clone, Serialize)]
+pub struct Dropped {
+    /// Where.
+    pub step: Box<str>,
+    /// Why, in a word.
+    pub reason: &'static str,
+    /// Why.
+    pub message: String,
 }
 
 /// What became of a saga.
@@ -89,6 +103,15 @@ impl Report {
         }
     }
 
+    /// The result does without what failed so.
+    pub(super) fn dropped(&self, failure: &Failure) {
+        let mut steps = self.lock();
+        if steps.dropped.len() < TOLD {
+            let (step, reason) = (failure.step.clone(), failure.reason());
+            steps.dropped.push(Dropped { step, reason, message: told(failure) });
+        }
+    }
+
     /// What became of a saga.
     pub(super) fn saga(&self, step: &str, end: &End) {
         let End { status, failed_step, steps, .. } = end.clone();
@@ -108,6 +131,12 @@ impl Report {
     }
 }
 
+fn told(failure: &Failure) -> String {
+    let mut message = failure.message();
+    message.truncate(message.floor_char_boundary(MESSAGE));
+    message
+}
+
 /// One call while it is under way.
 pub(super) struct Watch<'r> {
     report: &'r Report,
@@ -122,11 +151,7 @@ impl Watch<'_> {
     /// How it ended.
     pub(super) fn ended(&mut self, failure: Option<&Failure>) {
         self.outcome = failure.map_or("ok", Failure::reason);
-        self.message = failure.map(|failure| {
-            let mut message = failure.message();
-            message.truncate(message.floor_char_boundary(MESSAGE));
-            message
-        });
+        self.message = failure.map(told);
     }
 }
 

@@ -12,7 +12,7 @@ use registry_follow::varied;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::{Cause, Failure, run::Run};
+use super::{Cause, Failure, failure::Beside, run::Run};
 
 impl Run {
     /// Again after a failure, unless nobody knows what was done and it must not be done twice.
@@ -22,7 +22,7 @@ impl Run {
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        let mut attempt = 1;
+        let (mut attempt, mut beside) = (1, Beside::Nothing);
         loop {
             let running = self.operate(&retry.inner, at, input);
             let failure = match retry.attempt_timeout_ms {
@@ -31,9 +31,10 @@ impl Run {
             };
             let failure = match failure {
                 Ok(value) => return Ok(value),
-                Err(failure) => failure,
+                Err(failure) => failure.beside(beside),
             };
-            let may_be_repeated = !failure.is_unknown() || self.plan.is_repeatable(&retry.inner);
+            beside = failure.what_else();
+            let may_be_repeated = !failure.is_unknown() || self.plan.may_be_repeated(&retry.inner);
             if attempt >= retry.max_attempts
                 || !may_be_repeated
                 || !self.is_met(retry.retry_if.as_ref(), (at, "retryIf"), &failure.to_value())?
@@ -58,7 +59,11 @@ impl Run {
         let outcome = timeout(Duration::from_millis(limit.duration_ms), running).await;
         match (outcome, &limit.fallback) {
             (Ok(outcome), _) => outcome,
-            (Err(_), Some(fallback)) => self.operate(fallback, at, input).await,
+            (Err(_), Some(fallback)) => {
+                let cut_off = self.plan.cut_off(&limit.inner);
+                let outcome = self.operate(fallback, at, input).await;
+                outcome.map_err(|failure| failure.beside(cut_off))
+            }
             (Err(_), None) => Err(over(limit.duration_ms, place)),
         }
     }

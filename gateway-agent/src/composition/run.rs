@@ -49,7 +49,13 @@ pub(super) struct Run {
     pub(super) caller: Option<Side>,
     pub(super) lineage: Lineage,
     pub(super) report: Report,
+    pub(super) taken: Arc<Taken>,
     finished: AtomicU32,
+}
+
+/// What a call has taken so far, with all compositions inside of it.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
     calls: AtomicU32,
     bytes: AtomicUsize,
 }
@@ -67,7 +73,9 @@ impl Run {
         let lineage = record.lineage(key);
         let whose = (passage.claim, passage.principal);
         let caller = passage.side.cloned();
-        Arc::new(Self::new((gateway, key, plan), (whose, context), caller, lineage))
+        let taken = passage.within.cloned().unwrap_or_default();
+        let run = Self::new((gateway, key, plan), (whose, context), caller, lineage);
+        Arc::new(Self { taken, ..run })
     }
 
     /// On behalf of somebody.
@@ -87,9 +95,8 @@ impl Run {
             caller,
             lineage,
             report: Report::default(),
+            taken: Arc::default(),
             finished: AtomicU32::new(0),
-            calls: AtomicU32::new(0),
-            bytes: AtomicUsize::new(0),
         }
     }
 
@@ -173,7 +180,16 @@ impl Run {
 
     /// Takes one call from what the run may make.
     pub(super) fn take_call(&self, at: &str) -> Result<(), Failure> {
-        if self.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
+        if self.taken.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
+            return Ok(());
+        }
+        Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
+    }
+
+    /// Whether so many more can be made: what cannot come to its end is not begun.
+    pub(super) fn check_calls(&self, at: &str, more: usize) -> Result<(), Failure> {
+        let left = CALLS.saturating_sub(self.taken.calls.load(Ordering::Relaxed));
+        if u32::try_from(more).is_ok_and(|more| more <= left) {
             return Ok(());
         }
         Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
@@ -182,7 +198,7 @@ impl Run {
     /// Takes the size of a result from what the run may hold.
     pub(super) fn take_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
         let most = RESULTS * self.gateway.limits().response_bytes;
-        if self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most {
+        if self.taken.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most {
             return Ok(());
         }
         Err(Failure::new(at, Cause::TooLarge { most }))

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Cause, Failure,
+    failure::Beside,
     run::{Run, under},
     sagas::{Began, Begun, End, Ended, Event, History, Log, Status},
 };
@@ -78,7 +79,8 @@ impl Run {
         let Some(path) = &saga.saga_id_path else { return Ok(None) };
         let keys = eval::keys(std::slice::from_ref(path), input, &mut self.budget())
             .map_err(|error| Failure::evaluation(at, "sagaIdPath", error))?;
-        let Some(Some(id)) = keys.into_iter().next() else {
+        let id = keys.into_iter().next().flatten().filter(|id| !id.is_null());
+        let Some(id) = id else {
             return Err(Failure::new(at, Cause::NoKey { path: path.clone() }));
         };
         Ok(Some(String::from_utf8_lossy(&canonical_bytes(&id)).into_owned()))
@@ -154,7 +156,8 @@ impl Course {
         for (i, step) in self.saga.steps.iter().enumerate() {
             let at = under(&self.at, &step.id);
             let stop = |failure: Failure| {
-                let is_unknown = failure.is_unknown();
+                // A step of several parts may have done some of them.
+                let is_unknown = failure.what_else() > Beside::Nothing;
                 Stopped { step: Some(i), failure, is_unknown }
             };
             let scope = eval::Scope { input: &input, steps: &results, error: None };

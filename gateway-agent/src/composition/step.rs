@@ -89,6 +89,7 @@ impl Run {
                 context: &self.context,
                 side: side.as_ref(),
                 principal: &self.principal,
+                within: Some(&self.taken),
             };
             let Passed { result, .. } = pass(&self.gateway, admission, &passage, record).await?;
             if result.result_type != ResultType::InputRequired {

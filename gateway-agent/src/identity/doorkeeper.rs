@@ -4,7 +4,7 @@
 //! A token or key that is shown must be good, whatever else is shown. Deliberately absent:
 //! `clientInfo`, which is read later and proves nothing; and giving out tokens.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use axum::extract::ConnectInfo;
 use http::{
@@ -13,6 +13,7 @@ use http::{
     request::Parts,
     uri::Authority,
 };
+use registry_core::Name;
 use registry_jwt::{InvalidFile, UnknownKey, Verifier};
 use serde_json::json;
 
@@ -131,15 +132,22 @@ impl Doorkeeper {
         Credentials(taken)
     }
 
-    /// Whether a request that was let in may use this method, and this tool.
+    /// Whether any method or tool takes more than to be let in.
+    pub(crate) fn asks_for_scopes(&self) -> bool {
+        !self.proofs.scopes.is_empty()
+    }
+
+    /// Whether a request that was let in may use this method, and this tool, which calls those
+    /// others.
     pub(crate) fn check_scopes(
         &self,
         parts: &Parts,
-        method: &str,
-        tool: Option<&str>,
+        (method, tool): (&str, Option<&str>),
+        others: &BTreeSet<Name>,
     ) -> Result<(), Refusal> {
         let of = |name: &str| self.proofs.scopes.get(name).map_or(&[][..], Vec::as_slice);
-        let needed = [of(method), tool.map_or(&[][..], of)].concat();
+        let tools = tool.into_iter().chain(others.iter().map(Name::as_str));
+        let needed: Vec<_> = std::iter::once(method).chain(tools).flat_map(of).cloned().collect();
         let admitted = parts.extensions.get::<Admitted>();
         let granted = admitted.map(|admitted| admitted.granted.clone()).unwrap_or_default();
         if granted.cover(needed.iter().map(String::as_str)) {

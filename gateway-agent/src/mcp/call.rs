@@ -29,6 +29,11 @@ pub(super) async fn serve(
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
+    if endpoint.doorkeeper.asks_for_scopes() {
+        let others = endpoint.gateway.called_by((&who.claim, who.client.clone()), &tool);
+        let asked = (incoming.method, Some(&*tool));
+        endpoint.doorkeeper.check_scopes(incoming.parts, asked, &others)?;
+    }
     let context = manner::context(incoming, &who);
     let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(incoming) {

@@ -176,7 +176,7 @@ impl Offer {
     /// nor what a composition says: only what its parts do.
     pub fn is_read_only(&self) -> bool {
         match self.plan() {
-            Some(plan) => plan.parts().all(|part| part.is_read_only()),
+            Some(plan) => plan.is_read_only(),
             None => self.says("readOnlyHint"),
         }
     }
@@ -195,7 +195,7 @@ impl Offer {
     /// Whether it is registered as a tool that may be called twice without harm.
     pub fn is_repeatable(&self) -> bool {
         match self.plan() {
-            Some(plan) => plan.parts().all(|part| part.is_repeatable()),
+            Some(plan) => plan.is_repeatable(),
             None => self.says("readOnlyHint") || self.says("idempotentHint"),
         }
     }

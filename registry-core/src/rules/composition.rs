@@ -3,10 +3,14 @@
 //!
 //! Deliberately absent: the grammar, which is [`crate::spec`].
 
-use super::proposal::New;
+use std::collections::BTreeMap;
+
+use super::proposal::{New, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{DependencyTarget, Entity, Implementation, Tool},
+    limits,
+    reference::Key,
     spec::{Composition, Mappings, Target, Use},
 };
 
@@ -30,6 +34,38 @@ pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
             }
         }
     }
+}
+
+/// Compositions call each other only so deep: each level takes room and time of its own.
+pub(super) fn check_depth(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let mut known = BTreeMap::new();
+    for new in &proposal.new {
+        // What is deeper still is no use to report.
+        if depth(proposal, new.key(), &mut known) == limits::COMPOSITION_DEPTH + 1 {
+            let most = limits::COMPOSITION_DEPTH;
+            let message = format!("compositions call one another more than {most} levels deep");
+            let diagnostic = Diagnostic::error(Code::CompositionInvalid, "/depends", message);
+            new.report(found, diagnostic.with_help("put patterns into one `spec` instead"));
+        }
+    }
+}
+
+/// How many compositions are inside of one another, this one included.
+fn depth(proposal: &Proposal<'_>, key: &Key, known: &mut BTreeMap<Key, usize>) -> usize {
+    if let Some(depth) = known.get(key) {
+        return *depth;
+    }
+    // A circle, which another rule reports, ends here.
+    known.insert(key.clone(), 0);
+    let tool = proposal.find(key).and_then(Entity::as_tool);
+    let Some(tool) = tool.filter(|tool| matches!(tool.implementation, Implementation::Spec(_)))
+    else {
+        return 0;
+    };
+    let parts = tool.depends.iter().map(|part| depth(proposal, &part.key(), known));
+    let depth = parts.max().unwrap_or(0) + 1;
+    known.insert(key.clone(), depth);
+    depth
 }
 
 fn within(place: &str, problem: Diagnostic) -> Diagnostic {
@@ -96,6 +132,27 @@ mod tests {
              \"/spec/pipeline/steps/2/operation/tool\": `copy` uses the tool `write`, which its \
              `depends` does not list (add an entry with \"type\": \"tool\", its name and exact \
              version to `depends`)"
+        );
+    }
+
+    #[test]
+    fn compositions_call_one_another_only_so_deep() {
+        let chain = |length: usize| {
+            let link = |i: usize| {
+                let callee = if i == 0 { "read".to_owned() } else { format!("c{}", i - 1) };
+                let depends = json!([{ "type": "tool", "name": callee, "version": "1.0.0" }]);
+                let spec = json!({ "timeout": { "inner": { "tool": callee }, "durationMs": 1 } });
+                tool(&format!("c{i}"), json!({ "spec": spec, "depends": depends }))
+            };
+            let mut all: Vec<_> = (0..length).map(link).collect();
+            all.push(source_tool("read", "files"));
+            found_of(Code::CompositionInvalid, &[], &all)
+        };
+        assert_eq!(chain(16), "");
+        assert_eq!(
+            chain(200),
+            "error[composition-invalid] tool/c16@1.0.0 at \"/depends\": compositions call one \
+             another more than 16 levels deep (put patterns into one `spec` instead)"
         );
     }
 

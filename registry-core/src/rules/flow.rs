@@ -185,7 +185,7 @@ mod tests {
         // What a composition only reads may be called by one that only reads.
         let reads = json!({ "annotations": { "readOnlyHint": true } });
         let depends = json!([{ "type": "tool", "name": "both", "version": "1.0.0" }]);
-        let spec = json!({ "retry": { "inner": { "tool": "both" }, "maxAttempts": 2 } });
+        let spec = json!({ "timeout": { "inner": { "tool": "both" }, "durationMs": 1 } });
         let batch = [
             step("give", reads.clone()),
             step("take", reads.clone()),

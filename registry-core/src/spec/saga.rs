@@ -80,7 +80,7 @@ impl SagaStep {
         let binding =
             |name, visible| Binding::read(reader, fields.get(name)?, fields.at(name), visible);
         let input = binding("input", ids.visible_before(position));
-        let compensate_input = binding("compensateInput", ids.visible_to_compensation(position));
+        let compensate_input = binding("compensateInput", ids.visible_to_compensation());
         let compensate_on_unknown = fields.optional_bool("compensateOnUnknown").unwrap_or_default();
         for needless in ["compensateInput", "compensateOnUnknown"] {
             if fields.get(needless).is_some() && fields.get("compensate").is_none() {

@@ -41,9 +41,9 @@ impl StepIds {
         Visible { earlier, later, kinds: KINDS }
     }
 
-    /// What the compensation of the step at this position may bind to.
-    pub(super) fn visible_to_compensation(&self, position: usize) -> Visible<'_> {
-        Visible { kinds: COMPENSATION_KINDS, ..self.visible_before(position + 1) }
+    /// What compensations may bind to: whichever steps completed, later ones too.
+    pub(super) fn visible_to_compensation(&self) -> Visible<'_> {
+        Visible { kinds: COMPENSATION_KINDS, ..self.visible_at_end() }
     }
 
     /// What may be bound to after the last step.

@@ -9,7 +9,7 @@ use registry_core::{
     spec::{Saga, SagaStep},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::identity::HeaderClaim;
 
@@ -168,6 +168,12 @@ impl End {
         let is_left = |step: &&StepOutcome| step.outcome == State::CompensationFailed;
         self.steps.iter().filter(is_left).map(|step| step.id.as_str()).collect()
     }
+
+    /// The steps of which nobody knows what they did, and which were not undone.
+    pub(in crate::composition) fn unsure(&self) -> Vec<&str> {
+        let is_unsure = |step: &&StepOutcome| step.outcome == State::Unknown;
+        self.steps.iter().filter(is_unsure).map(|step| step.id.as_str()).collect()
+    }
 }
 
 impl History {
@@ -236,6 +242,22 @@ impl History {
             }
             Event::Ended(end) => self.end = Some(end.clone()),
         }
+    }
+
+    /// What came last of it may be lost: if it was under way, nobody undoes it unasked.
+    pub(super) fn doubt(&mut self) {
+        if self.end.is_some() {
+            return;
+        }
+        let error = json!({ "reason": "journal-damaged",
+            "message": "lines of the journal are damaged that may be its last ones; it may have completed" });
+        self.end = Some(End {
+            status: Status::CompensationFailed,
+            failed_step: None,
+            error: Some(error),
+            steps: Vec::new(),
+            output: None,
+        });
     }
 
     /// Forgets what nobody will need any more.

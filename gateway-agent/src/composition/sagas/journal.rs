@@ -77,6 +77,8 @@ pub(super) struct Found {
     pub(super) entries: Vec<Entry>,
     /// The numbers of lines, from 1, that cannot be read.
     pub(super) damaged: Vec<usize>,
+    /// How many entries come before the last of those.
+    pub(super) doubtful: usize,
     /// Up to where the file is good.
     length: u64,
     is_torn: bool,
@@ -94,7 +96,10 @@ impl Found {
                     found.is_torn = true;
                     break;
                 }
-                None => found.damaged.push(i + 1),
+                None => {
+                    found.damaged.push(i + 1);
+                    found.doubtful = found.entries.len();
+                }
             }
             found.length += line.len() as u64;
         }

@@ -68,18 +68,22 @@ impl Sagas {
 /// Has what could not be undone tried again.
 pub async fn retry(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
     let memory: &Arc<Memory> = gateway.compositions();
-    let status = {
+    let end = {
         let table = memory.sagas().lock();
         let known = table.get(id).ok_or_else(|| NotRetried::Unknown(id.to_owned()))?;
-        known.history.ended().map(|end| end.status)
+        known.history.ended().cloned()
     };
-    match status {
+    let end = match end {
         None => return Err(NotRetried::UnderWay(id.to_owned())),
-        Some(Status::CompensationFailed) => {}
+        Some(end) if end.status == Status::CompensationFailed => end,
         Some(_) => return Err(NotRetried::Settled(id.to_owned())),
-    }
+    };
     let log = Log::new(Arc::clone(memory.sagas()), id.into(), None);
-    log.write(Event::Again).await.map_err(NotRetried::Journal)?;
+    if let Err(error) = log.write(Event::Again).await {
+        // It is as it was, and may be tried again.
+        log.note(Event::Ended(end));
+        return Err(NotRetried::Journal(error));
+    }
     log.tell();
     let gateway = Arc::clone(gateway);
     memory.spawn(async move { undo(&gateway, log, &Semaphore::new(1)).await });

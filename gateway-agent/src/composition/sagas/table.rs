@@ -83,7 +83,13 @@ impl Table {
     /// What a journal's lines come to.
     pub(super) fn of(found: Found) -> Self {
         let mut table = Self { damaged: found.damaged.len(), ..Self::default() };
-        for Entry { saga, at_ms, what } in found.entries {
+        let mut doubtful = BTreeSet::new();
+        for (i, Entry { saga, at_ms, what }) in found.entries.into_iter().enumerate() {
+            if i < found.doubtful {
+                doubtful.insert(saga.clone());
+            } else {
+                doubtful.remove(&saga);
+            }
             match what {
                 // After it was written anew, the first line of one may follow on what it came to.
                 What::Began(_) if table.sagas.contains_key(&saga) => {}
@@ -94,6 +100,11 @@ impl Table {
                         table.damaged += 1;
                     }
                 }
+            }
+        }
+        for id in doubtful {
+            if let Some(known) = table.sagas.get_mut(&id) {
+                known.history.doubt();
             }
         }
         let ids: Vec<_> = table.sagas.keys().cloned().collect();

@@ -13,6 +13,7 @@ mod resilience;
 mod rules;
 mod saga;
 mod shares;
+mod unknown;
 mod upstream;
 
 use serde_json::{Value, json};

@@ -151,7 +151,7 @@ impl Checker<'_> {
 
     fn saga(&mut self, saga: &Saga, input: &Flow, at: At<'_>) -> Flow {
         let all = at.member("steps");
-        let mut steps: Vec<(&str, Flow)> = Vec::new();
+        let (mut steps, mut inputs): (Vec<(&str, Flow)>, Vec<Flow>) = Default::default();
         for (i, step) in saga.steps.iter().enumerate() {
             let at = all.index(i);
             let previous = steps.last().map_or(input, |(_, flow)| flow);
@@ -159,11 +159,14 @@ impl Checker<'_> {
             let given = self.given(bound, (input, &steps), at.member("input"));
             let result = self.operation(&step.action, &given, at.member("action"));
             steps.push((&step.id, result));
-            if let Some(compensate) = &step.compensate {
-                let bound = (step.compensate_input.as_ref(), &given);
-                let given = self.given(bound, (input, &steps), at.member("compensateInput"));
-                self.operation(compensate, &given, at.member("compensate"));
-            }
+            inputs.push(given);
+        }
+        for (i, (step, given)) in saga.steps.iter().zip(&inputs).enumerate() {
+            let Some(compensate) = &step.compensate else { continue };
+            let at = all.index(i);
+            let bound = (step.compensate_input.as_ref(), given);
+            let given = self.given(bound, (input, &steps), at.member("compensateInput"));
+            self.operation(compensate, &given, at.member("compensate"));
         }
         let Some(output) = &saga.output else { return object_of(steps) };
         self.given((Some(output), &Flow::unknown()), (input, &steps), at.member("output"))

@@ -1,0 +1,164 @@
+//! Operations of several parts that fail half way: what was done, or may have been, is not taken for
+//! nothing.
+
+use super::*;
+
+fn tool_of(name: &str) -> Value {
+    json!({ "tool": { "name": name } })
+}
+
+fn pattern(spec: Value) -> Value {
+    json!({ "pattern": spec })
+}
+
+/// One that hangs is cut off, for another fails.
+fn cut_off() -> Value {
+    let hangs = json!({ "tool": "wait", "input": constant(json!({ "ms": 4_000 })) });
+    pattern(json!({ "scatterGather": { "targets": [hangs, { "tool": "fail" }],
+        "failFast": true, "aggregation": { "ops": [] } } }))
+}
+
+/// One that hangs is cut off, and what is to stand in for it fails.
+fn replaced() -> Value {
+    let hangs = step("hangs", "wait", constant(json!({ "ms": 4_000 })));
+    pattern(json!({ "timeout": { "inner": pattern(pipeline(&[hangs])), "durationMs": 100,
+        "fallback": tool_of("fail") } }))
+}
+
+/// One is done, the next fails.
+fn half_done() -> Value {
+    pattern(pipeline(&[step("first", "keep", json!(null)), step("second", "fail", json!(null))]))
+}
+
+fn retry(inner: Value) -> Value {
+    json!({ "retry": { "inner": inner, "maxAttempts": 3, "backoff": { "fixed": { "delayMs": 1 } } } })
+}
+
+fn once(inner: Value, more: Value) -> Value {
+    let body = json!({ "inner": inner, "keyPaths": ["$.k"], "onDuplicate": "cached" });
+    json!({ "idempotent": extended(body, more) })
+}
+
+fn saga(action: Value, more: Value) -> Value {
+    let step = json!({ "id": "one", "name": "one", "action": action,
+        "compensate": tool_of("echo"), "compensateInput": constant(json!({ "undone": true })) });
+    json!({ "saga": { "steps": [extended(step, more)] } })
+}
+
+#[tokio::test]
+async fn what_was_cut_off_is_repeated_only_where_that_is_harmless() {
+    let composed = Composed::start(vec![
+        composition("cut-off", retry(cut_off())),
+        composition("replaced", retry(replaced())),
+        composition("half-done", retry(half_done())),
+    ])
+    .await;
+    composed.failure("cut-off", json!({})).await;
+    assert_eq!(composed.upstream.calls("wait").len(), 1);
+    composed.failure("replaced", json!({})).await;
+    assert_eq!(composed.upstream.calls("wait").len(), 2);
+    // Here everybody knows what was done, and the spec says to do it again.
+    composed.failure("half-done", json!({})).await;
+    assert_eq!(composed.upstream.calls("keep").len(), 3);
+}
+
+#[tokio::test]
+async fn a_key_is_not_given_back_after_a_part_was_done() {
+    let composed = Composed::start(vec![
+        composition("cut-off", once(cut_off(), json!({}))),
+        composition("half-done", once(half_done(), json!({}))),
+        composition("nothing", once(tool_of("fail"), json!({}))),
+        composition("short", once(tool_of("wait"), json!({ "ttlSeconds": 1 }))),
+    ])
+    .await;
+    for _ in 0..2 {
+        composed.failure("cut-off", json!({ "k": 1 })).await;
+        composed.failure("half-done", json!({ "k": 1 })).await;
+        composed.failure("nothing", json!({ "k": 1 })).await;
+    }
+    assert_eq!(composed.upstream.calls("wait").len(), 1);
+    assert_eq!(composed.upstream.calls("keep").len(), 1);
+    assert_eq!(composed.upstream.calls("fail").len(), 1 + 1 + 2);
+    // Its time begins when it is done.
+    let long = json!({ "k": 1, "ms": 1_300 });
+    tokio::join!(composed.value("short", long.clone()), composed.value("short", long.clone()));
+    composed.value("short", long).await;
+    assert_eq!(composed.upstream.calls("wait").len(), 2);
+    for key in [json!({}), json!({ "k": null })] {
+        assert_eq!(composed.failure("nothing", key).await.1, "no-key");
+    }
+}
+
+#[tokio::test]
+async fn a_step_of_a_saga_that_was_done_in_part_is_undone_if_it_says_so_and_else_is_told() {
+    let on_unknown = json!({ "compensateOnUnknown": true });
+    let composed = Composed::start(vec![
+        composition("cut-off", saga(cut_off(), on_unknown.clone())),
+        composition("half-done", saga(half_done(), on_unknown)),
+        composition("told", saga(half_done(), json!({}))),
+        composition("nothing", saga(tool_of("fail"), json!({ "compensateOnUnknown": true }))),
+    ])
+    .await;
+    for (tool, undone) in [("cut-off", 1), ("half-done", 2), ("told", 2), ("nothing", 2)] {
+        composed.failure(tool, json!({})).await;
+        assert_eq!(composed.upstream.calls("echo").len(), undone, "{tool}");
+    }
+    let (_, _, message) = composed.failure("told", json!({})).await;
+    assert!(message.contains("what `one` has done is not known, and was not undone"), "{message}");
+    // All that is to be said of it is in its result.
+    let error = composed.got("told", json!({})).await.result()["structuredContent"].clone();
+    assert_eq!((&error["status"], &error["failedStep"]), (&json!("compensated"), &json!("one")));
+    assert_eq!(error["error"]["message"], "fail failed: no");
+    assert_eq!(error["steps"], json!([{ "id": "one", "outcome": "unknown" }]));
+}
+
+#[tokio::test]
+async fn what_a_result_does_without_is_told() {
+    let nowhere = json!({ "tool": "echo", "input": { "path": "$.nowhere" } });
+    let targets = json!([{ "tool": "echo" }, nowhere, { "tool": "fail" }]);
+    let scatter = json!({ "targets": targets, "aggregation": { "ops": [] } });
+    let composed =
+        Composed::start(vec![composition("some", json!({ "scatterGather": scatter }))]).await;
+    let result = composed.got("some", json!({ "x": 1 })).await.result();
+    assert_eq!(result["structuredContent"], json!([{ "x": 1 }]));
+    let dropped = &result["_meta"]["registry/steps"]["dropped"];
+    let [first, second] = [&dropped[0], &dropped[1]];
+    assert_eq!((&first["step"], &first["reason"]), (&json!("targets/1"), &json!("invalid-value")));
+    assert_eq!(
+        (&second["step"], &second["message"]),
+        (&json!("targets/2"), &json!("fail failed: no"))
+    );
+}
+
+#[tokio::test]
+async fn a_result_that_is_refused_tells_what_was_done() {
+    let wanted = json!({ "outputSchema": { "type": "object", "required": ["y"] } });
+    let composed =
+        Composed::start(vec![with("wrong", pipeline(&[step("a", "keep", json!(null))]), wanted)])
+            .await;
+    let (step, reason, message) = composed.failure("wrong", json!({ "x": 1 })).await;
+    assert_eq!((&*step, &*reason), ("", "invalid-output"));
+    assert!(message.contains("breaks its registered schema"), "{message}");
+    let told = composed.calls("wrong", json!({ "x": 1 })).await;
+    assert_eq!(told, ["a keep ok"]);
+}
+
+#[tokio::test]
+async fn compositions_inside_of_others_have_no_calls_of_their_own() {
+    let each = json!({ "mapEach": { "inner": tool_of("keep") } });
+    let each = pipeline(&[
+        json!({ "id": "all", "operation": pattern(each), "input": { "path": "$.all" } }),
+    ]);
+    let mut outer = composition(
+        "outer",
+        json!({ "timeout": { "inner": tool_of("inner"),
+        "durationMs": 60_000 } }),
+    );
+    outer.document["depends"] = json!([{ "type": "tool", "name": "inner", "version": "1.0.0" }]);
+    let composed = Composed::start(vec![composition("inner", each), outer]).await;
+    let all = json!({ "all": vec![json!({}); 10_000] });
+    let (_, reason, message) = composed.failure("outer", all).await;
+    assert_eq!(reason, "tool-error");
+    assert!(message.contains("at most 10000 calls of tools"), "{message}");
+    assert!(composed.upstream.calls("keep").is_empty(), "what cannot come to its end is not begun");
+}
