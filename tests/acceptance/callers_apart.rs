@@ -4,6 +4,7 @@
 //! (`enforcement.rs`).
 
 mod audited;
+mod compositions;
 mod questions;
 mod shares;
 mod tasks;

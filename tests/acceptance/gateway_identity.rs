@@ -37,7 +37,7 @@ fn with(gateway: &Gateway, headers: &[(&str, &str)]) -> ModernClient {
     ModernClient::anonymous(&gateway.mcp_url()).over(http)
 }
 
-fn bearing(gateway: &Gateway, token: &str) -> ModernClient {
+pub(crate) fn bearing(gateway: &Gateway, token: &str) -> ModernClient {
     with(gateway, &[("authorization", &format!("Bearer {token}"))])
 }
 
