@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     proposal::{New, Proposal},
@@ -23,7 +23,7 @@ use crate::{
         Composition, Target,
         types::{self, Signature},
     },
-    tool_schema,
+    tool_schema::{self, hide::HiddenField},
 };
 
 const HELP: &str = "bind what the step demands, or change one of the two schemas";
@@ -100,10 +100,17 @@ fn signature(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Signa
         let inlined = inlined(&schema, &|_| None, budget)?;
         is_whole(&inlined).then_some(inlined)
     };
-    Signature {
-        input: whole(tool_schema::input(tool, resolve)),
-        output: whole(tool_schema::output(tool, resolve)),
+    let mut input = whole(tool_schema::input(tool, resolve));
+    let hidden = tool_schema::hidden(tool);
+    for name in hidden.iter().filter_map(HiddenField::argument) {
+        // To leave it out of a schema that is open would let it through.
+        let schema = input.get_or_insert_with(|| json!({ "type": "object" }));
+        if !schema["properties"].is_object() {
+            schema["properties"] = json!({});
+        }
+        schema["properties"][name] = Value::Bool(false);
     }
+    Signature { input, output: whole(tool_schema::output(tool, resolve)) }
 }
 
 /// Whether nothing in it refers to something.
@@ -170,6 +177,19 @@ mod tests {
         assert!(found(defined, takes("integer"), json!({})).starts_with("error"));
         let circle = json!({ "type": "object", "properties": { "n": { "$ref": "#" } } });
         assert_eq!(found(circle, takes("string"), json!({})), "");
+    }
+
+    #[test]
+    fn what_is_hidden_is_bound_by_nobody() {
+        let hiding = json!({ "source": { "server": "s", "serverVersion": "1.0.0", "tool": "take",
+            "hideFields": ["secret"] } });
+        let bound = json!({ "construct": { "fields": { "secret": { "constant": 1 } } } });
+        let steps = json!([{ "id": "a", "operation": { "tool": "take" }, "input": bound }]);
+        let depends = json!([{ "type": "tool", "name": "take", "version": "1.0.0" }]);
+        let both = json!({ "depends": depends, "spec": { "pipeline": { "steps": steps } } });
+        let batch = [tool("take", hiding), tool("both", both)];
+        let told = found_of(Code::CompositionMismatch, &[], &batch);
+        assert!(told.starts_with("error[composition-mismatch] tool/both@1.0.0"), "{told}");
     }
 
     #[test]

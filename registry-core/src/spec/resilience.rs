@@ -99,6 +99,10 @@ impl CircuitBreaker {
     pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let name = fields.required_string("name");
+        if name.as_deref() == Some("") {
+            let help = "name the breaker: those of one name are one";
+            reader.problems.invalid(fields.at("name"), "the name is empty".to_owned(), help);
+        }
         let inner = reader.operation(&fields, "inner");
         let failure_threshold = reader.required_number(&fields, "failureThreshold", COUNT);
         let failure_window_seconds =

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::work::Work;
 
-use super::Spec;
+use super::{Path, Spec};
 use crate::{
     compatibility::{Budget, Side, Verdict, covers},
     decode::At,
@@ -51,7 +51,9 @@ pub fn check(
 ) -> Vec<Mismatch> {
     let mut checker =
         Checker { tool, budget, work: Work::default(), is_optional: false, found: Vec::new() };
-    let input = own.input.clone().map_or_else(Flow::unknown, Flow::known);
+    // Whatever is known of them: arguments are an object.
+    let any = || Flow { schema: json!({ "type": "object" }), is_known: false };
+    let input = own.input.clone().map_or_else(any, Flow::known);
     let output = checker.pattern(spec, &input, At::ROOT);
     if let Some(demanded) = &own.output {
         checker.fits(&output, (demanded, "the composition's output schema"), At::ROOT);
@@ -127,6 +129,18 @@ impl Checker<'_> {
 
     fn report(&mut self, at: At<'_>, message: String, is_certain: bool) {
         self.found.push(Mismatch { pointer: at.to_string(), message, is_certain });
+    }
+
+    /// What takes an array gets this.
+    fn is_array(&mut self, flow: &Flow, what: &str, at: At<'_>) {
+        self.fits(flow, (&json!({ "type": "array" }), what), at);
+    }
+
+    /// What must be there is looked for in this.
+    fn is_there(&mut self, path: &Path, flow: &Flow, at: At<'_>) {
+        if select::select(path, flow, &self.work).is_none() {
+            self.report(at, format!("nothing that may come has what {path} selects"), true);
+        }
     }
 
     /// A tool is called with this.

@@ -30,6 +30,14 @@ impl HiddenField {
         Self(text.split('.').map(Into::into).collect())
     }
 
+    /// The name of an argument that is hidden as a whole.
+    pub(crate) fn argument(&self) -> Option<&str> {
+        match &*self.0 {
+            [name] => Some(name),
+            _ => None,
+        }
+    }
+
     /// The same place as a JSON pointer: `/filters/author`.
     pub fn pointer(&self) -> String {
         self.0.iter().fold(String::new(), |pointer, name| pointer_join(&pointer, name))

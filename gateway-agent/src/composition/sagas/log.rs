@@ -97,6 +97,15 @@ impl Log {
         Ok(())
     }
 
+    /// What could not be undone is tried again; where that cannot be written, it has ended as before.
+    pub(super) async fn again(&self, end: End) -> Written {
+        let written = self.write(Event::Again).await;
+        if written.is_err() {
+            self.note(Event::Ended(end));
+        }
+        written
+    }
+
     /// Tells whoever waits how it ended.
     pub(in crate::composition) fn tell(&self) {
         if let Some(known) = self.sagas.lock().get(&self.id) {

@@ -79,11 +79,7 @@ pub async fn retry(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
         Some(_) => return Err(NotRetried::Settled(id.to_owned())),
     };
     let log = Log::new(Arc::clone(memory.sagas()), id.into(), None);
-    if let Err(error) = log.write(Event::Again).await {
-        // It is as it was, and may be tried again.
-        log.note(Event::Ended(end));
-        return Err(NotRetried::Journal(error));
-    }
+    log.again(end).await.map_err(NotRetried::Journal)?;
     log.tell();
     let gateway = Arc::clone(gateway);
     memory.spawn(async move { undo(&gateway, log, &Semaphore::new(1)).await });

@@ -24,10 +24,14 @@ impl Checker<'_> {
             Spec::ScatterGather(scatter) => {
                 self.scatter(scatter, input, at.member("scatterGather"))
             }
-            Spec::Filter(_) => items(input, &self.work).array_of(),
+            Spec::Filter(_) => {
+                self.is_array(input, "an array, which `filter` takes", at.member("filter"));
+                items(input, &self.work).array_of()
+            }
             Spec::SchemaMap(mappings) => mapped(mappings, input, &self.work),
             Spec::MapEach(each) => {
                 let at = at.member("mapEach");
+                self.is_array(input, "an array, which `mapEach` takes", at);
                 let item = items(input, &self.work);
                 let is_optional = std::mem::replace(&mut self.is_optional, true);
                 let result = self.operation(&each.inner, &item, at.member("inner"));
@@ -50,6 +54,9 @@ impl Checker<'_> {
             }
             Spec::Idempotent(once) => {
                 let at = at.member("idempotent");
+                for (i, path) in once.key_paths.iter().enumerate() {
+                    self.is_there(path, input, at.member("keyPaths").index(i));
+                }
                 let result = self.operation(&once.inner, input, at.member("inner"));
                 match once.on_duplicate {
                     OnDuplicate::Cached | OnDuplicate::Error => result,
@@ -144,12 +151,20 @@ impl Checker<'_> {
             let given = self.given(bound, (input, &[]), at.member("input"));
             results.push(self.operation(&target.operation, &given, at));
         }
-        let items = Flow::any_of(results);
-        let work = &self.work;
-        scatter.aggregation.iter().fold(items.array_of(), |flow, op| aggregated(op, flow, work))
+        let mut flow = Flow::any_of(results).array_of();
+        let ops = at.member("aggregation");
+        let ops = ops.member("ops");
+        for (i, op) in scatter.aggregation.iter().enumerate() {
+            self.is_array(&flow, "an array, which the operation takes", ops.index(i));
+            flow = aggregated(op, flow, &self.work);
+        }
+        flow
     }
 
     fn saga(&mut self, saga: &Saga, input: &Flow, at: At<'_>) -> Flow {
+        if let Some(path) = &saga.saga_id_path {
+            self.is_there(path, input, at.member("sagaIdPath"));
+        }
         let all = at.member("steps");
         let (mut steps, mut inputs): (Vec<(&str, Flow)>, Vec<Flow>) = Default::default();
         for (i, step) in saga.steps.iter().enumerate() {

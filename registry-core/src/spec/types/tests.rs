@@ -133,6 +133,53 @@ fn compensations_and_fallbacks_are_looked_at() {
 }
 
 #[test]
+fn what_takes_an_array_gets_one_and_what_must_be_there_is_there() {
+    let map_each = |path: &str| {
+        let inner = json!({ "schemaMap": { "mappings": { "x": { "path": "$" } } } });
+        let each = json!({ "mapEach": { "inner": { "pattern": inner } } });
+        json!([{ "id": "a", "operation": { "tool": "user" } },
+            { "id": "b", "operation": { "pattern": each }, "input": of_user(path) }])
+    };
+    let told = |path| found(json!({ "pipeline": { "steps": map_each(path) } }));
+    let place = "/pipeline/steps/1/operation/pattern/mapEach: what comes here";
+    assert!(told("$.id")[0].starts_with(&format!("! {place} never fits an array")));
+    assert_eq!(told("$.tags"), Vec::<String>::new());
+    let filter = json!({ "filter": { "predicate": { "field": "$", "op": "eq", "value": 1 } } });
+    assert!(found(filter)[0].starts_with("! /filter: what comes here never fits an array"));
+    let scatter = |ops: Value| {
+        let targets = json!([{ "tool": "user" }]);
+        found(json!({ "scatterGather": { "targets": targets, "aggregation": { "ops": ops } } }))
+    };
+    let sort = json!({ "sort": { "field": "$.id", "order": "asc" } });
+    assert!(
+        scatter(json!([{ "merge": true }, sort]))[0].starts_with("! /scatterGather/aggregation")
+    );
+    assert_eq!(scatter(json!([sort, { "merge": true }])), Vec::<String>::new());
+
+    let own = || Signature {
+        input: Some(
+            json!({ "type": "object", "properties": { "id": {} }, "additionalProperties": false }),
+        ),
+        output: None,
+    };
+    let once = |key: &str| {
+        found_of(
+            json!({ "idempotent": { "inner": { "tool": "any" }, "keyPaths": [key],
+            "onDuplicate": "error" } }),
+            own(),
+        )
+    };
+    assert_eq!(once("$.id"), Vec::<String>::new());
+    assert_eq!(
+        once("$.di"),
+        ["! /idempotent/keyPaths/0: nothing that may come has what $.di selects"]
+    );
+    let step = json!({ "id": "a", "name": "a", "action": { "tool": "any" } });
+    let saga = json!({ "saga": { "steps": [step], "sagaIdPath": "$.di" } });
+    assert!(found_of(saga, own())[0].starts_with("! /saga/sagaIdPath"));
+}
+
+#[test]
 fn what_comes_after_any_pattern_is_known() {
     let after = |pattern: Value, wanted: Value| {
         let steps = json!([{ "id": "a", "operation": { "pattern": pattern } }]);

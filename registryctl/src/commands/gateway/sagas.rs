@@ -24,7 +24,10 @@ pub(super) async fn run(session: &Session, admin: &Admin, args: &SagasArgs) -> R
         }
         Some(SagasCommand::Retry(args)) => {
             admin.post("sagas/retry", &json!({ "saga": args.id })).await?;
-            session.screen.line(&format!("{} is undone again", args.id))
+            session.screen.line(&format!(
+                "{} begins to be undone again; `gateway sagas show {}` tells how it ends",
+                args.id, args.id
+            ))
         }
     }
 }

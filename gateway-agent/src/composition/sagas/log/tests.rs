@@ -39,3 +39,13 @@ async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
     assert!(log.end(end(Status::Compensated)).await.is_err());
     assert!(matches!(sagas.begin(began()), Ok(Begun::Known(_))));
 }
+
+#[tokio::test]
+async fn what_cannot_be_tried_again_now_may_be_later() {
+    let journal = Some(Journal::full());
+    let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
+    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    log.note(Event::Ended(end(Status::CompensationFailed)));
+    assert!(log.again(end(Status::CompensationFailed)).await.is_err());
+    assert!(log.history().ended().is_some(), "nobody undoes it");
+}

@@ -110,3 +110,25 @@ fn a_journal_reads_back_as_what_it_was_written_from() {
     assert_eq!((table.damaged, table.open), (2, 1));
     assert!(table.find(&began(Some("1"))).is_some());
 }
+
+#[test]
+fn what_may_have_ended_in_a_line_that_is_damaged_is_left_to_an_operator() {
+    let begins = |saga: &str, instance: &str| Entry {
+        saga: saga.into(),
+        at_ms: 1,
+        what: What::Began(began(Some(instance))),
+    };
+    let mut found = Found::default();
+    found.entries = vec![begins("1", "a"), begins("2", "b"), begins("3", "c")];
+    found.entries.push(Entry {
+        saga: "2".into(),
+        at_ms: 2,
+        what: What::Event(Event::Acting { step: 0, input: json!(1) }),
+    });
+    (found.damaged, found.doubtful) = (vec![3], 2);
+    let table = Table::of(found);
+    let status = |id: &str| table.get(id).unwrap().history.status();
+    assert_eq!(["1", "2", "3"].map(status), ["compensation_failed", "running", "running"]);
+    assert!(table.find(&began(Some("a"))).is_some(), "its id is not free");
+    assert_eq!(table.open, 3);
+}
