@@ -124,8 +124,12 @@ mod tests {
     use super::*;
 
     fn spec() -> CircuitBreaker {
+        named("b")
+    }
+
+    fn named(name: &str) -> CircuitBreaker {
         let spec = Spec::parse(&json!({ "circuitBreaker": {
-            "name": "b", "inner": { "tool": "t" },
+            "name": name, "inner": { "tool": "t" },
             "failureThreshold": 2, "failureWindowSeconds": 10, "resetTimeoutSeconds": 60,
             "successThreshold": 2,
         } }));
@@ -155,5 +159,21 @@ mod tests {
         settle(136, false);
         settle(137, true);
         assert!(breakers.enter(&spec, at(137)).is_ok(), "it is closed: two failures are needed");
+    }
+
+    #[test]
+    fn where_there_are_too_many_those_that_know_nothing_are_forgotten() {
+        let (breakers, now) = (Breakers::default(), Instant::now());
+        let (open, failed) = (named("open"), named("failed"));
+        for spec in [&open, &open, &failed] {
+            breakers.enter(spec, now).unwrap().settle(true, now);
+        }
+        for number in 0..MOST {
+            breakers.enter(&named(&number.to_string()), now).unwrap().settle(false, now);
+        }
+        assert!(breakers.lock().len() <= MOST);
+        assert!(breakers.enter(&open, now).is_err());
+        breakers.enter(&failed, now).unwrap().settle(true, now);
+        assert!(breakers.enter(&failed, now).is_err(), "its first failure still counts");
     }
 }

@@ -47,10 +47,17 @@ fn saga(action: Value, more: Value) -> Value {
 
 #[tokio::test]
 async fn what_was_cut_off_is_repeated_only_where_that_is_harmless() {
+    let strict = json!({ "source": { "tool": "keep" }, "inputSchema": { "required": ["x"] } });
+    let given = pipeline(&[step("a", "strict", constant(json!({})))]);
+    let mut refused = composition("refused", retry(pattern(given)));
+    refused.document["depends"] = json!([{ "type": "tool", "name": "strict", "version": "1.0.0" }]);
     let composed = Composed::start(vec![
         composition("cut-off", retry(cut_off())),
         composition("replaced", retry(replaced())),
         composition("half-done", retry(half_done())),
+        composition("saga", retry(pattern(saga(half_done(), json!({}))))),
+        tool("strict", "1.0.0", strict),
+        refused,
     ])
     .await;
     composed.failure("cut-off", json!({})).await;
@@ -60,6 +67,35 @@ async fn what_was_cut_off_is_repeated_only_where_that_is_harmless() {
     // Here everybody knows what was done, and the spec says to do it again.
     composed.failure("half-done", json!({})).await;
     assert_eq!(composed.upstream.calls("keep").len(), 3);
+    // Its first step was done, and is not undone.
+    composed.failure("saga", json!({})).await;
+    assert_eq!(composed.upstream.calls("keep").len(), 4);
+    // Nothing was done.
+    let calls = composed.calls("refused", json!({})).await;
+    assert_eq!(calls, ["a strict invalid-input"; 3]);
+}
+
+#[tokio::test]
+async fn items_that_were_cut_off_are_not_repeated() {
+    let fails_later =
+        || pattern(pipeline(&[step("w", "wait", json!(null)), step("f", "fail", json!(null))]));
+    let each = |more: Value| {
+        let each = json!({ "mapEach": extended(json!({ "inner": fails_later() }), more) });
+        let all = json!({ "id": "all", "operation": pattern(each), "input": { "path": "$.all" } });
+        retry(pattern(pipeline(&[all])))
+    };
+    let composed = Composed::start(vec![
+        composition("at-once", each(json!({}))),
+        composition("one-by-one", each(json!({ "maxConcurrency": 1 }))),
+    ])
+    .await;
+    // What is no object is given to no tool.
+    composed.failure("at-once", json!({ "all": [{ "ms": 4_000 }, { "ms": 100 }] })).await;
+    assert_eq!(composed.upstream.calls("wait").len(), 2);
+    let calls = composed.calls("one-by-one", json!({ "all": [7, { "ms": 0 }] })).await;
+    assert_eq!(calls, ["all/0/w wait invalid-value"; 3]);
+    composed.failure("one-by-one", json!({ "all": [{ "ms": 0 }, 7] })).await;
+    assert_eq!(composed.upstream.calls("wait").len(), 2 + 3, "everybody knows what was done");
 }
 
 #[tokio::test]
