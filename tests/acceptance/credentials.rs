@@ -51,8 +51,9 @@ async fn fetch(client: &ModernClient) -> Answer {
     client.call("fetch", json!({ "url": "https://example.com/" })).await
 }
 
-/// Waits until the gateway has listed the upstream's tools.
+/// Waits until the gateway has its catalog and has listed the upstream's tools: either may be first.
 async fn is_up(gateway: &Gateway) {
+    gateway.ready().await;
     eventually("the upstream is up", || async { target(gateway).await.contains("\"up\"") }).await;
 }
 
