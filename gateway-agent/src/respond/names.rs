@@ -1,7 +1,7 @@
 //! URIs and task ids in results, under the names that callers know (`upstream/naming.rs`).
 //!
 //! Only the places that the specification names are looked at: resource links, embedded resources,
-//! contents, and the id of a task. Deliberately absent: texts, whatever they contain.
+//! contents, the id of a task, and the result that is embedded in one. Deliberately absent: texts, whatever they contain.
 
 use serde::Deserialize as _;
 use serde_json::value::RawValue;
@@ -31,7 +31,19 @@ pub(super) fn renamed(
     if !text.contains("\"uri\"") && !text.contains("\"taskId\"") {
         return None;
     }
+    let is_task = Object::parse(result).is_ok_and(|members| members.find("taskId").is_some());
     let changed = object(result, |name, value| match name {
+        "taskId" => Some(quoted(&tasks?.known(&string(value)?))),
+        // What a task that has ended gave is a result itself.
+        "result" if is_task => object(value, |name, value| part(name, value, prefix)),
+        _ => part(name, value, prefix),
+    })?;
+    RawValue::from_string(changed).ok()
+}
+
+/// A member of a result that has URIs in it.
+fn part(name: &str, value: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
+    match name {
         "content" => blocks(value, prefix),
         "contents" => list(value, |content| located(content, prefix)),
         "messages" => list(value, |message| {
@@ -39,10 +51,8 @@ pub(super) fn renamed(
                 (name == "content").then(|| blocks(value, prefix)).flatten()
             })
         }),
-        "taskId" => Some(quoted(&tasks?.known(&string(value)?))),
         _ => None,
-    })?;
-    RawValue::from_string(changed).ok()
+    }
 }
 
 /// One block of content, or a list of them.
@@ -137,6 +147,10 @@ mod tests {
             r#"{"contents":[{"uri":"docs+a:1"}]}"#
         );
         assert_eq!(rename(r#"{"taskId":"7"}"#), None, "no task");
+        let embedded = r#""result":{"content":[{"type":"resource_link","uri":"a:1"}]}"#;
+        let ended = rename(&format!(r#"{{"taskId":"7",{embedded}}}"#)).unwrap();
+        assert_eq!(ended, format!(r#"{{"taskId":"7",{}}}"#, embedded.replace("a:1", "docs+a:1")));
+        assert_eq!(rename(&format!("{{{embedded}}}")), None, "no task, but a tool's own member");
         assert_eq!(rename(r#"{"content":[{"type":"text","text":"uri"}]}"#), None);
         assert_eq!(rename(r#"{"structuredContent":{"uri":"a:1"},"content":[]}"#), None);
     }
