@@ -82,6 +82,7 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         )
         | Rejection::Incomplete
         | Rejection::ClientResponse
+        | Rejection::IdInUse
         | Rejection::SessionRequired => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
         Rejection::Invalid(Invalid::Params)
         | Rejection::Params { .. }

@@ -12,6 +12,7 @@ use super::{
     incoming::Incoming,
     inputs,
     manner::{self, Who},
+    session,
 };
 use crate::{
     audit::CallRecord,
@@ -24,7 +25,7 @@ use crate::{
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    who: Who,
+    (who, running): (Who, Option<session::Running>),
 ) -> Result<Answer, Rejection> {
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
@@ -52,8 +53,8 @@ pub(super) async fn serve(
     };
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
     let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span);
-    let running = run(endpoint.clone(), call, record, who.era);
-    let running = manner::cancellable(incoming, &who, running);
+    let request = run(endpoint.clone(), call, record, who.era);
+    let running = manner::cancellable(running, request);
     let flight = Flight { running, meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
 }

@@ -14,6 +14,7 @@ use super::{
     incoming::Incoming,
     inputs,
     manner::{self, Who},
+    session,
 };
 use crate::{
     audit::CallRecord,
@@ -78,7 +79,7 @@ impl Feature {
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    (who, feature): (Who, Feature),
+    (who, feature, running): (Who, Feature, Option<session::Running>),
 ) -> Result<Answer, Rejection> {
     let offered = about::of(endpoint, &who);
     if !offered.serves(feature) && own_task(endpoint, incoming, (&who, feature)).is_none() {
@@ -88,9 +89,10 @@ pub(super) async fn serve(
     match feature {
         Feature::List(list) => listed(incoming, who.era, (&offered.showcase, list)),
         Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {
-            subscribed(endpoint, incoming, (&who, feature == Feature::Relayed(Method::Subscribe)))
+            let is_wanted = feature == Feature::Relayed(Method::Subscribe);
+            subscribed(endpoint, incoming, (&who, is_wanted)).await
         }
-        Feature::Relayed(method) => relayed(endpoint, incoming, (who, method)).await,
+        Feature::Relayed(method) => relayed(endpoint, incoming, (who, method, running)).await,
     }
 }
 
@@ -139,7 +141,7 @@ fn cursor(text: &str) -> Result<String, Rejection> {
 }
 
 /// Before 2026-07-28 a client subscribes to one resource after another.
-fn subscribed(
+async fn subscribed(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
     (who, is_wanted): (&Who, bool),
@@ -153,7 +155,7 @@ fn subscribed(
         return Ok(respond::result::raw(incoming.id, "{}"));
     }
     let caller = (&who.claim, who.client.clone());
-    Ok(match relay::watch(&endpoint.gateway, caller, &uri) {
+    Ok(match relay::watch(&endpoint.gateway, caller, &uri).await {
         Ok(subscribed) => {
             session.watch(&uri, subscribed);
             respond::result::raw(incoming.id, "{}")
@@ -165,7 +167,7 @@ fn subscribed(
 async fn relayed(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    (who, method): (Who, Method),
+    (who, method, running): (Who, Method, Option<session::Running>),
 ) -> Result<Answer, Rejection> {
     let about = about(endpoint, incoming, (&who, method))?;
     let subject: Box<str> = about.known().into();
@@ -187,8 +189,8 @@ async fn relayed(
         about,
         side: Some(side),
     };
-    let running = run(endpoint.clone(), (relay, record), (who.era, subject));
-    let flight = Flight { running: manner::cancellable(incoming, &who, running), meanwhile };
+    let request = run(endpoint.clone(), (relay, record), (who.era, subject));
+    let flight = Flight { running: manner::cancellable(running, request), meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
 }
 

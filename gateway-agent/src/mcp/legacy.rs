@@ -47,6 +47,7 @@ pub(super) async fn serve(
         subject: subject(incoming.parts),
         session: Some(session.clone()),
     };
+    let running = session.begin(incoming.id.as_raw())?;
     match incoming.method {
         "ping" => Ok(respond::result::raw(incoming.id, "{}")),
         "tools/list" => {
@@ -54,10 +55,12 @@ pub(super) async fn serve(
             session.listed(listed.fingerprint);
             Ok(listed.answer)
         }
-        "tools/call" => call::serve(endpoint, incoming, who).await,
+        "tools/call" => call::serve(endpoint, incoming, (who, Some(running))).await,
         "logging/setLevel" => set_level(incoming, &session),
         method => match Feature::of(method).filter(|feature| feature.is_served(Era::Legacy)) {
-            Some(feature) => feature::serve(endpoint, incoming, (who, feature)).await,
+            Some(feature) => {
+                feature::serve(endpoint, incoming, (who, feature, Some(running))).await
+            }
             None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Legacy }),
         },
     }

@@ -9,7 +9,7 @@ use super::{
     held::Owner,
     incoming::{Incoming, META_CAPABILITIES},
     inputs,
-    session::Session,
+    session::{self, Session},
 };
 use crate::{
     identity::{ClientInfo, HeaderClaim, SubjectToken},
@@ -79,12 +79,10 @@ pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
 
 /// A request that its sender may cancel; in the modern era that is to hang up.
 pub(super) fn cancellable(
-    incoming: &Incoming<'_>,
-    who: &Who,
+    running: Option<session::Running>,
     request: impl Future<Output = Finished> + Send + 'static,
 ) -> Running {
-    let Some(session) = &who.session else { return Box::pin(request) };
-    let running = session.begin(incoming.id.as_raw());
+    let Some(running) = running else { return Box::pin(request) };
     Box::pin(async move {
         tokio::select! {
             finished = request => finished,

@@ -60,10 +60,10 @@ pub(super) async fn serve(
     match incoming.method {
         "server/discover" => Ok(discover(endpoint, incoming, &who)),
         "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
-        "tools/call" => call::serve(endpoint, incoming, who).await,
-        "subscriptions/listen" => stream::subscribe(endpoint, incoming, &who),
+        "tools/call" => call::serve(endpoint, incoming, (who, None)).await,
+        "subscriptions/listen" => stream::subscribe(endpoint, incoming, &who).await,
         method => match Feature::of(method).filter(|feature| feature.is_served(Era::Modern)) {
-            Some(feature) => feature::serve(endpoint, incoming, (who, feature)).await,
+            Some(feature) => feature::serve(endpoint, incoming, (who, feature, None)).await,
             None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Modern }),
         },
     }

@@ -83,6 +83,12 @@ pub enum Rejection {
     /// A session that never was, has ended, or belongs to somebody else.
     #[error("there is no such session; call initialize again")]
     SessionUnknown,
+    /// The id of a request that is still running in the session.
+    #[error(
+        "a request with this id is still running in this session; each request of a session needs \
+         an id of its own"
+    )]
+    IdInUse,
     /// A cursor of somewhere else.
     #[error(transparent)]
     Cursor(#[from] InvalidCursor),
@@ -126,6 +132,7 @@ impl Rejection {
             Self::UnknownMethod { .. } => "unknown-method",
             Self::SessionRequired => "session-required",
             Self::SessionUnknown => "session-unknown",
+            Self::IdInUse => "id-in-use",
             Self::Cursor(_) => "invalid-cursor",
             Self::NoCatalog => "no-catalog",
             Self::TooManyStreams { .. } => "too-many-streams",

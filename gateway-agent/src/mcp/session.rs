@@ -10,7 +10,7 @@
 mod tests;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
@@ -67,7 +67,6 @@ impl Passport {
     }
 }
 
-/// What is going on in one session.
 #[derive(Debug)]
 pub(super) struct Session {
     id: Arc<str>,
@@ -77,7 +76,7 @@ pub(super) struct Session {
     listed: AtomicU64,
     /// Counts event streams: only the newest one is served.
     streams: watch::Sender<u64>,
-    calls: Mutex<HashMap<Box<str>, CancellationToken>>,
+    requests: Mutex<HashMap<Box<str>, CancellationToken>>,
     questions: Mutex<HashMap<u64, oneshot::Sender<Answered>>>,
     asked: AtomicU64,
     log_level: Mutex<Option<Box<RawValue>>>,
@@ -86,7 +85,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Its id.
     pub(super) fn id(&self) -> &Arc<str> {
         &self.id
     }
@@ -114,12 +112,11 @@ impl Session {
         stream
     }
 
-    /// Remembers what the client saw, and gives what it saw before.
+    /// Remembers what the client saw.
     pub(super) fn listed(&self, fingerprint: u64) {
         self.listed.store(fingerprint, Ordering::Relaxed);
     }
 
-    /// What the client last saw.
     pub(super) fn last_listed(&self) -> Option<u64> {
         Some(self.listed.load(Ordering::Relaxed)).filter(|fingerprint| *fingerprint != 0)
     }
@@ -142,21 +139,24 @@ impl Session {
         lock(&self.watched).remove(uri);
     }
 
-    /// Whether the client watches a resource.
     pub(super) fn watches(&self, uri: &str) -> bool {
         lock(&self.watched).contains_key(uri)
     }
 
-    /// Notes a call, so that it can be cancelled until what is returned is dropped.
-    pub(super) fn begin(self: &Arc<Self>, id: &str) -> Running {
-        let token = CancellationToken::new();
-        lock(&self.calls).insert(id.into(), token.clone());
-        Running { session: self.clone(), id: id.into(), token }
+    /// Notes a request, so that it can be cancelled until what is returned is dropped; a cancellation
+    /// could not tell it from another one with its id.
+    pub(super) fn begin(self: &Arc<Self>, id: &str) -> Result<Running, Rejection> {
+        let mut requests = lock(&self.requests);
+        let Entry::Vacant(place) = requests.entry(id.into()) else {
+            return Err(Rejection::IdInUse);
+        };
+        let token = place.insert(CancellationToken::new()).clone();
+        Ok(Running { session: self.clone(), id: id.into(), token })
     }
 
-    /// Cancels a call; one that is not running any more is ignored.
+    /// Cancels a request; one that is not running any more is ignored.
     pub(super) fn cancel(&self, id: &str) {
-        if let Some(token) = lock(&self.calls).get(id) {
+        if let Some(token) = lock(&self.requests).get(id) {
             token.cancel();
         }
     }
@@ -187,7 +187,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call under way in a session.
+/// A request under way in a session.
 #[derive(Debug)]
 pub(super) struct Running {
     session: Arc<Session>,
@@ -196,7 +196,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Resolves when the client cancels the call.
+    /// Resolves when the client cancels the request.
     pub(super) async fn cancelled(&self) {
         self.token.cancelled().await;
     }
@@ -204,7 +204,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        lock(&self.session.calls).remove(&self.id);
+        lock(&self.session.requests).remove(&self.id);
     }
 }
 
@@ -279,7 +279,7 @@ impl Sessions {
             used_ms: AtomicU64::new(self.now_ms()),
             listed: AtomicU64::new(0),
             streams: watch::channel(0).0,
-            calls: Mutex::default(),
+            requests: Mutex::default(),
             questions: Mutex::default(),
             asked: AtomicU64::new(0),
             log_level: Mutex::default(),

@@ -19,7 +19,7 @@ use axum::response::{
     sse::{Event, KeepAlive, Sse},
 };
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, future::join_all, stream};
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -116,7 +116,7 @@ struct Filter {
 }
 
 /// `subscriptions/listen`.
-pub(super) fn subscribe(
+pub(super) async fn subscribe(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
     who: &Who,
@@ -137,7 +137,7 @@ pub(super) fn subscribe(
     let subscription = Subscription {
         id: incoming.id.as_raw().into(),
         watcher: Watcher::new(endpoint, who)?,
-        watched: resources(endpoint, who, &filter),
+        watched: resources(endpoint, who, &filter).await,
         filter,
         state: State::New,
     };
@@ -148,16 +148,18 @@ pub(super) fn subscribe(
     Ok(Answer { response: respond(events), bytes: 0 })
 }
 
-/// The resources that the caller may watch; the others are not acknowledged.
-fn resources(endpoint: &Endpoint, who: &Who, filter: &Filter) -> BTreeMap<Box<str>, Subscribed> {
-    let mut watched = BTreeMap::new();
-    for uri in &filter.resource_subscriptions {
+/// The resources that the caller may watch and their servers agree to; the others are not acknowledged.
+async fn resources(
+    endpoint: &Endpoint,
+    who: &Who,
+    filter: &Filter,
+) -> BTreeMap<Box<str>, Subscribed> {
+    let watched = filter.resource_subscriptions.iter().map(async |uri| {
         let caller = (&who.claim, who.client.clone());
-        if let Ok(subscribed) = relay::watch(&endpoint.gateway, caller, uri) {
-            watched.insert(uri.clone(), subscribed);
-        }
-    }
-    watched
+        let subscribed = relay::watch(&endpoint.gateway, caller, uri).await.ok()?;
+        Some((uri.clone(), subscribed))
+    });
+    join_all(watched).await.into_iter().flatten().collect()
 }
 
 /// A subscription of the modern era.

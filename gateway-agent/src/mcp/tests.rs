@@ -16,3 +16,4 @@ mod policy;
 mod projected;
 mod relayed;
 mod streams;
+mod subscriptions;

@@ -113,8 +113,8 @@ pub async fn relay(
     Ok(Outcome { result, revision, freshness, prefix, tasks, steps: None })
 }
 
-/// Watches a resource for a caller.
-pub fn watch(
+/// Watches a resource for a caller, if its server agrees.
+pub async fn watch(
     gateway: &Gateway,
     (claim, client): (&HeaderClaim, Option<Arc<ClientInfo>>),
     uri: &str,
@@ -124,7 +124,8 @@ pub fn watch(
     let caller = gateway.identify(&snapshot, claim, client);
     let about = About::Resource(uri.into());
     let admitted = admit(gateway, &snapshot, &caller, (&about, &freshness))?;
-    Ok(gateway.upstreams().watch(&admitted.permit, &caller.principal(claim))?)
+    let watching = gateway.upstreams().watch(&admitted.permit, &caller.principal(claim))?;
+    Ok(watching.agreed().await?)
 }
 
 fn admit(

@@ -99,7 +99,7 @@ pub(super) enum Reply {
 }
 
 /// The other side's own error.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RpcError {
     /// Its code.
     pub code: i64,
@@ -147,15 +147,17 @@ impl Reply {
     pub(super) fn into_result(self) -> Result<Box<RawValue>, Error> {
         match self {
             Self::Result(raw) => Ok(raw),
-            Self::Error(error) if error.code == code::HEADER_MISMATCH => {
-                Err(Breach::HeadersRefused.into())
-            }
-            Self::Error(error) if error.code == code::UNSUPPORTED_PROTOCOL_VERSION => {
-                Err(Breach::NoCommonVersion.into())
-            }
-            Self::Error(RpcError { code, message, data }) => {
-                Err(Error::Rpc { code, message, data })
-            }
+            Self::Error(error) => Err(error.into()),
+        }
+    }
+}
+
+impl From<RpcError> for Error {
+    fn from(RpcError { code, message, data }: RpcError) -> Self {
+        match code {
+            code::HEADER_MISMATCH => Breach::HeadersRefused.into(),
+            code::UNSUPPORTED_PROTOCOL_VERSION => Breach::NoCommonVersion.into(),
+            _ => Self::Rpc { code, message, data },
         }
     }
 }

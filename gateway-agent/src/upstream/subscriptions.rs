@@ -1,14 +1,20 @@
-//! Which resources of one upstream are of interest to anybody, counted.
+//! Which resources of one upstream are of interest to anybody, counted, and what the upstream said
+//! to that.
 //!
 //! Deliberately absent: telling the upstream (its link does), and whom an update concerns.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::sync::watch;
 
+use super::{
+    error::Error,
+    reply::{Reply, RpcError},
+};
 use crate::{
     jsonrpc,
     shares::{Exhausted, Principal, Scarce, Share, Shares},
@@ -16,6 +22,8 @@ use crate::{
 
 /// Most resources of one upstream that are watched at once.
 const MOST: usize = 1_000;
+/// How long a watcher waits for what the upstream says to it. One that is out of reach is told later.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The resources that are watched, with by whom.
 #[derive(Debug)]
@@ -25,7 +33,17 @@ pub(super) struct Subscriptions {
     wanted: watch::Sender<Wanted>,
 }
 
-type Watched = BTreeMap<Arc<str>, HashMap<Principal, Watching>>;
+type Watched = BTreeMap<Arc<str>, Resource>;
+
+/// One resource that is watched.
+#[derive(Debug, Default)]
+struct Resource {
+    watchers: HashMap<Principal, Watching>,
+    answer: watch::Sender<Option<Answer>>,
+}
+
+/// What the upstream said to a subscription.
+type Answer = Result<(), RpcError>;
 
 /// What one principal has of one resource: how often it watches counts as once.
 #[derive(Debug)]
@@ -36,7 +54,11 @@ struct Watching {
 
 /// The resources that are watched at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Wanted(Arc<[Arc<str>]>);
+pub(super) struct Wanted {
+    /// Counts changes: who comes back after a refusal is not who was there before.
+    version: u64,
+    uris: Arc<[Arc<str>]>,
+}
 
 impl Default for Subscriptions {
     fn default() -> Self {
@@ -53,24 +75,55 @@ impl Subscriptions {
         principal: &Principal,
     ) -> Result<Subscribed, Exhausted> {
         let mut watched = self.watched();
-        let watchers = watched.get_mut(uri);
-        let subscribed =
-            |uri| Subscribed { of: Arc::clone(self), uri, principal: principal.clone() };
-        let is_new = watchers.is_none();
-        if let Some(watching) = watchers.and_then(|watchers| watchers.get_mut(principal)) {
+        let known = watched.get_mut(uri);
+        let is_new = known.is_none();
+        if let Some(resource) = known
+            && let Some(watching) = resource.watchers.get_mut(principal)
+        {
             watching.count += 1;
-            return Ok(subscribed(uri.into()));
+            return Ok(self.subscribed(uri.into(), principal, resource));
         }
         if is_new && watched.len() >= MOST {
             return Err(Exhausted::All { what: Scarce::Watches, most: MOST });
         }
         let watching = Watching { count: 1, _share: self.shares.take(principal)? };
         let uri: Arc<str> = uri.into();
-        watched.entry(Arc::clone(&uri)).or_default().insert(principal.clone(), watching);
+        let resource = watched.entry(Arc::clone(&uri)).or_default();
+        resource.watchers.insert(principal.clone(), watching);
+        let subscribed = self.subscribed(uri, principal, resource);
         if is_new {
             self.publish(&watched);
         }
-        Ok(subscribed(uri))
+        Ok(subscribed)
+    }
+
+    fn subscribed(
+        self: &Arc<Self>,
+        uri: Arc<str>,
+        principal: &Principal,
+        resource: &Resource,
+    ) -> Subscribed {
+        let answer = resource.answer.subscribe();
+        Subscribed { of: Arc::clone(self), uri, principal: principal.clone(), answer }
+    }
+
+    /// Notes what the upstream said to the subscription of a resource.
+    pub(super) fn answered(&self, uri: &str, reply: Reply) {
+        let answer = match reply {
+            Reply::Result(_) => Ok(()),
+            Reply::Error(error) => Err(error),
+        };
+        if let Some(resource) = self.watched().get(uri) {
+            resource.answer.send_replace(Some(answer));
+        }
+    }
+
+    /// Notes that the upstream knows of these, where it does not say anything to each of them.
+    pub(super) fn told(&self, wanted: &Wanted) {
+        let watched = self.watched();
+        for resource in wanted.uris().filter_map(|uri| watched.get(uri)) {
+            resource.answer.send_replace(Some(Ok(())));
+        }
     }
 
     fn watched(&self) -> MutexGuard<'_, Watched> {
@@ -78,7 +131,10 @@ impl Subscriptions {
     }
 
     fn publish(&self, watched: &Watched) {
-        self.wanted.send_replace(Wanted(watched.keys().cloned().collect()));
+        self.wanted.send_modify(|wanted| {
+            *wanted =
+                Wanted { version: wanted.version + 1, uris: watched.keys().cloned().collect() };
+        });
     }
 
     /// What is watched now.
@@ -95,13 +151,8 @@ impl Subscriptions {
 }
 
 impl Wanted {
-    pub(super) fn uris(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(AsRef::as_ref)
-    }
-
-    /// What is watched now and was not.
-    pub(super) fn without<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a str> {
-        self.uris().filter(|uri| other.uris().all(|known| known != *uri))
+    fn uris(&self) -> impl Iterator<Item = &str> {
+        self.uris.iter().map(AsRef::as_ref)
     }
 
     /// As `subscriptions/listen` wants it.
@@ -117,8 +168,35 @@ impl Wanted {
             });
             jsonrpc::write_string(&mut filter, uri);
         }
-        filter.extend_from_slice(if self.0.is_empty() { b"}" } else { b"]}" });
+        filter.extend_from_slice(if self.uris.is_empty() { b"}" } else { b"]}" });
         String::from_utf8(filter).expect("only text was put in")
+    }
+}
+
+/// What an upstream with a subscription for each resource was told.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told(BTreeSet<Arc<str>>);
+
+/// What it is to be told besides.
+#[derive(Debug)]
+pub(super) struct Changes {
+    pub(super) new: Vec<Arc<str>>,
+    pub(super) over: Vec<Arc<str>>,
+}
+
+impl Told {
+    /// What has to be said for it to know what is wanted. It counts as said.
+    pub(super) fn change(&mut self, wanted: &Wanted) -> Changes {
+        let wanted: BTreeSet<_> = wanted.uris.iter().cloned().collect();
+        let new = wanted.difference(&self.0).cloned().collect();
+        let over = self.0.difference(&wanted).cloned().collect();
+        self.0 = wanted;
+        Changes { new, over }
+    }
+
+    /// It was not said, or refused.
+    pub(super) fn except(&mut self, uri: &str) {
+        self.0.remove(uri);
     }
 }
 
@@ -128,12 +206,28 @@ pub struct Subscribed {
     of: Arc<Subscriptions>,
     uri: Arc<str>,
     principal: Principal,
+    answer: watch::Receiver<Option<Answer>>,
+}
+
+impl Subscribed {
+    /// The same once the upstream has agreed, or has not said anything for long.
+    pub(crate) async fn agreed(mut self) -> Result<Self, Error> {
+        let answer = self.answer.wait_for(Option::is_some);
+        let refusal = match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(Ok(answer)) => answer.as_ref().and_then(|answer| answer.as_ref().err()).cloned(),
+            _ => None,
+        };
+        match refusal {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(self),
+        }
+    }
 }
 
 impl Drop for Subscribed {
     fn drop(&mut self) {
         let mut watched = self.of.watched();
-        let Some(watchers) = watched.get_mut(&self.uri) else { return };
+        let Some(Resource { watchers, .. }) = watched.get_mut(&self.uri) else { return };
         let Some(watching) = watchers.get_mut(&self.principal) else { return };
         watching.count -= 1;
         if watching.count == 0 {
@@ -161,7 +255,7 @@ mod tests {
         let filter: serde_json::Value = serde_json::from_str(&all.wanted().filter()).unwrap();
         assert_eq!(filter["resourceSubscriptions"], serde_json::json!(["a:\"1", "b:2"]));
         drop((two, other));
-        assert_eq!(all.wanted(), Wanted::default());
+        assert_eq!(all.wanted().uris().count(), 0);
     }
 
     #[test]

@@ -147,11 +147,12 @@ async fn a_call_can_be_cancelled_while_it_runs() {
     let sessions = sessions(2);
     let id = open(&sessions, "a");
     let session = sessions.find(&headers(&id), &claim("a")).unwrap();
-    let (one, two) = (session.begin("1"), session.begin("\"1\""));
+    let (one, two) = (session.begin("1").unwrap(), session.begin("\"1\"").unwrap());
+    assert!(matches!(session.begin("1"), Err(Rejection::IdInUse)));
     session.cancel("\"1\"");
     session.cancel("7");
     two.cancelled().await;
     assert!(!one.token.is_cancelled());
     drop((one, two));
-    assert!(lock(&session.calls).is_empty());
+    assert!(lock(&session.requests).is_empty());
 }

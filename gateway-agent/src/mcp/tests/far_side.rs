@@ -135,7 +135,8 @@ fn simple(method: &str, params: &Value) -> Result<Value, i64> {
         "resources/read" => return Err(-32002),
         "completion/complete" => json!({ "completion": { "values": [params["ref"].to_string()] } }),
         "tasks/get" => json!({ "taskId": params["taskId"], "status": "completed",
-            "result": { "content": [] } }),
+            "result": { "content": [{ "type": "resource_link", "uri": "test://r", "name": "r" }] } }),
+        "resources/subscribe" if params["uri"] == "test://closed" => return Err(-32002),
         "tasks/cancel"
         | "tasks/update"
         | "logging/setLevel"

@@ -108,3 +108,25 @@ async fn a_cancelled_call_ends_without_an_answer() {
     assert_eq!((called.status.as_u16(), called.text.as_str()), (200, ""));
     assert_eq!(called.headers["content-type"], "text/event-stream");
 }
+
+#[tokio::test]
+async fn an_id_is_for_one_request_at_a_time() {
+    let bench = bench().await;
+    let (id, other) = (bench.initialize("a").await, bench.initialize("a").await);
+    let first = bench.legacy(&id, "a", ("tools/call", json!({ "name": "slow" })));
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for (method, params) in [("tools/call", json!({ "name": "t" })), ("ping", json!({}))] {
+            let second = bench.legacy(&id, "a", (method, params.clone())).await;
+            assert_eq!(second.error(), (400, -32600), "{method}");
+            assert!(second.text.contains("still running in this session"), "{second:?}");
+            bench.legacy(&other, "a", (method, params.clone())).await.result();
+            let mut again = Ask::legacy(&id, method, params).by("a");
+            again.body["id"] = json!("8");
+            bench.got(again.build()).await.result();
+        }
+    };
+    let (first, ()) = tokio::join!(first, meanwhile);
+    first.result();
+    bench.legacy(&id, "a", ("ping", json!({}))).await.result();
+}

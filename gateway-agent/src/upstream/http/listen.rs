@@ -5,40 +5,51 @@
 //! absent: asking anybody over a stream that belongs to nobody in particular.
 
 use std::{
-    sync::{Arc, Weak},
+    pin::pin,
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
+use http_body_util::Full;
 use hyper::body::Incoming;
 use registry_follow::Backoff;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
         request::{Context, Method, Request},
         sse::Events,
-        subscriptions::{Subscriptions, Wanted},
+        subscriptions::{Subscriptions, Told, Wanted},
     },
-    Breach, Ear, Error, HttpLink, Outgoing, Session, Way, answer, request_headers,
+    Breach, Ear, Error, HttpLink, Outgoing, Reply, Session, Way, answer, request_headers,
 };
 use crate::jsonrpc::{self, Limits, Message};
 
 /// Before a stream is opened again.
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
+/// Most subscriptions that wait for their answers at once.
+const AT_ONCE: usize = 8;
+
+/// What a legacy server was told in one session.
+#[derive(Default)]
+struct Knows {
+    session: Weak<Session>,
+    told: Told,
+}
 
 /// Follows, with patience, for as long as it is not dropped.
 pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
     let mut backoff = Backoff::new(FIRST, LONGEST);
+    let mut knows = Knows::default();
     loop {
-        let wanted = subscriptions.wanted();
+        let mut wanted = subscriptions.wanted();
         let lasted = tokio::time::Instant::now();
-        let outcome = tokio::select! {
-            outcome = once(link, &wanted) => outcome,
-            () = subscriptions.other_than(&wanted) => continue,
-        };
+        let outcome = once(link, subscriptions, (&mut wanted, &mut knows)).await;
         if let Err(error) = outcome {
             tracing::debug!(target.server = %link.way.server, %error, "a stream of news ended");
         }
@@ -52,43 +63,114 @@ pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
     }
 }
 
-async fn once(link: &HttpLink, wanted: &Wanted) -> Result<(), Error> {
+/// One stream to its end; `wanted` follows what the server was told.
+async fn once(
+    link: &HttpLink,
+    subscriptions: &Subscriptions,
+    (wanted, knows): (&mut Wanted, &mut Knows),
+) -> Result<(), Error> {
     let session = link.session().await?;
-    let request = if session.is_legacy() {
-        for uri in wanted.uris() {
-            subscribe(link, &session, uri).await?;
+    if session.is_legacy() {
+        if !std::ptr::eq(knows.session.as_ptr(), Arc::as_ptr(&session)) {
+            *knows = Knows { session: Arc::downgrade(&session), told: Told::default() };
         }
-        link.way.address.get(session.headers.clone())
-    } else {
+        let told = &mut knows.told;
+        tell(link, &session, (subscriptions, wanted, told)).await?;
+        let request = link.way.address.get(session.headers.clone());
+        let keep_telling = async {
+            loop {
+                subscriptions.other_than(wanted).await;
+                *wanted = subscriptions.wanted();
+                tell(link, &session, (subscriptions, wanted, told)).await?;
+            }
+        };
+        return tokio::select! {
+            outcome = hear(link, &session, request) => outcome,
+            outcome = keep_telling => outcome,
+        };
+    }
+    loop {
+        subscriptions.told(wanted);
         let notifications = wanted.filter();
         let listen = Outgoing::Listen { notifications: &notifications };
-        let id = link.next_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let id = link.next_id.fetch_add(1, Ordering::Relaxed);
         let headers = request_headers(&session, &listen, &[]);
-        link.way.address.post(headers, listen.write(id, session.era).into())
-    };
+        let request = link.way.address.post(headers, listen.write(id, session.era).into());
+        tokio::select! {
+            outcome = hear(link, &session, request) => return outcome,
+            () = subscriptions.other_than(wanted) => *wanted = subscriptions.wanted(),
+        }
+    }
+}
+
+/// Hears what comes over the stream that this request opens.
+async fn hear(
+    link: &HttpLink,
+    session: &Arc<Session>,
+    request: http::Request<Full<Bytes>>,
+) -> Result<(), Error> {
     let response = link.way.send(request, &None).await?;
     let status = response.status();
     if status == StatusCode::NOT_FOUND && session.has_id {
-        link.forget(&session);
+        link.forget(session);
     }
     if !status.is_success() || !answer::is_event_stream(response.headers()) {
         return Err(answer::no(status));
     }
-    let session = (&Arc::downgrade(&session), Whom::Nobody);
+    let session = (&Arc::downgrade(session), Whom::Nobody);
     follow(response.into_body(), &link.way, session).await
 }
 
-/// Tells a legacy server that one of its resources is of interest. It is never told that one no longer is.
-async fn subscribe(link: &HttpLink, session: &Arc<Session>, uri: &str) -> Result<(), Error> {
-    let context = Context::default();
-    let request = Request::plain(Method::Subscribe, &[], &context);
-    let outgoing = Outgoing::Asked { subject: uri, request };
-    // One that is refused is no reason to hear nothing of the others.
-    let answer = link.exchange(session, &outgoing, &[]).await?;
-    if let Some(super::Reply::Error(error)) = answer.reply {
-        tracing::debug!(target.server = %link.way.server, code = error.code, "a subscription was refused");
+/// Tells a legacy server which of its resources are of interest besides, and which are not any more.
+/// One that is refused is no reason to hear nothing of the others.
+async fn tell(
+    link: &HttpLink,
+    session: &Arc<Session>,
+    (subscriptions, wanted, told): (&Subscriptions, &Wanted, &mut Told),
+) -> Result<(), Error> {
+    // What this is dropped in the middle of is said once more.
+    let mut next = told.clone();
+    let changes = next.change(wanted);
+    let new = changes.new.into_iter().map(|uri| (Method::Subscribe, uri));
+    let all = new.chain(changes.over.into_iter().map(|uri| (Method::Unsubscribe, uri)));
+    let asked = stream::iter(all).map(async |(method, uri)| {
+        let answer = ask(link, session, (method, &uri)).await;
+        (method, uri, answer)
+    });
+    let mut answers = pin!(asked.buffer_unordered(AT_ONCE));
+    let mut outcome = Ok(());
+    while let Some((method, uri, answer)) = answers.next().await {
+        let is_taken = matches!(answer, Ok(Some(Reply::Result(_))));
+        if method == Method::Subscribe && !is_taken {
+            next.except(&uri);
+        }
+        match answer {
+            Ok(Some(reply)) if method == Method::Subscribe => subscriptions.answered(&uri, reply),
+            Ok(_) => {}
+            Err(error) => outcome = Err(error),
+        }
     }
-    Ok(())
+    *told = next;
+    outcome
+}
+
+/// What a legacy server answers, if it is anything in time.
+async fn ask(
+    link: &HttpLink,
+    session: &Arc<Session>,
+    (method, subject): (Method, &str),
+) -> Result<Option<Reply>, Error> {
+    let context = Context::default();
+    let outgoing = Outgoing::Asked { subject, request: Request::plain(method, &[], &context) };
+    let limit = Duration::from_millis(link.way.client.limits().list_timeout_ms);
+    let Ok(answer) = timeout(limit, link.exchange(session, &outgoing, &[])).await else {
+        return Ok(None);
+    };
+    if session.is_gone(&answer) {
+        link.forget(session);
+        return Err(answer::no(StatusCode::NOT_FOUND));
+    }
+    Ok(answer?.reply)
 }
 
 /// The same in a session that belongs to one caller, who can be asked: what the server says here

@@ -4,16 +4,22 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use registry_core::Key;
 use serde::Deserialize;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::timeout,
+};
 
 use super::{
     super::{
@@ -24,7 +30,7 @@ use super::{
         reply::Reply,
         request::{Context, Method, Request},
         side::Side,
-        subscriptions::{Subscriptions, Wanted},
+        subscriptions::{Subscriptions, Told},
     },
     lines::Line,
     text::{on_one_line, response_id},
@@ -36,6 +42,8 @@ use crate::{
 
 /// How many messages may wait for a child that does not read.
 const QUEUE: usize = 64;
+/// How long a child may take to answer a subscription.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who waits for an answer.
 #[derive(Debug)]
@@ -153,8 +161,8 @@ impl Connection {
     /// Asks to be told about changes, and about other resources when others are watched; the
     /// answer is the notifications that follow.
     pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
-        let mut told = Wanted::default();
-        let mut last = None;
+        let (mut told, mut last) = (Told::default(), None);
+        let mut answers = FuturesUnordered::new();
         loop {
             let wanted = subscriptions.wanted();
             match self.era() {
@@ -167,25 +175,42 @@ impl Connection {
                     if let Some(last) = last.replace(id) {
                         self.send(message::cancelled(last));
                     }
+                    subscriptions.told(&wanted);
                 }
                 Era::Legacy => {
-                    self.subscribe(Method::Subscribe, wanted.without(&told));
-                    self.subscribe(Method::Unsubscribe, told.without(&wanted));
+                    let changes = told.change(&wanted);
+                    let new = changes.new.into_iter().map(|uri| (Method::Subscribe, uri));
+                    let over = changes.over.into_iter().map(|uri| (Method::Unsubscribe, uri));
+                    answers.extend(new.chain(over).map(|(method, uri)| self.ask(method, uri)));
                 }
             }
-            subscriptions.other_than(&wanted).await;
-            told = wanted;
+            let mut other = pin!(subscriptions.other_than(&wanted));
+            loop {
+                tokio::select! {
+                    () = &mut other => break,
+                    Some((method, uri, answer)) = answers.next() => {
+                        if method == Method::Unsubscribe {
+                            continue;
+                        }
+                        if !matches!(answer, Some(Reply::Result(_))) {
+                            told.except(&uri);
+                        }
+                        if let Some(reply) = answer {
+                            subscriptions.answered(&uri, reply);
+                        }
+                    }
+                }
+            }
         }
     }
 
-    fn subscribe<'a>(&self, method: Method, uris: impl Iterator<Item = &'a str>) {
+    /// Asks about one resource, and gives the answer, if it is one in time.
+    async fn ask(&self, method: Method, uri: Arc<str>) -> (Method, Arc<str>, Option<Reply>) {
         let context = Context::default();
-        for uri in uris {
-            let request = Request::plain(method, &[], &context);
-            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-            let outgoing = Outgoing::Asked { subject: uri, request };
-            self.send(outgoing.write(id, Era::Legacy).into());
-        }
+        let outgoing =
+            Outgoing::Asked { subject: &uri, request: Request::plain(method, &[], &context) };
+        let answer = timeout(PATIENCE, self.request_in(Era::Legacy, &outgoing)).await;
+        (method, uri, answer.ok().and_then(Result::ok))
     }
 
     /// The child is gone: whoever waits is told so, and nobody waits any more.
