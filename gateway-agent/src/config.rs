@@ -191,7 +191,7 @@ pub struct RuntimeValidation {
 }
 
 /// Of the `identity` block: which claims count that nothing proves.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IdentityConfig {
     /// Whether `X-Agent-Name` and `X-Agent-Version` are believed.
     pub trust_headers: bool,

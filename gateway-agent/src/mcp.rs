@@ -23,7 +23,10 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use arc_swap::ArcSwap;
 use axum::{
@@ -81,18 +84,25 @@ impl Mcp {
     }
 
     /// Serves from now on by another configuration. Requests that are there finish by the old one,
-    /// and those whose body is still on its way are judged by the new one, too; event streams end, so that whoever listens comes back and sees by the new one.
+    /// and those whose body is still on its way are judged by the new one, too. Event streams go on
+    /// by the new one where it lets in the same callers; else they end, and who may comes back.
     pub async fn reconfigure(&self, config: &Config) -> Result<(), InvalidFile> {
         let old = self.0.load_full();
         let doorkeeper = old.doorkeeper.reconfigured(config).await?;
-        self.0.store(Arc::new(Endpoint {
+        let new = Arc::new(Endpoint {
             gateway: Arc::new(old.gateway.reconfigured(config)),
             doorkeeper,
             sessions: Arc::clone(&old.sessions),
             held: Arc::clone(&old.held),
             streams: Arc::clone(&old.streams),
             most_streams: old.most_streams,
-        }));
+            successor: OnceLock::new(),
+        });
+        if config.knows_callers_as(old.gateway.config()) {
+            // It has none yet: one configuration is taken over after another.
+            let _ = old.successor.set(Arc::clone(&new));
+        }
+        self.0.store(new);
         old.gateway.close_streams();
         Ok(())
     }
@@ -130,6 +140,8 @@ struct Endpoint {
     /// One permit for each event stream that may be open.
     streams: Arc<Semaphore>,
     most_streams: usize,
+    /// By what its streams go on when it closes them.
+    successor: OnceLock<Arc<Endpoint>>,
 }
 
 impl Endpoint {
@@ -138,7 +150,8 @@ impl Endpoint {
         let sessions = Arc::new(Sessions::new(most, Arc::clone(gateway.sealer())));
         let most_streams = capacity::streams(most);
         let streams = Arc::new(Semaphore::new(most_streams));
-        Self { gateway, doorkeeper, sessions, held: Arc::default(), streams, most_streams }
+        let (held, successor) = Default::default();
+        Self { gateway, doorkeeper, sessions, held, streams, most_streams, successor }
     }
 }
 

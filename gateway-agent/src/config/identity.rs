@@ -23,7 +23,7 @@ const DEFAULT_CLAIM: &str = "agent";
 const KEYS: usize = 1_000;
 
 /// What proves who is calling, and what that allows.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProofsConfig {
     /// Whether a caller must prove who it is; `clientInfo` is no proof.
     pub required: bool,
@@ -44,7 +44,7 @@ pub struct ProofsConfig {
 }
 
 /// `identity.jwt`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtConfig {
     /// Which tokens are believed.
     pub settings: Settings,
@@ -57,7 +57,7 @@ pub struct JwtConfig {
 }
 
 /// One of `identity.apiKeys`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeyConfig {
     /// Whose it is.
     pub agent: String,
@@ -70,7 +70,7 @@ pub struct ApiKeyConfig {
 }
 
 /// `identity.mtls`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificatesConfig {
     /// How the SPIFFE ids of agents look.
     pub spiffe: Option<SpiffePattern>,

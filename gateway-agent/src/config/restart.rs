@@ -1,5 +1,5 @@
 //! What of a changed configuration is taken over only by a restart: sockets, files on disk, and what
-//! is followed.
+//! is followed. And what of it decides who is let in.
 //!
 //! Deliberately absent: taking over the rest; `server/reload.rs` does.
 
@@ -29,6 +29,14 @@ impl Config {
         .into_iter()
         .filter_map(|(setting, is_other)| is_other.then_some(setting))
         .collect()
+    }
+
+    /// Whether it lets in the same callers, and takes them for the same.
+    pub fn knows_callers_as(&self, other: &Self) -> bool {
+        self.identity == other.identity
+            && self.proofs == other.proofs
+            && self.allowed_origins == other.allowed_origins
+            && self.allowed_hosts == other.allowed_hosts
     }
 
     /// This configuration with what needs a restart as the gateway was started with it.

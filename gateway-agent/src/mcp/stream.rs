@@ -89,7 +89,7 @@ impl SessionStream {
                 }
                 // A newer stream took over, or the session has ended.
                 _ = self.turn.changed() => return None,
-                () = endpoint.gateway.closing().cancelled() => return None,
+                () = endpoint.gateway.closing().cancelled() => self.watcher.move_on()?,
                 () = tokio::time::sleep(TOUCH) => endpoint.sessions.touch(&*self.session.upgrade()?),
             }
         }
@@ -193,7 +193,7 @@ impl Subscription {
                             return Some(notification(&change, Some(&self.meta())));
                         }
                     }
-                    () = closing.cancelled() => {
+                    () = closing.cancelled() => if self.watcher.move_on().is_none() {
                         self.state = State::Closed;
                         return self.result();
                     }

@@ -156,8 +156,9 @@ async fn reload(State(reloader): State<Arc<Reloader>>) -> Response {
         Ok(waiting) => Json(json!({ "needsRestart": waiting })).into_response(),
         Err(NotReloaded::Config(invalid)) => {
             let problems: Vec<_> = invalid.problems.iter().map(ToString::to_string).collect();
+            let noun = if problems.len() == 1 { "problem" } else { "problems" };
             let error = format!(
-                "{}: {} problems, the configuration stays as it was",
+                "{}: {} {noun}, the configuration stays as it was",
                 invalid.file.display(),
                 problems.len()
             );

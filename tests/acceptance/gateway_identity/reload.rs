@@ -1,13 +1,15 @@
-//! Callers whose request is on its way while the configuration changes.
+//! Callers whose request is on its way, or who listen, while the configuration changes.
 
-use acceptance::Gateway;
+use std::time::Duration;
+
+use acceptance::{Backend, Gateway, GatewayOptions, eventually};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 
-use super::{Backend, gateway, is_research_agent, options, with};
+use super::{gateway, is_research_agent, options, with};
 
 const KEYS: [&str; 2] = ["the-key-that-goes", "the-key-that-stays"];
 
@@ -43,6 +45,12 @@ async fn begin(gateway: &Gateway, key: &str) -> (TcpStream, String) {
     (stream, rest.to_owned())
 }
 
+async fn reload(gateway: &Gateway) {
+    let url = format!("{}/admin/reload", gateway.admin_url());
+    let reloaded = reqwest::Client::new().post(url).send().await.expect("an answer");
+    assert_eq!(reloaded.status(), 200);
+}
+
 #[tokio::test]
 async fn a_key_that_goes_while_a_body_comes_lets_nobody_in_any_more() {
     let (backend, dir) = (Backend::start(), tempfile::tempdir().expect("a directory"));
@@ -55,13 +63,67 @@ async fn a_key_that_goes_while_a_body_comes_lets_nobody_in_any_more() {
     // Their heads were judged when the gateway waits for the rest.
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     gateway.configure(&options(&backend, &taking(dir.path(), &KEYS[1..]), admin));
-    let url = format!("{}/admin/reload", gateway.admin_url());
-    let reloaded = reqwest::Client::new().post(url).send().await.expect("an answer");
-    assert_eq!(reloaded.status(), 200);
+    reload(&gateway).await;
     for ((mut stream, rest), status) in [(goes, "401"), (stays, "200")] {
         stream.write_all(rest.as_bytes()).await.expect("the rest");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("an answer");
         assert_eq!(answer.get(9..12), Some(status), "{answer}");
     }
+}
+
+/// The stream of a client that wants to hear of tools.
+async fn listen(gateway: &Gateway) -> reqwest::Response {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
+        "notifications": { "toolsListChanged": true },
+        "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {} } } });
+    let request = reqwest::Client::new()
+        .post(gateway.mcp_url())
+        .header("accept", "application/json, text/event-stream")
+        .header("content-type", "application/json")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "subscriptions/listen")
+        .body(body.to_string());
+    request.send().await.expect("a stream")
+}
+
+/// What comes next over a stream within a second; `None`: nothing.
+async fn next(stream: &mut reqwest::Response) -> Option<String> {
+    let chunk = tokio::time::timeout(Duration::from_secs(1), stream.chunk()).await.ok()?;
+    let chunk = chunk.expect("a stream").map(|bytes| bytes.to_vec());
+    Some(chunk.map_or_else(|| "the end".to_owned(), |b| String::from_utf8(b).expect("text")))
+}
+
+#[tokio::test]
+async fn who_listens_goes_on_unless_others_are_let_in() {
+    let backend = Backend::start();
+    let serving = |identity: &str, unknown: &str| GatewayOptions {
+        runtime: Some(format!("{{ unknownCaller: {unknown} }}")),
+        ..options(&backend, identity, "admin: 127.0.0.1:0\n")
+    };
+    let gateway = Gateway::start(&serving("{ trustHeaders: true }", "allow"));
+    gateway.ready().await;
+    let anybody = with(&gateway, &[]);
+    let tools = async || anybody.tools().await.len();
+    eventually("its tools are known", || async { tools().await > 0 }).await;
+    let mut stream = listen(&gateway).await;
+    let first = next(&mut stream).await;
+    assert!(first.as_ref().is_some_and(|first| first.contains("acknowledged")), "{first:?}");
+    // What the upstreams say of their tools comes in bit by bit.
+    while next(&mut stream).await.is_some() {}
+    for _ in 0..2 {
+        reload(&gateway).await;
+        assert_eq!(next(&mut stream).await, None, "nothing has changed");
+    }
+    gateway.configure(&serving("{ trustHeaders: true }", "deny"));
+    reload(&gateway).await;
+    let told = next(&mut stream).await;
+    assert!(told.as_ref().is_some_and(|told| told.contains("tools/list_changed")), "{told:?}");
+    assert_eq!(tools().await, 0);
+    gateway.configure(&serving("{ trustHeaders: false }", "deny"));
+    reload(&gateway).await;
+    let result = next(&mut stream).await;
+    assert!(result.as_ref().is_some_and(|result| result.contains("\"complete\"")), "{result:?}");
+    assert_eq!(next(&mut stream).await.as_deref(), Some("the end"));
 }

@@ -92,6 +92,13 @@ impl Watcher {
         &self.endpoint
     }
 
+    /// Goes on by the next configuration, if its endpoint has one for it.
+    pub(super) fn move_on(&mut self) -> Option<()> {
+        self.endpoint = self.endpoint.successor.get().cloned()?;
+        (self.catalog, self.definitions) = self.endpoint.gateway.views().subscribe();
+        Some(())
+    }
+
     /// Compares with the tools that the caller saw earlier, if that is known.
     pub(super) fn compare_with(&mut self, tools: Option<u64>) {
         self.seen.tools = tools.unwrap_or(self.seen.tools);
