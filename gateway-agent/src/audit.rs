@@ -172,6 +172,11 @@ impl CallRecord {
         self.ended = if result.is_error { Ended::ToolError } else { Ended::Ok };
     }
 
+    /// It is done, and its result says nothing.
+    pub fn done(&mut self) {
+        self.ended = Ended::Ok;
+    }
+
     /// The call failed.
     pub fn failed(&mut self, error: &Error) {
         self.ended = Ended::of(error);

@@ -111,6 +111,7 @@ impl Doorkeeper {
         };
         let is_proved = matches!(claim, HeaderClaim::Agent { .. } | HeaderClaim::Proven { .. });
         if self.proofs.required && !is_proved {
+            refused::credentials(parts, "it shows nothing that proves who is calling");
             return Err(Refusal::Missing(self.challenge(parts, &[])));
         }
         let subject = match self.shown(&parts.headers) {

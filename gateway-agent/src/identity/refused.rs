@@ -7,7 +7,7 @@ use http::request::Parts;
 
 use super::{Evidence, HeaderClaim, Named, challenge::Refusal, doorkeeper::peer, kept};
 
-/// A credential that is wrong. Whose it would be nobody knows.
+/// A credential that is wrong, or none where one is needed. Whose it would be nobody knows.
 pub(super) fn credentials(parts: &Parts, reason: &str) {
     let address = address(parts);
     tracing::warn!(target: "audit", event = "credentials-refused", address, reason);

@@ -17,7 +17,7 @@ use super::{
     session,
 };
 use crate::{
-    audit::CallRecord,
+    audit::{self, CallRecord},
     jsonrpc::Object,
     pipeline::{self, About, Relay, Task, relay},
     respond::{self, http::Answer},
@@ -154,14 +154,24 @@ async fn subscribed(
         session.unwatch(&uri);
         return Ok(respond::result::raw(incoming.id, "{}"));
     }
+    let span = endpoint.gateway.tracer().begin(&incoming.trace());
+    let place = audit::place(&uri);
+    let mut record =
+        CallRecord::begin(Method::Subscribe.as_str(), who.era, &place, incoming.bytes, span);
     let caller = (&who.claim, who.client.clone());
-    Ok(match relay::watch(&endpoint.gateway, caller, &uri).await {
+    let answer = match relay::watch(&endpoint.gateway, caller, &uri, Some(&mut record)).await {
         Ok(subscribed) => {
             session.watch(&uri, subscribed);
+            record.done();
             respond::result::raw(incoming.id, "{}")
         }
-        Err(error) => respond::relay_error(incoming.id, who.era, (Method::Subscribe, &uri), &error),
-    })
+        Err(error) => {
+            record.failed(&error);
+            respond::relay_error(incoming.id, who.era, (Method::Subscribe, &uri), &error)
+        }
+    };
+    record.answered(answer.bytes);
+    Ok(answer)
 }
 
 async fn relayed(

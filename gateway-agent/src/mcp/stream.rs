@@ -156,7 +156,7 @@ async fn resources(
 ) -> BTreeMap<Box<str>, Subscribed> {
     let watched = filter.resource_subscriptions.iter().map(async |uri| {
         let caller = (&who.claim, who.client.clone());
-        let subscribed = relay::watch(&endpoint.gateway, caller, uri).await.ok()?;
+        let subscribed = relay::watch(&endpoint.gateway, caller, uri, None).await.ok()?;
         Some((uri.clone(), subscribed))
     });
     join_all(watched).await.into_iter().flatten().collect()

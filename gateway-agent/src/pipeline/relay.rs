@@ -118,12 +118,21 @@ pub async fn watch(
     gateway: &Gateway,
     (claim, client): (&HeaderClaim, Option<Arc<ClientInfo>>),
     uri: &str,
+    record: Option<&mut CallRecord>,
 ) -> Result<Subscribed, Error> {
     let freshness = gateway.watchman().look();
     let snapshot = gateway.views().now();
     let caller = gateway.identify(&snapshot, claim, client);
     let about = About::Resource(uri.into());
-    let admitted = admit(gateway, &snapshot, &caller, (&about, &freshness))?;
+    let admitted = admit(gateway, &snapshot, &caller, (&about, &freshness));
+    if let Some(record) = record {
+        record.identified(snapshot.catalog.revision(), &caller);
+        record.dated(freshness);
+        if let Ok(Admitted { server, finding, .. }) = &admitted {
+            record.of_server(server, *finding);
+        }
+    }
+    let admitted = admitted?;
     let watching = gateway.upstreams().watch(&admitted.permit, &caller.principal(claim))?;
     Ok(watching.agreed().await?)
 }

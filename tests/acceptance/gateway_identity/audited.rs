@@ -66,6 +66,17 @@ async fn who_is_refused_for_its_scopes_stands_in_the_audit() {
 }
 
 #[tokio::test]
+async fn who_shows_nothing_where_something_is_needed_stands_in_the_audit() {
+    let (issuer, backend) = (Issuer::start().await, Backend::start());
+    let identity = format!("{{ jwt: {}, required: true }}", issuer.block(""));
+    let gateway = gateway(&backend, &identity, "");
+    assert_eq!(list(&with(&gateway, &[])).await.status, 401);
+    let told = last(&gateway, "credentials-refused");
+    assert!(told.contains("reason=it shows nothing that proves who is calling"), "{told}");
+    assert!(told.contains("address=127.0.0.1:"), "{told}");
+}
+
+#[tokio::test]
 async fn a_token_that_names_no_agent_is_known_by_its_subject() {
     let (issuer, backend) = (Issuer::start().await, Backend::start());
     let identity = format!("{{ jwt: {} }}", issuer.block(""));

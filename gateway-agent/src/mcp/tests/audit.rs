@@ -8,9 +8,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::harness::{Ask, Bench, Setup};
+use super::{
+    harness::{Ask, Bench, Setup},
+    relayed,
+};
 use crate::{
     config::{Access, Mode, RuntimeValidation},
+    upstream::Era,
     view::testing::{agent, tool},
 };
 
@@ -137,6 +141,27 @@ async fn every_way_to_end_has_its_event() {
     assert_eq!(log.events()[4]["claimed_agent"], "ghost-agent");
     let first = &log.events()[0];
     assert_eq!(first["error"], "the arguments break the input schema: at [/q]");
+}
+
+#[tokio::test]
+async fn who_watches_a_resource_or_may_not_has_its_event() {
+    let (bench, _) = relayed::bench(Era::Legacy, "up").await;
+    bench.until_features().await;
+    let session = bench.initialize("a").await;
+    let (log, _guard) = Log::start();
+    for uri in ["up+test://r", "up+test://closed", "other+test://r"] {
+        bench.legacy(&session, "a", ("resources/subscribe", json!({ "uri": uri }))).await;
+    }
+    let names = ["event", "tool", "server", "permit", "outcome", "error"];
+    let told: Vec<_> = log.events().iter().map(|event| fields(event, &names)).collect();
+    let (event, refusal) = ("resources/subscribe", "the upstream answered with error -32002");
+    let unknown = "no such tool is registered, or none that can be served";
+    let expected = json!([
+        [event, "up+test://r", "up", "allow", "ok", null],
+        [event, "up+test://closed", "up", "allow", "upstream-failed", refusal],
+        [event, "other+test://r", null, "deny:no-such-tool", "denied", unknown],
+    ]);
+    assert_eq!(json!(told), expected);
 }
 
 #[tokio::test]
