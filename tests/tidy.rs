@@ -310,3 +310,20 @@ fn every_error_is_documented() {
     let found: Vec<_> = codes.chain(reasons).filter(is_missing).map(str::to_owned).collect();
     assert_none("not in docs/errors.md", &found);
 }
+
+#[test]
+fn every_refusal_of_a_gateway_is_documented() {
+    let errors = read("docs/errors.md");
+    let refusals = ["mcp/rejection.rs", "identity/challenge.rs"]
+        .map(|file| code(&format!("gateway-agent/src/{file}")))
+        .concat();
+    let words = refusals.split("=> \"").skip(1).filter_map(|rest| rest.split('"').next());
+    let words: Vec<_> = words.map(|word| format!("`{word}`")).collect();
+    let codes = read("gateway-agent/src/jsonrpc.rs");
+    let codes = codes.split(": i64 = ").skip(1).filter_map(|rest| rest.split(';').next());
+    let codes: Vec<_> = codes.map(|code| code.replace('_', "")).collect();
+    assert!(words.contains(&"`origin`".to_owned()) && codes.contains(&"-32600".to_owned()));
+    let all = words.into_iter().chain(codes);
+    let found: Vec<_> = all.filter(|name| !errors.contains(name.as_str())).collect();
+    assert_none("not in docs/errors.md", &found);
+}
