@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     announce::Announcer,
-    error::Error,
+    error::{Error, Phase},
     handshake::About,
     http::{Client, HttpLink},
     message::{Era, Outgoing},
@@ -98,12 +98,13 @@ impl Link {
         }
     }
 
-    /// Whether the upstream shows within some time that it is there. Of a child its supervisor knows.
-    pub(super) async fn is_there(&self, within: Duration) -> bool {
-        match self {
-            Self::Http(link) => timeout(within, link.is_there()).await.unwrap_or(false),
-            Self::Stdio(_) | Self::Broken(..) => true,
-        }
+    /// Fails if the upstream does not show within some time that it is there. Of a child its
+    /// supervisor knows.
+    pub(super) async fn check(&self, within: Duration) -> Result<(), Error> {
+        let Self::Http(link) = self else { return Ok(()) };
+        let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        let late = Error::Timeout { phase: Phase::Connect, after_ms };
+        timeout(within, link.check()).await.unwrap_or(Err(late))
     }
 
     /// A caller's session has ended, and with it what was opened for it.

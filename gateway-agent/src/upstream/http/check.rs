@@ -2,20 +2,27 @@
 //!
 //! Deliberately absent: what it answers; any answer is a sign of life.
 
-use super::{HttpLink, Outgoing, answer};
+use super::{Answer, HttpLink, Outgoing, answer};
 use crate::upstream::error::Error;
 
 impl HttpLink {
-    /// Whether it answers. One that was not spoken to yet is given the benefit of the doubt.
-    pub(in crate::upstream) async fn is_there(&self) -> bool {
-        let Some(session) = self.session.load_full() else { return true };
+    /// Fails if it does not answer. One that was not spoken to yet is given the benefit of the doubt.
+    pub(in crate::upstream) async fn check(&self) -> Result<(), Error> {
+        let Some(session) = self.session.load_full() else { return Ok(()) };
         let ping = if session.is_legacy() { Outgoing::Ping } else { Outgoing::Discover };
         match self.exchange(&session, &ping, &[]).await {
-            Ok(answer) => !answer.status.is_server_error() || answer::is_refusal(answer.status),
-            Err(error) => {
-                !matches!(error, Error::Unavailable { .. } | Error::Timeout { .. })
-                    && !error.is_lost()
+            Ok(Answer { status, .. })
+                if status.is_server_error() && !answer::is_refusal(status) =>
+            {
+                Err(answer::no(status))
             }
+            Err(error)
+                if error.is_lost()
+                    || matches!(error, Error::Unavailable { .. } | Error::Timeout { .. }) =>
+            {
+                Err(error)
+            }
+            _ => Ok(()),
         }
     }
 }

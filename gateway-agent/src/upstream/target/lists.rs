@@ -64,9 +64,10 @@ impl Target {
     async fn silent(&self) -> Error {
         loop {
             tokio::time::sleep(self.timing.check).await;
-            if self.is_up() && !self.link.is_there(CHECK).await {
-                let after_ms = u64::try_from(CHECK.as_millis()).unwrap_or(u64::MAX);
-                return Error::Timeout { phase: Phase::Connect, after_ms };
+            if self.is_up()
+                && let Err(error) = self.link.check(CHECK).await
+            {
+                return error;
             }
         }
     }

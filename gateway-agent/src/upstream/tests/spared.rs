@@ -81,11 +81,37 @@ async fn an_upstream_that_hangs_is_noticed_between_two_lists() {
     upstreams.until_up().await;
     is_there.store(false, Ordering::SeqCst);
     let hangs = Instant::now();
-    while !matches!(upstreams.state(), TargetState::Down { .. }) {
+    let error = loop {
+        if let TargetState::Down { error, .. } = upstreams.state() {
+            break error;
+        }
         assert!(hangs.elapsed() < Duration::from_secs(5), "sooner than a list is given up");
         tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    };
+    assert_eq!(error, "waited longer than 4000 ms to connect to the upstream");
     is_there.store(true, Ordering::SeqCst);
+}
+
+#[tokio::test]
+async fn an_upstream_that_fails_between_two_lists_is_down_for_that_reason() {
+    let is_well = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let known = is_well.clone();
+    let fake = Fake::start(move |seen| match modern_basics(seen) {
+        Some(reply) if known.load(Ordering::SeqCst) => reply,
+        _ => raw_reply(502, "text/plain", b"no"),
+    })
+    .await;
+    let timing = Timing { check: Duration::from_millis(50), ..TIMING };
+    let upstreams = start(fake.transport(), limits(), timing);
+    upstreams.until_up().await;
+    is_well.store(false, Ordering::SeqCst);
+    let error = loop {
+        if let TargetState::Down { error, .. } = upstreams.state() {
+            break error;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert!(error.contains("the answer has the HTTP status 502"), "{error}");
 }
 
 #[tokio::test]
