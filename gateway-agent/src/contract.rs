@@ -41,7 +41,7 @@ use self::{
     pin_file::PinFile,
 };
 use crate::{
-    config::{CheckRules, Checks, Config, Mode},
+    config::{CheckRules, Checks, Config, Mode, ToolSelector},
     upstream::{Definitions, Tools},
 };
 
@@ -64,12 +64,15 @@ struct Settings {
     rules: CheckRules,
     /// The registered servers that this gateway calls.
     servers: Vec<Key>,
+    /// Those with limits of their own.
+    limited: Vec<ToolSelector>,
 }
 
 impl From<&Config> for Settings {
     fn from(config: &Config) -> Self {
         let servers = config.targets.iter().map(|target| target.server.clone()).collect();
-        Self { rules: config.registry.check_rules(), servers }
+        let limited = config.tool_limits.iter().map(|entry| entry.tool.clone()).collect();
+        Self { rules: config.registry.check_rules(), servers, limited }
     }
 }
 

@@ -236,13 +236,20 @@ async fn a_target_is_stopped_and_started_by_its_operator() {
 #[tokio::test]
 async fn a_tool_may_have_a_deadline_of_its_own() {
     let upstream = Liar::start(tools(&["fetch"], |_| None)).await;
-    let more =
-        "limits: { callTimeoutMs: 20000, tools: [{ tool: fetch@1.2.3, callTimeoutMs: 300 }] }\n";
-    let gateway = Gateway::start(&options(&http("fetch-server", &upstream.url), "{}", more));
+    let tools = "[{ tool: fetch@1.2.3, callTimeoutMs: 300 }, { tool: fecth, callTimeoutMs: 1 }]";
+    let more = format!("limits: {{ callTimeoutMs: 20000, tools: {tools} }}\n");
+    let gateway = Gateway::start(&options(&http("fetch-server", &upstream.url), "{}", &more));
     gateway.ready().await;
     eventually("it is up", || async { state(&gateway, "server/fetch-server@1.2.3") == "up" }).await;
     let began = Instant::now();
     let late = fetch(&gateway, "https://example.com/").await;
     assert!(late.is_tool_error() && late.text().contains("no result in 300 ms"), "{late:?}");
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let warned = "limits.tools names fecth, which the catalog does not have";
+    eventually("who wrote a wrong name is told", || async {
+        gateway.process.stderr().contains(warned)
+    })
+    .await;
+    let log = gateway.process.stderr();
+    assert_eq!(log.matches("limits.tools names").count(), 1, "{log}");
 }

@@ -9,6 +9,7 @@ use registry_core::Key;
 use super::{
     Config, ToolSelector,
     read::{Field, Section},
+    tools,
 };
 
 /// One entry of the list.
@@ -32,17 +33,7 @@ impl Config {
 
 /// Reads the list; an entry that is wrong is left out and reported.
 pub(super) fn read(limits: &Section<'_>) -> Vec<ToolLimits> {
-    let items = limits.find("tools").map(|field| field.list()).unwrap_or_default();
-    let mut tools = Vec::<ToolLimits>::new();
-    for item in items {
-        let Some(entry) = entry(&item) else { continue };
-        if tools.iter().any(|known| known.tool == entry.tool) {
-            item.problem(format!("{} has an entry already; remove one", entry.tool));
-        } else {
-            tools.push(entry);
-        }
-    }
-    tools
+    tools::read_each(limits, entry, |entry| &entry.tool)
 }
 
 fn entry(item: &Field<'_>) -> Option<ToolLimits> {

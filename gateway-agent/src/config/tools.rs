@@ -152,12 +152,21 @@ impl RegistryConfig {
 
 /// Reads the list; an entry that is wrong is left out and reported.
 pub(super) fn read(runtime: &Section<'_>) -> Vec<ToolValidation> {
-    let items = runtime.find("tools").map(|field| field.list()).unwrap_or_default();
-    let mut tools = Vec::<ToolValidation>::new();
+    read_each(runtime, entry, |entry| &entry.tool)
+}
+
+/// Reads a list `tools` with an entry for each tool.
+pub(super) fn read_each<E>(
+    section: &Section<'_>,
+    entry: fn(&Field<'_>) -> Option<E>,
+    selector: fn(&E) -> &ToolSelector,
+) -> Vec<E> {
+    let items = section.find("tools").map(|field| field.list()).unwrap_or_default();
+    let mut tools = Vec::<E>::new();
     for item in items {
         let Some(entry) = entry(&item) else { continue };
-        if tools.iter().any(|known| known.tool == entry.tool) {
-            item.problem(format!("{} has an entry already; remove one", entry.tool));
+        if tools.iter().any(|known| selector(known) == selector(&entry)) {
+            item.problem(format!("{} has an entry already; remove one", selector(&entry)));
         } else {
             tools.push(entry);
         }

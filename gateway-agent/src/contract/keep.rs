@@ -102,7 +102,7 @@ impl Contracts {
 #[derive(Default)]
 struct Keeper {
     standing: Standing,
-    warned: BTreeSet<String>,
+    warned: BTreeSet<(&'static str, String)>,
     is_failing: bool,
     has_looked: bool,
 }
@@ -176,13 +176,19 @@ impl Keeper {
 
     /// Warns of tools that the configuration names and the catalog does not have, once.
     fn warn_of_unknown(&mut self, contracts: &Contracts, catalog: &Catalog) {
-        for tool in contracts.settings.load().rules.tools() {
+        let settings = contracts.settings.load();
+        let checked =
+            settings.rules.tools().map(|tool| ("registry.validation.runtime.tools", tool));
+        let limited = settings.limited.iter().map(|tool| ("limits.tools", tool));
+        for (field, tool) in checked.chain(limited) {
             let mut versions = catalog.versions(Kind::Tool, tool.name());
-            if versions.any(|(key, _)| tool.selects(key)) || !self.warned.insert(tool.to_string()) {
+            if versions.any(|(key, _)| tool.selects(key))
+                || !self.warned.insert((field, tool.to_string()))
+            {
                 continue;
             }
             tracing::warn!(
-                "registry.validation.runtime.tools names {tool}, which the catalog does not have; \
+                "{field} names {tool}, which the catalog does not have; \
                  correct the name, or ignore this if it is to be registered later"
             );
         }

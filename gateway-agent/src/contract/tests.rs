@@ -16,7 +16,7 @@ fn key() -> Key {
 }
 
 fn settings(mode: Mode) -> ArcSwap<Settings> {
-    ArcSwap::from_pointee(Settings { rules: rules(mode), servers: Vec::new() })
+    ArcSwap::from_pointee(Settings { rules: rules(mode), servers: Vec::new(), limited: Vec::new() })
 }
 
 fn rules(contract_drift: Mode) -> CheckRules {
