@@ -80,8 +80,10 @@ async fn once(
         let keep_telling = async {
             loop {
                 subscriptions.other_than(wanted).await;
-                *wanted = subscriptions.wanted();
-                tell(link, &session, (subscriptions, wanted, told)).await?;
+                let next = subscriptions.wanted();
+                tell(link, &session, (subscriptions, &next, told)).await?;
+                // Not before: the stream may end in the middle of that.
+                *wanted = next;
             }
         };
         return tokio::select! {
