@@ -207,7 +207,6 @@ fn set_gauges(health: &Health) {
 }
 
 /// The targets are as many as the configuration has.
-#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
 fn set_target_gauges(upstreams: &Upstreams) {
     static SHOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -215,24 +214,27 @@ fn set_target_gauges(upstreams: &Upstreams) {
     let present: BTreeSet<_> = targets.iter().map(|target| target.server.to_string()).collect();
     // A series cannot be taken back.
     for server in shown.difference(&present) {
-        for state in TargetState::NAMES {
-            metrics::gauge!("gateway_target_state", "server" => server.clone(), "state" => state)
-                .set(0.0);
-        }
+        set_gauges_of(server, ("none", false, [0, 0]));
     }
     shown.extend(present);
     for target in targets {
-        let server = target.server.to_string();
-        let of = |state: &str| f64::from(u8::from(target.state.as_str() == state));
-        for state in TargetState::NAMES {
-            metrics::gauge!("gateway_target_state", "server" => server.clone(), "state" => state)
-                .set(of(state));
-        }
-        let spared = f64::from(u8::from(target.is_spared));
-        metrics::gauge!("gateway_target_spared", "server" => server.clone()).set(spared);
-        for (what, count) in [("running", target.load.running), ("waiting", target.load.waiting)] {
-            metrics::gauge!("gateway_target_requests", "server" => server.clone(), "what" => what)
-                .set(count as f64);
-        }
+        let load = [target.load.running, target.load.waiting];
+        set_gauges_of(&target.server.to_string(), (target.state.as_str(), target.is_spared, load));
+    }
+}
+
+/// The gauges of one target; a state that is none is that of a target that is gone.
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
+fn set_gauges_of(server: &str, (present, is_spared, load): (&str, bool, [usize; 2])) {
+    let server = || server.to_owned();
+    for state in TargetState::NAMES {
+        let value = f64::from(u8::from(state == present));
+        metrics::gauge!("gateway_target_state", "server" => server(), "state" => state).set(value);
+    }
+    let spared = f64::from(u8::from(is_spared));
+    metrics::gauge!("gateway_target_spared", "server" => server()).set(spared);
+    for (what, count) in ["running", "waiting"].into_iter().zip(load) {
+        metrics::gauge!("gateway_target_requests", "server" => server(), "what" => what)
+            .set(count as f64);
     }
 }
