@@ -45,6 +45,55 @@ async fn an_upstream_that_fails_again_and_again_is_spared_and_taken_up_again() {
 }
 
 #[tokio::test]
+async fn lists_that_come_well_do_not_end_the_sparing_of_one_whose_calls_fail() {
+    let fake = Fake::modern(|_| Reply::Stall).await;
+    let limits = LimitsConfig { call_timeout_ms: 20, ..limits() };
+    let upstreams = start(fake.transport(), limits, TIMING);
+    upstreams.until_up().await;
+    for _ in 0..5 {
+        assert!(upstreams.try_call("{}").await.is_err());
+    }
+    assert!(upstreams.health()[0].is_spared);
+    let lists = fake.seen("tools/list").len();
+    upstreams.check(&key()).unwrap();
+    eventually(|| async { fake.seen("tools/list").len() > lists }).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(matches!(upstreams.state(), TargetState::Up { .. }));
+    assert!(upstreams.health()[0].is_spared);
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(matches!(error, Error::Spared(_)), "{error}");
+}
+
+#[tokio::test]
+async fn who_waits_in_vain_for_its_turn_says_nothing_of_the_upstream() {
+    let fake = Fake::modern(|seen| match seen.body["params"]["arguments"]["stay"].as_bool() {
+        Some(true) => Reply::Stall,
+        _ => seen.result(&serde_json::json!({ "content": [] })),
+    })
+    .await;
+    let limits = LimitsConfig { upstream_requests: 1, call_timeout_ms: 400, ..limits() };
+    let upstreams = start(fake.transport(), limits, TIMING);
+    upstreams.until_up().await;
+    let first = upstreams.clone();
+    let first = tokio::spawn(async move { first.try_call(r#"{"stay":true}"#).await.map(|_| ()) });
+    eventually(|| async { fake.seen("tools/call").len() == 1 }).await;
+    // One comes in when the first is given up; the others have come too early for that.
+    let waiting: Vec<_> = (0..8)
+        .map(|_| {
+            let upstreams = upstreams.clone();
+            let call = async move { upstreams.try_call(r#"{"stay":true}"#).await.map(|_| ()) };
+            tokio::spawn(call)
+        })
+        .collect();
+    for call in std::iter::once(first).chain(waiting) {
+        assert!(call.await.unwrap().is_err());
+    }
+    assert!(fake.seen("tools/call").len() < 5, "most have waited in vain");
+    assert!(!upstreams.health()[0].is_spared);
+    assert!(upstreams.try_call("{}").await.is_ok());
+}
+
+#[tokio::test]
 async fn what_was_lost_is_tried_once_more_only_where_that_does_no_harm() {
     for (is_repeatable, attempts) in [(true, 2), (false, 1)] {
         let lost = AtomicUsize::new(0);
