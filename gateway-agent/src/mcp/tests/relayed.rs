@@ -112,6 +112,28 @@ async fn a_client_with_a_session_is_asked_whatever_the_upstream_speaks() {
 }
 
 #[tokio::test]
+async fn a_call_can_be_cancelled_while_its_caller_is_asked() {
+    let (bench, far_side) = bench(Era::Legacy, "").await;
+    let session = able_session(&bench).await;
+    let ask = Ask::legacy(&session, "tools/call", json!({ "name": "asks" })).by("a");
+    let mut body = bench.send(ask.build()).await.into_body().into_data_stream();
+    let chunk = body.next().await.unwrap().unwrap();
+    assert!(String::from_utf8_lossy(&chunk).contains("elicitation/create"), "{chunk:?}");
+    assert!(far_side.seen("notifications/cancelled").is_empty());
+    let mut cancel = Ask::legacy(&session, "", json!({})).by("a");
+    cancel.body = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": { "requestId": 8 } });
+    assert_eq!(bench.got(cancel.build()).await.status, 202);
+    // The body is read on, as a client does that still listens.
+    let rest = tokio::time::timeout(Duration::from_secs(5), body.next()).await;
+    assert!(rest.is_ok(), "the stream ends");
+    acceptable(|| far_side.seen("notifications/cancelled").len() == 1).await;
+    let called = &far_side.seen("tools/call")[0].1;
+    let cancelled = &far_side.seen("notifications/cancelled")[0].1;
+    assert_eq!(cancelled["params"]["requestId"], called["id"]);
+}
+
+#[tokio::test]
 async fn a_question_that_does_not_say_for_whom_it_is_reaches_the_sessions_own_client() {
     let (bench, far_side) = bench(Era::Legacy, "").await;
     let session = able_session(&bench).await;
