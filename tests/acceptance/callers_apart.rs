@@ -11,6 +11,7 @@ mod tasks;
 
 use std::{
     collections::BTreeSet,
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -23,6 +24,7 @@ use crate::liar::{Liar, STAY, Script, json_answer};
 
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-11-25";
+const CATALOG: &str = "registry.json";
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// What a far side answers to a request: a result, or nothing at all.
@@ -36,14 +38,14 @@ const OTHER: &str = "adk-demo-agent@1.0.0";
 struct Scene {
     gateway: Gateway,
     liar: Liar,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Scene {
     async fn start(far_side: Script, more: &str) -> Self {
         let liar = Liar::start(far_side).await;
         let dir = tempfile::tempdir().expect("a directory");
-        let catalog = dir.path().join("registry.json");
+        let catalog = dir.path().join(CATALOG);
         std::fs::write(&catalog, exposing().to_string()).expect("a catalog");
         let gateway = Gateway::start(&GatewayOptions {
             source: format!("file://{}", catalog.display()),
@@ -59,7 +61,12 @@ impl Scene {
             gateway.process.stderr().contains("upstream is up")
         })
         .await;
-        Self { gateway, liar, _dir: dir }
+        Self { gateway, liar, dir }
+    }
+
+    /// The file with the catalog.
+    fn catalog(&self) -> PathBuf {
+        self.dir.path().join(CATALOG)
     }
 
     /// An agent of the example, or nobody, with these capabilities.

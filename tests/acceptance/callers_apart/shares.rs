@@ -1,10 +1,11 @@
 //! No caller takes from the others what there is for all: places of an upstream while it waits for
 //! answers, places of calls that wait for input, resources that are watched.
 
-use acceptance::{ModernClient, mcp::Answer};
+use acceptance::{GatewayOptions, ModernClient, eventually, mcp::Answer};
 use serde_json::{Value, json};
 
 use super::{DECLARING, LEGACY, OTHER, Scene, able, asking};
+use crate::liar::Liar;
 
 async fn call(client: &ModernClient, url: &str) -> Answer {
     client.call("fetch", json!({ "url": url })).await
@@ -129,4 +130,42 @@ async fn nobody_watches_all_that_can_be_watched_of_an_upstream() {
     }
     let nobody = Watcher::start(&scene, "").await;
     assert!(nobody.watch(250).await["result"].is_object(), "others do");
+}
+
+#[tokio::test]
+async fn what_is_watched_stays_so_when_another_target_goes() {
+    let scene = Scene::start(asking(), "").await;
+    let watcher = Watcher::start(&scene, DECLARING).await;
+    assert!(watcher.watch(1).await["result"].is_object());
+    let other = Liar::start(asking()).await;
+    let target = |server: &str, version: &str, url: &str| {
+        format!("{{ server: {server}, version: {version}, http: \"{url}\" }}")
+    };
+    let fetching = target("fetch-server", "1.2.3", &scene.liar.url);
+    let both = format!("{fetching}, {}", target("time-server", "1.0.0", &other.url));
+    let configure = async |number: usize, targets: &str| {
+        scene.gateway.configure(&GatewayOptions {
+            source: format!("file://{}", scene.catalog().display()),
+            targets: format!("targets: [{targets}]\n"),
+            runtime: None,
+            more: String::new(),
+        });
+        eventually("it is taken over", || async {
+            let log = scene.gateway.process.stderr();
+            log.matches("serving by a new configuration").count() == number
+        })
+        .await;
+    };
+    configure(1, &both).await;
+    configure(2, &fetching).await;
+    eventually("the other is let go", || async {
+        scene.gateway.process.stderr().contains("upstream was let go")
+    })
+    .await;
+    assert!(watcher.watch(2).await["result"].is_object());
+    let count = |method: &str| scene.liar.seen().matches(&format!("\"{method}\"")).count();
+    assert_eq!((count("resources/subscribe"), count("resources/unsubscribe")), (2, 0));
+    // Whoever takes its place is told of all that is watched.
+    configure(3, &target("fetch-server", "1.2.3", &format!("{}?again", scene.liar.url))).await;
+    eventually("both are watched there", || async { count("resources/subscribe") == 4 }).await;
 }
