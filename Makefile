@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo up build test lint bench soak fuzz fmt docker-up
+.PHONY: help demo up build test lint bench soak fuzz mutants fmt docker-up
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
@@ -39,6 +39,13 @@ soak: ## record and check histories under faults: make soak FOR=10m SEED=1
 
 fuzz: ## run each fuzz target for a minute (needs cargo-fuzz)
 	./.ci/fuzz
+
+mutants: ## break the engine of compositions in every way cargo-mutants knows (hours): make mutants SHARD=0/3
+	$(CARGO) mutants --package gateway-agent --file 'gateway-agent/src/composition.rs' \
+	  --file 'gateway-agent/src/composition/**' --shard $(or $(SHARD),0/1) --sharding round-robin \
+	  --cargo-arg=--lib -- -- composed composition
+	$(CARGO) mutants --package registry-core --file 'registry-core/src/spec/eval/**' \
+	  --shard $(or $(SHARD),0/1) --sharding round-robin -- --lib --test properties -- spec evaluation
 
 fmt: ## format the sources
 	$(CARGO) fmt --all

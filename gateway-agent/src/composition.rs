@@ -123,12 +123,9 @@ pub(crate) fn call<'a>(
         let input = arguments.value()?;
         let outcome = run.pattern(run.plan.spec(), "", input).await;
         let steps = run.report.finish();
-        match outcome.map(|value| result_of(&value)) {
-            Ok(Some(result)) => Ok(Passed { result, steps: Some(steps) }),
-            Ok(None) => Err(Error::Composition(Box::new(Failed {
-                failure: Failure::new("", Cause::Unwritable),
-                steps,
-            }))),
+        let most = run.gateway.limits().response_bytes;
+        match outcome.and_then(|value| result_of(&value, most)) {
+            Ok(result) => Ok(Passed { result, steps: Some(steps) }),
             Err(failure) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
         }
     })
@@ -140,11 +137,16 @@ pub(crate) fn refused(tool: &Name, error: Error, steps: Steps) -> Error {
     Error::Composition(Box::new(Failed { failure, steps }))
 }
 
-/// A value as a tool's result.
-fn result_of(value: &Value) -> Option<RawResult> {
+/// A value as a tool's result, no larger than what an upstream may answer.
+fn result_of(value: &Value, most: usize) -> Result<RawResult, Failure> {
     let mut out = ObjectWriter::with_capacity(256);
     content::say(value, &mut out);
-    let result = RawValue::from_string(out.finish_string()).ok()?;
+    let result = RawValue::from_string(out.finish_string())
+        .map_err(|_| Failure::new("", Cause::Unwritable))?;
+    // It is there twice, as text too.
+    if result.get().len() / 2 > most {
+        return Err(Failure::new("", Cause::TooLarge { most }));
+    }
     let (result_type, era) = (ResultType::Absent, Era::Modern);
-    Some(RawResult { result, is_error: false, result_type, has_meta: false, era })
+    Ok(RawResult { result, is_error: false, result_type, has_meta: false, era })
 }

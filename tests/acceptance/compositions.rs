@@ -116,6 +116,8 @@ fn compositions_are_checked_and_drawn_without_a_registry() {
     assert!(one("svg").stdout.starts_with("<svg"));
     let all = ctl(NOWHERE, &[&example[..], &["--output", "svg"]].concat());
     assert!(!all.success() && all.stderr.contains("a picture is of one: --tool NAME"), "{all:?}");
+    let none = ctl(NOWHERE, &[&example[..], &["--tool", "process_orders"]].concat());
+    assert!(!none.success() && none.stderr.contains("is called `process_orders`"), "{none:?}");
 }
 
 #[test]

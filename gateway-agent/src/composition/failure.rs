@@ -102,8 +102,8 @@ pub enum Cause {
         /// How many may be.
         most: u32,
     },
-    /// The run's values take too much.
-    #[error("the results of one call of a composition take at most {most} bytes")]
+    /// The run's values, or its result, take too much.
+    #[error("the results in one call of a composition, or its own, take more than {most} bytes")]
     TooLarge {
         /// How much they may.
         most: usize,
@@ -121,6 +121,12 @@ pub enum Cause {
     NoKey {
         /// The path.
         path: Path,
+    },
+    /// The id of a saga takes too much.
+    #[error("the id of the saga takes more than {most} bytes; nothing was done")]
+    LongId {
+        /// How much it may.
+        most: usize,
     },
     /// It was done before.
     #[error("the same was done before, or is being done; nothing was done")]
@@ -236,6 +242,7 @@ impl Failure {
             | Cause::TooManyCalls { .. }
             | Cause::Open { .. }
             | Cause::NoKey { .. }
+            | Cause::LongId { .. }
             | Cause::Duplicate
             | Cause::Full(_)
             | Cause::TooManySagas
@@ -255,6 +262,7 @@ impl Failure {
             Cause::TooManyItems { .. }
             | Cause::TooManyCalls { .. }
             | Cause::TooLarge { .. }
+            | Cause::LongId { .. }
             | Cause::Unwritable => "limit",
             Cause::Open { .. } => "breaker-open",
             Cause::NoKey { .. } => "no-key",

@@ -26,6 +26,8 @@ use super::{
 const ATTEMPTS: u32 = 7;
 /// The wait before its second attempt; it doubles. All together about 13 s.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// Longest id of a saga, in bytes of JSON.
+const ID_BYTES: usize = 1_024;
 /// Between attempts to write down how a saga ended.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -83,7 +85,11 @@ impl Run {
         let Some(id) = id else {
             return Err(Failure::new(at, Cause::NoKey { path: path.clone() }));
         };
-        Ok(Some(String::from_utf8_lossy(&canonical_bytes(&id)).into_owned()))
+        let id = String::from_utf8_lossy(&canonical_bytes(&id)).into_owned();
+        if id.len() > ID_BYTES {
+            return Err(Failure::new(at, Cause::LongId { most: ID_BYTES }));
+        }
+        Ok(Some(id))
     }
 }
 

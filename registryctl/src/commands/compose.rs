@@ -53,6 +53,9 @@ fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
         .into_iter()
         .filter(|one| wanted(one.tool.name.as_str()))
         .collect();
+    if let (Some(tool), []) = (&args.tool, found.as_slice()) {
+        return Err(Failure::Usage(format!("no composition of these files is called `{tool}`")));
+    }
     if !matches!(session.globals.output, Output::Table | Output::Json) {
         let [one] = found.as_slice() else {
             let message = format!("{} compositions; a picture is of one: --tool NAME", found.len());

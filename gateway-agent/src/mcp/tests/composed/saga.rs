@@ -203,6 +203,8 @@ async fn an_instance_runs_once() {
     assert_eq!((n(json!("1")).await, n(json!(1.0)).await), (json!(2), json!(1)));
     let (_, reason, message) = composed.failure("counts", json!({})).await;
     assert_eq!((&*reason, message.contains("$.order selects nothing")), ("no-key", true));
+    let long = json!("x".repeat(1_023));
+    assert_eq!(composed.failure("counts", order(long)).await.1, "limit");
     // What was undone may be done again.
     assert_eq!(composed.failure("unsteady", order(json!(1))).await.1, "saga-failed");
     assert_eq!(composed.value("unsteady", order(json!(1))).await["b"]["n"], 2);

@@ -180,6 +180,22 @@ async fn a_result_that_is_refused_tells_what_was_done() {
 }
 
 #[tokio::test]
+async fn a_result_is_no_larger_than_what_a_server_may_answer() {
+    let targets = vec![json!({ "tool": "say" }); 3];
+    let scatter = json!({ "targets": targets, "aggregation": { "ops": [] } });
+    let limits = LimitsConfig { response_bytes: 4_096, ..LimitsConfig::default() };
+    let setup = Setup { limits, ..Setup::default() };
+    let composed = Composed::start_with(
+        setup,
+        vec![composition("three", json!({ "scatterGather": scatter }))],
+    )
+    .await;
+    composed.value("three", json!({ "value": "x".repeat(1_000) })).await;
+    let (_, reason, _) = composed.failure("three", json!({ "value": "x".repeat(1_500) })).await;
+    assert_eq!(reason, "limit");
+}
+
+#[tokio::test]
 async fn compositions_inside_of_others_have_no_calls_of_their_own() {
     let each = json!({ "mapEach": { "inner": tool_of("keep") } });
     let each = pipeline(&[
