@@ -2,16 +2,23 @@
 //!
 //! Deliberately absent: which of them an audience sees.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
 
-use registry_core::{Catalog, Key};
+use registry_core::{Catalog, Key, limits};
 
 use super::{Offer, Snapshot};
 use crate::{contract::Contracts, fast_map::FastMap, identity::is_usable};
 
-/// How deep compositions may be made of compositions; the rules let no cycle in, a file that nobody
-/// checked may have one.
-const DEPTH: usize = 16;
+/// How deep is looked, for the rules let no circle in, but a file that nobody has checked may have
+/// one: a composition that is too deep by one, and the tool that it comes to.
+const DEPTH: usize = limits::COMPOSITION_DEPTH + 2;
+
+/// The parts of one composition that were looked at: many may lead to the same.
+type Seen = RefCell<HashMap<Key, Option<Arc<Offer>>>>;
 
 /// All offers, by tool version.
 #[derive(Debug)]
@@ -29,12 +36,18 @@ impl Shelf {
     /// The offer of a tool version at that moment; `None` where it is not registered, retired, or
     /// of a kind that cannot be served.
     pub fn offer(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<Offer>> {
-        self.offer_within(snapshot, tool, DEPTH)
+        self.offer_within(snapshot, tool, (&Seen::default(), DEPTH))
     }
 
-    fn offer_within(&self, snapshot: &Snapshot, tool: &Key, depth: usize) -> Option<Arc<Offer>> {
+    fn offer_within(
+        &self,
+        snapshot: &Snapshot,
+        tool: &Key,
+        (seen, depth): (&Seen, usize),
+    ) -> Option<Arc<Offer>> {
         let depth = depth.checked_sub(1)?;
-        let part = |part: &Key| self.offer_within(snapshot, part, depth);
+        let part =
+            |part: &Key| once(seen, part, || self.offer_within(snapshot, part, (seen, depth)));
         let record = snapshot.catalog.find(tool).filter(|record| is_usable(record))?;
         let known = self.offers.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
         if let Some(offer) = known.filter(|offer| offer.is_current(snapshot, record, part)) {
@@ -48,18 +61,19 @@ impl Shelf {
 
     /// The offer of a tool version, whatever became of it.
     pub fn registered(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<Offer>> {
-        self.registered_within(snapshot, tool, DEPTH)
+        self.registered_within(snapshot, tool, (&Seen::default(), DEPTH))
     }
 
     fn registered_within(
         &self,
         snapshot: &Snapshot,
         tool: &Key,
-        depth: usize,
+        (seen, depth): (&Seen, usize),
     ) -> Option<Arc<Offer>> {
         let depth = depth.checked_sub(1)?;
         let record = snapshot.catalog.find(tool)?;
-        let part = |part: &Key| self.registered_within(snapshot, part, depth);
+        let part =
+            |part: &Key| once(seen, part, || self.registered_within(snapshot, part, (seen, depth)));
         Offer::new(snapshot, record, &self.contracts, part).map(Arc::new)
     }
 
@@ -76,4 +90,16 @@ impl Shelf {
     pub(super) fn is_empty(&self) -> bool {
         self.offers.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
+}
+
+/// What a part is, worked out once.
+fn once(seen: &Seen, tool: &Key, make: impl FnOnce() -> Option<Arc<Offer>>) -> Option<Arc<Offer>> {
+    if let Some(known) = seen.borrow().get(tool) {
+        return known.clone();
+    }
+    // Whoever comes back to it meanwhile goes round in a circle.
+    seen.borrow_mut().insert(tool.clone(), None);
+    let found = make();
+    seen.borrow_mut().insert(tool.clone(), found.clone());
+    found
 }

@@ -84,7 +84,8 @@ fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
     }
     let counts = report.counts();
     let counts = if counts.is_empty() { String::new() } else { format!("; {counts}") };
-    screen.line(&format!("valid: {} compositions{counts}", found.len()))
+    let what = if found.len() == 1 { "composition" } else { "compositions" };
+    screen.line(&format!("valid: {} {what}{counts}", found.len()))
 }
 
 fn compositions<'b>(catalog: &'b Catalog, batch: &'b [Proposed]) -> Vec<Composition<'b>> {

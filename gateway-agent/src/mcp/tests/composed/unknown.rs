@@ -49,8 +49,7 @@ fn saga(action: Value, more: Value) -> Value {
 async fn what_was_cut_off_is_repeated_only_where_that_is_harmless() {
     let strict = json!({ "source": { "tool": "keep" }, "inputSchema": { "required": ["x"] } });
     let given = pipeline(&[step("a", "strict", constant(json!({})))]);
-    let mut refused = composition("refused", retry(pattern(given)));
-    refused.document["depends"] = json!([{ "type": "tool", "name": "strict", "version": "1.0.0" }]);
+    let refused = around("refused", "strict", retry(pattern(given)));
     let composed = Composed::start(vec![
         composition("cut-off", retry(cut_off())),
         composition("replaced", retry(replaced())),
@@ -73,6 +72,63 @@ async fn what_was_cut_off_is_repeated_only_where_that_is_harmless() {
     // Nothing was done.
     let calls = composed.calls("refused", json!({})).await;
     assert_eq!(calls, ["a strict invalid-input"; 3]);
+}
+
+/// What is called `name`, of that other one.
+fn around(name: &str, other: &str, spec: Value) -> Registered {
+    let mut outer = composition(name, spec);
+    let depends = outer.document["depends"].as_array_mut().unwrap();
+    depends.push(json!({ "type": "tool", "name": other, "version": "1.0.0" }));
+    outer
+}
+
+#[tokio::test]
+async fn all_that_a_composition_or_a_dead_letter_calls_counts() {
+    let safe = json!({ "annotations": { "idempotentHint": true }, "source": { "tool": "lose" } });
+    let letter = json!({ "deadLetter": { "inner": tool_of("lose-safely"), "deadLetterTool": "keep",
+        "rethrow": true } });
+    let composed = Composed::start(vec![
+        composition("loses", pipeline(&[step("a", "lose", json!(null))])),
+        around("again", "loses", retry(tool_of("loses"))),
+        tool("lose-safely", "1.0.0", safe),
+        around("told", "lose-safely", retry(pattern(letter))),
+    ])
+    .await;
+    composed.failure("again", json!({})).await;
+    assert_eq!(composed.upstream.calls("lose").len(), 1);
+    composed.failure("told", json!({})).await;
+    assert_eq!(composed.upstream.calls("keep").len(), 1);
+}
+
+#[tokio::test]
+async fn compositions_are_served_as_deep_as_they_may_be_registered() {
+    let link = |i: usize| {
+        let other = if i == 1 { "echo".to_owned() } else { format!("c{}", i - 1) };
+        let spec = json!({ "timeout": { "inner": tool_of(&other), "durationMs": 60_000 } });
+        if i == 1 { composition("c1", spec) } else { around(&format!("c{i}"), &other, spec) }
+    };
+    let composed = Composed::start((1..=17).map(link).collect()).await;
+    assert_eq!(composed.value("c16", json!({ "x": 1 })).await, json!({ "x": 1 }));
+    assert!(composed.got("c17", json!({})).await.text.contains("Unknown tool"));
+}
+
+#[tokio::test]
+async fn many_ways_to_the_same_part_are_one() {
+    // Each calls the two before it, and one of them all is missing.
+    let link = |i: usize| {
+        let names = [2, 1].map(|back| format!("c{}", i.saturating_sub(back)));
+        let steps = names.iter().map(|name| step(name, name, json!(null)));
+        let mut linked = composition(&format!("c{i}"), pipeline(&steps.collect::<Vec<_>>()));
+        linked.document["depends"] = names
+            .iter()
+            .map(|name| json!({ "type": "tool", "name": name, "version": "1.0.0" }))
+            .collect();
+        linked
+    };
+    let composed = Composed::start((2..60).map(link).collect()).await;
+    let found =
+        tokio::time::timeout(std::time::Duration::from_secs(20), composed.got("c59", json!({})));
+    assert!(found.await.unwrap().text.contains("Unknown tool"));
 }
 
 #[tokio::test]
@@ -157,7 +213,9 @@ async fn what_a_result_does_without_is_told() {
         Composed::start(vec![composition("some", json!({ "scatterGather": scatter }))]).await;
     let result = composed.got("some", json!({ "x": 1 })).await.result();
     assert_eq!(result["structuredContent"], json!([{ "x": 1 }]));
-    let dropped = &result["_meta"]["registry/steps"]["dropped"];
+    let steps = &result["_meta"]["registry/steps"];
+    assert!(steps.get("more").is_none(), "all are told: {steps}");
+    let dropped = &steps["dropped"];
     let [first, second] = [&dropped[0], &dropped[1]];
     assert_eq!((&first["step"], &first["reason"]), (&json!("targets/1"), &json!("invalid-value")));
     assert_eq!(
