@@ -157,3 +157,20 @@ async fn who_goes_away_leaves_nothing_running() {
     assert!(tokio::time::timeout(std::time::Duration::from_millis(200), call).await.is_err());
     composed.upstream.until(|seen| seen.running == 0 && seen.cancelled == 3).await;
 }
+
+#[tokio::test]
+async fn it_is_told_how_long_calls_took_and_how_many_more_there_were() {
+    let each = json!({ "mapEach": { "inner": { "tool": "wait" } } });
+    let all =
+        json!({ "id": "all", "operation": { "pattern": each }, "input": { "path": "$.all" } });
+    let composed = Composed::start(vec![composition("each", pipeline(&[all]))]).await;
+    let told = async |all: Vec<Value>| {
+        let result = composed.got("each", json!({ "all": all })).await.result();
+        result["_meta"]["registry/steps"].clone()
+    };
+    let one = told(vec![json!({ "ms": 60 })]).await;
+    let took = one["calls"][0]["durationMs"].as_f64().unwrap();
+    assert!((60.0..5_000.0).contains(&took), "{took}");
+    let many = told(vec![json!({ "ms": 0 }); 205]).await;
+    assert_eq!((many["calls"].as_array().unwrap().len(), &many["more"]), (200, &json!(5)));
+}
