@@ -19,7 +19,7 @@ mod words;
 use std::borrow::Cow;
 
 use ::http::{StatusCode, header::WWW_AUTHENTICATE};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use self::http::{Answer, json};
 use crate::{
@@ -34,10 +34,13 @@ use crate::{
 /// The answer to a request that was refused before a tool came into play.
 pub fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
     let (status, code) = classify(rejection);
-    let mut data = None;
-    if let Rejection::UnsupportedVersion { requested } = rejection {
-        data = unsupported_version(requested);
-    }
+    let data = match rejection {
+        Rejection::UnsupportedVersion { requested } => unsupported_version(requested),
+        Rejection::MissingExtension { extension } => {
+            required("extensions", &serde_json::json!({ *extension: {} }))
+        }
+        _ => None,
+    };
     let error = ErrorObject { code, message: public(rejection), data: data.as_deref() };
     let mut answer = self::error(status, id, &error);
     if let Rejection::Refused(refusal) = rejection {
@@ -65,28 +68,18 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         | Rejection::ForeignHost => (StatusCode::FORBIDDEN, code::INVALID_REQUEST),
         Rejection::NotAcceptable { .. } => (StatusCode::NOT_ACCEPTABLE, code::INVALID_REQUEST),
         Rejection::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, code::INVALID_REQUEST),
-        Rejection::TooLarge { .. } | Rejection::Invalid(Invalid::TooLarge { .. }) => {
-            (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST)
-        }
-        Rejection::Invalid(Invalid::Syntax { .. }) => (StatusCode::BAD_REQUEST, code::PARSE_ERROR),
-        Rejection::Invalid(
-            Invalid::TooDeep { .. }
-            | Invalid::Batch
-            | Invalid::NotAnObject
-            | Invalid::Duplicate(_)
-            | Invalid::Version
-            | Invalid::Id
-            | Invalid::Method
-            | Invalid::ErrorObject
-            | Invalid::Kind,
-        )
-        | Rejection::Incomplete
+        Rejection::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST),
+        Rejection::Invalid(invalid) => classify_message(invalid),
+        Rejection::Incomplete
         | Rejection::ClientResponse
         | Rejection::IdInUse
         | Rejection::SessionRequired => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
-        Rejection::Invalid(Invalid::Params)
-        | Rejection::Params { .. }
-        | Rejection::MissingMeta { .. } => (StatusCode::BAD_REQUEST, code::INVALID_PARAMS),
+        Rejection::Params { .. } | Rejection::MissingMeta { .. } => {
+            (StatusCode::BAD_REQUEST, code::INVALID_PARAMS)
+        }
+        Rejection::MissingExtension { .. } => {
+            (StatusCode::BAD_REQUEST, code::MISSING_CLIENT_CAPABILITY)
+        }
         Rejection::Header(_) => (StatusCode::BAD_REQUEST, code::HEADER_MISMATCH),
         Rejection::UnsupportedVersion { .. } => {
             (StatusCode::BAD_REQUEST, code::UNSUPPORTED_PROTOCOL_VERSION)
@@ -103,6 +96,24 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::TooManyStreams { .. } | Rejection::NoRandomness => {
             (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR)
         }
+    }
+}
+
+/// What is no JSON-RPC message.
+fn classify_message(invalid: &Invalid) -> (StatusCode, i64) {
+    match invalid {
+        Invalid::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST),
+        Invalid::Syntax { .. } => (StatusCode::BAD_REQUEST, code::PARSE_ERROR),
+        Invalid::Params => (StatusCode::BAD_REQUEST, code::INVALID_PARAMS),
+        Invalid::TooDeep { .. }
+        | Invalid::Batch
+        | Invalid::NotAnObject
+        | Invalid::Duplicate(_)
+        | Invalid::Version
+        | Invalid::Id
+        | Invalid::Method
+        | Invalid::ErrorObject
+        | Invalid::Kind => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
     }
 }
 
@@ -241,7 +252,7 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
             status: StatusCode::BAD_REQUEST,
             code: code::MISSING_CLIENT_CAPABILITY,
             message: failed.to_string().into(),
-            data: required(capability),
+            data: required(capability, &serde_json::json!({})).map(Cow::Owned),
         },
         Error::EndlessInput { .. } => {
             Form::Result(format!("{tool} asked for input again and again; it was given up.").into())
@@ -255,11 +266,9 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
 }
 
 /// The capability that a client would need, as the specification wants it said.
-fn required(capability: &str) -> Option<Cow<'static, RawValue>> {
-    let mut inner = serde_json::Map::new();
-    inner.insert(capability.to_owned(), serde_json::json!({}));
-    let data = serde_json::json!({ "requiredCapabilities": inner });
-    serde_json::value::to_raw_value(&data).ok().map(Cow::Owned)
+fn required(capability: &str, settings: &Value) -> Option<Box<RawValue>> {
+    let data = serde_json::json!({ "requiredCapabilities": { capability: settings } });
+    serde_json::value::to_raw_value(&data).ok()
 }
 
 fn protocol(code: i64, message: String) -> Form<'static> {

@@ -1,8 +1,10 @@
 //! Texts that say something to this gateway only: encrypted and authenticated (AES-256-GCM), so that no
 //! store is needed and nobody can make one up. Session ids and task ids are such texts.
 //!
-//! Each is sealed for something, a purpose and for whom, and is nothing for anything else.
-//! Deliberately absent: what is in them.
+//! Each is sealed for something, a purpose and for whom, and is nothing for anything else. What outlives
+//! the process is sealed with a key that is kept (`seal/kept.rs`). Deliberately absent: what is in them.
+
+mod kept;
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey},
@@ -25,12 +27,10 @@ pub(crate) struct NoRandomness;
 impl Sealer {
     /// With a key of its own, which ends with the process. Without random bytes it seals nothing.
     pub(crate) fn random() -> Self {
-        let mut key = [0; 32];
-        Self(rand::fill(&mut key).ok().and_then(|()| keyed(&key)))
+        Self(random_key().ok().and_then(|key| keyed(&key)))
     }
 
     /// With a key that other gateways may have too.
-    #[cfg(test)]
     pub(crate) fn with(key: &[u8; 32]) -> Self {
         Self(keyed(key))
     }
@@ -68,6 +68,12 @@ pub(crate) fn random_text() -> Result<String, NoRandomness> {
     let mut bytes = [0; 16];
     rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+fn random_key() -> Result<[u8; 32], NoRandomness> {
+    let mut key = [0; 32];
+    rand::fill(&mut key).map_err(|_| NoRandomness)?;
+    Ok(key)
 }
 
 fn keyed(key: &[u8; 32]) -> Option<RandomizedNonceKey> {

@@ -35,6 +35,7 @@ use crate::{
     lanes::Lanes,
     mcp::Mcp,
     pipeline::{Gateway, Parts},
+    seal::Sealer,
     source::{self, Feed, Rejected, Status},
     trace::{self, Tracer},
     upstream::{self, Upstreams},
@@ -142,7 +143,9 @@ fn assembled(
     (catalog, watchman): (watch::Receiver<Arc<Catalog>>, Watchman),
     (upstreams, contracts, compositions): (Arc<Upstreams>, Arc<Contracts>, Arc<Memory>),
 ) -> Gateway {
-    Gateway::new(config, Parts { catalog, watchman, upstreams, contracts, compositions })
+    let task_ids = Arc::new(Sealer::kept(&config.registry.cache));
+    let parts = Parts { catalog, watchman, upstreams, contracts, compositions, task_ids };
+    Gateway::new(config, parts)
 }
 
 /// Everything that operators may do.

@@ -37,6 +37,7 @@ const OTHER: &str = "adk-demo-agent@1.0.0";
 /// A gateway in front of one far side, which has the tool `fetch` and shows its resources.
 struct Scene {
     gateway: Gateway,
+    options: GatewayOptions,
     liar: Liar,
     dir: TempDir,
 }
@@ -47,7 +48,7 @@ impl Scene {
         let dir = tempfile::tempdir().expect("a directory");
         let catalog = dir.path().join(CATALOG);
         std::fs::write(&catalog, exposing().to_string()).expect("a catalog");
-        let gateway = Gateway::start(&GatewayOptions {
+        let options = GatewayOptions {
             source: format!("file://{}", catalog.display()),
             targets: format!(
                 "targets: [{{ server: fetch-server, version: 1.2.3, http: \"{}\" }}]\n",
@@ -55,13 +56,14 @@ impl Scene {
             ),
             runtime: None,
             more: more.to_owned(),
-        });
+        };
+        let gateway = Gateway::start(&options);
         gateway.ready().await;
         eventually("the far side is up", || async {
             gateway.process.stderr().contains("upstream is up")
         })
         .await;
-        Self { gateway, liar, dir }
+        Self { gateway, options, liar, dir }
     }
 
     /// The file with the catalog.

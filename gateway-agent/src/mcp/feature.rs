@@ -21,7 +21,7 @@ use crate::{
     jsonrpc::Object,
     pipeline::{self, About, Relay, Task, relay},
     respond::{self, http::Answer},
-    upstream::{Entries, Era, Features, Method, Param, Side, naming},
+    upstream::{Entries, Era, Features, Method, Param, Side, TASKS, naming},
     view::shown::Showcase,
 };
 
@@ -159,7 +159,7 @@ async fn subscribed(
     let mut record =
         CallRecord::begin(Method::Subscribe.as_str(), who.era, &place, incoming.bytes, span);
     let caller = (&who.claim, who.client.clone());
-    let answer = match relay::watch(&endpoint.gateway, caller, &uri, Some(&mut record)).await {
+    let answer = match relay::watch(&endpoint.gateway, caller, &uri, &mut record).await {
         Ok(subscribed) => {
             session.watch(&uri, subscribed);
             record.done();
@@ -182,6 +182,9 @@ async fn relayed(
     let about = about(endpoint, incoming, (&who, method))?;
     let subject: Box<str> = about.known().into();
     let context = manner::context(incoming, &who);
+    if matches!(method, Method::GetTask | Method::UpdateTask | Method::CancelTask) {
+        manner::demand(&context, TASKS)?;
+    }
     let manner = manner::of(incoming, &who, &context, (method, &subject));
     if let Some(handle) = inputs::handle(incoming) {
         return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);

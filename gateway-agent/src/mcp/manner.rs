@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::{
+    Rejection,
     exchange::{Finished, Manner, Running},
     held::Owner,
     incoming::{Incoming, META_CAPABILITIES},
@@ -75,6 +76,14 @@ pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
         caller: who.claim.apart(),
         subject: who.subject.clone(),
     }
+}
+
+/// That its sender declared an extension of the protocol.
+pub(super) fn demand(context: &Context, extension: &'static str) -> Result<(), Rejection> {
+    if context.capabilities.knows(extension) {
+        return Ok(());
+    }
+    Err(Rejection::MissingExtension { extension })
 }
 
 /// A request that its sender may cancel; in the modern era that is to hang up.

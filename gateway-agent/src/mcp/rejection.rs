@@ -60,6 +60,12 @@ pub enum Rejection {
         /// What it must be.
         kind: &'static str,
     },
+    /// An extension of the protocol that the request needs and its sender did not declare.
+    #[error("the client must declare the extension {extension} for this")]
+    MissingExtension {
+        /// Its name.
+        extension: &'static str,
+    },
     /// A header that does not repeat the body.
     #[error(transparent)]
     Header(#[from] Mismatch),
@@ -127,6 +133,7 @@ impl Rejection {
             Self::ClientResponse => "client-response",
             Self::Params { .. } => "invalid-params",
             Self::MissingMeta { .. } => "missing-meta",
+            Self::MissingExtension { .. } => "missing-extension",
             Self::Header(_) => "header-mismatch",
             Self::UnsupportedVersion { .. } => "unsupported-version",
             Self::UnknownMethod { .. } => "unknown-method",

@@ -5,6 +5,7 @@
 //! the upstreams' definitions, so it stays silent when others' tools change. Deliberately absent:
 //! progress and log messages, which belong to the answer of the request that they are about.
 
+mod tasks;
 mod watcher;
 
 use std::{
@@ -24,19 +25,23 @@ use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use self::watcher::{Change, Watcher};
+use self::{
+    tasks::Tasks,
+    watcher::{Change, Watcher},
+};
 use super::{
     Endpoint, Rejection,
     about::{self, Offer},
     incoming::Incoming,
-    manner::Who,
+    manner::{self, Who},
     session::Session,
 };
 use crate::{
+    audit::{self, CallRecord},
     jsonrpc::{self, Id, ObjectWriter},
     pipeline::relay,
     respond::{http::Answer, result::MODERN_META},
-    upstream::{Era, Subscribed},
+    upstream::{Era, Subscribed, TASKS},
 };
 
 /// Between two comments that keep the connection open.
@@ -113,6 +118,13 @@ struct Filter {
     prompts_list_changed: bool,
     resources_list_changed: bool,
     resource_subscriptions: Vec<Box<str>>,
+    task_ids: Vec<Box<str>>,
+}
+
+impl Filter {
+    fn is_small(&self) -> bool {
+        self.resource_subscriptions.len() <= MOST_RESOURCES && self.task_ids.len() <= tasks::MOST
+    }
 }
 
 /// `subscriptions/listen`.
@@ -122,12 +134,14 @@ pub(super) async fn subscribe(
     who: &Who,
 ) -> Result<Answer, Rejection> {
     let filter = incoming.param("notifications").and_then(jsonrpc::read_object);
-    let filter: Filter = filter
-        .filter(|filter: &Filter| filter.resource_subscriptions.len() <= MOST_RESOURCES)
-        .ok_or(Rejection::Params {
-            what: "params.notifications must be an object of flags, and of at most 1,000 \
-                   resourceSubscriptions",
-        })?;
+    let filter: Filter = filter.filter(Filter::is_small).ok_or(Rejection::Params {
+        what: "params.notifications must be an object of flags, of at most 1,000 \
+                   resourceSubscriptions and of at most 100 taskIds",
+    })?;
+    let context = manner::context(incoming, who);
+    if !filter.task_ids.is_empty() {
+        manner::demand(&context, TASKS)?;
+    }
     let offered = about::of(endpoint, who);
     let filter = Filter {
         prompts_list_changed: filter.prompts_list_changed && offered.has(Offer::Prompts),
@@ -137,7 +151,8 @@ pub(super) async fn subscribe(
     let subscription = Subscription {
         id: incoming.id.as_raw().into(),
         watcher: Watcher::new(endpoint, who)?,
-        watched: resources(endpoint, who, &filter).await,
+        watched: resources(endpoint, incoming, (who, &filter)).await,
+        tasks: Tasks::watch(endpoint, (who, &context), &filter.task_ids).await,
         filter,
         state: State::New,
     };
@@ -151,13 +166,20 @@ pub(super) async fn subscribe(
 /// The resources that the caller may watch and their servers agree to; the others are not acknowledged.
 async fn resources(
     endpoint: &Endpoint,
-    who: &Who,
-    filter: &Filter,
+    incoming: &Incoming<'_>,
+    (who, filter): (&Who, &Filter),
 ) -> BTreeMap<Box<str>, Subscribed> {
     let watched = filter.resource_subscriptions.iter().map(async |uri| {
+        let span = endpoint.gateway.tracer().begin(&incoming.trace());
+        let (event, place) = ("subscriptions/listen", audit::place(uri));
+        let mut record = CallRecord::begin(event, who.era, &place, incoming.bytes, span);
         let caller = (&who.claim, who.client.clone());
-        let subscribed = relay::watch(&endpoint.gateway, caller, uri, None).await.ok()?;
-        Some((uri.clone(), subscribed))
+        let subscribed = relay::watch(&endpoint.gateway, caller, uri, &mut record).await;
+        match &subscribed {
+            Ok(_) => record.done(),
+            Err(error) => record.failed(error),
+        }
+        Some((uri.clone(), subscribed.ok()?))
     });
     join_all(watched).await.into_iter().flatten().collect()
 }
@@ -168,6 +190,7 @@ struct Subscription {
     watcher: Watcher,
     filter: Filter,
     watched: BTreeMap<Box<str>, Subscribed>,
+    tasks: Tasks,
     state: State,
 }
 
@@ -193,6 +216,7 @@ impl Subscription {
                             return Some(notification(&change, Some(&self.meta())));
                         }
                     }
+                    Some(task) = self.tasks.next() => return Some(self.told_of(&task)),
                     () = closing.cancelled() => if self.watcher.move_on().is_none() {
                         self.state = State::Closed;
                         return self.result();
@@ -210,6 +234,14 @@ impl Subscription {
             Change::Resources => self.filter.resources_list_changed,
             Change::Updated(uri) => self.watched.contains_key(uri),
         }
+    }
+
+    /// `notifications/tasks`, about a task that stands so.
+    fn told_of(&self, task: &str) -> Bytes {
+        let members = task.strip_prefix('{').unwrap_or_default();
+        let separator = if members == "}" { "" } else { "," };
+        let params = format!(r#"{{"_meta":{}{separator}{members}"#, self.meta());
+        jsonrpc::notification("notifications/tasks", Some(&params))
     }
 
     fn meta(&self) -> String {
@@ -230,6 +262,9 @@ impl Subscription {
         if !self.watched.is_empty() {
             let uris: Vec<_> = self.watched.keys().collect();
             honoured.raw("resourceSubscriptions", &serde_json::json!(uris).to_string());
+        }
+        if !self.tasks.known().is_empty() {
+            honoured.raw("taskIds", &serde_json::json!(self.tasks.known()).to_string());
         }
         let params =
             format!(r#"{{"_meta":{},"notifications":{}}}"#, self.meta(), honoured.finish_string());

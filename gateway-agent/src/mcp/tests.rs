@@ -17,3 +17,4 @@ mod projected;
 mod relayed;
 mod streams;
 mod subscriptions;
+mod tasks;

@@ -65,6 +65,8 @@ pub struct Parts {
     pub contracts: Arc<Contracts>,
     /// What compositions remember.
     pub compositions: Arc<Memory>,
+    /// Makes the ids of tasks.
+    pub(crate) task_ids: Arc<Sealer>,
 }
 
 impl Gateway {
@@ -168,7 +170,12 @@ impl Gateway {
         &self.tracer
     }
 
-    /// Who makes ids that only this gateway can read. They outlive a change of the configuration.
+    /// Who makes the ids of tasks, which outlive the process.
+    pub(crate) fn task_ids(&self) -> &Arc<Sealer> {
+        &self.parts.task_ids
+    }
+
+    /// Who makes the ids of sessions. They outlive a change of the configuration, but not the process.
     pub(crate) fn sealer(&self) -> &Arc<Sealer> {
         &self.sealer
     }

@@ -118,21 +118,17 @@ pub async fn watch(
     gateway: &Gateway,
     (claim, client): (&HeaderClaim, Option<Arc<ClientInfo>>),
     uri: &str,
-    record: Option<&mut CallRecord>,
+    record: &mut CallRecord,
 ) -> Result<Subscribed, Error> {
     let freshness = gateway.watchman().look();
     let snapshot = gateway.views().now();
     let caller = gateway.identify(&snapshot, claim, client);
     let about = About::Resource(uri.into());
     let admitted = admit(gateway, &snapshot, &caller, (&about, &freshness));
-    if let Some(record) = record {
-        record.identified(snapshot.catalog.revision(), &caller);
-        record.dated(freshness);
-        if let Ok(Admitted { server, finding, .. }) = &admitted {
-            record.of_server(server, *finding);
-        }
-    }
+    record.identified(snapshot.catalog.revision(), &caller);
+    record.dated(freshness);
     let admitted = admitted?;
+    record.of_server(&admitted.server, admitted.finding);
     let watching = gateway.upstreams().watch(&admitted.permit, &caller.principal(claim))?;
     Ok(watching.agreed().await?)
 }

@@ -29,7 +29,7 @@ pub struct Task {
 impl Task {
     /// The task behind an id, if it is this caller's.
     pub fn open(gateway: &Gateway, caller: &HeaderClaim, known: &str) -> Option<Self> {
-        let content = gateway.sealer().open(&owner(caller), known)?;
+        let content = gateway.task_ids().open(&owner(caller), known)?;
         serde_json::from_slice(&content).ok()
     }
 }
@@ -55,7 +55,7 @@ pub struct TaskNames {
 impl TaskNames {
     /// For what a tool begins.
     pub(super) fn begun(gateway: &Gateway, caller: &HeaderClaim, tool: &str, server: &Key) -> Self {
-        let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(caller));
+        let (sealer, owner) = (Arc::clone(gateway.task_ids()), owner(caller));
         Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
     }
 

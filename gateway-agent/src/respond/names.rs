@@ -6,6 +6,7 @@
 use serde::Deserialize as _;
 use serde_json::value::RawValue;
 
+use super::result::is_reserved;
 use crate::{
     jsonrpc::{Object, ObjectWriter, write_string},
     pipeline::TaskNames,
@@ -28,17 +29,35 @@ pub(super) fn renamed(
         return None;
     }
     let text = result.get();
-    if !text.contains("\"uri\"") && !text.contains("\"taskId\"") {
+    if tasks.is_none() && !text.contains("\"uri\"") {
         return None;
     }
     let is_task = Object::parse(result).is_ok_and(|members| members.find("taskId").is_some());
     let changed = object(result, |name, value| match name {
         "taskId" => Some(quoted(&tasks?.known(&string(value)?))),
         // What a task that has ended gave is a result itself.
-        "result" if is_task => object(value, |name, value| part(name, value, prefix)),
+        "result" if is_task => object(value, |name, value| match name {
+            "_meta" => unreserved(value),
+            _ => part(name, value, prefix),
+        }),
         _ => part(name, value, prefix),
     })?;
     RawValue::from_string(changed).ok()
+}
+
+/// A `_meta` without what is reserved; `None` where it has nothing of that.
+fn unreserved(meta: &RawValue) -> Option<String> {
+    let members = Object::parse(meta).ok()?;
+    let mut kept = ObjectWriter::with_capacity(meta.get().len());
+    let mut is_changed = false;
+    for member in members.members() {
+        if is_reserved(&member.name) {
+            is_changed = true;
+        } else {
+            kept.member(&member.name, member.value.get());
+        }
+    }
+    is_changed.then(|| kept.finish_string())
 }
 
 /// A member of a result that has URIs in it.

@@ -108,6 +108,20 @@ pub fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answe
     raw(id, &String::from_utf8_lossy(&out))
 }
 
+/// What a server says of a task, as the parameters of `notifications/tasks`, without `_meta`.
+pub fn task(outcome: &Outcome) -> String {
+    let renamed = renamed(outcome);
+    let result = renamed.as_ref().unwrap_or(&outcome.result);
+    let members = Object::parse(&result.result).unwrap_or_default();
+    let mut task = ObjectWriter::with_capacity(result.result.get().len());
+    for member in members.members() {
+        if !matches!(&*member.name, "_meta" | "resultType") {
+            task.member(&member.name, member.value.get());
+        }
+    }
+    task.finish_string()
+}
+
 /// The result with URIs and tasks under the names that the caller knows, where they differ.
 fn renamed(outcome: &Outcome) -> Option<RawResult> {
     let result = &outcome.result;

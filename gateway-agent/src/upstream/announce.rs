@@ -1,11 +1,15 @@
-//! What upstreams say to everybody: that a list or a resource changed.
+//! What upstreams say to everybody: that a list or a resource changed, and of which resources they will
+//! say so.
 //!
 //! A changed list is fetched before anybody is told, so that who asks at once gets the new one.
 //! Deliberately absent: whom it concerns; callers hear only of what they may see.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
 };
 
 use registry_core::Key;
@@ -13,6 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, broadcast};
 
+use super::subscriptions::{Subscriptions, Wanted};
 use crate::jsonrpc;
 
 /// Most announcements that wait for one listener; who is further behind compares what it knows.
@@ -69,11 +74,31 @@ pub(super) struct Announcer {
     refresh: Notify,
     /// Lists that were said to have changed and were not fetched since.
     changed: AtomicU8,
+    subscriptions: Arc<Subscriptions>,
+    /// The latest `subscriptions/listen`: its id, and what it asks for.
+    listening: Mutex<Option<(u64, Wanted)>>,
 }
 
 impl Announcer {
-    pub(super) fn new(server: Key, board: Board) -> Self {
-        Self { server, board, refresh: Notify::new(), changed: AtomicU8::new(0) }
+    pub(super) fn new(server: Key, board: Board, subscriptions: Arc<Subscriptions>) -> Self {
+        let (refresh, changed, listening) = Default::default();
+        Self { server, board, refresh, changed, subscriptions, listening }
+    }
+
+    /// Notes what is asked for by the `subscriptions/listen` of this id.
+    pub(super) fn listening(&self, id: u64, wanted: &Wanted) {
+        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        *listening = Some((id, wanted.clone()));
+    }
+
+    /// The upstream says of which resources it will tell. What is said to an earlier request is void.
+    fn acknowledged(&self, Acknowledged { meta, notifications }: &Acknowledged) {
+        let listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((id, wanted)) = &*listening
+            && *id == meta.id
+        {
+            self.subscriptions.acknowledged(wanted, &notifications.resource_subscriptions);
+        }
     }
 
     /// Takes a notification, and says whether it is one for everybody.
@@ -81,6 +106,12 @@ impl Announcer {
         if let Some((bit, ..)) = LISTS.iter().find(|(_, name, _)| *name == method) {
             self.changed.fetch_or(*bit, Ordering::SeqCst);
             self.refresh.notify_one();
+            return true;
+        }
+        if method == "notifications/subscriptions/acknowledged" {
+            if let Some(acknowledged) = params.and_then(jsonrpc::read_object) {
+                self.acknowledged(&acknowledged);
+            }
             return true;
         }
         if method != "notifications/resources/updated" {
@@ -129,4 +160,23 @@ impl Announcer {
 #[derive(Deserialize)]
 struct Updated {
     uri: String,
+}
+
+#[derive(Deserialize)]
+struct Acknowledged {
+    #[serde(rename = "_meta")]
+    meta: Subscription,
+    notifications: Honoured,
+}
+
+#[derive(Deserialize)]
+struct Subscription {
+    #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+    id: u64,
+}
+
+#[derive(Deserialize)]
+struct Honoured {
+    #[serde(rename = "resourceSubscriptions", default)]
+    resource_subscriptions: BTreeSet<String>,
 }

@@ -118,11 +118,13 @@ impl Subscriptions {
         }
     }
 
-    /// Notes that the upstream knows of these, where it does not say anything to each of them.
-    pub(super) fn told(&self, wanted: &Wanted) {
+    /// Notes which of those that it was asked for the upstream has agreed to.
+    pub(super) fn acknowledged(&self, wanted: &Wanted, honoured: &BTreeSet<String>) {
         let watched = self.watched();
-        for resource in wanted.uris().filter_map(|uri| watched.get(uri)) {
-            resource.answer.send_replace(Some(Ok(())));
+        for uri in wanted.uris() {
+            let Some(resource) = watched.get(uri) else { continue };
+            let answer = if honoured.contains(uri) { Ok(()) } else { Err(unacknowledged()) };
+            resource.answer.send_replace(Some(answer));
         }
     }
 
@@ -148,6 +150,11 @@ impl Subscriptions {
         // The sender lives as long as this does.
         let _ = wanted.wait_for(|wanted| wanted != known).await;
     }
+}
+
+fn unacknowledged() -> RpcError {
+    let message = "the server does not tell of changes of this resource".to_owned();
+    RpcError { code: jsonrpc::code::INVALID_PARAMS, message, data: None }
 }
 
 impl Wanted {

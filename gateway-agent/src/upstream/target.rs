@@ -126,7 +126,11 @@ impl Start<'_> {
     /// Starts a target and the tasks behind it.
     pub(super) fn start(self, client: &Client, tasks: &TaskTracker) -> Arc<Target> {
         let server = self.config.server.clone();
-        let announcer = Arc::new(Announcer::new(server.clone(), self.board.clone()));
+        let announcer = Arc::new(Announcer::new(
+            server.clone(),
+            self.board.clone(),
+            Arc::clone(self.subscriptions),
+        ));
         let stop = self.stop.child_token();
         let target = Arc::new(Target {
             server,

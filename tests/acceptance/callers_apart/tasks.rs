@@ -95,3 +95,18 @@ async fn a_task_outlives_a_change_of_the_configuration() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_task_outlives_a_gateway_that_is_killed() {
+    let mut scene = scene("").await;
+    let id = begin(&scene.client(DECLARING, knowing())).await;
+    scene.gateway.process.kill_9();
+    scene.gateway.restart(&scene.options);
+    scene.gateway.ready().await;
+    let (owner, other) = (scene.client(DECLARING, knowing()), scene.client(OTHER, knowing()));
+    eventually("its server is known again", || async {
+        ask(&owner, "tasks/get", &id).await.message["result"]["status"] == "completed"
+    })
+    .await;
+    assert!(ask(&other, "tasks/get", &id).await.message["error"].is_object());
+}

@@ -51,6 +51,8 @@ pub(super) struct Watcher {
     catalog: watch::Receiver<Arc<Catalog>>,
     definitions: watch::Receiver<Arc<Definitions>>,
     announcements: broadcast::Receiver<Announcement>,
+    /// What was announced and is not told yet.
+    announced: Vec<Announcement>,
     changes: VecDeque<Change>,
     _permit: OwnedSemaphorePermit,
     _held: Held,
@@ -79,6 +81,7 @@ impl Watcher {
             catalog,
             definitions,
             announcements: endpoint.gateway.upstreams().announcements(),
+            announced: Vec::new(),
             changes: VecDeque::new(),
             _permit: permit,
             _held: Gauge::Streams.hold(),
@@ -131,37 +134,43 @@ impl Watcher {
             if let Some(change) = self.changes.pop_front() {
                 return change;
             }
-            let sight = self.look();
-            let found = self.compare(&sight.fingerprints);
-            if !found.is_empty() {
-                self.changes.extend(found);
-                continue;
+            if self.announced.is_empty() {
+                let sight = self.look();
+                let found = self.compare(&sight.fingerprints);
+                if !found.is_empty() {
+                    self.changes.extend(found);
+                    continue;
+                }
+                self.stir(sight.verdict).await;
             }
-            let watchman = self.endpoint.gateway.watchman();
-            let announced = tokio::select! {
-                Ok(()) = self.catalog.changed() => None,
-                Ok(()) = self.definitions.changed() => None,
-                announced = self.announcements.recv() => announced.ok(),
-                () = watchman.other_than(sight.verdict) => None,
-                // Sources that have ended change no more.
-                else => pending().await,
-            };
             tokio::time::sleep(QUIET).await;
             // Marked before the next look, so that a change after it is not lost.
             self.mark_seen();
-            self.gather(announced);
+            self.gather();
+        }
+    }
+
+    /// Resolves when something may have changed.
+    async fn stir(&mut self, verdict: Verdict) {
+        let watchman = self.endpoint.gateway.watchman();
+        tokio::select! {
+            Ok(()) = self.catalog.changed() => {}
+            Ok(()) = self.definitions.changed() => {}
+            announced = self.announcements.recv() => self.announced.extend(announced),
+            () = watchman.other_than(verdict) => {}
+            // Sources that have ended change no more.
+            else => pending().await,
         }
     }
 
     /// All that was announced, and all that differs, each once.
-    fn gather(&mut self, first: Option<Announcement>) {
-        let mut announced: Vec<_> = first.into_iter().collect();
+    fn gather(&mut self) {
         while let Ok(next) = self.announcements.try_recv() {
-            announced.push(next);
+            self.announced.push(next);
         }
         let sight = self.look();
         let mut changes = self.compare(&sight.fingerprints);
-        changes.extend(announced.iter().filter_map(|announced| sight.concerns(announced)));
+        changes.extend(self.announced.drain(..).filter_map(|announced| sight.concerns(&announced)));
         self.changes.extend(changes);
     }
 

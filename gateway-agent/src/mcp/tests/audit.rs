@@ -149,19 +149,29 @@ async fn who_watches_a_resource_or_may_not_has_its_event() {
     bench.until_features().await;
     let session = bench.initialize("a").await;
     let (log, _guard) = Log::start();
-    for uri in ["up+test://r", "up+test://closed", "other+test://r"] {
+    let uris = ["up+test://r", "up+test://closed", "other+test://r"];
+    for uri in uris {
         bench.legacy(&session, "a", ("resources/subscribe", json!({ "uri": uri }))).await;
     }
-    let names = ["event", "tool", "server", "permit", "outcome", "error"];
-    let told: Vec<_> = log.events().iter().map(|event| fields(event, &names)).collect();
-    let (event, refusal) = ("resources/subscribe", "the upstream answered with error -32002");
+    let filter = json!({ "notifications": { "resourceSubscriptions": uris } });
+    bench.send(Ask::modern("subscriptions/listen", filter).by("a").build()).await;
+    let names = ["tool", "server", "permit", "outcome", "error"];
+    let told = |event: &str| {
+        let events = log.events();
+        let told = events.iter().filter(|told| told["event"] == event);
+        let mut told: Vec<_> = told.map(|event| fields(event, &names)).collect();
+        told.sort_by_key(|told| std::cmp::Reverse(told[0].to_string()));
+        json!(told)
+    };
+    let refusal = "the upstream answered with error -32002";
     let unknown = "no such tool is registered, or none that can be served";
     let expected = json!([
-        [event, "up+test://r", "up", "allow", "ok", null],
-        [event, "up+test://closed", "up", "allow", "upstream-failed", refusal],
-        [event, "other+test://r", null, "deny:no-such-tool", "denied", unknown],
+        ["up+test://r", "up", "allow", "ok", null],
+        ["up+test://closed", "up", "allow", "upstream-failed", refusal],
+        ["other+test://r", null, "deny:no-such-tool", "denied", unknown],
     ]);
-    assert_eq!(json!(told), expected);
+    assert_eq!(told("resources/subscribe"), expected);
+    assert_eq!(told("subscriptions/listen"), expected, "one for each");
 }
 
 #[tokio::test]

@@ -107,7 +107,20 @@ async fn answer(
             let result = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities });
             ([("mcp-session-id", format!("up-{number}"))], respond(result)).into_response()
         }
-        ("subscriptions/listen", Era::Modern) => stream_of(&side, session),
+        ("subscriptions/listen", Era::Modern) => {
+            let first = acknowledged(&id, &body["params"]["notifications"]);
+            stream_of(&side, session, Some(first))
+        }
+        ("tasks/get", _) if body["params"]["taskId"] == "slow" => {
+            let is_done = side.seen("tasks/get").len() > 3;
+            let mut task = json!({ "taskId": "slow", "pollIntervalMs": 1, "status":
+                if is_done { "completed" } else { "working" } });
+            if is_done {
+                task["result"] = json!({ "content": [], "_meta":
+                    { "registry/steps": [], "io.modelcontextprotocol/x": 1, "own": 2 } });
+            }
+            respond(task)
+        }
         ("tools/call", _) => call(&side, session, &body),
         (method, _) if method.starts_with("notifications/") => StatusCode::ACCEPTED.into_response(),
         (method, _) => match simple(method, &body["params"]) {
@@ -192,7 +205,8 @@ fn call(side: &FarSide, session: Option<String>, body: &Value) -> Response {
             });
         }
         ("works", _) => {
-            let result = json!({ "resultType": "task", "taskId": "7+7", "status": "working" });
+            let task = params["arguments"]["task"].as_str().unwrap_or("7+7");
+            let result = json!({ "resultType": "task", "taskId": task, "status": "working" });
             let _ = send.send(json!({ "jsonrpc": "2.0", "id": id, "result": result }));
         }
         _ => {
@@ -225,20 +239,32 @@ fn events(messages: impl stream::Stream<Item = Value> + Send + 'static) -> Respo
     Sse::new(events).into_response()
 }
 
-fn stream_of(side: &FarSide, session: Option<String>) -> Response {
+/// What the far side will tell: of every resource but one.
+fn acknowledged(id: &Value, wanted: &Value) -> Value {
+    let mut honoured = wanted.clone();
+    if let Some(uris) = honoured["resourceSubscriptions"].as_array_mut() {
+        uris.retain(|uri| uri != "test://closed");
+    }
+    json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params":
+        { "_meta": { "io.modelcontextprotocol/subscriptionId": id }, "notifications": honoured } })
+}
+
+fn stream_of(side: &FarSide, session: Option<String>, first: Option<Value>) -> Response {
     let news = side.news.subscribe();
-    events(stream::unfold((news, session), async |(mut news, session)| {
+    let first = stream::iter(first);
+    events(first.chain(stream::unfold((news, session), async |(mut news, session)| {
         loop {
             let (whose, message) = news.recv().await.ok()?;
             if whose.is_none() || whose == session {
                 return Some((message, (news, session)));
             }
         }
-    }))
+    })))
 }
 
 async fn listen(State(side): State<FarSide>, headers: HeaderMap) -> Response {
-    stream_of(&side, headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned()))
+    let session = headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+    stream_of(&side, session, None)
 }
 
 async fn ended(State(side): State<FarSide>, headers: HeaderMap) -> StatusCode {

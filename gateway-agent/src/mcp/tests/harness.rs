@@ -26,6 +26,7 @@ use crate::{
     freshness::Watchman,
     identity::doorkeeper::Doorkeeper,
     pipeline::{Gateway, Parts},
+    seal::Sealer,
     upstream::{Prefix, Upstreams},
     view::testing::{Registered, catalog},
 };
@@ -179,10 +180,9 @@ impl Bench {
         let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
         let sagas = Sagas::open(&config.registry.cache).unwrap();
         let compositions = Arc::new(Memory::new(sagas));
-        let gateway = Arc::new(Gateway::new(
-            &config,
-            Parts { catalog, watchman, upstreams, contracts: contracts.clone(), compositions },
-        ));
+        let (kept, task_ids) = (contracts.clone(), Arc::new(Sealer::kept(&config.registry.cache)));
+        let parts = Parts { catalog, watchman, upstreams, contracts: kept, compositions, task_ids };
+        let gateway = Arc::new(Gateway::new(&config, parts));
         let doorkeeper = Doorkeeper::open(&config).await.unwrap();
         let router = super::super::Mcp::new(gateway.clone(), doorkeeper).router();
         Self { router, gateway, cache, publish, contracts, _dir: dir, seen, finished }

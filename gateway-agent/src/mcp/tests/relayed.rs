@@ -302,12 +302,6 @@ async fn tasks_are_known_by_sealed_ids_and_only_to_who_knows_the_extension() {
     for prefix in ["up", ""] {
         let (bench, far_side) = bench(Era::Modern, prefix).await;
         bench.until_features().await;
-        let knowing = |method: &str, params: Value| {
-            let mut ask = Ask::modern(method, params).by("a");
-            ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
-                json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
-            ask
-        };
         let task =
             bench.got(knowing("tools/call", json!({ "name": "works" })).build()).await.result();
         let known = task["taskId"].as_str().unwrap();
@@ -322,7 +316,20 @@ async fn tasks_are_known_by_sealed_ids_and_only_to_who_knows_the_extension() {
             knowing("tasks/cancel", json!({ "taskId": "other+1" })).with("mcp-name", "other+1");
         assert_eq!(bench.got(other.build()).await.error(), (200, -32602));
         assert!(bench.call("a", "works", json!({})).await.failure().contains("broke the protocol"));
+        let get = Ask::modern("tasks/get", json!({ "taskId": known })).with("mcp-name", known);
+        let undeclared = bench.got(get.by("a").build()).await;
+        assert_eq!(undeclared.error(), (400, -32021));
+        let needed = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+        assert_eq!(undeclared.json()["error"]["data"], json!({ "requiredCapabilities": needed }));
     }
+}
+
+/// A modern request of a client that takes tasks.
+pub(super) fn knowing(method: &str, params: Value) -> Ask {
+    let mut ask = Ask::modern(method, params).by("a");
+    ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+        json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    ask
 }
 
 #[tokio::test]

@@ -27,7 +27,9 @@ async fn updates_reach_who_watches_and_nobody_else() {
             )
             .by("a")
         };
-        let response = bench.send(listen(json!(["up+test://r", "other+x:1"])).build()).await;
+        let response = bench
+            .send(listen(json!(["up+test://r", "other+x:1", "up+test://closed"])).build())
+            .await;
         let mut body = response.into_body().into_data_stream();
         let mut next = async || {
             let chunk = tokio::time::timeout(Duration::from_secs(5), body.next()).await;
@@ -57,6 +59,21 @@ async fn updates_reach_who_watches_and_nobody_else() {
         far_side.tell("notifications/prompts/list_changed", &json!({}));
         assert_eq!(next().await["method"], "notifications/prompts/list_changed");
     }
+}
+
+#[tokio::test]
+async fn a_modern_upstream_that_does_not_acknowledge_a_resource_has_refused_it() {
+    let (bench, _) = bench(Era::Modern, "up").await;
+    bench.until_features().await;
+    let session = bench.initialize("a").await;
+    let watch = async |uri: &str| {
+        bench.legacy(&session, "a", ("resources/subscribe", json!({ "uri": uri }))).await
+    };
+    assert_eq!(watch("up+test://r").await.result(), json!({}));
+    let refused = watch("up+test://closed").await;
+    assert_eq!(refused.error(), (200, -32602));
+    assert!(refused.text.contains("does not tell of changes"), "{}", refused.text);
+    assert_eq!(watch("up+test://r2").await.result(), json!({}), "it is no reason to refuse others");
 }
 
 /// The resources of which an upstream with a subscription for each was told so.

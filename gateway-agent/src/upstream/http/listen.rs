@@ -92,10 +92,10 @@ async fn once(
         };
     }
     loop {
-        subscriptions.told(wanted);
         let notifications = wanted.filter();
         let listen = Outgoing::Listen { notifications: &notifications };
         let id = link.next_id.fetch_add(1, Ordering::Relaxed);
+        link.way.announcer.listening(id, wanted);
         let headers = request_headers(&session, &listen, &[]);
         let request = link.way.address.post(headers, listen.write(id, session.era).into());
         tokio::select! {

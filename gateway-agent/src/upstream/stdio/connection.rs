@@ -170,12 +170,12 @@ impl Connection {
                     let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                     let notifications = wanted.filter();
                     let listen = Outgoing::Listen { notifications: &notifications };
+                    self.announcer.listening(id, &wanted);
                     self.send(listen.write(id, Era::Modern).into());
                     // The new one first, so that nothing falls between the two.
                     if let Some(last) = last.replace(id) {
                         self.send(message::cancelled(last));
                     }
-                    subscriptions.told(&wanted);
                 }
                 Era::Legacy => {
                     let changes = told.change(&wanted);

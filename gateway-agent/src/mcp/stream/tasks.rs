@@ -1,0 +1,183 @@
+//! The tasks that one subscription hears of. Their servers are asked, in the caller's name and at the pace
+//! that they wish, and what they say is told whenever it is something else than before.
+//!
+//! Not by subscriptions at upstreams: the one there is shared, while a task is its caller's alone, and
+//! few servers tell of tasks. Deliberately absent: input for a task, which comes with `tasks/update`.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{
+    StreamExt as _,
+    stream::{self, BoxStream, SelectAll},
+};
+use registry_core::Digest;
+use serde::Deserialize;
+
+use super::super::{Endpoint, manner::Who};
+use crate::{
+    audit::CallRecord,
+    jsonrpc,
+    permit::Denial,
+    pipeline::{self, About, Error, Outcome, Relay, Task},
+    respond::result,
+    upstream::{self, Context, Method},
+};
+
+/// Most tasks of one subscription.
+pub(super) const MOST: usize = 100;
+/// Most of them that are asked for at once when it begins.
+const AT_ONCE: usize = 8;
+/// Between two questions to a server that does not say how often it wants to be asked.
+const PACE: Duration = Duration::from_secs(5);
+/// Whatever it says.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// The tasks of one subscription.
+pub(super) struct Tasks {
+    known: Vec<Box<str>>,
+    told: SelectAll<BoxStream<'static, String>>,
+}
+
+impl Tasks {
+    /// Those of these that are the caller's own and that their servers know.
+    pub(super) async fn watch(
+        endpoint: &Arc<Endpoint>,
+        (who, context): (&Who, &Context),
+        ids: &[Box<str>],
+    ) -> Self {
+        let begin = |known: Box<str>| {
+            Watched::begin(endpoint.clone(), (who.clone(), context.clone()), known)
+        };
+        let all: Vec<_> = ids.iter().cloned().map(begin).collect();
+        let watched = stream::iter(all).buffered(AT_ONCE).filter_map(std::future::ready);
+        let watched: Vec<Watched> = watched.collect().await;
+        let known = watched.iter().map(|watched| watched.about.known().into()).collect();
+        let told = watched.into_iter().map(|watched| {
+            let next = async |mut watched: Watched| Some((watched.next().await?, watched));
+            stream::unfold(watched, next).boxed()
+        });
+        Self { known, told: stream::select_all(told) }
+    }
+
+    /// Their ids, as the caller knows them.
+    pub(super) fn known(&self) -> &[Box<str>] {
+        &self.known
+    }
+
+    /// How one of them stands now, as [`result::task`] writes it; `None` once all have ended. May be
+    /// dropped and called again.
+    pub(super) async fn next(&mut self) -> Option<String> {
+        self.told.next().await
+    }
+}
+
+/// A task that is watched.
+struct Watched {
+    endpoint: Arc<Endpoint>,
+    who: Who,
+    context: Context,
+    about: About,
+    /// Before its server is asked again; `None`: it has ended.
+    wait: Option<Duration>,
+    /// What was told last.
+    last: Option<Digest>,
+}
+
+impl Watched {
+    /// Begins to watch, if it is the caller's own and its server knows it.
+    async fn begin(
+        endpoint: Arc<Endpoint>,
+        (who, context): (Who, Context),
+        known: Box<str>,
+    ) -> Option<Self> {
+        let task = Task::open(&endpoint.gateway, &who.claim, &known)?;
+        let about = About::Task(known, Some(task));
+        // How it stands is told first: it may have ended before this began.
+        let wait = Some(Duration::ZERO);
+        let watched = Self { endpoint, who, context, about, wait, last: None };
+        watched.ask().await.ok()?;
+        Some(watched)
+    }
+
+    /// How it stands, once that is something else than what was told last.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            tokio::time::sleep(self.wait?).await;
+            while let Some(successor) = self.endpoint.successor.get().cloned() {
+                self.endpoint = successor;
+            }
+            match self.ask().await {
+                Ok(outcome) => {
+                    let told = self.heard(&outcome);
+                    if told.is_some() {
+                        return told;
+                    }
+                }
+                Err(error) if is_over(&error) => return None,
+                Err(_) => self.wait = self.wait.map(|wait| wait.max(PACE)),
+            }
+        }
+    }
+
+    async fn ask(&self) -> Result<Outcome, Error> {
+        let (gateway, method) = (&self.endpoint.gateway, Method::GetTask);
+        let span = gateway.tracer().begin(&self.context.trace);
+        let audited = self.about.audited();
+        let mut record = CallRecord::begin(method.as_str(), self.who.era, &audited, 0, span);
+        let relay = Relay {
+            claim: self.who.claim.clone(),
+            client: self.who.client.clone(),
+            method,
+            about: self.about.clone(),
+            params: Vec::new(),
+            context: self.context.clone(),
+            side: None,
+        };
+        let outcome = pipeline::relay(gateway, &relay, &mut record).await;
+        if let Err(error) = &outcome {
+            record.failed(error);
+        }
+        outcome
+    }
+
+    /// Notes what its server said, and gives what of it is to be told.
+    fn heard(&mut self, outcome: &Outcome) -> Option<String> {
+        let status: Status = jsonrpc::read_object(&outcome.result.result).unwrap_or_default();
+        self.wait = (!status.has_ended()).then(|| status.pace());
+        let told = result::task(outcome);
+        let digest = Digest::of(told.as_bytes());
+        (self.last.replace(digest) != Some(digest)).then_some(told)
+    }
+}
+
+/// Whether nothing more can be said: the task is gone, or the caller may not ask for it any more.
+fn is_over(error: &Error) -> bool {
+    match error {
+        Error::Denied(Denial::Stale(_)) => false,
+        Error::Denied(_) => true,
+        Error::Upstream(upstream::Error::Rpc { code, .. }) => {
+            *code == jsonrpc::code::INVALID_PARAMS
+        }
+        _ => false,
+    }
+}
+
+/// What a server says of a task, as far as it matters here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    status: String,
+    poll_interval_ms: Option<u64>,
+}
+
+impl Status {
+    fn has_ended(&self) -> bool {
+        matches!(&*self.status, "completed" | "failed" | "cancelled")
+    }
+
+    fn pace(&self) -> Duration {
+        let wanted = self.poll_interval_ms.map_or(PACE, Duration::from_millis);
+        wanted.clamp(SHORTEST, LONGEST)
+    }
+}

@@ -1,0 +1,82 @@
+//! Hearing of tasks: who may, what is told, and when.
+//!
+//! Deliberately absent: asking for tasks (`relayed.rs`).
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+
+use super::{
+    harness::{Ask, Bench},
+    relayed::{bench, knowing, messages},
+};
+use crate::upstream::Era;
+
+/// Begins a task, and gives its id.
+async fn begun(bench: &Bench, arguments: Value) -> String {
+    let call = json!({ "name": "works", "arguments": arguments });
+    let task = bench.got(knowing("tools/call", call).build()).await.result();
+    task["taskId"].as_str().unwrap().to_owned()
+}
+
+fn listen(ids: &Value) -> Ask {
+    knowing("subscriptions/listen", json!({ "notifications": { "taskIds": ids } }))
+}
+
+/// So many messages of a subscription.
+async fn heard(bench: &Bench, ask: Ask, count: usize) -> Vec<Value> {
+    let mut body = bench.send(ask.build()).await.into_body().into_data_stream();
+    let mut all = Vec::new();
+    while all.len() < count {
+        let chunk = tokio::time::timeout(Duration::from_secs(10), body.next()).await;
+        let text = String::from_utf8(chunk.unwrap().unwrap().unwrap().to_vec()).unwrap();
+        all.extend(messages(&text));
+    }
+    all
+}
+
+#[tokio::test]
+async fn a_task_is_told_as_tasks_get_would_tell_it_whenever_it_has_changed() {
+    let (bench, far_side) = bench(Era::Modern, "up").await;
+    bench.until_features().await;
+    let (slow, quick) =
+        (begun(&bench, json!({ "task": "slow" })).await, begun(&bench, json!({})).await);
+    let told = heard(&bench, listen(&json!([slow, "none", quick])), 4).await;
+    let acknowledged = &told[0]["params"]["notifications"];
+    assert_eq!(*acknowledged, json!({ "taskIds": [slow, quick] }));
+    assert!(told[1..].iter().all(|told| told["method"] == "notifications/tasks"), "{told:?}");
+    let of = |id: &str| -> Vec<&Value> {
+        told[1..].iter().map(|told| &told["params"]).filter(|task| task["taskId"] == id).collect()
+    };
+    assert_eq!(of(&quick).len(), 1);
+    assert_eq!(of(&quick)[0]["result"]["content"][0]["uri"], "up+test://r");
+    let [working, completed] = of(&slow)[..] else { panic!("{told:?}") };
+    assert_eq!(
+        (&working["status"], &completed["status"]),
+        (&json!("working"), &json!("completed"))
+    );
+    assert!(completed.get("resultType").is_none(), "{completed}");
+    assert_eq!(completed["result"]["_meta"], json!({ "own": 2 }));
+    let id = &completed["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(*id, told[0]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]);
+    let asked = far_side.seen("tasks/get").len();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(far_side.seen("tasks/get").len(), asked, "what has ended is not asked for again");
+}
+
+#[tokio::test]
+async fn who_does_not_know_the_extension_and_whose_the_task_is_not_hears_nothing() {
+    let (bench, _) = bench(Era::Modern, "up").await;
+    bench.until_features().await;
+    let id = begun(&bench, json!({})).await;
+    let filter = json!({ "notifications": { "taskIds": [id] } });
+    let undeclared = bench.modern("a", "subscriptions/listen", filter).await;
+    assert_eq!(undeclared.error(), (400, -32021));
+    let mut foreign = listen(&json!([id]));
+    foreign.headers.retain(|(name, _)| name != "x-agent-name");
+    let told = heard(&bench, foreign.by("b"), 1).await;
+    assert_eq!(told[0]["params"]["notifications"], json!({}));
+    let many: Vec<_> = (0..101).map(|n| n.to_string()).collect();
+    assert_eq!(bench.got(listen(&json!(many)).build()).await.error(), (400, -32602));
+}
