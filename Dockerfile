@@ -3,7 +3,7 @@ FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc g++ libc6-dev make && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --bins
+RUN cargo build --profile dist --locked --bins
 
 FROM debian:bookworm-slim AS base
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates curl && rm -rf /var/lib/apt/lists/* \
@@ -13,19 +13,19 @@ USER app
 WORKDIR /data
 
 FROM base AS registry-server
-COPY --from=build /src/target/release/registry-server /src/target/release/registryctl /usr/local/bin/
+COPY --from=build /src/target/dist/registry-server /src/target/dist/registryctl /usr/local/bin/
 EXPOSE 7070
 HEALTHCHECK --interval=5s --timeout=2s CMD curl -fsS http://127.0.0.1:7070/readyz
 ENTRYPOINT ["registry-server"]
 
 FROM base AS gateway-agent
-COPY --from=build /src/target/release/gateway-agent /src/target/release/demo-client /src/target/release/demo-backend /usr/local/bin/
+COPY --from=build /src/target/dist/gateway-agent /src/target/dist/demo-client /src/target/dist/demo-backend /usr/local/bin/
 EXPOSE 7080
 HEALTHCHECK --interval=5s --timeout=2s CMD curl -fsS http://127.0.0.1:7080/livez
 ENTRYPOINT ["gateway-agent"]
 
 FROM base AS demo-backend
-COPY --from=build /src/target/release/demo-backend /usr/local/bin/
+COPY --from=build /src/target/dist/demo-backend /usr/local/bin/
 EXPOSE 7090
 HEALTHCHECK --interval=5s --timeout=2s CMD curl -fsS http://127.0.0.1:7090/healthz
 ENTRYPOINT ["demo-backend"]

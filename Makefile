@@ -30,8 +30,8 @@ lint: ## formatting, clippy without warnings, proto lint where npm is there
 	./.ci/proto-lint
 
 bench: ## measure against peers and limits; prints and records to bench/README.md
-	$(CARGO) build --release --workspace --bins
-	target/release/bench
+	$(CARGO) build --profile dist --workspace --bins
+	target/dist/bench
 
 soak: ## record and check histories under faults: make soak FOR=10m SEED=1
 	$(CARGO) build --release --workspace --bins

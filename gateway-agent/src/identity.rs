@@ -270,19 +270,25 @@ pub fn identify(
 
 fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
     let Ok(name) = Name::parse(Kind::Agent, name) else { return Identity::Unknown };
-    if catalog.versions(Kind::Agent, &name).next().is_none() {
-        return Identity::Unknown;
-    }
     let Some(version) = version else {
-        return newest_usable(catalog, Kind::Agent, &name)
-            .map_or(Identity::Retired, |record| Identity::Agent(record.document.key().clone()));
+        let newest = newest_usable(catalog, Kind::Agent, &name);
+        let key = newest.map(|record| record.document.key().clone());
+        return key.map_or_else(|| missing(catalog, &name, Identity::Retired), Identity::Agent);
     };
-    let Ok(version) = Version::parse(version) else { return Identity::UnknownVersion };
-    let key = Key::new(Kind::Agent, name, version);
-    match catalog.find(&key) {
-        Some(record) if is_usable(record) => Identity::Agent(key),
+    let key = Version::parse(version).map(|version| Key::new(Kind::Agent, name.clone(), version));
+    match key.ok().and_then(|key| Some((catalog.find(&key)?, key))) {
+        Some((record, key)) if is_usable(record) => Identity::Agent(key),
         Some(_) => Identity::Retired,
-        None => Identity::UnknownVersion,
+        None => missing(catalog, &name, Identity::UnknownVersion),
+    }
+}
+
+/// What it is where an agent has no version that will do: this, or nobody, if it has none at all.
+fn missing(catalog: &Catalog, name: &Name, registered: Identity) -> Identity {
+    if catalog.versions(Kind::Agent, name).next().is_some() {
+        registered
+    } else {
+        Identity::Unknown
     }
 }
 

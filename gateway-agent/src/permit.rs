@@ -229,13 +229,16 @@ fn admit_offer(
     Ok(Admission { offer, finding, permit })
 }
 
+/// What a caller may call, and what is noted of that.
+type Admitted = (Arc<Offer>, Option<Finding>);
+
 /// What a caller may call under a tool's name.
 pub(crate) fn offered(
     policy: RuntimeValidation,
     caller: &Caller,
     sight: &Sight<'_>,
     tool: &str,
-) -> Result<(Arc<Offer>, Option<Finding>), Denial> {
+) -> Result<Admitted, Denial> {
     let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
     let declared = caller.agent().and_then(|agent| sight.declared(agent, &name));
     let standing = if declared.is_some() { Standing::Declared } else { Standing::of(caller) };
@@ -257,9 +260,9 @@ pub fn admit_task(
     freshness: &Freshness,
     (caller, sight): (&Caller, &Sight<'_>),
     task: &Task,
-) -> Result<(Permit, Option<Finding>), Denial> {
-    let (_, finding) = offered(*policy, caller, sight, &task.tool)?;
-    Ok((read(freshness, &task.server, &task.id)?, finding))
+) -> Result<(Permit, Admitted), Denial> {
+    let admitted = offered(*policy, caller, sight, &task.tool)?;
+    Ok((read(freshness, &task.server, &task.id)?, admitted))
 }
 
 fn read(freshness: &Freshness, server: &Key, subject: &str) -> Result<Permit, Denial> {

@@ -7,14 +7,14 @@ use std::{borrow::Cow, sync::Arc};
 
 use registry_core::{Key, entity::Exposure};
 
-use super::{Error, Gateway, Outcome, Task, TaskNames, finish_input};
+use super::{Error, Gateway, Outcome, Task, TaskNames, finish_input, task};
 use crate::{
     audit::{self, CallRecord},
     freshness::Freshness,
     identity::{Caller, ClientInfo, HeaderClaim},
     permit::{self, Denial, Finding, Permit},
     upstream::{Context, Method, Param, Request, Side, Subscribed, naming},
-    view::Snapshot,
+    view::{Offer, Snapshot},
 };
 
 /// A request as it arrived.
@@ -70,6 +70,8 @@ struct Admitted {
     server: Key,
     permit: Permit,
     finding: Option<Finding>,
+    /// The tool that began a task, if its server is still the same.
+    began: Option<Arc<Offer>>,
 }
 
 /// Runs one request.
@@ -84,7 +86,7 @@ pub async fn relay(
     record.identified(snapshot.catalog.revision(), &caller);
     record.dated(freshness);
     let admitted = admit(gateway, &snapshot, &caller, (&relay.about, &freshness))?;
-    let Admitted { server, permit, finding } = admitted;
+    let Admitted { server, permit, finding, began } = admitted;
     record.of_server(&server, finding);
     let trace = record.onward(&relay.context.trace);
     let request = Request {
@@ -102,6 +104,9 @@ pub async fn relay(
     record.returned();
     let result = result?;
     finish_input(&result, &relay.context)?;
+    if let Some(offer) = began {
+        task::check(gateway, &offer, &result.result, record)?;
+    }
     record.finished(&result);
     let (revision, prefix) = (snapshot.catalog.revision(), gateway.upstreams().prefix(&server));
     let tasks = match &relay.about {
@@ -148,13 +153,15 @@ fn admit(
         About::Task(_, task) => {
             let task = task.as_ref().ok_or(Denial::NoSuchTool)?;
             let asking = (caller, &gateway.views().sight(snapshot));
-            let (permit, finding) = permit::admit_task(gateway.policy(), freshness, asking, task)?;
-            return Ok(Admitted { server: task.server.clone(), permit, finding });
+            let (permit, (offer, finding)) =
+                permit::admit_task(gateway.policy(), freshness, asking, task)?;
+            let began = Some(offer).filter(|offer| offer.server() == Some(&task.server));
+            return Ok(Admitted { server: task.server.clone(), permit, finding, began });
         }
     };
     let showcase = gateway.showcase(snapshot, &gateway.view(snapshot, caller));
     let shown = showcase.find(prefix).filter(|shown| shown.exposes(needed));
     let shown = shown.ok_or(Denial::NoSuchTool)?;
     let permit = permit::admit_shown(freshness, shown, own)?;
-    Ok(Admitted { server: shown.server.clone(), permit, finding: None })
+    Ok(Admitted { server: shown.server.clone(), permit, finding: None, began: None })
 }

@@ -8,9 +8,17 @@ use std::sync::Arc;
 
 use registry_core::Key;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::Gateway;
-use crate::{identity::HeaderClaim, seal::Sealer};
+use super::{Error, Gateway, validate};
+use crate::{
+    audit::CallRecord,
+    config::Mode,
+    identity::HeaderClaim,
+    jsonrpc::{self, Object},
+    seal::Sealer,
+    view::Offer,
+};
 
 /// What ids of tasks are sealed for, besides for whom.
 const PURPOSE: &str = "mcp-task-1";
@@ -32,6 +40,28 @@ impl Task {
         let content = gateway.task_ids().open(&owner(caller), known)?;
         serde_json::from_slice(&content).ok()
     }
+}
+
+/// Checks what a task gave like any result of the tool that began it.
+pub(super) fn check(
+    gateway: &Gateway,
+    offer: &Offer,
+    task: &RawValue,
+    record: &mut CallRecord,
+) -> Result<(), Error> {
+    let members = Object::parse(task).unwrap_or_default();
+    let Some(result) = members.find("result").filter(|_| offer.checks().output != Mode::Ignore)
+    else {
+        return Ok(());
+    };
+    let Given { is_error } = jsonrpc::read_object(result).unwrap_or_default();
+    if is_error { Ok(()) } else { validate::output(gateway, offer, result, record) }
+}
+
+#[derive(Default, Deserialize)]
+struct Given {
+    #[serde(rename = "isError", default)]
+    is_error: bool,
 }
 
 /// Sealed for one caller and no other.

@@ -147,6 +147,10 @@ fn simple(method: &str, params: &Value) -> Result<Value, i64> {
         }
         "resources/read" => return Err(-32002),
         "completion/complete" => json!({ "completion": { "values": [params["ref"].to_string()] } }),
+        "tasks/get" if params["taskId"] == "structured" => {
+            json!({ "taskId": "structured", "status": "completed",
+                "result": { "content": [], "structuredContent": { "m": 1 } } })
+        }
         "tasks/get" => json!({ "taskId": params["taskId"], "status": "completed",
             "result": { "content": [{ "type": "resource_link", "uri": "test://r", "name": "r" }] } }),
         "resources/subscribe" if params["uri"] == "test://closed" => return Err(-32002),

@@ -8,10 +8,15 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::{
-    harness::{Ask, Bench},
+    far_side::FarSide,
+    harness::{Ask, Bench, Setup},
     relayed::{bench, knowing, messages},
 };
-use crate::upstream::Era;
+use crate::{
+    config::Mode,
+    upstream::Era,
+    view::testing::{agent, server, tool},
+};
 
 /// Begins a task, and gives its id.
 async fn begun(bench: &Bench, arguments: Value) -> String {
@@ -79,4 +84,30 @@ async fn who_does_not_know_the_extension_and_whose_the_task_is_not_hears_nothing
     assert_eq!(told[0]["params"]["notifications"], json!({}));
     let many: Vec<_> = (0..101).map(|n| n.to_string()).collect();
     assert_eq!(bench.got(listen(&json!(many)).build()).await.error(), (400, -32602));
+}
+
+#[tokio::test]
+async fn what_a_task_gives_is_checked_like_any_result_of_its_tool() {
+    for (schema, is_refused) in [(json!({ "required": ["n"] }), true), (json!({}), false)] {
+        let (far_side, transport) = FarSide::start(Era::Modern).await;
+        let mut setup = Setup { transport: Some(transport), ..Setup::default() };
+        setup.policy.output_validation = Mode::Error;
+        let entities = vec![
+            server("up", &["works"], &[]),
+            tool("works", "1.0.0", json!({ "outputSchema": schema })),
+            agent("a", "1.0.0", &[("works", "1.0.0")]),
+        ];
+        let bench = Bench::start(setup, entities).await;
+        bench.until_features().await;
+        let id = begun(&bench, json!({ "task": "structured" })).await;
+        let get = knowing("tasks/get", json!({ "taskId": id })).with("mcp-name", &id);
+        let got = bench.got(get.build()).await;
+        assert_eq!(far_side.seen("tasks/get").len(), 1);
+        if is_refused {
+            assert_eq!(got.error(), (200, -32603), "{got:?}");
+            assert!(got.text.contains("breaks its registered schema"), "{got:?}");
+        } else {
+            assert_eq!(got.result()["result"]["structuredContent"], json!({ "m": 1 }));
+        }
+    }
 }
