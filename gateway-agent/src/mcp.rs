@@ -54,6 +54,7 @@ use crate::{
     jsonrpc::{self, Id, Limits, Message, Notification},
     pipeline::Gateway,
     respond::{self, http::Answer},
+    shares::Shares,
     upstream::Era,
 };
 
@@ -96,6 +97,7 @@ impl Mcp {
             held: Arc::clone(&old.held),
             streams: Arc::clone(&old.streams),
             most_streams: old.most_streams,
+            task_watches: Arc::clone(&old.task_watches),
             successor: OnceLock::new(),
         });
         if config.knows_callers_as(old.gateway.config()) {
@@ -140,6 +142,7 @@ struct Endpoint {
     /// One permit for each event stream that may be open.
     streams: Arc<Semaphore>,
     most_streams: usize,
+    task_watches: Arc<Shares>,
     /// By what its streams go on when it closes them.
     successor: OnceLock<Arc<Endpoint>>,
 }
@@ -151,7 +154,8 @@ impl Endpoint {
         let most_streams = capacity::streams(most);
         let streams = Arc::new(Semaphore::new(most_streams));
         let (held, successor) = Default::default();
-        Self { gateway, doorkeeper, sessions, held, streams, most_streams, successor }
+        let task_watches = stream::task_watches();
+        Self { gateway, doorkeeper, sessions, held, streams, most_streams, task_watches, successor }
     }
 }
 

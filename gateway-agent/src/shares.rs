@@ -19,6 +19,8 @@ pub enum Scarce {
     Inputs,
     /// Resources of an upstream that are watched.
     Watches,
+    /// Tasks that are watched.
+    Tasks,
     /// Keys of what is done once (`idempotent`).
     Keys,
 }
@@ -29,6 +31,7 @@ impl fmt::Display for Scarce {
             Self::Answers => "calls of this server wait for answers",
             Self::Inputs => "calls wait for input",
             Self::Watches => "resources of this server are watched",
+            Self::Tasks => "tasks are watched",
             Self::Keys => "keys of what is done once are remembered",
         })
     }

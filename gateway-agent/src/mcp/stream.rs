@@ -25,6 +25,7 @@ use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use tokio::sync::watch;
 
+pub(super) use self::tasks::watches as task_watches;
 use self::{
     tasks::Tasks,
     watcher::{Change, Watcher},

@@ -20,11 +20,14 @@ use crate::{
     permit::Denial,
     pipeline::{self, About, Error, Outcome, Relay, Task},
     respond::result,
+    shares::{Scarce, Share, Shares},
     upstream::{self, Context, Method},
 };
 
 /// Most tasks of one subscription.
 pub(super) const MOST: usize = 100;
+/// Most that are watched; each caller has a quarter.
+const MOST_OF_ALL: usize = 1_000;
 /// Most of them that are asked for at once when it begins.
 const AT_ONCE: usize = 8;
 /// Between two questions to a server that does not say how often it wants to be asked.
@@ -33,6 +36,11 @@ const PACE: Duration = Duration::from_secs(5);
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
+/// What callers have of what may be watched.
+pub(in super::super) fn watches() -> Arc<Shares> {
+    Shares::quarters(Scarce::Tasks, MOST_OF_ALL)
+}
+
 /// The tasks of one subscription.
 pub(super) struct Tasks {
     known: Vec<Box<str>>,
@@ -40,7 +48,7 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Those of these that are the caller's own and that their servers know.
+    /// Those of these that are the caller's own, that their servers know and that it has a share for.
     pub(super) async fn watch(
         endpoint: &Arc<Endpoint>,
         (who, context): (&Who, &Context),
@@ -82,6 +90,7 @@ struct Watched {
     wait: Option<Duration>,
     /// What was told last.
     last: Option<Digest>,
+    _share: Share,
 }
 
 impl Watched {
@@ -92,10 +101,12 @@ impl Watched {
         known: Box<str>,
     ) -> Option<Self> {
         let task = Task::open(&endpoint.gateway, &who.claim, &known)?;
+        let principal = endpoint.gateway.principal(&who.claim);
+        let share = endpoint.task_watches.take(&principal).ok()?;
         let about = About::Task(known, Some(task));
         // How it stands is told first: it may have ended before this began.
         let wait = Some(Duration::ZERO);
-        let watched = Self { endpoint, who, context, about, wait, last: None };
+        let watched = Self { endpoint, who, context, about, wait, last: None, _share: share };
         watched.ask().await.ok()?;
         Some(watched)
     }

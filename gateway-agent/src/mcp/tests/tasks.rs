@@ -111,3 +111,21 @@ async fn what_a_task_gives_is_checked_like_any_result_of_its_tool() {
         }
     }
 }
+
+#[tokio::test]
+async fn nobody_has_the_gateway_ask_for_more_tasks_than_its_share() {
+    let (bench, _) = bench(Era::Modern, "up").await;
+    bench.until_features().await;
+    let id = begun(&bench, json!({})).await;
+    let mut open = Vec::new();
+    for expected in [100, 100, 50, 0] {
+        let mut body =
+            bench.send(listen(&json!(vec![&id; 100])).build()).await.into_body().into_data_stream();
+        let text = String::from_utf8(body.next().await.unwrap().unwrap().to_vec()).unwrap();
+        let acknowledged = messages(&text)[0]["params"]["notifications"]["taskIds"].clone();
+        assert_eq!(acknowledged.as_array().map_or(0, Vec::len), expected);
+        open.push(body);
+    }
+    drop(open);
+    assert_eq!(heard(&bench, listen(&json!([id])), 2).await[1]["params"]["taskId"], id);
+}
