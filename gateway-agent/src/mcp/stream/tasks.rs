@@ -12,6 +12,7 @@ use futures_util::{
 };
 use registry_core::Digest;
 use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
 
 use super::super::{Endpoint, manner::Who};
 use crate::{
@@ -26,10 +27,12 @@ use crate::{
 
 /// Most tasks of one subscription.
 pub(super) const MOST: usize = 100;
-/// Most that are watched; each caller has a quarter.
-const MOST_OF_ALL: usize = 1_000;
+/// Of so many each caller may have a quarter.
+const SHARED: usize = 1_000;
 /// Most of them that are asked for at once when it begins.
 const AT_ONCE: usize = 8;
+/// How long a subscriber waits for what servers say to its tasks. One that is slower is asked again.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two questions to a server that does not say how often it wants to be asked.
 const PACE: Duration = Duration::from_secs(5);
 /// Whatever it says.
@@ -38,7 +41,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 
 /// What callers have of what may be watched.
 pub(in super::super) fn watches() -> Arc<Shares> {
-    Shares::quarters(Scarce::Tasks, MOST_OF_ALL)
+    Shares::quarters(Scarce::Tasks, SHARED)
 }
 
 /// The tasks of one subscription.
@@ -48,14 +51,16 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Those of these that are the caller's own, that their servers know and that it has a share for.
+    /// Those of these that are the caller's own, for which it has a share, and that are not unknown to
+    /// their servers.
     pub(super) async fn watch(
         endpoint: &Arc<Endpoint>,
         (who, context): (&Who, &Context),
         ids: &[Box<str>],
     ) -> Self {
+        let until = Instant::now() + PATIENCE;
         let begin = |known: Box<str>| {
-            Watched::begin(endpoint.clone(), (who.clone(), context.clone()), known)
+            Watched::begin(endpoint.clone(), (who.clone(), context.clone()), (known, until))
         };
         let all: Vec<_> = ids.iter().cloned().map(begin).collect();
         let watched = stream::iter(all).buffered(AT_ONCE).filter_map(std::future::ready);
@@ -94,11 +99,12 @@ struct Watched {
 }
 
 impl Watched {
-    /// Begins to watch, if it is the caller's own and its server knows it.
+    /// Begins to watch, unless it is not the caller's own, or its server says in time that there is no
+    /// such task.
     async fn begin(
         endpoint: Arc<Endpoint>,
         (who, context): (Who, Context),
-        known: Box<str>,
+        (known, until): (Box<str>, Instant),
     ) -> Option<Self> {
         let task = Task::open(&endpoint.gateway, &who.claim, &known)?;
         let principal = endpoint.gateway.principal(&who.claim);
@@ -107,8 +113,8 @@ impl Watched {
         // How it stands is told first: it may have ended before this began.
         let wait = Some(Duration::ZERO);
         let watched = Self { endpoint, who, context, about, wait, last: None, _share: share };
-        watched.ask().await.ok()?;
-        Some(watched)
+        let asked = timeout_at(until, watched.ask()).await;
+        (!matches!(asked, Ok(Err(error)) if is_over(&error))).then_some(watched)
     }
 
     /// How it stands, once that is something else than what was told last.
