@@ -106,7 +106,12 @@ async fn who_listens_goes_on_unless_others_are_let_in() {
     gateway.ready().await;
     let anybody = with(&gateway, &[]);
     let tools = async || anybody.tools().await.len();
-    eventually("its tools are known", || async { tools().await > 0 }).await;
+    let targets = format!("{}/admin/targets", gateway.admin_url());
+    eventually("what its upstreams have is known", || async {
+        let all = reqwest::get(&targets).await.expect("an answer").text().await.expect("a text");
+        tools().await > 0 && !all.contains("\"connecting\"")
+    })
+    .await;
     let mut stream = listen(&gateway).await;
     let first = next(&mut stream).await;
     assert!(first.as_ref().is_some_and(|first| first.contains("acknowledged")), "{first:?}");
