@@ -15,7 +15,7 @@ use std::{
 use registry_core::Key;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 
 use super::subscriptions::{Subscriptions, Wanted};
 use crate::jsonrpc;
@@ -77,12 +77,14 @@ pub(super) struct Announcer {
     subscriptions: Arc<Subscriptions>,
     /// The latest `subscriptions/listen`: its id, and what it asks for.
     listening: Mutex<Option<(u64, Wanted)>>,
+    /// The latest that was acknowledged.
+    acknowledged: watch::Sender<Option<u64>>,
 }
 
 impl Announcer {
     pub(super) fn new(server: Key, board: Board, subscriptions: Arc<Subscriptions>) -> Self {
-        let (refresh, changed, listening) = Default::default();
-        Self { server, board, refresh, changed, subscriptions, listening }
+        let (refresh, changed, listening, acknowledged) = Default::default();
+        Self { server, board, refresh, changed, subscriptions, listening, acknowledged }
     }
 
     /// Notes what is asked for by the `subscriptions/listen` of this id.
@@ -98,7 +100,14 @@ impl Announcer {
             && *id == meta.id
         {
             self.subscriptions.acknowledged(wanted, &notifications.resource_subscriptions);
+            self.acknowledged.send_replace(Some(*id));
         }
+    }
+
+    /// Resolves when the upstream has acknowledged the `subscriptions/listen` of this id.
+    pub(super) async fn is_acknowledged(&self, id: u64) {
+        // The sender lives as long as this does.
+        let _ = self.acknowledged.subscribe().wait_for(|known| *known == Some(id)).await;
     }
 
     /// Takes a notification, and says whether it is one for everybody.

@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     convert::Infallible,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{
@@ -108,7 +109,11 @@ async fn answer(
             ([("mcp-session-id", format!("up-{number}"))], respond(result)).into_response()
         }
         ("subscriptions/listen", Era::Modern) => {
-            let first = acknowledged(&id, &body["params"]["notifications"]);
+            let notifications = &body["params"]["notifications"];
+            if notifications["resourceSubscriptions"].to_string().contains("test://slow") {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+            let first = acknowledged(&id, notifications);
             stream_of(&side, session, Some(first))
         }
         ("tasks/get", _) if body["params"]["taskId"] == "slow" => {

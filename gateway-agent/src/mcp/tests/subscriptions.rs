@@ -76,6 +76,33 @@ async fn a_modern_upstream_that_does_not_acknowledge_a_resource_has_refused_it()
     assert_eq!(watch("up+test://r2").await.result(), json!({}), "it is no reason to refuse others");
 }
 
+#[tokio::test]
+async fn who_watches_misses_nothing_while_somebody_else_begins_to() {
+    let (bench, far_side) = bench(Era::Modern, "up").await;
+    bench.until_features().await;
+    let filter = json!({ "notifications": { "resourceSubscriptions": ["up+test://r"] } });
+    let listen = Ask::modern("subscriptions/listen", filter).by("a");
+    let mut body = bench.send(listen.build()).await.into_body().into_data_stream();
+    let mut next = async || {
+        let chunk = tokio::time::timeout(Duration::from_secs(5), body.next()).await;
+        String::from_utf8(chunk.unwrap().unwrap().unwrap().to_vec()).unwrap()
+    };
+    assert!(next().await.contains("acknowledged"));
+    let session = bench.initialize("a").await;
+    let told = far_side.seen("subscriptions/listen").len();
+    let begins =
+        bench.legacy(&session, "a", ("resources/subscribe", json!({ "uri": "up+test://slow" })));
+    let meanwhile = async {
+        acceptable(|| far_side.seen("subscriptions/listen").len() > told).await;
+        assert_eq!(far_side.listeners(), 1, "the new stream is not there yet, the old one is");
+        far_side.tell("notifications/resources/updated", &json!({ "uri": "test://r" }));
+    };
+    let (begun, ()) = tokio::join!(begins, meanwhile);
+    assert_eq!(begun.result(), json!({}));
+    assert!(next().await.contains("notifications/resources/updated"));
+    acceptable(|| far_side.listeners() == 1).await;
+}
+
 /// The resources of which an upstream with a subscription for each was told so.
 fn told(far_side: &FarSide, method: &str) -> Vec<String> {
     let uri = |(_, body): (_, Value)| body["params"]["uri"].as_str().unwrap().to_owned();

@@ -32,6 +32,8 @@ use crate::jsonrpc::{self, Limits, Message};
 /// Before a stream is opened again.
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
+/// How long a server may take to acknowledge a subscription.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Most subscriptions that wait for their answers at once.
 const AT_ONCE: usize = 8;
 
@@ -91,6 +93,7 @@ async fn once(
             outcome = keep_telling => outcome,
         };
     }
+    let mut before = None;
     loop {
         let notifications = wanted.filter();
         let listen = Outgoing::Listen { notifications: &notifications };
@@ -98,10 +101,21 @@ async fn once(
         link.way.announcer.listening(id, wanted);
         let headers = request_headers(&session, &listen, &[]);
         let request = link.way.address.post(headers, listen.write(id, session.era).into());
+        let mut stream = Box::pin(hear(link, &session, request));
+        // Until the server tells over this one, it does over the one before.
+        if let Some(before) = before.take() {
+            let replaced = timeout(PATIENCE, link.way.announcer.is_acknowledged(id));
+            tokio::select! {
+                outcome = &mut stream => return outcome,
+                _ = before => {}
+                _ = replaced => {}
+            }
+        }
         tokio::select! {
-            outcome = hear(link, &session, request) => return outcome,
+            outcome = &mut stream => return outcome,
             () = subscriptions.other_than(wanted) => *wanted = subscriptions.wanted(),
         }
+        before = Some(stream);
     }
 }
 
