@@ -22,10 +22,8 @@ use super::{
     sagas::{Began, Begun, End, Ended, Event, History, Log, Status},
 };
 
-/// How often a compensation is tried before it is left to an operator.
-const ATTEMPTS: u32 = 7;
-/// The wait before its second attempt; it doubles. All together about 13 s.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// The waits between attempts to undo a step, in milliseconds; after the last it is left to an operator.
+const WAITS_MS: [u64; 6] = [200, 400, 800, 1_600, 3_200, 6_400];
 /// Longest id of a saga, in bytes of JSON.
 const ID_BYTES: usize = 1_024;
 /// Between attempts to write down how a saga ended.
@@ -240,18 +238,15 @@ impl Course {
             // It is undone all the same: that is safer than not.
             tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
         }
-        let mut wait = FIRST_WAIT;
-        for attempt in 1.. {
+        for wait_ms in WAITS_MS {
             match self.run.operate(compensate, at, &input).await {
                 Ok(_) => return Ok(()),
-                Err(failure) if attempt >= ATTEMPTS => return Err(failure),
                 Err(failure) => {
-                    tracing::warn!(saga = %self.log.id(), attempt, "not undone yet: {failure}");
+                    tracing::warn!(saga = %self.log.id(), wait_ms, "not undone yet: {failure}");
                 }
             }
-            sleep(registry_follow::jittered(wait)).await;
-            wait *= 2;
+            sleep(registry_follow::jittered(Duration::from_millis(wait_ms))).await;
         }
-        Ok(())
+        self.run.operate(compensate, at, &input).await.map(drop)
     }
 }
