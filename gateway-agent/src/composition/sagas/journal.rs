@@ -153,7 +153,8 @@ impl Journal {
     pub(super) fn full() -> Self {
         let file = OpenOptions::new().append(true).open("/dev/full").map_err(|e| e.to_string());
         let (jobs, todo) = mpsc::channel();
-        let writer = Writer { path: "/dev/full".into(), file, length: 0 };
+        // Nothing is there that could be replaced.
+        let writer = Writer { path: "/dev/full/journal".into(), file, length: 0 };
         thread::spawn(move || writer.run(&todo));
         Self { jobs }
     }

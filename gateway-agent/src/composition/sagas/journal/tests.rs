@@ -91,3 +91,25 @@ async fn a_damaged_journal_is_kept_aside() {
     assert_eq!(found.damaged, [1]);
     assert_eq!(fs::read(dir.path().join("journal.damaged")).unwrap(), damaged);
 }
+
+#[test]
+fn how_much_of_the_file_is_good_is_known_after_each_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let file = File::create(&path).map_err(|e| e.to_string());
+    let mut writer = Writer { path: path.clone(), file, length: 0 };
+    for count in [2, 3] {
+        writer.write(&lines(count)).unwrap();
+        assert_eq!(writer.length, fs::metadata(&path).unwrap().len());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_journal_that_cannot_be_read_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    std::os::unix::fs::symlink(&path, &path).unwrap();
+    assert!(Journal::open(&path).is_err());
+    assert!(path.is_symlink());
+}

@@ -1,11 +1,11 @@
 //! A disk that is full: nothing is said to be written, what has happened is kept for later, and no id
-//! is free before the disk knows why.
+//! is free before the disk knows why. A journal that grows: it is written anew.
 
 use serde_json::json;
 
 use super::*;
 use crate::{
-    composition::sagas::{Begun, Status},
+    composition::sagas::{Begun, Status, journal_path},
     identity::HeaderClaim,
 };
 
@@ -48,4 +48,30 @@ async fn what_cannot_be_tried_again_now_may_be_later() {
     log.note(Event::Ended(end(Status::CompensationFailed)));
     assert!(log.again(end(Status::CompensationFailed)).await.is_err());
     assert!(log.history().ended().is_some(), "nobody undoes it");
+}
+
+#[tokio::test]
+async fn a_journal_is_written_anew_once_it_is_much_larger_than_what_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let sagas = Arc::new(Sagas::open(&cache).unwrap());
+    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let written = async || {
+        log.write(Event::Again).await.unwrap();
+        let table = sagas.lock();
+        (table.written, table.anew)
+    };
+    let length =
+        || usize::try_from(std::fs::metadata(journal_path(&cache)).unwrap().len()).unwrap();
+    let (_, anew) = written().await;
+    let (line, _) = written().await;
+    assert_eq!(length(), anew + line, "what was there at the start is not there any more");
+    assert_eq!(written().await, (2 * line, anew));
+    let most = 16 * 1_048_576 + 2 * anew;
+    sagas.lock().written = most - line;
+    assert_eq!(written().await, (most, anew));
+    assert_eq!(length(), anew + 3 * line);
+    assert_eq!(written().await, (0, anew));
+    assert_eq!(written().await, (line, anew));
+    assert_eq!(length(), anew + line);
 }

@@ -72,22 +72,49 @@ fn the_oldest_are_forgotten_by_number_by_size_and_by_age() {
     for _ in 0..MOST_NAMELESS + 5 {
         ended(&mut table, None, Status::Completed, None);
     }
-    assert!(table.sagas.len() <= MOST_NAMELESS + 2, "{}", table.sagas.len());
-    let large = json!("x".repeat(MOST_BYTES / 4));
-    let first = ended(&mut table, Some("1"), Status::Completed, Some(large.clone()));
-    for instance in ["2", "3", "4", "5"] {
+    table.begin(began(None));
+    assert_eq!(table.nameless.len(), MOST_NAMELESS);
+    // With two digits and two quotes, a quarter of what there is room for.
+    let large = json!("x".repeat(MOST_BYTES / 4 - 4));
+    for instance in ["11", "12", "13", "14"] {
         ended(&mut table, Some(instance), Status::Completed, Some(large.clone()));
     }
     table.begin(began(None));
-    assert!(table.get(&first).is_none() && table.bytes <= MOST_BYTES);
-    assert!(table.find(&began(Some("1"))).is_none() && table.find(&began(Some("5"))).is_some());
-    for known in table.sagas.values_mut() {
-        known.at_ms -= KEPT_MS + 1;
-    }
+    let is_known = |table: &Table, id: &str| table.find(&began(Some(id))).is_some();
+    assert!(is_known(&table, "11") && table.bytes == MOST_BYTES);
+    ended(&mut table, Some("15"), Status::Completed, Some(large));
     table.begin(began(None));
-    assert!(table.find(&began(Some("5"))).is_none(), "a week is over");
+    assert!(!is_known(&table, "11") && is_known(&table, "12") && is_known(&table, "15"));
+    assert_eq!((table.bytes, table.named.len()), (MOST_BYTES, 4));
+    let age = |table: &mut Table, ms: i64| table.sagas.values_mut().for_each(|k| k.at_ms -= ms);
+    let week_ms = 7 * 86_400_000;
+    age(&mut table, week_ms - 60_000);
+    table.begin(began(None));
+    assert!(is_known(&table, "15"));
+    age(&mut table, 60_001);
+    table.begin(began(None));
+    assert!(!is_known(&table, "15"), "a week is over");
     assert!(table.get(&stuck).is_some(), "what is left to do is never forgotten");
     assert_eq!(table.bytes, 0);
+}
+
+#[test]
+fn an_id_stays_known_when_an_earlier_saga_that_had_it_is_forgotten() {
+    let mut table = Table::default();
+    let first = ended(&mut table, Some("1"), Status::Compensated, None);
+    let second = ended(&mut table, Some("1"), Status::Completed, None);
+    table.sagas.get_mut(&first).unwrap().at_ms = 0;
+    table.begin(began(None));
+    assert!(table.get(&first).is_none() && table.get(&second).is_some());
+    assert!(table.find(&began(Some("1"))).is_some());
+}
+
+#[test]
+fn no_more_begin_than_may_be_open() {
+    let mut table = Table { open: MOST_OPEN - 1, ..Table::default() };
+    assert!(!table.is_full());
+    table.begin(began(None));
+    assert!(table.is_full());
 }
 
 #[test]
