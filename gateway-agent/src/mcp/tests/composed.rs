@@ -52,6 +52,15 @@ fn with(name: &str, spec: Value, more: Value) -> Registered {
     registered
 }
 
+/// These, and all of the upstream's tools.
+fn with_tools(compositions: Vec<Registered>) -> Vec<Registered> {
+    let own = |name: &&str| {
+        let is_safe = ["echo", "say", "text", "count"].contains(name);
+        tool(name, "1.0.0", json!({ "annotations": { "idempotentHint": is_safe } }))
+    };
+    TOOLS.iter().map(own).chain(compositions).collect()
+}
+
 /// An object with more members.
 fn extended(mut object: Value, more: Value) -> Value {
     object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -84,15 +93,10 @@ impl Composed {
 
     async fn start_with(setup: Setup, compositions: Vec<Registered>) -> Self {
         let (upstream, transport) = Scripted::start().await;
-        let own = |name: &&str| {
-            let is_safe = ["echo", "say", "text", "count"].contains(name);
-            tool(name, "1.0.0", json!({ "annotations": { "idempotentHint": is_safe } }))
-        };
-        let tools = TOOLS.iter().map(own).chain(compositions).collect();
         let limits = LimitsConfig { call_timeout_ms: 5_000, ..setup.limits };
         let policy = RuntimeValidation { undeclared_dependency: Access::Deny, ..setup.policy };
         let setup = Setup { transport: Some(transport), limits, policy, ..setup };
-        Self { bench: Bench::start(setup, tools).await, upstream }
+        Self { bench: Bench::start(setup, with_tools(compositions)).await, upstream }
     }
 
     async fn got(&self, tool: &str, arguments: Value) -> Got {

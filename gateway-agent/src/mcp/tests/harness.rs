@@ -25,6 +25,7 @@ use crate::{
     contract::Contracts,
     freshness::Watchman,
     identity::doorkeeper::Doorkeeper,
+    mcp::Mcp,
     pipeline::{Gateway, Parts},
     seal::Sealer,
     upstream::{Prefix, Upstreams},
@@ -85,6 +86,7 @@ pub(super) struct Seen {
 
 /// A gateway under test.
 pub(super) struct Bench {
+    pub(super) mcp: Mcp,
     pub(super) router: Router,
     pub(super) gateway: Arc<Gateway>,
     /// What tells the catalog's age.
@@ -184,8 +186,9 @@ impl Bench {
         let parts = Parts { catalog, watchman, upstreams, contracts: kept, compositions, task_ids };
         let gateway = Arc::new(Gateway::new(&config, parts));
         let doorkeeper = Doorkeeper::open(&config).await.unwrap();
-        let router = super::super::Mcp::new(gateway.clone(), doorkeeper).router();
-        Self { router, gateway, cache, publish, contracts, _dir: dir, seen, finished }
+        let mcp = Mcp::new(gateway.clone(), doorkeeper);
+        let router = mcp.router();
+        Self { mcp, router, gateway, cache, publish, contracts, _dir: dir, seen, finished }
     }
 
     pub(super) async fn strict(entities: Vec<Registered>) -> Self {

@@ -1,5 +1,7 @@
 //! Sagas whose gateway lives on.
 
+mod recovery;
+
 use std::time::Duration;
 
 use super::*;
@@ -203,8 +205,9 @@ async fn an_instance_runs_once() {
     assert_eq!((n(json!("1")).await, n(json!(1.0)).await), (json!(2), json!(1)));
     let (_, reason, message) = composed.failure("counts", json!({})).await;
     assert_eq!((&*reason, message.contains("$.order selects nothing")), ("no-key", true));
-    let long = json!("x".repeat(1_023));
-    assert_eq!(composed.failure("counts", order(long)).await.1, "limit");
+    let long = |letters: usize| json!("x".repeat(letters));
+    assert_eq!(n(long(1_022)).await, 3, "1,024 bytes as JSON");
+    assert_eq!(composed.failure("counts", order(long(1_023))).await.1, "limit");
     // What was undone may be done again.
     assert_eq!(composed.failure("unsteady", order(json!(1))).await.1, "saga-failed");
     assert_eq!(composed.value("unsteady", order(json!(1))).await["b"]["n"], 2);

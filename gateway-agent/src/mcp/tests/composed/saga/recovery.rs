@@ -1,0 +1,161 @@
+//! Sagas that nobody does any more: what was under way when a gateway begins, and what an operator has
+//! tried again.
+//!
+//! Deliberately absent: crashes. Here the gateway that was interrupted lives on, and waits.
+
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use http::Request;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::{
+    composition::sagas::{recovery, routes},
+    config::{ChildLimits, TransportConfig},
+    view::testing::agent,
+};
+
+impl Composed {
+    /// What the admin address answers: a status, and JSON where there is some.
+    async fn admin(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let request = Request::builder().method(method).uri(format!("/admin/sagas{path}"));
+        let request = request.body(Body::from(body.to_owned())).unwrap();
+        let answer = routes::router(self.bench.mcp.clone()).oneshot(request).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// The only saga, with all that has happened.
+    async fn only(&self) -> Value {
+        let (_, listed) = self.admin("GET", "", "").await;
+        let [saga] = listed["sagas"].as_array().unwrap().as_slice() else { panic!("{listed}") };
+        self.admin("GET", &format!("/{}", saga["id"].as_str().unwrap()), "").await.1
+    }
+
+    async fn retried(&self, id: &Value) -> (u16, Value) {
+        self.admin("POST", "/retry", &json!({ "saga": id }).to_string()).await
+    }
+
+    async fn until_status(&self, status: &str) {
+        for _ in 0..500 {
+            if self.only().await["saga"]["status"] == status {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it is not {status}: {}", self.only().await);
+    }
+}
+
+#[tokio::test]
+async fn what_was_interrupted_is_undone_once_its_servers_are_there() {
+    let mut slow = undone_by("keep", json!(null));
+    slow["compensateOnUnknown"] = json!(true);
+    slow["input"] = constant(json!({ "ms": 4_000 }));
+    let steps = [
+        saga_step("a", "echo", undone_by("keep", json!(null))),
+        saga_step("s", "wait", slow),
+        saga_step("never", "echo", json!({})),
+    ];
+    let composed = Composed::start(vec![composition("slow", saga(&steps, json!({})))]).await;
+    let gateway = &composed.bench.gateway;
+    let server = "server/up@1.0.0".parse().unwrap();
+    let interrupted = async {
+        composed.upstream.until(|seen| seen.calls.iter().any(|(tool, _)| tool == "wait")).await;
+        let before = composed.only().await["saga"].clone();
+        assert_eq!(before["status"], "running");
+        assert!(composed.retried(&before["id"]).await.1.to_string().contains("is under way"));
+        assert!(gateway.upstreams().stop(&server));
+        recovery::recover(gateway);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let waits = composed.only().await;
+        assert_eq!(waits["saga"]["status"], "compensating");
+        let states = [0, 1].map(|i| waits["history"]["steps"][i]["state"].clone());
+        assert_eq!(states, ["completed", "unknown"], "nothing is tried before its server is there");
+        assert!(gateway.upstreams().start_again(&server));
+    };
+    let ((_, reason, message), ()) =
+        tokio::join!(composed.failure("slow", json!({ "x": 1 })), interrupted);
+    assert_eq!(reason, "saga-failed");
+    assert!(message.contains("failed at `s`, and what it had done was undone"), "{message}");
+    assert!(message.contains("the gateway was stopped in the middle"), "{message}");
+    assert_eq!(undone(&composed), [json!({ "ms": 4_000 }), json!({ "x": 1 })]);
+    // What has ended is left alone.
+    recovery::recover(gateway);
+    assert_eq!(composed.only().await["saga"]["status"], "compensated");
+}
+
+#[tokio::test]
+async fn what_could_not_be_undone_is_tried_again_when_an_operator_says_so() {
+    let order = |undo: Value| {
+        let steps =
+            [saga_step("a", "echo", undone_by("keep", undo)), saga_step("b", "fail", json!({}))];
+        with_tools(vec![composition("order", saga(&steps, json!({})))])
+    };
+    let composed = Composed::start(Vec::new()).await;
+    composed.bench.publish(2, order(json!({ "path": "$.missing" })));
+    composed.failure("order", json!({ "x": 1 })).await;
+    let shown = composed.only().await["saga"].clone();
+    assert_eq!((&shown["status"], &shown["left"]), (&json!("compensation_failed"), &json!(["a"])));
+    assert_eq!((&shown["tool"], &shown["failedStep"]), (&json!("tool/order@1.0.0"), &json!("b")));
+
+    // The catalog is without it, and then has it with a mended compensation.
+    composed.bench.publish(3, Vec::new());
+    assert_eq!(composed.retried(&shown["id"]).await.0, 202);
+    composed.until_status("compensating").await;
+    composed.bench.publish(4, order(json!(null)));
+    composed.until_status("compensated").await;
+    assert_eq!(undone(&composed), [json!({ "x": 1 })]);
+    let ended = composed.only().await["history"]["end"].clone();
+    assert_eq!(ended["error"]["message"], "fail failed: no", "why it failed is still known");
+
+    let (status, told) = composed.retried(&shown["id"]).await;
+    assert!(status == 409 && told.to_string().contains("nothing is left to undo"), "{told}");
+    assert_eq!(composed.retried(&json!("nobody")).await.0, 404);
+    assert_eq!(composed.admin("GET", "/nobody", "").await.0, 404);
+    let (status, told) = composed.admin("POST", "/retry", "{}").await;
+    assert!(status == 400 && told.to_string().contains("missing field"), "{told}");
+}
+
+/// A server that writes down which process has answered.
+const CHILD: &str = r#"
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
+  *'"server/discover"'*) answer '{"supportedVersions":["2026-07-28"]}';;
+  *'"tools/list"'*) answer '{"tools":[]}';;
+  *'"tools/call"'*) echo $$ >> calls; answer '{"resultType":"complete","content":[]}';;
+esac; done
+"#;
+
+#[tokio::test]
+async fn what_is_tried_again_is_undone_by_its_callers_own_child() {
+    let dir = tempfile::tempdir().unwrap();
+    let transport = TransportConfig::Stdio {
+        command: "sh".into(),
+        args: vec!["-c".to_owned(), CHILD.to_owned()],
+        env: BTreeMap::new(),
+        cwd: Some(dir.path().to_owned()),
+        limits: ChildLimits::default(),
+        most_own: Some(2),
+    };
+    let catalog = |undo: Value| {
+        let failing = json!({ "input": { "path": "$.missing" } });
+        let steps =
+            [saga_step("a", "keep", undone_by("keep", undo)), saga_step("b", "keep", failing)];
+        let order = composition("order", saga(&steps, json!({})));
+        with_tools(vec![order, agent("team/a", "1.0.0", &[("order", "1.0.0")])])
+    };
+    let limits = LimitsConfig { call_timeout_ms: 5_000, ..LimitsConfig::default() };
+    let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
+    let bench = Bench::start(setup, catalog(json!({ "path": "$.missing" }))).await;
+    let composed = Composed { bench, upstream: Scripted::default() };
+    composed.bench.call("team/a", "order", json!({})).await.failure();
+    composed.bench.publish(2, catalog(json!(null)));
+    assert_eq!(composed.retried(&composed.only().await["saga"]["id"]).await.0, 202);
+    composed.until_status("compensated").await;
+    let calls = std::fs::read_to_string(dir.path().join("calls")).unwrap();
+    let [done, undone] = calls.lines().collect::<Vec<_>>()[..] else { panic!("{calls}") };
+    assert_eq!(done, undone);
+}
