@@ -150,3 +150,24 @@ fn result_of(value: &Value, most: usize) -> Result<RawResult, Failure> {
     let (result_type, era) = (ResultType::Absent, Era::Modern);
     Ok(RawResult { result, is_error: false, result_type, has_meta: false, era })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_goes_on_without_a_caller_may_come_to_its_end() {
+        let (memory, has_ended) = (Memory::default(), Arc::new(AtomicBool::new(false)));
+        let ended = Arc::clone(&has_ended);
+        memory.spawn(async move {
+            sleep(Duration::from_millis(50)).await;
+            ended.store(true, Ordering::Relaxed);
+        });
+        memory.shutdown().await;
+        assert!(has_ended.load(Ordering::Relaxed));
+    }
+}

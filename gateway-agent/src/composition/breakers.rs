@@ -144,7 +144,7 @@ mod tests {
         let settle = |seconds, is_failure| {
             breakers.enter(&spec, at(seconds)).unwrap().settle(is_failure, at(seconds));
         };
-        settle(0, true);
+        settle(1, true);
         settle(11, true);
         settle(12, false);
         settle(13, true);

@@ -335,3 +335,6 @@ impl fmt::Display for Failure {
         self.cause.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests;

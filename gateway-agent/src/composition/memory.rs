@@ -172,7 +172,7 @@ mod tests {
         assert!(results.find(&key(0), now).is_none());
         assert!(results.find(&key(1), now).is_some());
         assert_eq!(results.lock().size().0, MOST);
-        let large = Value::String("x".repeat(MOST_BYTES - 2));
+        let large = Value::String("x".repeat(64 * 1_048_576 - 2));
         results.keep(key(7), &large, TIMES);
         assert_eq!(results.lock().size(), (1, MOST_BYTES), "all others had to go");
         results.keep(key(8), &Value::String("x".repeat(MOST_BYTES)), TIMES);

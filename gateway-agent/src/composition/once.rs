@@ -229,5 +229,11 @@ mod tests {
         assert!(matches!(enter(&once, 2), Entered::Duplicate(State::Running(_))));
         drop(first);
         assert!(matches!(enter(&once, 2), Entered::Duplicate(State::Unsure(_))));
+        let harmless = || once.enter((Digest::of(b"3"), "step"), (TTL, true), &None);
+        for outcome in [None, Some(Err(Failure::new("step", Cause::GivenUp)))] {
+            let Entered::First(mut first) = harmless() else { panic!("it is done again") };
+            first.outcome = outcome;
+        }
+        assert!(matches!(harmless(), Entered::First(_)));
     }
 }

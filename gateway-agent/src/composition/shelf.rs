@@ -89,3 +89,24 @@ impl<T> Shelf<T> {
         (self.entries.len(), self.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_over_is_forgotten_and_makes_room() {
+        let mut shelf = Shelf::default();
+        let now = Instant::now();
+        let ends = [None, Some(now), Some(now + Duration::from_secs(1))];
+        for (number, until) in (0_u8..).zip(ends) {
+            shelf.put(Digest::of(&[number]), number, 10, until);
+        }
+        shelf.forget_over(now);
+        assert_eq!(shelf.size(), (2, 20));
+        assert!(shelf.get_mut(&Digest::of(&[1]), now).is_none());
+        assert!(shelf.has_room(64 * 1_048_576 - 20) && !shelf.has_room(64 * 1_048_576 - 19));
+    }
+}

@@ -50,11 +50,19 @@ async fn what_was_cut_off_is_repeated_only_where_that_is_harmless() {
     let strict = json!({ "source": { "tool": "keep" }, "inputSchema": { "required": ["x"] } });
     let given = pipeline(&[step("a", "strict", constant(json!({})))]);
     let refused = around("refused", "strict", retry(pattern(given)));
+    let mut stuck = saga(tool_of("count"), json!({ "compensateInput": { "path": "$.missing" } }));
+    let failing = json!({ "id": "two", "name": "two", "action": tool_of("fail") });
+    stuck["saga"]["steps"].as_array_mut().unwrap().push(failing);
+    let stored = json!({ "claimCheck": { "storeTool": "lose", "inner": tool_of("echo"),
+        "retrieveTool": "echo", "retrieveAtEnd": false } });
     let composed = Composed::start(vec![
         composition("cut-off", retry(cut_off())),
         composition("replaced", retry(replaced())),
         composition("half-done", retry(half_done())),
         composition("saga", retry(pattern(saga(half_done(), json!({}))))),
+        composition("undone", retry(pattern(saga(tool_of("fail"), json!({}))))),
+        composition("stuck", retry(pattern(stuck))),
+        composition("stored", retry(pattern(stored))),
         tool("strict", "1.0.0", strict),
         refused,
     ])
@@ -69,6 +77,15 @@ async fn what_was_cut_off_is_repeated_only_where_that_is_harmless() {
     // Its first step was done, and is not undone.
     composed.failure("saga", json!({})).await;
     assert_eq!(composed.upstream.calls("keep").len(), 4);
+    // It was undone, and here it could not be.
+    let failed = composed.upstream.calls("fail").len();
+    composed.failure("undone", json!({})).await;
+    assert_eq!(composed.upstream.calls("fail").len(), failed + 3);
+    composed.failure("stuck", json!({})).await;
+    assert_eq!(composed.upstream.calls("count").len(), 1);
+    // What is stored twice may be harmful, too.
+    composed.failure("stored", json!({})).await;
+    assert_eq!(composed.upstream.calls("lose").len(), 1);
     // Nothing was done.
     let calls = composed.calls("refused", json!({})).await;
     assert_eq!(calls, ["a strict invalid-input"; 3]);
@@ -92,12 +109,17 @@ async fn all_that_a_composition_or_a_dead_letter_calls_counts() {
         around("again", "loses", retry(tool_of("loses"))),
         tool("lose-safely", "1.0.0", safe),
         around("told", "lose-safely", retry(pattern(letter))),
+        around("loses-safely", "lose-safely", pipeline(&[step("a", "lose-safely", json!(null))])),
+        around("again-safely", "loses-safely", retry(tool_of("loses-safely"))),
     ])
     .await;
     composed.failure("again", json!({})).await;
     assert_eq!(composed.upstream.calls("lose").len(), 1);
     composed.failure("told", json!({})).await;
     assert_eq!(composed.upstream.calls("keep").len(), 1);
+    let lost = composed.upstream.calls("lose").len();
+    composed.failure("again-safely", json!({})).await;
+    assert_eq!(composed.upstream.calls("lose").len(), lost + 3);
 }
 
 #[tokio::test]
@@ -182,6 +204,32 @@ async fn a_key_is_not_given_back_after_a_part_was_done() {
 }
 
 #[tokio::test]
+async fn what_a_composition_has_done_keeps_a_key_and_what_it_has_read_does_not() {
+    let one = |tool: &str| pipeline(&[step("one", tool, json!(null))]);
+    let then_fail = |tool: &str| {
+        let steps = [step("first", tool, json!(null)), step("second", "fail", json!(null))];
+        once(pattern(pipeline(&steps)), json!({}))
+    };
+    let look = json!({ "annotations": { "readOnlyHint": true }, "source": { "tool": "echo" } });
+    let composed = Composed::start(vec![
+        tool("look", "1.0.0", look),
+        around("looks", "look", one("look")),
+        composition("keeps", one("keep")),
+        composition("breaks", half_done()["pattern"].clone()),
+        around("read", "looks", then_fail("looks")),
+        around("done", "keeps", then_fail("keeps")),
+        around("in-part", "breaks", once(tool_of("breaks"), json!({}))),
+    ])
+    .await;
+    for (tool, failures) in [("read", 2), ("done", 1), ("in-part", 1)] {
+        let before = composed.upstream.calls("fail").len();
+        composed.failure(tool, json!({ "k": 1 })).await;
+        composed.failure(tool, json!({ "k": 1 })).await;
+        assert_eq!(composed.upstream.calls("fail").len(), before + failures, "{tool}");
+    }
+}
+
+#[tokio::test]
 async fn a_step_of_a_saga_that_was_done_in_part_is_undone_if_it_says_so_and_else_is_told() {
     let on_unknown = json!({ "compensateOnUnknown": true });
     let composed = Composed::start(vec![
@@ -243,14 +291,27 @@ async fn a_result_is_no_larger_than_what_a_server_may_answer() {
     let scatter = json!({ "targets": targets, "aggregation": { "ops": [] } });
     let limits = LimitsConfig { response_bytes: 4_096, ..LimitsConfig::default() };
     let setup = Setup { limits, ..Setup::default() };
+    let large =
+        |i: usize| step(&format!("s{i}"), "say", constant(json!({ "value": "x".repeat(3_500) })));
+    let small = |larges: usize| {
+        let last = step("last", "say", constant(json!({ "value": "x" })));
+        pipeline(&(0..larges).map(large).chain([last]).collect::<Vec<_>>())
+    };
     let composed = Composed::start_with(
         setup,
-        vec![composition("three", json!({ "scatterGather": scatter }))],
+        vec![
+            composition("three", json!({ "scatterGather": scatter })),
+            composition("four-times", small(4)),
+            composition("more", small(5)),
+        ],
     )
     .await;
     composed.value("three", json!({ "value": "x".repeat(1_000) })).await;
     let (_, reason, _) = composed.failure("three", json!({ "value": "x".repeat(1_500) })).await;
     assert_eq!(reason, "limit");
+    assert_eq!(composed.value("four-times", json!({})).await, "x");
+    let (step, _, message) = composed.failure("more", json!({})).await;
+    assert!(step == "s4" && message.contains("more than 16384 bytes"), "{step}: {message}");
 }
 
 #[tokio::test]
