@@ -28,6 +28,7 @@ pub struct Plan {
     is_read_only: bool,
     is_repeatable: bool,
     reach: BTreeSet<Name>,
+    servers: BTreeSet<Key>,
     depth: usize,
 }
 
@@ -58,14 +59,18 @@ impl Plan {
             return None;
         }
         let mut reach: BTreeSet<Name> = parts.keys().cloned().collect();
+        let mut servers: BTreeSet<Key> =
+            parts.values().filter_map(|part| part.server().cloned()).collect();
         for plan in parts.values().filter_map(|part| part.plan()) {
             reach.extend(plan.reach.iter().cloned());
+            servers.extend(plan.servers.iter().cloned());
         }
         Some(Self {
             hints: Hints::of_all(parts.values().map(|part| hints::of_part(part))),
             is_read_only: parts.values().all(|part| part.is_read_only()),
             is_repeatable: parts.values().all(|part| part.is_repeatable()),
             reach,
+            servers,
             depth,
             spec,
             parts,
@@ -90,6 +95,11 @@ impl Plan {
     /// The names of all tools that it calls, itself or through its parts.
     pub fn reach(&self) -> &BTreeSet<Name> {
         &self.reach
+    }
+
+    /// The servers of those tools.
+    pub(super) fn servers(&self) -> &BTreeSet<Key> {
+        &self.servers
     }
 
     /// What is run.

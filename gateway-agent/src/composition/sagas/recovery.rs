@@ -151,14 +151,13 @@ fn afterwards(gateway: &Arc<Gateway>, (tool, plan): (&Key, &Arc<Plan>), log: &Lo
 /// Waits for the servers of a composition, for a while.
 async fn reached(gateway: &Gateway, plan: &Plan) {
     let until = Instant::now() + PATIENCE;
-    let servers: Vec<_> = plan.parts().filter_map(|part| part.server().cloned()).collect();
     while Instant::now() < until {
         let health = gateway.upstreams().health();
         let is_up = |server: &Key| {
             let found = health.iter().find(|target| target.server == *server);
             found.is_none_or(|target| matches!(target.state, TargetState::Up { .. }))
         };
-        if servers.iter().all(is_up) {
+        if plan.servers().iter().all(is_up) {
             return;
         }
         sleep(AGAIN).await;

@@ -51,15 +51,21 @@ impl Composed {
 
 #[tokio::test]
 async fn what_was_interrupted_is_undone_once_its_servers_are_there() {
-    let mut slow = undone_by("keep", json!(null));
+    let mut slow = undone_by("keeps", json!(null));
     slow["compensateOnUnknown"] = json!(true);
     slow["input"] = constant(json!({ "ms": 4_000 }));
     let steps = [
-        saga_step("a", "echo", undone_by("keep", json!(null))),
-        saga_step("s", "wait", slow),
-        saga_step("never", "echo", json!({})),
+        saga_step("a", "echoes", undone_by("keeps", json!(null))),
+        saga_step("s", "waits", slow),
+        saga_step("never", "echoes", json!({})),
     ];
-    let composed = Composed::start(vec![composition("slow", saga(&steps, json!({})))]).await;
+    // Its servers are those of compositions that it calls.
+    let parts = [("keeps", "keep"), ("echoes", "echo"), ("waits", "wait")];
+    let mut slow = composition("slow", saga(&steps, json!({})));
+    slow.document["depends"] =
+        parts.map(|(name, _)| json!({ "type": "tool", "name": name, "version": "1.0.0" })).into();
+    let part = |(name, of)| composition(name, pipeline(&[step("only", of, json!(null))]));
+    let composed = Composed::start(parts.into_iter().map(part).chain([slow]).collect()).await;
     let gateway = &composed.bench.gateway;
     let server = "server/up@1.0.0".parse().unwrap();
     let interrupted = async {
