@@ -174,3 +174,15 @@ async fn it_is_told_how_long_calls_took_and_how_many_more_there_were() {
     let many = told(vec![json!({ "ms": 0 }); 205]).await;
     assert_eq!((many["calls"].as_array().unwrap().len(), &many["more"]), (200, &json!(5)));
 }
+
+#[tokio::test]
+async fn all_steps_of_a_call_are_of_one_trace() {
+    let twice = pipeline(&[step("a", "keep", json!(null)), step("b", "keep", json!(null))]);
+    let bench = Bench::strict(with_tools(vec![composition("twice", twice)])).await;
+    bench.call("", "twice", json!({})).await.result();
+    let trace = |i: usize| {
+        let told = bench.calls()[i].body["params"]["_meta"]["traceparent"].clone();
+        told.as_str().unwrap()[.."00-".len() + 32].to_owned()
+    };
+    assert_eq!(trace(0), trace(1));
+}
