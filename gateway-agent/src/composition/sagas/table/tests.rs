@@ -106,6 +106,19 @@ fn the_oldest_are_forgotten_by_number_by_size_and_by_age() {
 }
 
 #[test]
+fn of_too_many_the_oldest_is_forgotten() {
+    let mut table = Table::default();
+    let first = ended(&mut table, Some("1"), Status::Completed, None);
+    // They come after all ids; what they were does not matter here.
+    table.settled.extend((1..100_000).map(|number| format!("z{number}").into()));
+    table.begin(began(None));
+    assert!(table.get(&first).is_some());
+    table.settled.insert("z".into());
+    table.begin(began(None));
+    assert!(table.get(&first).is_none());
+}
+
+#[test]
 fn an_id_stays_known_when_an_earlier_saga_that_had_it_is_forgotten() {
     let mut table = Table::default();
     let first = ended(&mut table, Some("1"), Status::Compensated, None);
