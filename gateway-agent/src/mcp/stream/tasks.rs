@@ -11,13 +11,13 @@ use futures_util::{
     stream::{self, BoxStream, SelectAll},
 };
 use registry_core::Digest;
-use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::{Endpoint, manner::Who};
 use crate::{
     audit::CallRecord,
-    jsonrpc,
+    jsonrpc::{self, Object},
     permit::Denial,
     pipeline::{self, About, Error, Outcome, Relay, Task},
     respond::result,
@@ -160,8 +160,7 @@ impl Watched {
 
     /// Notes what its server said, and gives what of it is to be told.
     fn heard(&mut self, outcome: &Outcome) -> Option<String> {
-        let status: Status = jsonrpc::read_object(&outcome.result.result).unwrap_or_default();
-        self.wait = (!status.has_ended()).then(|| status.pace());
+        self.wait = pace(&outcome.result.result);
         let told = result::task(outcome);
         let digest = Digest::of(told.as_bytes());
         (self.last.replace(digest) != Some(digest)).then_some(told)
@@ -180,21 +179,37 @@ fn is_over(error: &Error) -> bool {
     }
 }
 
-/// What a server says of a task, as far as it matters here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Status {
-    status: String,
-    poll_interval_ms: Option<u64>,
+/// How long to wait before the server of a task that stands so is asked again; `None`: it has ended.
+fn pace(task: &RawValue) -> Option<Duration> {
+    let members = Object::parse(task).unwrap_or_default();
+    let status = members.find("status").map_or("", RawValue::get);
+    if matches!(status, r#""completed""# | r#""failed""# | r#""cancelled""#) {
+        return None;
+    }
+    let wanted = members.find("pollIntervalMs").and_then(|ms| ms.get().parse().ok());
+    let wanted = wanted.and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok());
+    Some(wanted.unwrap_or(PACE).clamp(SHORTEST, LONGEST))
 }
 
-impl Status {
-    fn has_ended(&self) -> bool {
-        matches!(&*self.status, "completed" | "failed" | "cancelled")
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn pace(&self) -> Duration {
-        let wanted = self.poll_interval_ms.map_or(PACE, Duration::from_millis);
-        wanted.clamp(SHORTEST, LONGEST)
+    #[test]
+    fn a_server_is_asked_as_often_as_it_says_within_bounds_and_whatever_it_says() {
+        let pace = |task: &str| super::pace(&RawValue::from_string(task.to_owned()).unwrap());
+        for ended in ["completed", "failed", "cancelled"] {
+            let task = format!(r#"{{"status":"{ended}","pollIntervalMs":"x"}}"#);
+            assert_eq!(pace(&task), None, "{ended}");
+        }
+        for (said, seconds) in [("1", 1.0), ("2500.5", 2.5005), ("1e9", 60.0), ("0", 1.0)] {
+            let task = format!(r#"{{"status":"working","pollIntervalMs":{said}}}"#);
+            assert_eq!(pace(&task), Some(Duration::from_secs_f64(seconds)), "{said}");
+        }
+        for odd in ["-1", "1e300", "null", "\"1\"", "[]"] {
+            let task = format!(r#"{{"status":"working","pollIntervalMs":{odd}}}"#);
+            assert_eq!(pace(&task), Some(PACE), "{odd}");
+        }
+        assert_eq!(pace("{}"), Some(PACE));
     }
 }
