@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::budget;
+use super::{budget, data::bound_in};
 use crate::{
     limits,
     spec::{
@@ -104,4 +104,26 @@ fn what_is_produced_is_bounded_in_bytes_values_and_depth() {
     assert!(fits.apply(&nested(limits::EVAL_DEPTH - 1), &mut budget()).is_ok());
     let found = refused(&deep, &nested(limits::EVAL_DEPTH), &mut budget());
     assert_eq!(found, ("/mappings/f/path".to_owned(), Reason::TooDeep));
+}
+
+#[test]
+fn what_is_put_together_is_bounded_like_what_is_copied() {
+    let most = limits::EVAL_DEPTH;
+    let construct = json!({ "construct": { "fields": { "ab": { "path": "$" } } } });
+    let twice = json!({ "construct": { "fields": { "c": construct } } });
+    for (binding, around) in [(&construct, 1), (&twice, 2)] {
+        let outcome = |depth: usize| bound_in(binding, &nested(depth), &mut budget());
+        assert!(outcome(most - around).is_ok());
+        assert!(outcome(most - around + 1).unwrap_err().contains("nest"), "{around}");
+    }
+    let several = |depth: usize| json!({ "a": nested(depth) });
+    let path = json!({ "path": "$['a','a']" });
+    let fits = Mappings::parse(&json!({ "mappings": { "f": path } })).unwrap();
+    assert!(fits.apply(&several(most - 2), &mut budget()).is_ok());
+    let found = refused(&path, &several(most - 1), &mut budget());
+    assert_eq!(found, ("/mappings/f/path".to_owned(), Reason::TooDeep));
+    // Two brackets and a comma, the name in quotes and a colon, and `null` with what is around it.
+    let bytes = 3 + 3 + 7;
+    assert!(bound_in(&construct, &Value::Null, &mut Budget::new(bytes)).is_ok());
+    assert!(bound_in(&construct, &Value::Null, &mut Budget::new(bytes - 1)).is_err());
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{budget, told};
 use crate::spec::{
     Filter, Path, Predicate, PredicateOp, Spec,
-    eval::{Scope, aggregate},
+    eval::{Budget, Scope, aggregate, keys},
 };
 
 fn path(text: &str) -> Path {
@@ -150,8 +150,18 @@ fn aggregation_goes_op_by_op() {
     );
 }
 
-/// The input of the second step of a pipeline.
+/// What undoes the second step of a saga gets.
 fn bound(binding: &Value) -> Result<Value, String> {
+    let input = json!({ "user": { "name": "Ada", "none": null }, "tags": ["a", "b"] });
+    bound_in(binding, &input, &mut budget())
+}
+
+/// The same, where the saga gets this.
+pub(super) fn bound_in(
+    binding: &Value,
+    input: &Value,
+    budget: &mut Budget,
+) -> Result<Value, String> {
     let step = |id: &str| json!({ "id": id, "name": id, "action": { "tool": "t" } });
     let mut second = step("two");
     second["compensate"] = json!({ "tool": "t" });
@@ -159,12 +169,11 @@ fn bound(binding: &Value) -> Result<Value, String> {
     let spec = json!({ "saga": { "steps": [step("one"), second] } });
     let spec = Spec::parse(&spec).unwrap_or_else(|problems| panic!("{problems:?}"));
     let Spec::Saga(saga) = spec else { panic!("it is a saga") };
-    let input = json!({ "user": { "name": "Ada", "none": null }, "tags": ["a", "b"] });
     let steps = BTreeMap::from([("one".to_owned(), json!({ "id": 5, "list": [1, 2] }))]);
     let error = json!({ "message": "no" });
-    let scope = Scope { input: &input, steps: &steps, error: Some(&error) };
+    let scope = Scope { input, steps: &steps, error: Some(&error) };
     let binding = saga.steps[1].compensate_input.as_ref().expect("it has one");
-    told(binding.resolve(scope, &mut budget()))
+    told(binding.resolve(scope, budget))
 }
 
 #[test]
@@ -207,4 +216,14 @@ fn bindings_deliver_parts_or_say_that_there_is_nothing() {
     for (binding, expected) in refused {
         assert_eq!(bound(&binding).unwrap_err(), expected, "{binding}");
     }
+}
+
+#[test]
+fn keys_are_what_their_paths_select_and_an_error_says_which() {
+    let value = json!({ "id": 7, "tags": ["a", "b"], "none": null });
+    let paths = ["$.tags[*]", "$.nowhere", "$.id", "$.none"].map(path);
+    let expected = [Some(json!(["a", "b"])), None, Some(json!(7)), Some(json!(null))];
+    assert_eq!(keys(&paths, &value, &mut budget()).unwrap(), expected);
+    let error = keys(&paths[1..], &value, &mut Budget::new(0)).unwrap_err();
+    assert_eq!(error.pointer, "/1");
 }
