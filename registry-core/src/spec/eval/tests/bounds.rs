@@ -122,8 +122,14 @@ fn what_is_put_together_is_bounded_like_what_is_copied() {
     assert!(fits.apply(&several(most - 2), &mut budget()).is_ok());
     let found = refused(&path, &several(most - 1), &mut budget());
     assert_eq!(found, ("/mappings/f/path".to_owned(), Reason::TooDeep));
+    let lists = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+    let whole = json!({ "path": "$" });
+    assert!(bound_in(&whole, &lists(most), &mut budget()).is_ok());
+    assert!(bound_in(&whole, &lists(most + 1), &mut budget()).is_err());
     // Two brackets and a comma, the name in quotes and a colon, and `null` with what is around it.
     let bytes = 3 + 3 + 7;
-    assert!(bound_in(&construct, &Value::Null, &mut Budget::new(bytes)).is_ok());
-    assert!(bound_in(&construct, &Value::Null, &mut Budget::new(bytes - 1)).is_err());
+    for (binding, input) in [(construct, Value::Null), (whole, json!({ "ab": null }))] {
+        assert!(bound_in(&binding, &input, &mut Budget::new(bytes)).is_ok(), "{binding}");
+        assert!(bound_in(&binding, &input, &mut Budget::new(bytes - 1)).is_err(), "{binding}");
+    }
 }
