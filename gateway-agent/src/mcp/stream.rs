@@ -9,7 +9,7 @@ mod tasks;
 mod watcher;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     sync::{Arc, Weak},
     time::Duration,
@@ -119,7 +119,7 @@ struct Filter {
     prompts_list_changed: bool,
     resources_list_changed: bool,
     resource_subscriptions: Vec<Box<str>>,
-    task_ids: Vec<Box<str>>,
+    task_ids: BTreeSet<Box<str>>,
 }
 
 impl Filter {
@@ -149,11 +149,17 @@ pub(super) async fn subscribe(
         resources_list_changed: filter.resources_list_changed && offered.has(Offer::Resources),
         ..filter
     };
+    // First of all: what changes from now on is told.
+    let watcher = Watcher::new(endpoint, who)?;
+    let (resources, tasks) = tokio::join!(
+        resources(endpoint, incoming, (who, &filter)),
+        Tasks::watch(endpoint, (who, &context), &filter.task_ids),
+    );
     let subscription = Subscription {
         id: incoming.id.as_raw().into(),
-        watcher: Watcher::new(endpoint, who)?,
-        watched: resources(endpoint, incoming, (who, &filter)).await,
-        tasks: Tasks::watch(endpoint, (who, &context), &filter.task_ids).await,
+        watcher,
+        watched: resources,
+        tasks,
         filter,
         state: State::New,
     };

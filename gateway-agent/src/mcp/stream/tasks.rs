@@ -4,7 +4,7 @@
 //! Not by subscriptions at upstreams: the one there is shared, while a task is its caller's alone, and
 //! few servers tell of tasks. Deliberately absent: input for a task, which comes with `tasks/update`.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::{
     StreamExt as _,
@@ -56,7 +56,7 @@ impl Tasks {
     pub(super) async fn watch(
         endpoint: &Arc<Endpoint>,
         (who, context): (&Who, &Context),
-        ids: &[Box<str>],
+        ids: &BTreeSet<Box<str>>,
     ) -> Self {
         let until = Instant::now() + PATIENCE;
         let begin = |known: Box<str>| {

@@ -117,7 +117,9 @@ async fn answer(
             stream_of(&side, session, Some(first))
         }
         ("tasks/get", _) if body["params"]["taskId"] == "slow" => {
-            let is_done = side.seen("tasks/get").len() > 3;
+            let asked = side.seen("tasks/get");
+            let asked = asked.iter().filter(|(_, body)| body["params"]["taskId"] == "slow");
+            let is_done = asked.count() > 2;
             let mut task = json!({ "taskId": "slow", "pollIntervalMs": 1, "status":
                 if is_done { "completed" } else { "working" } });
             if is_done {

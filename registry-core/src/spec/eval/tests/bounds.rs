@@ -133,3 +133,25 @@ fn what_is_put_together_is_bounded_like_what_is_copied() {
         assert!(bound_in(&binding, &input, &mut Budget::new(bytes - 1)).is_err(), "{binding}");
     }
 }
+
+/// With how many bytes a projection just gets by.
+fn least(mappings: &Value, input: &Value) -> usize {
+    let mappings = Mappings::parse(&json!({ "mappings": mappings })).unwrap();
+    let fits = |bytes: &usize| mappings.apply(input, &mut Budget::new(*bytes)).is_ok();
+    (0..1_000).find(fits).expect("it is small")
+}
+
+#[test]
+fn projections_pay_for_every_name_and_value() {
+    // Each value is 3 for what is around it, each name one more than its letters.
+    let (object, null) = (3, 3 + 4);
+    assert_eq!(least(&json!({ "ab": { "literal": null } }), &Value::Null), object + 3 + null);
+    let each = json!({ "l": { "path": "$" }, "l[*].xy": { "path": "$" } });
+    let items = json!([null, null]);
+    assert_eq!(least(&each, &items), object + 2 + 2 * (object + 3 + null));
+    let deep = |depth: usize| json!([nested(depth)]);
+    let mappings = Mappings::parse(&json!({ "mappings": each })).unwrap();
+    assert!(mappings.apply(&deep(limits::EVAL_DEPTH - 3), &mut budget()).is_ok());
+    let error = mappings.apply(&deep(limits::EVAL_DEPTH - 2), &mut budget()).unwrap_err();
+    assert_eq!((error.pointer.as_str(), error.reason), ("/mappings/l[*].xy/path", Reason::TooDeep));
+}
