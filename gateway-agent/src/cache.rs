@@ -22,7 +22,7 @@ use tokio::sync::watch;
 pub use disk::CacheError;
 pub use writer::Writer;
 
-pub(crate) use files::{beside, replace_synced, sync_directory};
+pub(crate) use files::{beside, replace_private, replace_synced};
 
 use crate::admission::Admission;
 use disk::Disk;

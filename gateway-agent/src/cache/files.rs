@@ -4,7 +4,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -31,15 +31,31 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
 
 /// Writes a new file, flushed to the disk.
 pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    write(path, bytes, &mut OpenOptions::new())
+}
+
+fn write(path: &Path, bytes: &[u8], options: &mut OpenOptions) -> io::Result<()> {
+    let mut file = options.write(true).create(true).truncate(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
 /// Replaces a file, which is never there in part, nor lost again by a crash.
 pub(crate) fn replace_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, &mut OpenOptions::new())
+}
+
+/// The same for a file that only its owner may read.
+pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    replace(path, bytes, &mut options)
+}
+
+fn replace(path: &Path, bytes: &[u8], options: &mut OpenOptions) -> io::Result<()> {
     let written = beside(path, ".tmp");
-    write_synced(&written, bytes)?;
+    write(&written, bytes, options)?;
     fs::rename(&written, path)?;
     sync_directory(path)
 }

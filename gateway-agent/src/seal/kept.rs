@@ -3,16 +3,12 @@
 //!
 //! Deliberately absent: another key in the place of one that cannot be read; somebody may want it back.
 
-use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use super::{Sealer, random_key};
-use crate::cache::{beside, sync_directory};
+use crate::cache::{beside, replace_private};
 
 impl Sealer {
     /// With the key beside this cache, which is made where there is none. Where it can be neither
@@ -48,19 +44,9 @@ fn decoded(text: &str) -> io::Result<[u8; 32]> {
     bytes.try_into().map_err(|_| invalid())
 }
 
-/// Written beside its place and renamed, so that a crash leaves no half of a key.
 fn made(path: &Path) -> io::Result<[u8; 32]> {
     let key = random_key().map_err(io::Error::other)?;
-    let unfinished = beside(path, ".tmp");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&unfinished)?;
-    writeln!(file, "{}", URL_SAFE_NO_PAD.encode(key))?;
-    file.sync_all()?;
-    fs::rename(&unfinished, path)?;
-    sync_directory(path)?;
+    replace_private(path, format!("{}\n", URL_SAFE_NO_PAD.encode(key)).as_bytes())?;
     Ok(key)
 }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::history::{Began, Event, History};
-use crate::cache::{beside, sync_directory};
+use crate::cache::{beside, replace_private};
 
 /// Digits of a checksum.
 const DIGITS: usize = 16;
@@ -127,7 +127,7 @@ impl Journal {
         let content = match fs::read(path) {
             Ok(content) => content,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                replace(path, b"")?;
+                replace_private(path, b"")?;
                 Vec::new()
             }
             Err(e) => return Err(e),
@@ -175,7 +175,7 @@ impl Journal {
 
 fn keep_aside(path: &Path, content: &[u8], damaged: &[usize]) -> io::Result<()> {
     let aside = beside(path, ".damaged");
-    replace(&aside, content)?;
+    replace_private(&aside, content)?;
     tracing::error!(
         path = %path.display(), lines = ?damaged, kept = %aside.display(),
         "lines of the sagas' journal cannot be read: the disk has lost something, or somebody has \
@@ -183,21 +183,6 @@ fn keep_aside(path: &Path, content: &[u8], damaged: &[usize]) -> io::Result<()> 
          done is not undone"
     );
     Ok(())
-}
-
-/// Replaces a file, which is never there in part, nor lost again by a crash. What tools were given and
-/// gave is nobody else's affair.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let written = beside(path, ".tmp");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&written)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&written, path)?;
-    sync_directory(path)
 }
 
 struct Writer {
@@ -253,7 +238,7 @@ impl Writer {
     }
 
     fn replace(&mut self, content: &[u8]) {
-        if let Err(error) = replace(&self.path, content) {
+        if let Err(error) = replace_private(&self.path, content) {
             tracing::warn!("the sagas' journal cannot be written anew, and grows: {error}");
         }
         // Whichever file has the name now is the one that goes on.

@@ -9,10 +9,15 @@ use serde_json::{Value, json};
 
 use super::{
     far_side::FarSide,
-    harness::Ask,
+    harness::{Ask, Bench, Got},
     relayed::{ERAS, acceptable, bench, messages},
 };
 use crate::upstream::Era;
+
+/// Has a session of `a` hear of a resource.
+async fn watch(bench: &Bench, session: &str, uri: &str) -> Got {
+    bench.legacy(session, "a", ("resources/subscribe", json!({ "uri": uri }))).await
+}
 
 #[tokio::test]
 async fn updates_reach_who_watches_and_nobody_else() {
@@ -66,14 +71,15 @@ async fn a_modern_upstream_that_does_not_acknowledge_a_resource_has_refused_it()
     let (bench, _) = bench(Era::Modern, "up").await;
     bench.until_features().await;
     let session = bench.initialize("a").await;
-    let watch = async |uri: &str| {
-        bench.legacy(&session, "a", ("resources/subscribe", json!({ "uri": uri }))).await
-    };
-    assert_eq!(watch("up+test://r").await.result(), json!({}));
-    let refused = watch("up+test://closed").await;
+    assert_eq!(watch(&bench, &session, "up+test://r").await.result(), json!({}));
+    let refused = watch(&bench, &session, "up+test://closed").await;
     assert_eq!(refused.error(), (200, -32602));
     assert!(refused.text.contains("does not tell of changes"), "{}", refused.text);
-    assert_eq!(watch("up+test://r2").await.result(), json!({}), "it is no reason to refuse others");
+    assert_eq!(
+        watch(&bench, &session, "up+test://r2").await.result(),
+        json!({}),
+        "it is no reason to refuse others"
+    );
 }
 
 #[tokio::test]
@@ -90,8 +96,7 @@ async fn who_watches_misses_nothing_while_somebody_else_begins_to() {
     assert!(next().await.contains("acknowledged"));
     let session = bench.initialize("a").await;
     let told = far_side.seen("subscriptions/listen").len();
-    let begins =
-        bench.legacy(&session, "a", ("resources/subscribe", json!({ "uri": "up+test://slow" })));
+    let begins = watch(&bench, &session, "up+test://slow");
     let meanwhile = async {
         acceptable(|| far_side.seen("subscriptions/listen").len() > told).await;
         assert_eq!(far_side.listeners(), 1, "the new stream is not there yet, the old one is");
@@ -140,13 +145,14 @@ async fn what_an_older_upstream_refuses_to_tell_of_is_refused() {
     let (bench, far_side) = bench(Era::Legacy, "up").await;
     bench.until_features().await;
     let session = bench.initialize("a").await;
-    let watch = async |uri: &str| {
-        bench.legacy(&session, "a", ("resources/subscribe", json!({ "uri": uri }))).await
-    };
     for _ in 0..2 {
-        assert_eq!(watch("up+test://closed").await.error(), (200, -32603));
+        assert_eq!(watch(&bench, &session, "up+test://closed").await.error(), (200, -32603));
     }
-    assert_eq!(watch("up+test://r").await.result(), json!({}), "it is no reason to refuse others");
+    assert_eq!(
+        watch(&bench, &session, "up+test://r").await.result(),
+        json!({}),
+        "it is no reason to refuse others"
+    );
     assert_eq!(
         told(&far_side, "resources/subscribe"),
         ["test://closed", "test://closed", "test://r"],
