@@ -270,7 +270,7 @@ impl CallRecord {
             // Tenths of a second are enough.
             catalog_age_s = age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0),
             staleness = self.freshness.map(|freshness| freshness.verdict.as_str()),
-            era = metric::era(self.era),
+            era = self.era.as_str(),
             permit = &*self.permit(),
             input = self.input.as_str(),
             output = self.output.as_str(),

@@ -2,8 +2,8 @@
 //! it. A step is a call like any other: it takes the pipeline's way, with its caller's identity.
 //!
 //! Everything is bounded: how many calls one run makes, how much its values take, what is remembered.
-//! Deliberately absent: the grammar and what is pure of it (`registry_core::spec`), and agents as
-//! steps; a composition that calls one is not served.
+//! Deliberately absent: the grammar and what is pure of it (`registry_core::spec`), and how tools and
+//! agents are reached (`upstream`).
 
 mod breakers;
 mod delivery;
@@ -23,7 +23,7 @@ mod step;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use registry_core::{Key, Name};
+use registry_core::{Key, Name, spec::Target};
 use serde_json::{Value, value::RawValue};
 use tokio::{runtime::Handle, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -133,7 +133,7 @@ pub(crate) fn call<'a>(
 
 /// What a composition came to is refused, though all its steps were done.
 pub(crate) fn refused(tool: &Name, error: Error, steps: Steps) -> Error {
-    let failure = Failure::new("", Cause::Call { tool: tool.clone(), error });
+    let failure = Failure::new("", Cause::Call { tool: Target::Tool(tool.clone()), error });
     Error::Composition(Box::new(Failed { failure, steps }))
 }
 

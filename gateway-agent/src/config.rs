@@ -199,12 +199,12 @@ pub struct IdentityConfig {
     pub scope_by_client_info: bool,
 }
 
-/// One registered server version and how to reach it.
+/// One registered server or agent version and how to reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetConfig {
-    /// The registered server.
+    /// The registered server, or the agent.
     pub server: Key,
-    /// Under which names callers know what it has besides tools.
+    /// Under which names callers know what a server has besides tools.
     pub prefix: Prefix,
     /// How it is reached.
     pub transport: TransportConfig,

@@ -38,7 +38,7 @@ use crate::{
     jsonrpc::Object,
     permit::{self, Admission},
     shares::Principal,
-    upstream::{self, Context, Method, Param, Prefix, RawResult, Request, ResultType, Side},
+    upstream::{self, Context, Param, Prefix, RawResult, Request, ResultType, Side},
     view::{Offer, Snapshot},
 };
 
@@ -159,7 +159,7 @@ pub(crate) async fn pass(
         (Some(permit), _) => {
             let trace = record.onward(&passage.context.trace);
             let request = Request {
-                method: Method::CallTool,
+                method: offer.method(),
                 arguments: arguments.raw(),
                 params: onward.params,
                 context: onward.context,

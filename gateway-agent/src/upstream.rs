@@ -4,6 +4,7 @@
 //! Deliberately absent: who may call what (`permit`), and how a failure looks to the caller
 //! (`respond`).
 
+mod a2a;
 mod announce;
 mod breaker;
 mod capabilities;

@@ -10,7 +10,8 @@ mod sdks;
 
 use std::{collections::BTreeMap, fs, process::Command};
 
-use everything::{Everything, here, official};
+pub(crate) use everything::official;
+use everything::{Everything, here};
 
 /// One run of a requirement set: what it printed, and the line of its summary for each scenario,
 /// such as `✓ tools-list: 4 passed, 0 failed`.

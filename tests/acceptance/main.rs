@@ -3,6 +3,7 @@
 //! Deliberately absent: anything below the programs' own interfaces; crates test their insides.
 
 mod access;
+mod agents;
 mod audit;
 mod caller_children;
 mod callers_apart;

@@ -41,6 +41,7 @@ fn what_was_imported_is_as_registered_and_the_configuration_of_a_gateway_says_wh
     let yaml = format!(
         "listen: 127.0.0.1:0\ntargets:\n  \
          - {{ server: task-service, version: {}, http: \"http://{address}/tasks/mcp\" }}\n  \
+         - {{ agent: writer, version: 1.0.0, http: \"http://127.0.0.1:1/\" }}\n  \
          - {{ server: memory-server, version: {}, stdio: {{ command: \"{}\", args: [--stdio, memory-server] }} }}\n",
         version("task-service"),
         version("memory-server"),

@@ -4,10 +4,7 @@
 
 use std::{fmt, sync::Arc};
 
-use registry_core::{
-    Name,
-    spec::{Path, eval},
-};
+use registry_core::spec::{Path, Target, eval};
 use serde_json::{Value, json};
 
 use super::sagas::{End, Status};
@@ -42,7 +39,7 @@ pub enum Cause {
     #[error("{tool}: {error}")]
     Call {
         /// The tool.
-        tool: Name,
+        tool: Target,
         /// Why.
         error: Error,
     },
@@ -50,7 +47,7 @@ pub enum Cause {
     #[error("{tool} says that it failed")]
     Tool {
         /// The tool.
-        tool: Name,
+        tool: Target,
         /// Its words.
         text: Option<String>,
         /// What its result holds, or else its words.
@@ -60,7 +57,7 @@ pub enum Cause {
     #[error("{tool} takes an object, and there is {found}")]
     NoObject {
         /// The tool.
-        tool: Name,
+        tool: Target,
         /// What there is.
         found: &'static str,
     },
@@ -279,7 +276,7 @@ impl Failure {
     /// For the caller's eyes.
     pub fn message(&self) -> String {
         match &*self.cause {
-            Cause::Call { tool, error } => respond::words_for(tool.as_str(), error),
+            Cause::Call { tool, error } => respond::words_for(&tool.to_string(), error),
             Cause::Tool { tool, text: Some(text), .. } => format!("{tool} failed: {text}"),
             Cause::Timeout { message: Some(message), .. } => message.clone(),
             other => other.to_string(),
@@ -294,11 +291,11 @@ impl Failure {
             "message": self.message(),
         });
         if let Cause::Tool { tool, said, .. } = &*self.cause {
-            value["tool"] = tool.as_str().into();
+            value["tool"] = tool.to_string().into();
             value["result"] = said.clone();
         }
         if let Cause::Call { tool, .. } = &*self.cause {
-            value["tool"] = tool.as_str().into();
+            value["tool"] = tool.to_string().into();
         }
         if let (Cause::Saga(end), Value::Object(members)) = (&*self.cause, &mut value)
             && let Ok(Value::Object(end)) = serde_json::to_value(&**end)

@@ -154,7 +154,7 @@ impl Run {
             let (found, most) = (items.len(), ITEMS);
             return Err(Failure::new(at, Cause::TooManyItems { found, most }));
         }
-        if matches!(each.inner, Operation::Tool(_)) {
+        if matches!(each.inner, Operation::Call(_)) {
             self.check_calls(at, items.len())?;
         }
         let at_once = each.max_concurrency.and_then(|most| usize::try_from(most).ok());

@@ -1,16 +1,16 @@
-//! A composition that can be run: its spec, read once, with every tool that it calls.
+//! A composition that can be run: its spec, read once, with every tool and skill that it calls.
 //!
 //! It is made when somebody first asks for the tool, and again when a part of it changes; a call
 //! looks nothing up. Deliberately absent: running it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use registry_core::{
     Key, Name,
-    entity::{Dependency, DependencyTarget, Hints, Implementation, Tool},
+    entity::{Dependency, Hints, Implementation, Tool},
     limits,
     spec::{Composition, Operation, Saga, Spec, Target},
 };
@@ -22,7 +22,7 @@ use crate::view::Offer;
 #[derive(Debug)]
 pub struct Plan {
     spec: Spec,
-    parts: BTreeMap<Name, Arc<Offer>>,
+    parts: BTreeMap<Target, Part>,
     /// What follows of its parts is worked out once: compositions of compositions share theirs.
     hints: Hints,
     is_read_only: bool,
@@ -32,43 +32,54 @@ pub struct Plan {
     depth: usize,
 }
 
+/// What a composition calls.
+#[derive(Debug)]
+struct Part {
+    /// In this version.
+    declared: Dependency,
+    offer: Arc<Offer>,
+}
+
 impl Plan {
     /// Of a registered tool; `None` where it is no composition, or something that it uses cannot be
     /// used: what cannot run to its end is not begun.
-    pub fn new(tool: &Tool, mut part: impl FnMut(&Key) -> Option<Arc<Offer>>) -> Option<Self> {
+    pub fn new(
+        tool: &Tool,
+        mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
+    ) -> Option<Self> {
         let Implementation::Spec(spec) = &tool.implementation else { return None };
         let Composition { spec, uses } = Composition::parse(spec).ok()?;
-        let mut parts = BTreeMap::new();
-        for used in uses {
-            let Target::Tool(name) = used.target else { return None };
-            if let Entry::Vacant(place) = parts.entry(name) {
-                let is_it = |one: &&Dependency| {
-                    one.target == DependencyTarget::Tool && one.name == *place.key()
-                };
-                let offer = part(&tool.depends.iter().find(is_it)?.key())?;
-                place.insert(offer);
-            }
-        }
-        Self::of(spec, parts)
+        let targets: BTreeSet<_> = uses.into_iter().map(|used| used.target).collect();
+        let parts = targets.into_iter().map(|target| {
+            let declared = target.declared_in(&tool.depends)?.clone();
+            let offer = part(&declared)?;
+            Some((target, Part { declared, offer }))
+        });
+        Self::of(spec, parts.collect::<Option<_>>()?)
     }
 
-    fn of(spec: Spec, parts: BTreeMap<Name, Arc<Offer>>) -> Option<Self> {
-        let deepest = parts.values().filter_map(|part| part.plan()).map(|plan| plan.depth).max();
-        let depth = deepest.unwrap_or(0) + 1;
+    fn of(spec: Spec, parts: BTreeMap<Target, Part>) -> Option<Self> {
+        let offers = || parts.values().map(|part| &part.offer);
+        let plans = || offers().filter_map(|offer| offer.plan());
+        let depth = plans().map(|plan| plan.depth).max().unwrap_or(0) + 1;
         if depth > limits::COMPOSITION_DEPTH {
             return None;
         }
-        let mut reach: BTreeSet<Name> = parts.keys().cloned().collect();
+        let tools = parts.keys().filter_map(|target| match target {
+            Target::Tool(name) => Some(name),
+            Target::Agent { .. } => None,
+        });
+        let mut reach: BTreeSet<Name> = tools.cloned().collect();
         let mut servers: BTreeSet<Key> =
-            parts.values().filter_map(|part| part.server().cloned()).collect();
-        for plan in parts.values().filter_map(|part| part.plan()) {
+            offers().filter_map(|offer| offer.server().cloned()).collect();
+        for plan in plans() {
             reach.extend(plan.reach.iter().cloned());
             servers.extend(plan.servers.iter().cloned());
         }
         Some(Self {
-            hints: Hints::of_all(parts.values().map(|part| hints::of_part(part))),
-            is_read_only: parts.values().all(|part| part.is_read_only()),
-            is_repeatable: parts.values().all(|part| part.is_repeatable()),
+            hints: Hints::of_all(offers().map(|offer| hints::of_part(offer))),
+            is_read_only: offers().all(|offer| offer.is_read_only()),
+            is_repeatable: offers().all(|offer| offer.is_repeatable()),
             reach,
             servers,
             depth,
@@ -97,7 +108,7 @@ impl Plan {
         &self.reach
     }
 
-    /// The servers of those tools.
+    /// The servers and agents that it asks, itself or through its parts.
     pub(super) fn servers(&self) -> &BTreeSet<Key> {
         &self.servers
     }
@@ -112,14 +123,14 @@ impl Plan {
         saga_in(&self.spec, pointer)
     }
 
-    /// Every tool that it calls, each once.
-    pub fn parts(&self) -> impl Iterator<Item = &Arc<Offer>> {
-        self.parts.values()
+    /// All that it calls, each once, and how it declares it.
+    pub fn parts(&self) -> impl Iterator<Item = (&Dependency, &Arc<Offer>)> {
+        self.parts.values().map(|part| (&part.declared, &part.offer))
     }
 
-    /// The tool that goes by this name in the spec.
-    pub(super) fn part(&self, name: &Name) -> Option<&Arc<Offer>> {
-        self.parts.get(name)
+    /// What goes by this name in the spec.
+    pub(super) fn part(&self, target: &Target) -> Option<&Arc<Offer>> {
+        self.parts.get(target).map(|part| &part.offer)
     }
 
     /// Whether an operation may be done twice without harm, as what it calls is registered.
@@ -134,8 +145,8 @@ impl Plan {
     }
 
     /// What a tool that was called has done.
-    pub(super) fn done_by(&self, name: &Name) -> Beside {
-        let only_reads = self.part(name).is_some_and(|part| part.is_read_only());
+    pub(super) fn done_by(&self, tool: &Target) -> Beside {
+        let only_reads = self.part(tool).is_some_and(|part| part.is_read_only());
         if only_reads { Beside::Nothing } else { Beside::Done }
     }
 
@@ -149,16 +160,15 @@ impl Plan {
 
     fn calls_only(&self, operation: &Operation, is_so: fn(&Offer) -> bool) -> bool {
         match operation {
-            Operation::Tool(name) => self.part(name).is_some_and(|part| is_so(part)),
-            Operation::Agent { .. } => false,
+            Operation::Call(target) => self.part(target).is_some_and(|part| is_so(part)),
             Operation::Pattern(spec) => {
-                let others: &[&Name] = match &**spec {
+                let others: &[&Target] = match &**spec {
                     Spec::DeadLetter(letter) => &[&letter.dead_letter_tool],
                     Spec::ClaimCheck(check) => &[&check.store_tool, &check.retrieve_tool],
                     _ => &[],
                 };
                 spec.operations().into_iter().all(|inner| self.calls_only(inner, is_so))
-                    && others.iter().all(|name| self.part(name).is_some_and(|part| is_so(part)))
+                    && others.iter().all(|tool| self.part(tool).is_some_and(|part| is_so(part)))
             }
         }
     }
@@ -190,8 +200,7 @@ impl Plan {
             | Spec::ClaimCheck(_) => None,
         };
         match operation? {
-            Operation::Tool(name) => self.part(name),
-            Operation::Agent { .. } => None,
+            Operation::Call(target) => self.part(target),
             Operation::Pattern(spec) => self.entry_of(spec),
         }
     }
@@ -205,6 +214,6 @@ fn saga_in(spec: &Spec, pointer: &str) -> Option<Arc<Saga>> {
     }
     spec.operations().into_iter().find_map(|operation| match operation {
         Operation::Pattern(inner) => saga_in(inner, pointer),
-        Operation::Tool(_) | Operation::Agent { .. } => None,
+        Operation::Call(_) => None,
     })
 }

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use registry_core::Name;
+use registry_core::spec::Target;
 use serde::Serialize;
 
 use super::{
@@ -69,7 +69,7 @@ fn is_none(more: &usize) -> bool {
     *more == 0
 }
 
-/// One call of a tool.
+/// One call of a tool or a skill.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Called {
@@ -92,7 +92,7 @@ pub(super) struct Report(Mutex<Steps>);
 
 impl Report {
     /// Begins to measure a call; it is told when what is returned is dropped.
-    pub(super) fn begin<'r>(&'r self, step: &'r str, tool: &'r Name) -> Watch<'r> {
+    pub(super) fn begin<'r>(&'r self, step: &'r str, tool: &'r Target) -> Watch<'r> {
         Watch {
             report: self,
             step,
@@ -141,7 +141,7 @@ fn told(failure: &Failure) -> String {
 pub(super) struct Watch<'r> {
     report: &'r Report,
     step: &'r str,
-    tool: &'r Name,
+    tool: &'r Target,
     started: Instant,
     outcome: &'static str,
     message: Option<String>,
@@ -163,7 +163,7 @@ impl Drop for Watch<'_> {
             return;
         }
         let micros = self.started.elapsed().as_secs_f64() * 1e6;
-        let (step, tool) = (self.step.into(), self.tool.as_str().into());
+        let (step, tool) = (self.step.into(), self.tool.to_string().into());
         let (outcome, message) = (self.outcome, self.message.take());
         let duration_ms = micros.round() / 1e3;
         steps.calls.push(Called { step, tool, outcome, message, duration_ms });

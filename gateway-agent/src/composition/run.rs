@@ -108,12 +108,8 @@ impl Run {
         input: &'a Value,
     ) -> Running<'a> {
         match operation {
-            Operation::Tool(name) => Box::pin(self.call(name, at, input)),
+            Operation::Call(target) => Box::pin(self.call(target, at, input)),
             Operation::Pattern(spec) => self.pattern(spec, at, input),
-            // No plan is made of one.
-            Operation::Agent { .. } => {
-                Box::pin(async move { Err(Failure::new(at, Cause::Unwritable)) })
-            }
         }
     }
 

@@ -1,11 +1,12 @@
-//! The call of a tool as a step: through the same pipeline as any other.
+//! The call of a tool, or of an agent's skill, as a step: through the same pipeline as any other.
 //!
 //! Deliberately absent: what is done with its result, or with its failure.
 
 use std::sync::Arc;
 
-use registry_core::{Name, spec::eval::describe_kind};
-use serde_json::{Value, value::RawValue};
+use registry_core::spec::{Target, eval::describe_kind};
+use serde_json::{Value, json, value::RawValue};
+use std::borrow::Cow;
 
 use super::{Cause, Failure, run::Run};
 use crate::{
@@ -18,16 +19,16 @@ use crate::{
 };
 
 impl Run {
-    /// Calls a tool of the plan.
+    /// Calls a part of the plan.
     pub(super) async fn call(
         self: &Arc<Self>,
-        name: &Name,
+        target: &Target,
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
         self.take_call(at)?;
-        let mut watch = self.report.begin(at, name);
-        let outcome = self.called(name, at, input).await;
+        let mut watch = self.report.begin(at, target);
+        let outcome = self.called(target, at, input).await;
         watch.ended(outcome.as_ref().err());
         drop(watch);
         self.progressed(at, outcome.as_ref().map_or_else(Failure::reason, |_| "ok"));
@@ -36,22 +37,26 @@ impl Run {
 
     async fn called(
         self: &Arc<Self>,
-        name: &Name,
+        target: &Target,
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        if !input.is_object() {
-            let found = describe_kind(input);
-            return Err(Failure::new(at, Cause::NoObject { tool: name.clone(), found }));
-        }
-        let arguments = serde_json::value::to_raw_value(input)
-            .map_err(|_| Failure::new(at, Cause::Unwritable))?;
-        let failed = |error| Failure::new(at, Cause::Call { tool: name.clone(), error });
-        let Some(offer) = self.plan.part(name) else {
+        let failed = |error| Failure::new(at, Cause::Call { tool: target.clone(), error });
+        let Some(offer) = self.plan.part(target) else {
             return Err(failed(crate::permit::Denial::NoSuchTool.into()));
         };
+        let input = match input {
+            Value::String(text) if offer.takes_text() => Cow::Owned(json!({ "text": text })),
+            Value::Object(_) => Cow::Borrowed(input),
+            other => {
+                let found = describe_kind(other);
+                return Err(Failure::new(at, Cause::NoObject { tool: target.clone(), found }));
+            }
+        };
+        let arguments = serde_json::value::to_raw_value(&input)
+            .map_err(|_| Failure::new(at, Cause::Unwritable))?;
         let span = self.gateway.tracer().begin(&self.context.trace);
-        let mut record = self.lineage.begin(name.as_str(), arguments.get().len(), span);
+        let mut record = self.lineage.begin(&target.to_string(), arguments.get().len(), span);
         let outcome = self.attempt(offer, &arguments, &mut record).await;
         match &outcome {
             Ok(result) => record.answered(result.result.get().len()),
@@ -64,7 +69,7 @@ impl Run {
         if result.is_error {
             let members = Object::parse(&result.result).unwrap_or_default();
             let text = content::first_text(&members);
-            return Err(Failure::new(at, Cause::Tool { tool: name.clone(), text, said }));
+            return Err(Failure::new(at, Cause::Tool { tool: target.clone(), text, said }));
         }
         Ok(said)
     }

@@ -19,7 +19,8 @@ use crate::upstream::Prefix;
 
 /// Headers of a message as such, or of its connection, and those that the gateway sets for each
 /// request; `mcp-*` is the protocol's.
-const OWN_HEADERS: [&str; 13] = [
+const OWN_HEADERS: [&str; 14] = [
+    "a2a-version",
     "accept",
     "connection",
     "content-encoding",
@@ -49,8 +50,10 @@ pub(super) fn read(root: &Section<'_>, proofs: &ProofsConfig) -> Vec<TargetConfi
             );
         }
         let name = &target.server.name;
-        let owner = prefixes.entry(target.prefix.clone()).or_insert_with(|| name.clone());
-        if owner != name {
+        let is_exposed = target.server.kind == Kind::Server;
+        let owner = is_exposed
+            .then(|| prefixes.entry(target.prefix.clone()).or_insert_with(|| name.clone()));
+        if let Some(owner) = owner.filter(|owner| *owner != name) {
             item.problem(format!(
                 "{name} and {owner} have the same prefix `{}`, so nobody could tell apart what they \
                  expose; give one of them another with `prefix: …`",
@@ -68,11 +71,15 @@ pub(super) fn read(root: &Section<'_>, proofs: &ProofsConfig) -> Vec<TargetConfi
 
 fn target(item: &Field<'_>) -> Option<TargetConfig> {
     let section = item.section();
-    let name = section.require("server", "it names a registered server");
-    let version = section.require("version", "it is the server's exact version");
-    let server = key(name, version);
-    let prefix = section.find("prefix").map(|field| field.parse(prefix));
-    let transport = transport(&section);
+    let agent = section.find("agent");
+    let is_agent = agent.is_some();
+    let name = agent.or_else(|| section.require("server", "it names a registered server"));
+    let version = section.require("version", "it is the exact version that is registered");
+    let server = key(if is_agent { Kind::Agent } else { Kind::Server }, name, version);
+    // What an agent has is under no names of its own.
+    let prefix = (!is_agent).then(|| section.find("prefix")).flatten();
+    let prefix = prefix.map(|field| field.parse(self::prefix));
+    let transport = if is_agent { over_http(&section) } else { transport(&section) };
     section.finish();
     let server = server?;
     let prefix = match prefix {
@@ -88,10 +95,16 @@ fn prefix(text: &str) -> Result<Prefix, String> {
     })
 }
 
-fn key(name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option<Key> {
-    let name = name?.parse(|text| registry_core::Name::parse(Kind::Server, text));
+fn key(kind: Kind, name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option<Key> {
+    let name = name?.parse(|text| registry_core::Name::parse(kind, text));
     let version = version?.parse(registry_core::Version::parse);
-    Some(Key::new(Kind::Server, name?, version?))
+    Some(Key::new(kind, name?, version?))
+}
+
+/// The only way to an agent.
+fn over_http(section: &Section<'_>) -> Option<TransportConfig> {
+    let url = section.require("http", "it is the URL of the agent's JSON-RPC endpoint")?;
+    http(section, &url)
 }
 
 fn transport(section: &Section<'_>) -> Option<TransportConfig> {

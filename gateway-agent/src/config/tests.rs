@@ -334,6 +334,36 @@ fn what_could_never_be_meant_is_refused() {
 }
 
 #[test]
+fn an_agent_is_a_target_over_http_and_nothing_else() {
+    let targets = |list: &str| parse(&format!("{DEFAULTS}\ntargets: [{list}]"));
+    let agent = "agent: team/docs, version: 1.2.0, http: 'https://h/a2a'";
+    let server = "server: team/docs, version: 1.2.0, http: 'https://h/mcp'";
+    let found = targets(&format!("{{ {agent} }}, {{ {server} }}")).unwrap().targets;
+    let keys: Vec<_> = found.iter().map(|target| target.server.to_string()).collect();
+    assert_eq!(keys, ["agent/team/docs@1.2.0", "server/team/docs@1.2.0"]);
+    // What agents have is under no names, so that nothing can be confused.
+    targets(&format!(
+        "{{ {agent} }}, {{ server: other, version: 1.0.0, http: 'http://h/', prefix: docs }}"
+    ))
+    .unwrap();
+    for (list, expected) in [
+        ("{ agent: a, version: 1.0.0 }", "http: missing; it is the URL of the agent's JSON-RPC"),
+        ("{ agent: a, version: 1.0.0, stdio: { command: x } }", "http: missing"),
+        ("{ agent: a, version: 1.0.0, http: 'http://h/', stdio: { command: x } }", "unknown field"),
+        ("{ agent: a, version: 1.0.0, http: 'http://h/', prefix: p }", "unknown field"),
+        ("{ agent: a, server: a, version: 1.0.0, http: 'http://h/' }", "unknown field"),
+        ("{ agent: a, http: 'http://h/' }", "version: missing"),
+        (
+            "{ agent: a, version: 1.0.0, http: 'http://h/', headers: { A2A-Version: 1 } }",
+            "itself sets",
+        ),
+    ] {
+        let problems = targets(list).unwrap_err().join("\n");
+        assert!(problems.contains(expected), "{list}: {problems}");
+    }
+}
+
+#[test]
 fn a_missing_file_is_fine_only_where_flags_say_enough() {
     let missing = Some(PathBuf::from("/nowhere/gateway.yaml"));
     let source = Some("file://x".to_owned());

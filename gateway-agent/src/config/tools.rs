@@ -4,7 +4,7 @@
 
 use std::{fmt, str::FromStr};
 
-use registry_core::{Key, Kind, Name, Version};
+use registry_core::{Catalog, Key, Kind, Name, Version};
 
 use super::{
     CONTRACTS, Mode, RegistryConfig, RuntimeValidation, VIOLATIONS,
@@ -35,17 +35,19 @@ pub struct ToolValidation {
     pub contract: Option<Mode>,
 }
 
-/// A tool in every version, or in one: `NAME`, `NAME@VERSION`.
+/// A tool in every version, or in one: `NAME`, `NAME@VERSION`; or what compositions ask of an agent:
+/// `agent/NAME`, `agent/NAME@VERSION`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolSelector {
+    kind: Kind,
     name: Name,
     version: Option<Version>,
 }
 
 impl ToolSelector {
-    /// Whether it means this tool.
+    /// Whether it means this tool, or this agent.
     pub fn selects(&self, tool: &Key) -> bool {
-        tool.kind == Kind::Tool
+        tool.kind == self.kind
             && self.name == tool.name
             && self.version.as_ref().is_none_or(|version| *version == tool.version)
     }
@@ -64,9 +66,9 @@ impl ToolSelector {
         })
     }
 
-    /// The name of the tools that it means.
-    pub fn name(&self) -> &Name {
-        &self.name
+    /// Whether a catalog has what it means.
+    pub fn is_in(&self, catalog: &Catalog) -> bool {
+        catalog.versions(self.kind, &self.name).any(|(key, _)| self.selects(key))
     }
 }
 
@@ -78,18 +80,23 @@ impl FromStr for ToolSelector {
             Some((name, version)) => (name, Some(version)),
             None => (text, None),
         };
-        let name = Name::parse(Kind::Tool, name).map_err(|e| e.to_string())?;
+        let (kind, name) = match name.strip_prefix("agent/") {
+            Some(agent) => (Kind::Agent, agent),
+            None => (Kind::Tool, name),
+        };
+        let name = Name::parse(kind, name).map_err(|e| e.to_string())?;
         let version = version.map(Version::parse).transpose().map_err(|e| e.to_string())?;
-        Ok(Self { name, version })
+        Ok(Self { kind, name, version })
     }
 }
 
 impl fmt::Display for ToolSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.version {
-            Some(version) => write!(f, "{}@{version}", self.name),
-            None => write!(f, "{}", self.name),
+        if self.kind == Kind::Agent {
+            f.write_str("agent/")?;
         }
+        self.name.fmt(f)?;
+        self.version.as_ref().map_or(Ok(()), |version| write!(f, "@{version}"))
     }
 }
 

@@ -181,10 +181,7 @@ impl Keeper {
             settings.rules.tools().map(|tool| ("registry.validation.runtime.tools", tool));
         let limited = settings.limited.iter().map(|tool| ("limits.tools", tool));
         for (field, tool) in checked.chain(limited) {
-            let mut versions = catalog.versions(Kind::Tool, tool.name());
-            if versions.any(|(key, _)| tool.selects(key))
-                || !self.warned.insert((field, tool.to_string()))
-            {
+            if tool.is_in(catalog) || !self.warned.insert((field, tool.to_string())) {
                 continue;
             }
             tracing::warn!(

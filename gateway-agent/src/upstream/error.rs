@@ -153,6 +153,9 @@ pub enum Breach {
     /// It insists that what the gateway sent does not fit together.
     #[error("it refused the request's protocol headers")]
     HeadersRefused,
+    /// An agent has taken a message, and says no more of the task that it began.
+    #[error("it does not say what became of its task: {0}")]
+    TaskLost(String),
     /// The pages of its list do not end.
     #[error("its list of tools does not end")]
     EndlessList,

@@ -36,14 +36,16 @@ use registry_core::Key;
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
 pub use self::auth::{NoCredentials, NoToken};
-pub(super) use self::client::Client;
 use self::{
     answer::Answer,
     cancel::CancelOnDrop,
-    client::InvalidAddress,
     ear::Ear,
     own::{Lease, OwnSessions},
     session::Session,
+};
+pub(super) use self::{
+    answer::{Expected, read_one},
+    client::{Client, InvalidAddress},
     way::{OnBehalf, Way},
 };
 use super::{

@@ -5,11 +5,12 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};
-use registry_core::Key;
+use registry_core::{Key, Kind};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::{
+    a2a::AgentLink,
     announce::Announcer,
     error::{Error, Phase},
     handshake::About,
@@ -29,6 +30,8 @@ pub(super) enum Link {
     Http(Box<HttpLink>),
     /// To a child process.
     Stdio(StdioLink),
+    /// To an agent.
+    Agent(Box<AgentLink>),
     /// The configuration makes no sense; why.
     Broken(Key, String),
 }
@@ -44,11 +47,15 @@ impl Link {
         let server = start.config.server.clone();
         match &start.config.transport {
             transport @ TransportConfig::Http { .. } => {
-                let announcer = Arc::clone(announcer);
-                match HttpLink::new(announcer, server.clone(), transport, client) {
-                    Ok(link) => Self::Http(Box::new(link)),
-                    Err(error) => Self::Broken(server, error.to_string()),
-                }
+                let (announcer, of) = (Arc::clone(announcer), server.clone());
+                let link = if server.kind == Kind::Agent {
+                    AgentLink::new(announcer, of, transport, client)
+                        .map(|link| Self::Agent(Box::new(link)))
+                } else {
+                    HttpLink::new(announcer, of, transport, client)
+                        .map(|link| Self::Http(Box::new(link)))
+                };
+                link.unwrap_or_else(|error| Self::Broken(server, error.to_string()))
             }
             TransportConfig::Stdio { .. } => {
                 Self::Stdio(StdioLink::start(start, Arc::clone(announcer), tasks))
@@ -66,6 +73,7 @@ impl Link {
         match self {
             Self::Http(link) => link.request(outgoing, mirrored).await,
             Self::Stdio(link) => Box::pin(link.request(outgoing)).await,
+            Self::Agent(link) => Box::pin(link.request(outgoing, mirrored)).await,
             Self::Broken(server, reason) => {
                 Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })
             }
@@ -77,7 +85,7 @@ impl Link {
         let about = match self {
             Self::Http(link) => link.about(),
             Self::Stdio(link) => link.about(),
-            Self::Broken(..) => None,
+            Self::Agent(_) | Self::Broken(..) => None,
         };
         about.as_deref().cloned().unwrap_or_default()
     }
@@ -87,7 +95,7 @@ impl Link {
         match self {
             Self::Http(link) => link.listen(subscriptions).await,
             Self::Stdio(link) => link.listen(subscriptions).await,
-            Self::Broken(..) => {}
+            Self::Agent(_) | Self::Broken(..) => {}
         }
     }
 
@@ -101,10 +109,16 @@ impl Link {
     /// Fails if the upstream does not show within some time that it is there. Of a child its
     /// supervisor knows.
     pub(super) async fn check(&self, within: Duration) -> Result<(), Error> {
-        let Self::Http(link) = self else { return Ok(()) };
+        let check = async {
+            match self {
+                Self::Http(link) => link.check().await,
+                Self::Agent(link) => link.check().await,
+                Self::Stdio(_) | Self::Broken(..) => Ok(()),
+            }
+        };
         let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let late = Error::Timeout { phase: Phase::Connect, after_ms };
-        timeout(within, link.check()).await.unwrap_or(Err(late))
+        timeout(within, check).await.unwrap_or(Err(late))
     }
 
     /// A caller's session has ended, and with it what was opened for it.
@@ -115,10 +129,11 @@ impl Link {
     }
 
     /// What the upstream speaks, as far as it is known.
-    pub(super) fn era(&self) -> Option<Era> {
+    pub(super) fn speaks(&self) -> Option<&'static str> {
         match self {
-            Self::Http(link) => link.era(),
-            Self::Stdio(link) => link.era(),
+            Self::Http(link) => link.era().map(Era::as_str),
+            Self::Stdio(link) => link.era().map(Era::as_str),
+            Self::Agent(link) => link.speaks(),
             Self::Broken(..) => None,
         }
     }

@@ -31,6 +31,16 @@ pub enum Era {
     Legacy,
 }
 
+impl Era {
+    /// In one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Modern => "modern",
+            Self::Legacy => "legacy",
+        }
+    }
+}
+
 /// What can be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Catalogue {

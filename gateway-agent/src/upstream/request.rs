@@ -14,6 +14,11 @@ use crate::{identity::SubjectToken, shares::Principal};
 pub enum Method {
     /// `tools/call`.
     CallTool,
+    /// `SendMessage` of A2A, to an agent: the arguments are its text, or its data.
+    SendMessage {
+        /// Whether they are an object with one member, `text`.
+        as_text: bool,
+    },
     /// `prompts/get`.
     GetPrompt,
     /// `resources/read`.
@@ -39,6 +44,7 @@ impl Method {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CallTool => "tools/call",
+            Self::SendMessage { .. } => "SendMessage",
             Self::GetPrompt => "prompts/get",
             Self::ReadResource => "resources/read",
             Self::Subscribe => "resources/subscribe",
@@ -57,7 +63,7 @@ impl Method {
             Self::CallTool | Self::GetPrompt => Some("name"),
             Self::ReadResource | Self::Subscribe | Self::Unsubscribe => Some("uri"),
             Self::GetTask | Self::UpdateTask | Self::CancelTask => Some("taskId"),
-            Self::Complete | Self::SetLevel => None,
+            Self::SendMessage { .. } | Self::Complete | Self::SetLevel => None,
         }
     }
 

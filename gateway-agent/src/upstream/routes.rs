@@ -17,7 +17,7 @@ use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Era, Error, TargetHealth, TargetState, Upstreams};
+use super::{Error, TargetHealth, TargetState, Upstreams};
 use crate::admin::refused;
 
 /// The routes.
@@ -57,8 +57,7 @@ impl From<TargetHealth> for Shown {
         let name = state.as_str();
         let (era, since, error) = match state {
             TargetState::Connecting | TargetState::Stopped => (None, None, None),
-            TargetState::Up { era: Era::Modern } => (Some("modern"), None, None),
-            TargetState::Up { era: Era::Legacy } => (Some("legacy"), None, None),
+            TargetState::Up { speaks } => (Some(speaks), None, None),
             TargetState::Down { since, error } => (None, Some(since), Some(error)),
         };
         let down_seconds = since.map(|since| since.elapsed().as_secs());

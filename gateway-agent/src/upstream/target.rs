@@ -58,8 +58,8 @@ pub enum TargetState {
     Connecting,
     /// It answers.
     Up {
-        /// What it speaks.
-        era: Era,
+        /// What it speaks: an era of MCP, or a version of A2A.
+        speaks: &'static str,
     },
     /// It does not.
     Down {
@@ -200,7 +200,7 @@ impl Target {
 
     /// Keeps the state, and logs when it changes.
     fn note(&self, listed: Result<(), Error>) {
-        let era = self.link.era();
+        let speaks = self.link.speaks();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match listed {
             Ok(()) => {
@@ -208,11 +208,11 @@ impl Target {
                 if matches!(*state, TargetState::Down { .. }) {
                     self.breaker.close();
                 }
-                let era = era.unwrap_or(Era::Legacy);
-                if !matches!(*state, TargetState::Up { era: known } if known == era) {
-                    tracing::info!(target.server = %self.server, target.era = ?era, "upstream is up");
+                let speaks = speaks.unwrap_or(Era::Legacy.as_str());
+                if !matches!(*state, TargetState::Up { speaks: known } if known == speaks) {
+                    tracing::info!(target.server = %self.server, target.era = speaks, "upstream is up");
                 }
-                *state = TargetState::Up { era };
+                *state = TargetState::Up { speaks };
             }
             Err(error) => {
                 let since = if let TargetState::Down { since, .. } = &*state {

@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: the official SDK as the far side; the acceptance tests have it.
 
+mod agents;
 mod dial;
 mod fake;
 mod http;

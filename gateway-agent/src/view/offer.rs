@@ -15,7 +15,7 @@ use std::{
 
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, Name, Record,
-    entity::Tool,
+    entity::{Dependency, Tool},
     rules,
     spec::Mappings,
     tool_schema::{self, hide::HiddenField},
@@ -31,12 +31,15 @@ use crate::{
     composition::Plan,
     config::{Checks, Mode},
     contract::{Contracts, Observed},
+    upstream::Method,
 };
 
-/// One tool version that can be served.
+/// One tool version that can be served, or one skill of an agent version, for compositions.
 #[derive(Debug)]
 pub struct Offer {
     document: Arc<Document>,
+    /// The skill as a tool, where it is one.
+    skill: Option<Box<Tool>>,
     schemas: Vec<Arc<Document>>,
     way: Way,
     hidden: Vec<HiddenField>,
@@ -59,12 +62,34 @@ impl Offer {
         snapshot: &Snapshot,
         record: &Record,
         contracts: &Contracts,
-        part: impl FnMut(&Key) -> Option<Arc<Self>>,
+        part: impl FnMut(&Dependency) -> Option<Arc<Self>>,
     ) -> Option<Self> {
-        let document = record.document.clone();
-        let tool = document.entity().as_tool()?;
-        let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
+        let tool = record.document.entity().as_tool()?;
         let way = Way::of(snapshot, tool, part)?;
+        let is_quarantined = way.is_quarantined(snapshot, record, contracts);
+        let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
+        let (hidden, quarantined) =
+            (tool_schema::hidden(tool), is_quarantined.then_some(snapshot.serial));
+        let plain = Self::plain(snapshot, record, contracts, way);
+        Some(Self { hidden, projection, quarantined, ..plain })
+    }
+
+    /// What a registered agent offers with a skill, for compositions.
+    pub(super) fn of_skill(
+        snapshot: &Snapshot,
+        record: &Record,
+        contracts: &Contracts,
+        skill: &str,
+    ) -> Option<Self> {
+        let Entity::Agent(agent) = record.document.entity() else { return None };
+        let skill = agent.skill(skill)?;
+        let way = Way::to_skill(snapshot, record.document.key(), (agent, skill));
+        let plain = Self::plain(snapshot, record, contracts, way);
+        Some(Self { skill: Some(Box::new(skill.as_tool(agent))), ..plain })
+    }
+
+    fn plain(snapshot: &Snapshot, record: &Record, contracts: &Contracts, way: Way) -> Self {
+        let document = record.document.clone();
         let schemas = schemas_of(&snapshot.catalog, &document);
         let mut hasher = DefaultHasher::new();
         document.digest().hash(&mut hasher);
@@ -72,21 +97,21 @@ impl Offer {
             schema.digest().hash(&mut hasher);
         }
         way.hash(&mut hasher);
-        let is_quarantined = way.is_quarantined(snapshot, record, contracts);
-        Some(Self {
-            hidden: tool_schema::hidden(tool),
-            projection,
+        Self {
+            skill: None,
+            hidden: Vec::new(),
+            projection: None,
             way,
             schemas,
             fingerprint: hasher.finish(),
             checks: contracts.checks(document.key()),
             observed: contracts.observed(document.key()),
-            quarantined: is_quarantined.then_some(snapshot.serial),
+            quarantined: None,
             current_at: AtomicU64::new(snapshot.serial),
             input: OnceLock::new(),
             output: OnceLock::new(),
             document,
-        })
+        }
     }
 
     /// Whether everything that it was made of is still the same.
@@ -94,7 +119,7 @@ impl Offer {
         &self,
         snapshot: &Snapshot,
         record: &Record,
-        part: impl FnMut(&Key) -> Option<Arc<Self>>,
+        part: impl FnMut(&Dependency) -> Option<Arc<Self>>,
     ) -> bool {
         // Parts of compositions are shared, and each is looked at once a moment.
         if self.current_at.load(Ordering::Relaxed) == snapshot.serial {
@@ -111,7 +136,7 @@ impl Offer {
         &self,
         snapshot: &Snapshot,
         record: &Record,
-        part: impl FnMut(&Key) -> Option<Arc<Self>>,
+        part: impl FnMut(&Dependency) -> Option<Arc<Self>>,
     ) -> bool {
         let is_same = |old: &Arc<Document>, new: &Arc<Document>| {
             Arc::ptr_eq(old, new) || old.digest() == new.digest()
@@ -126,9 +151,10 @@ impl Offer {
             })
     }
 
-    /// Its registered document.
+    /// What is registered of it.
     pub fn tool(&self) -> &Tool {
-        self.document.entity().as_tool().expect("an offer is only made of a tool")
+        let registered = self.skill.as_deref().or_else(|| self.document.entity().as_tool());
+        registered.expect("an offer is only made of a tool or a skill")
     }
 
     /// Its name and version.
@@ -141,14 +167,24 @@ impl Offer {
         &self.document.key().name
     }
 
-    /// The registered server behind it; none behind a composition.
+    /// The registered server or agent behind it; none behind a composition.
     pub fn server(&self) -> Option<&Key> {
         self.backing().map(|backing| &backing.server)
     }
 
-    /// That server, and the tool's name there.
+    /// That server, and the tool's name there; or that agent, and the skill's id.
     pub fn upstream(&self) -> Option<(&Key, &Arc<str>)> {
         self.backing().map(|backing| (&backing.server, &backing.tool))
+    }
+
+    /// How it is asked for there.
+    pub fn method(&self) -> Method {
+        self.backing().map_or(Method::CallTool, |backing| backing.method)
+    }
+
+    /// Whether it is a skill that takes text rather than data.
+    pub fn takes_text(&self) -> bool {
+        self.method() == Method::SendMessage { as_text: true }
     }
 
     /// How it is composed, if it is.

@@ -8,7 +8,11 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use registry_core::{Catalog, Key, limits};
+use registry_core::{
+    Catalog, Key,
+    entity::{Dependency, DependencyTarget},
+    limits,
+};
 
 use super::{Offer, Snapshot};
 use crate::{contract::Contracts, fast_map::FastMap, identity::is_usable};
@@ -18,19 +22,20 @@ use crate::{contract::Contracts, fast_map::FastMap, identity::is_usable};
 const DEPTH: usize = limits::COMPOSITION_DEPTH + 2;
 
 /// The parts of one composition that were looked at: many may lead to the same.
-type Seen = RefCell<HashMap<Key, Option<Arc<Offer>>>>;
+type Seen = RefCell<HashMap<Dependency, Option<Arc<Offer>>>>;
 
-/// All offers, by tool version.
+/// All offers, by tool version, and those of skills.
 #[derive(Debug)]
 pub struct Shelf {
     offers: RwLock<FastMap<Key, Arc<Offer>>>,
+    skills: RwLock<FastMap<Dependency, Arc<Offer>>>,
     contracts: Arc<Contracts>,
 }
 
 impl Shelf {
     /// Nothing yet.
     pub fn new(contracts: Arc<Contracts>) -> Self {
-        Self { offers: RwLock::default(), contracts }
+        Self { offers: RwLock::default(), skills: RwLock::default(), contracts }
     }
 
     /// The offer of a tool version at that moment; `None` where it is not registered, retired, or
@@ -46,8 +51,12 @@ impl Shelf {
         (seen, depth): (&Seen, usize),
     ) -> Option<Arc<Offer>> {
         let depth = depth.checked_sub(1)?;
-        let part =
-            |part: &Key| once(seen, part, || self.offer_within(snapshot, part, (seen, depth)));
+        let part = |part: &Dependency| {
+            once(seen, part, || match part.target {
+                DependencyTarget::Tool => self.offer_within(snapshot, &part.key(), (seen, depth)),
+                DependencyTarget::Agent => self.skill(snapshot, part),
+            })
+        };
         let record = snapshot.catalog.find(tool).filter(|record| is_usable(record))?;
         let known = self.offers.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
         if let Some(offer) = known.filter(|offer| offer.is_current(snapshot, record, part)) {
@@ -56,6 +65,20 @@ impl Shelf {
         let offer = Arc::new(Offer::new(snapshot, record, &self.contracts, part)?);
         let mut offers = self.offers.write().unwrap_or_else(PoisonError::into_inner);
         offers.insert(tool.clone(), offer.clone());
+        Some(offer)
+    }
+
+    /// The offer of a skill, while its agent is registered and not retired.
+    fn skill(&self, snapshot: &Snapshot, skill: &Dependency) -> Option<Arc<Offer>> {
+        let record = snapshot.catalog.find(&skill.key()).filter(|record| is_usable(record))?;
+        let known = self.skills.read().unwrap_or_else(PoisonError::into_inner).get(skill).cloned();
+        if let Some(offer) = known.filter(|offer| offer.is_current(snapshot, record, |_| None)) {
+            return Some(offer);
+        }
+        let id = skill.skill.as_deref()?;
+        let offer = Arc::new(Offer::of_skill(snapshot, record, &self.contracts, id)?);
+        let mut skills = self.skills.write().unwrap_or_else(PoisonError::into_inner);
+        skills.insert(skill.clone(), offer.clone());
         Some(offer)
     }
 
@@ -72,8 +95,19 @@ impl Shelf {
     ) -> Option<Arc<Offer>> {
         let depth = depth.checked_sub(1)?;
         let record = snapshot.catalog.find(tool)?;
-        let part =
-            |part: &Key| once(seen, part, || self.registered_within(snapshot, part, (seen, depth)));
+        let skill = |part: &Dependency| {
+            let record = snapshot.catalog.find(&part.key())?;
+            let offer = Offer::of_skill(snapshot, record, &self.contracts, part.skill.as_deref()?)?;
+            Some(Arc::new(offer))
+        };
+        let part = |part: &Dependency| {
+            once(seen, part, || match part.target {
+                DependencyTarget::Tool => {
+                    self.registered_within(snapshot, &part.key(), (seen, depth))
+                }
+                DependencyTarget::Agent => skill(part),
+            })
+        };
         Offer::new(snapshot, record, &self.contracts, part).map(Arc::new)
     }
 
@@ -83,6 +117,8 @@ impl Shelf {
         if offers.len() > catalog.len() {
             offers.retain(|tool, _| catalog.find(tool).is_some());
         }
+        let mut skills = self.skills.write().unwrap_or_else(PoisonError::into_inner);
+        skills.retain(|skill, _| catalog.find(&skill.key()).is_some());
     }
 
     /// Whether nothing was asked for yet.
@@ -93,13 +129,17 @@ impl Shelf {
 }
 
 /// What a part is, worked out once.
-fn once(seen: &Seen, tool: &Key, make: impl FnOnce() -> Option<Arc<Offer>>) -> Option<Arc<Offer>> {
-    if let Some(known) = seen.borrow().get(tool) {
+fn once(
+    seen: &Seen,
+    part: &Dependency,
+    make: impl FnOnce() -> Option<Arc<Offer>>,
+) -> Option<Arc<Offer>> {
+    if let Some(known) = seen.borrow().get(part) {
         return known.clone();
     }
     // Whoever comes back to it meanwhile goes round in a circle.
-    seen.borrow_mut().insert(tool.clone(), None);
+    seen.borrow_mut().insert(part.clone(), None);
     let found = make();
-    seen.borrow_mut().insert(tool.clone(), found.clone());
+    seen.borrow_mut().insert(part.clone(), found.clone());
     found
 }

@@ -5,7 +5,7 @@ use registry_core::Version;
 use serde_json::{Value, json};
 
 use super::{
-    testing::{agent, catalog, composed, schema, tool},
+    testing::{Registered, agent, catalog, composed, schema, tool},
     *,
 };
 
@@ -295,4 +295,50 @@ proptest! {
         }).collect();
         prop_assert_eq!(names(&world.see(&Audience::Everyone)), newest);
     }
+}
+
+/// An agent with two skills, and a composition of each.
+fn skilled(revision: u64, change: impl FnOnce(Registered) -> Registered) -> Arc<Catalog> {
+    let skill = |id: &str| json!({ "id": id, "name": id, "description": "d", "tags": [] });
+    let mut writer = agent("writer", "1.0.0", &[]);
+    writer.document["skills"] = json!([skill("write"), skill("read")]);
+    let of = |skill: &str| {
+        let mut tool = composed(skill);
+        tool.document["depends"] =
+            json!([{ "type": "agent", "name": "writer", "version": "1.0.0", "skill": skill }]);
+        tool.document["spec"]["pipeline"]["steps"][0]["operation"] =
+            json!({ "agent": { "name": "writer", "skill": skill } });
+        tool
+    };
+    catalog(revision, vec![change(writer), of("write"), of("read")])
+}
+
+#[test]
+fn a_composition_of_a_skill_is_there_as_long_as_its_agent() {
+    let world = world(skilled(1, |writer| writer));
+    let first = world.see(&Audience::Everyone);
+    assert_eq!(names(&first), ["read@1.0.0", "write@1.0.0"]);
+    for tool in listed(&first) {
+        assert_eq!(tool["inputSchema"]["required"], json!(["text"]), "what the skill takes");
+    }
+    world.then(skilled(2, |writer| writer));
+    assert!(Arc::ptr_eq(&first, &world.see(&Audience::Everyone)), "nothing has changed");
+    world.then(skilled(3, |mut writer| {
+        writer.document["skills"][1]["inputSchema"] =
+            json!({ "type": "object", "minProperties": 2 });
+        writer
+    }));
+    let second = world.see(&Audience::Everyone);
+    assert_eq!(listed(&second)[0]["inputSchema"]["minProperties"], 2);
+    assert_eq!(listed(&second)[1]["inputSchema"]["required"], json!(["text"]));
+    assert_ne!(first.fingerprint(), second.fingerprint());
+    world.then(skilled(4, |mut writer| {
+        writer.document["skills"].as_array_mut().unwrap().pop();
+        writer
+    }));
+    assert_eq!(names(&world.see(&Audience::Everyone)), ["write@1.0.0"]);
+    world.then(skilled(5, Registered::retired));
+    assert_eq!(names(&world.see(&Audience::Everyone)), [""; 0]);
+    let undoing = Key::parse(Kind::Tool, "write", "1.0.0").unwrap();
+    assert!(world.views.registered(&world.views.now(), &undoing).is_some(), "to undo what it did");
 }

@@ -1,4 +1,4 @@
-//! Where an offer leads: to a tool of a server, or to a composition of other offers.
+//! Where an offer leads: to a tool of a server, to a skill of an agent, or to a composition of other offers.
 //!
 //! Deliberately absent: what an offer is besides.
 
@@ -7,11 +7,18 @@ use std::{
     sync::Arc,
 };
 
-use registry_core::{Key, Record, entity::Tool};
+use registry_core::{
+    Key, Record,
+    entity::{Agent, Dependency, Skill, Tool},
+};
 use serde_json::value::RawValue;
 
 use super::{Offer, Snapshot};
-use crate::{composition::Plan, contract::Contracts, upstream::Tools};
+use crate::{
+    composition::Plan,
+    contract::Contracts,
+    upstream::{Method, Tools},
+};
 
 /// How a tool is done.
 #[derive(Debug)]
@@ -20,11 +27,13 @@ pub(super) enum Way {
     Composed(Arc<Plan>),
 }
 
-/// The tool of a server that is behind an offer.
+/// The tool of a server, or the skill of an agent, that is behind an offer.
 #[derive(Debug)]
 pub(super) struct Backing {
     pub(super) server: Key,
     pub(super) tool: Arc<str>,
+    /// How it is asked for.
+    pub(super) method: Method,
     pub(super) live: Option<Arc<Tools>>,
 }
 
@@ -34,7 +43,7 @@ impl Way {
     pub(super) fn of(
         snapshot: &Snapshot,
         tool: &Tool,
-        part: impl FnMut(&Key) -> Option<Arc<Offer>>,
+        part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
     ) -> Option<Self> {
         let Some(source) = tool.source() else {
             return Plan::new(tool, part).map(|plan| Self::Composed(Arc::new(plan)));
@@ -44,17 +53,35 @@ impl Way {
         if live.as_ref().is_some_and(|tools| tools.has_left_out(&source.tool)) {
             return None;
         }
-        Some(Self::Upstream(Backing { server, tool: source.tool.as_str().into(), live }))
+        let (tool, method) = (source.tool.as_str().into(), Method::CallTool);
+        Some(Self::Upstream(Backing { server, tool, method, live }))
+    }
+
+    /// To a skill of an agent, which lists no tools.
+    pub(super) fn to_skill(
+        snapshot: &Snapshot,
+        key: &Key,
+        (agent, skill): (&Agent, &Skill),
+    ) -> Self {
+        let method = Method::SendMessage { as_text: skill.takes_text(agent) };
+        let live = snapshot.definitions.find(key).cloned();
+        Self::Upstream(Backing {
+            server: key.clone(),
+            tool: skill.id.as_str().into(),
+            method,
+            live,
+        })
     }
 
     /// What else than documents it is made of.
     pub(super) fn hash(&self, hasher: &mut DefaultHasher) {
         match self {
             Self::Upstream(Backing { tool, live, .. }) => {
+                tool.hash(hasher);
                 text_in(live.as_ref(), tool).hash(hasher);
             }
             Self::Composed(plan) => {
-                plan.parts().for_each(|part| part.fingerprint().hash(hasher));
+                plan.parts().for_each(|(_, part)| part.fingerprint().hash(hasher));
             }
         }
     }
@@ -69,7 +96,7 @@ impl Way {
             Self::Upstream(Backing { live, .. }) => {
                 contracts.is_quarantined(&snapshot.catalog, record, live.as_ref())
             }
-            Self::Composed(plan) => plan.parts().any(|part| part.is_quarantined()),
+            Self::Composed(plan) => plan.parts().any(|(_, part)| part.is_quarantined()),
         }
     }
 
@@ -77,15 +104,15 @@ impl Way {
     pub(super) fn is_current(
         &self,
         snapshot: &Snapshot,
-        mut part: impl FnMut(&Key) -> Option<Arc<Offer>>,
+        mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
     ) -> bool {
         match self {
             Self::Upstream(Backing { server, live, .. }) => {
                 is_live_as(live.as_ref(), snapshot.definitions.find(server))
             }
-            Self::Composed(plan) => {
-                plan.parts().all(|old| part(old.key()).is_some_and(|new| Arc::ptr_eq(&new, old)))
-            }
+            Self::Composed(plan) => plan
+                .parts()
+                .all(|(declared, old)| part(declared).is_some_and(|new| Arc::ptr_eq(&new, old))),
         }
     }
 }

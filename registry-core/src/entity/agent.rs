@@ -7,13 +7,13 @@ mod capabilities;
 use std::collections::HashSet;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub use capabilities::{Capabilities, Extension, ExtensionParams, SBOM_EXTENSION};
 
 use crate::{
     decode::{At, Problems},
-    entity::tool::Dependency,
+    entity::tool::{Dependency, Implementation, Tool, ToolSource},
     name::Name,
     reference::Kind,
     version::Version,
@@ -82,6 +82,45 @@ pub struct Skill {
     /// JSON Schema of the data it gives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+}
+
+impl Skill {
+    /// What it takes and gives, as a tool's registration would say it; the agent stands for the tool's
+    /// server. A skill that takes text, and no data, has the argument `text`.
+    pub fn as_tool(&self, agent: &Agent) -> Tool {
+        let text = || {
+            json!({ "type": "object", "properties": { "text": { "type": "string" } },
+                "required": ["text"], "additionalProperties": false })
+        };
+        let input_schema = self.input_schema.clone().or_else(|| self.takes_text(agent).then(text));
+        Tool {
+            name: agent.name.clone(),
+            version: agent.version.clone(),
+            title: Some(self.name.clone()),
+            description: Some(self.description.clone()),
+            implementation: Implementation::Source(ToolSource {
+                server: agent.name.clone(),
+                server_version: agent.version.clone(),
+                tool: self.id.clone(),
+                defaults: None,
+                hide_fields: Vec::new(),
+            }),
+            depends: Vec::new(),
+            input_schema,
+            output_schema: self.output_schema.clone(),
+            output_transform: None,
+            annotations: None,
+            metadata: None,
+        }
+    }
+
+    /// Whether it takes text rather than data: it has no schema, and takes no JSON.
+    pub fn takes_text(&self, agent: &Agent) -> bool {
+        let own = Some(&self.input_modes).filter(|modes| !modes.is_empty());
+        let modes = own.unwrap_or(&agent.default_input_modes);
+        let is_json = |mode: &String| mode.ends_with("/json") || mode.ends_with("+json");
+        self.input_schema.is_none() && !modes.iter().any(is_json)
+    }
 }
 
 /// Who runs an agent.
@@ -226,6 +265,36 @@ mod tests {
         });
         let problems = Entity::parse(Kind::Agent, &card).err().unwrap_or_default();
         problems.iter().map(|d| format!("{}: {}", d.pointer, d.message)).collect()
+    }
+
+    #[test]
+    fn a_skill_without_a_schema_takes_text_unless_it_takes_json() {
+        let skill = |more: Value| {
+            let mut skill = json!({ "id": "s", "name": "S", "description": "d", "tags": [] });
+            skill.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let card = json!({
+                "name": "team/a", "version": "1.2.0", "description": "d", "url": "u",
+                "protocolVersion": "1", "defaultInputModes": ["text/plain"],
+                "defaultOutputModes": [], "skills": [skill], "capabilities": {},
+            });
+            let Ok(Entity::Agent(agent)) = Entity::parse(Kind::Agent, &card) else { panic!() };
+            let skill = agent.skill("s").unwrap();
+            (skill.takes_text(&agent), skill.as_tool(&agent))
+        };
+        let (takes_text, tool) = skill(json!({}));
+        assert!(takes_text);
+        assert_eq!((tool.name.as_str(), tool.version.to_string().as_str()), ("team/a", "1.2.0"));
+        assert_eq!(tool.input_schema.unwrap()["required"], json!(["text"]));
+        let schemas = json!({ "inputSchema": { "minProperties": 1 }, "outputSchema": {} });
+        let (takes_text, tool) = skill(schemas.clone());
+        assert!(!takes_text);
+        let own = (schemas["inputSchema"].clone(), schemas["outputSchema"].clone());
+        assert_eq!((tool.input_schema.unwrap(), tool.output_schema.unwrap()), own);
+        for mode in ["application/json", "application/geo+json"] {
+            let (takes_text, tool) = skill(json!({ "inputModes": ["text/plain", mode] }));
+            assert!(!takes_text && tool.input_schema.is_none(), "{mode}");
+        }
+        assert!(skill(json!({ "inputModes": ["image/png"] })).0);
     }
 
     #[test]

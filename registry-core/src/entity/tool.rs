@@ -69,7 +69,7 @@ pub enum Implementation {
 }
 
 /// One thing that a tool or an agent depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Dependency {
     /// Whether a tool or an agent.
     #[serde(rename = "type")]
@@ -84,7 +84,7 @@ pub struct Dependency {
 }
 
 /// What may be depended on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DependencyTarget {
     /// A tool.

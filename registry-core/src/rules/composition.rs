@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::proposal::{New, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
-    entity::{DependencyTarget, Entity, Implementation, Tool},
+    entity::{Entity, Implementation, Tool},
     limits,
     reference::Key,
     spec::{Composition, Mappings, Target, Use},
@@ -24,7 +24,8 @@ pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
     let Implementation::Spec(spec) = &tool.implementation else { return };
     match Composition::parse(spec) {
         Ok(composition) => {
-            for used in composition.uses.iter().filter(|used| !is_declared(tool, used)) {
+            let is_declared = |used: &&Use| used.target.declared_in(&tool.depends).is_some();
+            for used in composition.uses.iter().filter(|used| !is_declared(used)) {
                 new.report(found, undeclared_use(tool, used));
             }
         }
@@ -70,19 +71,6 @@ fn depth(proposal: &Proposal<'_>, key: &Key, known: &mut BTreeMap<Key, usize>) -
 
 fn within(place: &str, problem: Diagnostic) -> Diagnostic {
     Diagnostic { pointer: format!("{place}{}", problem.pointer), ..problem }
-}
-
-fn is_declared(tool: &Tool, used: &Use) -> bool {
-    tool.depends.iter().any(|dependency| match &used.target {
-        Target::Tool(name) => {
-            dependency.target == DependencyTarget::Tool && dependency.name == *name
-        }
-        Target::Agent { name, skill } => {
-            dependency.target == DependencyTarget::Agent
-                && dependency.name == *name
-                && dependency.skill.as_ref() == Some(skill)
-        }
-    })
 }
 
 fn undeclared_use(tool: &Tool, used: &Use) -> Diagnostic {

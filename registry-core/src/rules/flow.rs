@@ -3,7 +3,7 @@
 //!
 //! Deliberately absent: following the flow, which is [`crate::spec::types`].
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,8 @@ use super::{
 use crate::{
     compatibility,
     diagnostic::{Code, Diagnostic},
-    entity::{Dependency, DependencyTarget, Effect, Entity, Hints, Implementation, Tool},
+    entity::{Agent, Effect, Entity, Hints, Implementation, Skill, Tool},
     json_schema::each_object,
-    name::Name,
     reference::Key,
     schema_inline::{Budget, inlined},
     spec::{
@@ -39,9 +38,13 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         let uses: Vec<_> = composition.uses.into_iter().map(|used| used.target).collect();
         says_too_much(proposal, (new, tool), &uses, found);
         let own = signature(proposal, tool, &mut inlining);
-        let mut called = |name: &Name| match find(proposal, tool, name) {
-            Some(callee) => signature(proposal, callee, &mut inlining),
-            None => Signature::default(),
+        let mut called = |target: &Target| {
+            let Some(callee) = find(proposal, tool, target) else { return Signature::default() };
+            let Signature { input, output } = signature(proposal, &callee, &mut inlining);
+            let skill = find_skill(proposal, tool, target);
+            let takes_text = skill.is_some_and(|(agent, skill)| skill.takes_text(agent));
+            let or_text = |schema| json!({ "anyOf": [{ "type": "string" }, schema] });
+            Signature { input: if takes_text { input.map(or_text) } else { input }, output }
         };
         for mismatch in types::check(&composition.spec, &own, &mut called, &mut comparing) {
             let (pointer, message) = (format!("/spec{}", mismatch.pointer), mismatch.message);
@@ -69,13 +72,10 @@ fn says_too_much(
     if tool.annotations.is_none() || !reads(tool) {
         return;
     }
-    let writes = uses.iter().find_map(|used| match used {
-        Target::Tool(name) => {
-            find(proposal, tool, name).filter(|callee| !reads(callee)).map(|callee| &callee.name)
-        }
-        // Nobody knows what an agent does.
-        Target::Agent { name, .. } => Some(name),
-    });
+    // Nobody knows what an agent does.
+    let mut writes =
+        |used: &&Target| find(proposal, tool, used).is_some_and(|callee| !reads(&callee));
+    let writes = uses.iter().find(&mut writes);
     if let Some(callee) = writes {
         let message = format!(
             "it says that it only reads, and calls `{callee}`, which is not registered as such"
@@ -86,10 +86,24 @@ fn says_too_much(
     }
 }
 
-/// The tool that goes by a name in a composition.
-fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, name: &Name) -> Option<&'a Tool> {
-    let is_it = |one: &&Dependency| one.target == DependencyTarget::Tool && one.name == *name;
-    proposal.find(&tool.depends.iter().find(is_it)?.key())?.as_tool()
+/// What a composition calls so.
+fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, target: &Target) -> Option<Cow<'a, Tool>> {
+    if let Some((agent, skill)) = find_skill(proposal, tool, target) {
+        return Some(Cow::Owned(skill.as_tool(agent)));
+    }
+    let found = proposal.find(&target.declared_in(&tool.depends)?.key())?;
+    found.as_tool().map(Cow::Borrowed)
+}
+
+fn find_skill<'a>(
+    proposal: &Proposal<'a>,
+    tool: &Tool,
+    target: &Target,
+) -> Option<(&'a Agent, &'a Skill)> {
+    let Target::Agent { skill, .. } = target else { return None };
+    let found = proposal.find(&target.declared_in(&tool.depends)?.key())?;
+    let Entity::Agent(agent) = found else { return None };
+    Some((agent, agent.skill(skill)?))
 }
 
 /// What a tool takes and gives, as far as its registration says.
@@ -128,8 +142,8 @@ fn is_whole(schema: &Value) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::testing::{found_of, tool};
-    use crate::{diagnostic::Code, rules::Proposed};
+    use super::super::testing::{found_of, register, tool};
+    use crate::{diagnostic::Code, reference::Kind, rules::Proposed};
 
     fn step(name: &str, schemas: Value) -> Proposed {
         let mut members =
@@ -177,6 +191,54 @@ mod tests {
         assert!(found(defined, takes("integer"), json!({})).starts_with("error"));
         let circle = json!({ "type": "object", "properties": { "n": { "$ref": "#" } } });
         assert_eq!(found(circle, takes("string"), json!({})), "");
+    }
+
+    #[test]
+    fn skills_are_held_to_their_schemas_like_tools() {
+        let card = |gives: Value| {
+            let skill = |id: &str, more: Value| {
+                let mut skill = json!({ "id": id, "name": "S", "description": "d", "tags": [] });
+                skill.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+                skill
+            };
+            let takes = json!({ "type": "object", "properties": { "n": { "type": "integer" } },
+                "required": ["n"] });
+            let card = json!({
+                "name": "a", "version": "1.0.0", "description": "d", "url": "u",
+                "protocolVersion": "1", "defaultInputModes": [], "defaultOutputModes": [],
+                "capabilities": {}, "skills": [skill("give", json!({ "outputSchema": gives })),
+                    skill("take", json!({ "inputSchema": takes })), skill("talk", json!({}))],
+            });
+            register(Kind::Agent, &card)
+        };
+        let told = |gives: Value, taker: &str| {
+            let on = |skill: &str| json!({ "type": "agent", "name": "a", "version": "1.0.0", "skill": skill });
+            let call = |skill: &str| json!({ "agent": { "name": "a", "skill": skill } });
+            let both = tool(
+                "both",
+                json!({ "depends": [on("give"), on(taker)],
+                "spec": { "pipeline": { "steps": [{ "id": "a", "operation": call("give"),
+                    "input": { "constant": {"text": "t"} } }, { "id": "b", "operation": call(taker) }] } } }),
+            );
+            found_of(Code::CompositionMismatch, &[], &[card(gives), both])
+        };
+        let n = |of: &str| {
+            json!({ "type": "object", "properties": { "n": { "type": of } },
+            "required": ["n"] })
+        };
+        assert_eq!(told(n("integer"), "take"), "");
+        let never = told(n("string"), "take");
+        assert!(
+            never.starts_with(
+                "error[composition-mismatch] tool/both@1.0.0 at \
+                 \"/spec/pipeline/steps/1/operation/agent\": what comes here never fits the input \
+                 schema of `take of a`"
+            ),
+            "{never}"
+        );
+        // What takes text takes a text as it is.
+        assert_eq!(told(json!({ "type": "string" }), "talk"), "");
+        assert!(told(json!({ "type": "integer" }), "talk").starts_with("error"));
     }
 
     #[test]

@@ -5,14 +5,11 @@
 use serde_json::Value;
 
 use super::{
-    Backoff, Operation,
+    Backoff, Operation, Target,
     operation::read_tool,
     read::{ATTEMPTS, Reader},
 };
-use crate::{
-    decode::{At, Fields},
-    name::Name,
-};
+use crate::decode::{At, Fields};
 
 /// Hands failures, with input, error and attempts, to a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +17,7 @@ pub struct DeadLetter {
     /// What may fail.
     pub inner: Operation,
     /// The tool that gets the failure.
-    pub dead_letter_tool: Name,
+    pub dead_letter_tool: Target,
     /// How often it is tried before.
     pub max_attempts: Option<u64>,
     /// How long to wait in between.
@@ -33,9 +30,9 @@ pub struct DeadLetter {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimCheck {
     /// Stores the payload.
-    pub store_tool: Name,
+    pub store_tool: Target,
     /// Brings it back.
-    pub retrieve_tool: Name,
+    pub retrieve_tool: Target,
     /// What works with the reference.
     pub inner: Operation,
     /// Whether the result is the payload again.
@@ -78,7 +75,7 @@ impl ClaimCheck {
     }
 }
 
-fn tool<'f>(reader: &Reader, fields: &'f Fields<'f>, name: &'static str) -> Option<Name> {
+fn tool<'f>(reader: &Reader, fields: &'f Fields<'f>, name: &'static str) -> Option<Target> {
     let at = fields.at(name);
     read_tool(reader, fields.require(name)?, (at, at))
 }

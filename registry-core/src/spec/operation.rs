@@ -2,23 +2,23 @@
 //!
 //! Deliberately absent: versions; those come from the tool's `depends`.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::{Spec, read::Reader};
-use crate::{decode::At, name::Name, reference::Kind};
+use crate::{
+    decode::At,
+    entity::{Dependency, DependencyTarget},
+    name::Name,
+    reference::Kind,
+};
 
 /// One operation of a composition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// `{ tool: { name } }`, or `{ tool: "name" }`.
-    Tool(Name),
-    /// `{ agent: { name, skill } }`.
-    Agent {
-        /// The agent.
-        name: Name,
-        /// One of its skills.
-        skill: String,
-    },
+    /// `{ tool: { name } }`, `{ tool: "name" }`, or `{ agent: { name, skill } }`.
+    Call(Target),
     /// `{ pattern: SPEC }`.
     Pattern(Box<Spec>),
 }
@@ -35,6 +35,29 @@ pub enum Target {
         /// The skill.
         skill: String,
     },
+}
+
+impl Target {
+    /// The entry of a composition's `depends` that says which version of it is called.
+    pub fn declared_in<'d>(&self, depends: &'d [Dependency]) -> Option<&'d Dependency> {
+        depends.iter().find(|entry| match self {
+            Self::Tool(name) => entry.target == DependencyTarget::Tool && entry.name == *name,
+            Self::Agent { name, skill } => {
+                entry.target == DependencyTarget::Agent
+                    && entry.name == *name
+                    && entry.skill.as_ref() == Some(skill)
+            }
+        })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tool(name) => name.fmt(f),
+            Self::Agent { name, skill } => write!(f, "{skill} of {name}"),
+        }
+    }
 }
 
 /// One place of a composition that calls something.
@@ -55,13 +78,13 @@ impl Operation {
     /// Reads what stands under `tool`, `agent` or `pattern`.
     pub(super) fn read_body(reader: &Reader, name: &str, body: &Value, at: At<'_>) -> Option<Self> {
         match (name, body) {
-            ("tool", Value::String(_)) => read_tool(reader, body, (at, at)).map(Self::Tool),
+            ("tool", Value::String(_)) => read_tool(reader, body, (at, at)).map(Self::Call),
             ("tool", _) => {
                 let fields = reader.problems.object(body, at)?;
                 let name = fields.require("name");
                 let tool = name.and_then(|name| read_tool(reader, name, (fields.at("name"), at)));
                 fields.finish();
-                tool.map(Self::Tool)
+                tool.map(Self::Call)
             }
             ("agent", _) => {
                 let fields = reader.problems.object(body, at)?;
@@ -69,8 +92,9 @@ impl Operation {
                 let skill = fields.required_string("skill");
                 fields.finish();
                 let (name, skill) = (name?, skill?);
-                reader.calls(at, Target::Agent { name: name.clone(), skill: skill.clone() });
-                Some(Self::Agent { name, skill })
+                let agent = Target::Agent { name, skill };
+                reader.calls(at, agent.clone());
+                Some(Self::Call(agent))
             }
             _ => Spec::read(reader, body, at).map(|spec| Self::Pattern(Box::new(spec))),
         }
@@ -82,8 +106,8 @@ pub(super) fn read_tool(
     reader: &Reader,
     value: &Value,
     (name_at, call_at): (At<'_>, At<'_>),
-) -> Option<Name> {
-    let name = reader.problems.name(Kind::Tool, value, name_at)?;
-    reader.calls(call_at, Target::Tool(name.clone()));
-    Some(name)
+) -> Option<Target> {
+    let tool = Target::Tool(reader.problems.name(Kind::Tool, value, name_at)?);
+    reader.calls(call_at, tool.clone());
+    Some(tool)
 }

@@ -269,13 +269,13 @@ fn the_typed_form_holds_what_was_written() {
     else {
         panic!("the last pattern is a claim check")
     };
-    assert!(claim.retrieve_at_end && claim.store_tool.as_str() == "s");
+    assert!(claim.retrieve_at_end && claim.store_tool.to_string() == "s");
     let Spec::ScatterGather(scatter) = Spec::parse(&every_pattern()[1]).unwrap() else {
         panic!("not a scatter-gather")
     };
     assert_eq!((scatter.timeout_ms, scatter.fail_fast), (Some(5), true));
     assert!(
-        matches!(&scatter.targets[2].operation, Operation::Agent { skill, .. } if skill == "s")
+        matches!(&scatter.targets[2].operation, Operation::Call(Target::Agent { skill, .. }) if skill == "s")
     );
     assert!(matches!(
         &scatter.aggregation[1],

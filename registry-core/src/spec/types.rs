@@ -15,14 +15,13 @@ use serde_json::{Value, json};
 
 use self::work::Work;
 
-use super::{Path, Spec};
+use super::{Path, Spec, Target};
 use crate::{
     compatibility::{Budget, Side, Verdict, covers},
     decode::At,
-    name::Name,
 };
 
-/// What a tool takes and gives, as self-contained JSON Schemas without references; `None`: not known.
+/// What a tool, or a skill of an agent, takes and gives, as self-contained JSON Schemas without references; `None`: not known.
 #[derive(Debug, Clone, Default)]
 pub struct Signature {
     /// Of the arguments that callers may send.
@@ -46,11 +45,11 @@ pub struct Mismatch {
 pub fn check(
     spec: &Spec,
     own: &Signature,
-    tool: &mut dyn FnMut(&Name) -> Signature,
+    called: &mut dyn FnMut(&Target) -> Signature,
     budget: &mut Budget,
 ) -> Vec<Mismatch> {
     let mut checker =
-        Checker { tool, budget, work: Work::default(), is_optional: false, found: Vec::new() };
+        Checker { called, budget, work: Work::default(), is_optional: false, found: Vec::new() };
     // Whatever is known of them: arguments are an object.
     let any = || Flow { schema: json!({ "type": "object" }), is_known: false };
     let input = own.input.clone().map_or_else(any, Flow::known);
@@ -98,7 +97,7 @@ impl Flow {
 }
 
 struct Checker<'a> {
-    tool: &'a mut dyn FnMut(&Name) -> Signature,
+    called: &'a mut dyn FnMut(&Target) -> Signature,
     budget: &'a mut Budget,
     work: Work,
     /// Whether what is looked at may never be called: an array may have no items.
@@ -143,12 +142,12 @@ impl Checker<'_> {
         }
     }
 
-    /// A tool is called with this.
-    fn call(&mut self, name: &Name, input: &Flow, at: At<'_>) -> Flow {
-        let Signature { input: demanded, output } = (self.tool)(name);
-        // A tool takes an object, whatever its schema leaves open.
+    /// A tool or a skill is called with this.
+    fn call(&mut self, target: &Target, input: &Flow, at: At<'_>) -> Flow {
+        let Signature { input: demanded, output } = (self.called)(target);
+        // It takes an object, whatever its schema leaves open.
         let demanded = demanded.unwrap_or_else(|| json!({ "type": "object" }));
-        self.fits(input, (&demanded, &format!("the input schema of `{name}`")), at);
+        self.fits(input, (&demanded, &format!("the input schema of `{target}`")), at);
         output.and_then(|schema| self.work.copy(&schema)).map_or_else(Flow::unknown, Flow::known)
     }
 }

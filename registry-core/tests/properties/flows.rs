@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*, sample::select};
 use registry_core::{
     compatibility::Budget as Comparing,
-    name::Name,
     spec::{
-        Spec,
+        Spec, Target,
         eval::{Budget, Scope},
         types::{Signature, check},
     },
@@ -113,11 +112,11 @@ proptest! {
         let bound = pipeline.steps[1].input.as_ref().unwrap();
         let Ok(taken) = bound.resolve(scope, &mut Budget::new(1 << 20)) else { return Ok(()) };
         let own = Signature { input: Some(schema_of(&input, loose)), output: None };
-        let mut tool = |name: &Name| match name.as_str() {
+        let mut called = |target: &Target| match target.to_string().as_str() {
             "give" => Signature { input: None, output: Some(schema_of(&given, loose)) },
             _ => Signature { input: Some(json!({ "const": taken })), output: None },
         };
-        for found in check(&spec, &own, &mut tool, &mut Comparing::of_batch()) {
+        for found in check(&spec, &own, &mut called, &mut Comparing::of_batch()) {
             // The first step takes the input, whatever that is; tools take objects.
             let is_about_take = found.pointer.starts_with("/pipeline/steps/1");
             prop_assert!(!is_about_take || !found.is_certain, "{found:?} of {taken}");

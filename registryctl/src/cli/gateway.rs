@@ -60,8 +60,8 @@ pub(crate) enum GatewayCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// The registered server: NAME@VERSION
-    #[arg(value_name = "NAME@VERSION", value_parser = server)]
+    /// The registered server: NAME@VERSION; or an agent: agent/NAME@VERSION
+    #[arg(value_name = "NAME@VERSION", value_parser = target)]
     pub(crate) server: Key,
 }
 
@@ -94,8 +94,8 @@ pub(crate) struct SagaArgs {
     pub(crate) id: String,
 }
 
-fn server(text: &str) -> Result<Key, String> {
-    key(Kind::Server, text)
+fn target(text: &str) -> Result<Key, String> {
+    key(if text.starts_with("agent/") { Kind::Agent } else { Kind::Server }, text)
 }
 
 fn tool(text: &str) -> Result<Key, String> {

@@ -11,8 +11,8 @@ use acceptance::{Gateway, GatewayOptions, Official, Process, ctl, root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What is installed for all tests of this module.
-pub(super) fn official() -> &'static Official {
+/// What is installed for all tests.
+pub(crate) fn official() -> &'static Official {
     Official::get(Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 

@@ -14,7 +14,8 @@ fn with(tools: &str) -> String {
 #[test]
 fn the_most_exact_entry_goes_before_the_others_field_by_field() {
     let tools = "[{ tool: a, inputValidation: ignore, outputValidation: deny }, \
-                 { tool: a@2.0.0, inputValidation: warn }, { tool: b@1.0.0, contractDrift: ignore }]";
+                 { tool: a@2.0.0, inputValidation: warn }, { tool: b@1.0.0, contractDrift: ignore }, \
+                 { tool: agent/x/c, outputValidation: warn }]";
     let rules = parse(&with(tools)).unwrap().registry.check_rules();
     let of = |key: &str| rules.of(&key.parse().unwrap());
     let all = Checks { input: Mode::Error, output: Mode::Ignore, contract: Mode::Error };
@@ -25,6 +26,9 @@ fn the_most_exact_entry_goes_before_the_others_field_by_field() {
         ("tool/b@1.0.1", all),
         ("tool/c@2.0.0", all),
         ("server/a@2.0.0", all),
+        ("agent/x/c@1.0.0", Checks { output: Mode::Warn, ..all }),
+        ("agent/x/d@1.0.0", all),
+        ("agent/a@1.0.0", all),
     ] {
         assert_eq!(of(tool), checks, "{tool}");
     }

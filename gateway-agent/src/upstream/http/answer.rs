@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE, response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
@@ -24,9 +24,9 @@ const REST: Duration = Duration::from_millis(500);
 
 /// What the answer must be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Expected {
-    pub(super) id: u64,
-    pub(super) limit_bytes: usize,
+pub(in crate::upstream) struct Expected {
+    pub(in crate::upstream) id: u64,
+    pub(in crate::upstream) limit_bytes: usize,
 }
 
 /// What came.
@@ -74,18 +74,35 @@ pub(super) async fn read(
     let reply = if status.is_success() && is_event_stream(&head.headers) {
         Some(read_events(body, expected, ear).await?)
     } else {
-        let is_json = is_media_type(&head.headers, "application/json");
-        if status.is_success() && !is_json {
-            return Err(Breach::ContentType.into());
-        }
-        let body = read_whole(body, expected.limit_bytes).await?;
-        match read_response(&body, expected) {
-            Ok(reply) => Some(reply),
-            Err(error) if status.is_success() => return Err(error),
-            Err(_) => None,
-        }
+        read_json((&head, body), expected).await?
     };
     Ok(Answer { status, reply, session_id })
+}
+
+/// Reads an answer that is no stream of events.
+pub(in crate::upstream) async fn read_one(
+    response: Response<Incoming>,
+    expected: Expected,
+) -> Result<Reply, Error> {
+    let (head, body) = response.into_parts();
+    read_json((&head, body), expected).await?.ok_or_else(|| no(head.status))
+}
+
+/// `None`: the status says no, and the body does not say more.
+async fn read_json(
+    (head, body): (&response::Parts, Incoming),
+    expected: Expected,
+) -> Result<Option<Reply>, Error> {
+    let is_success = head.status.is_success();
+    if is_success && !is_media_type(&head.headers, "application/json") {
+        return Err(Breach::ContentType.into());
+    }
+    let body = read_whole(body, expected.limit_bytes).await?;
+    match read_response(&body, expected) {
+        Ok(reply) => Ok(Some(reply)),
+        Err(error) if is_success => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Reads the answer to a notification, which has no content that matters.

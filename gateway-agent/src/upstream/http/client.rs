@@ -75,7 +75,7 @@ impl Client {
         Self { places, connector, limits, tasks }
     }
 
-    pub(super) fn limits(&self) -> LimitsConfig {
+    pub(in crate::upstream) fn limits(&self) -> LimitsConfig {
         self.limits
     }
 
@@ -154,9 +154,9 @@ fn refused_certificate(cause: &(dyn StdError + 'static)) -> Option<AlertDescript
 
 /// Where an upstream listens, and what is sent with every request, credentials apart.
 #[derive(Debug)]
-pub(super) struct Address {
+pub(in crate::upstream) struct Address {
     uri: Uri,
-    pub(super) headers: HeaderMap,
+    pub(in crate::upstream) headers: HeaderMap,
 }
 
 /// A target's configuration that makes no sense.
@@ -188,7 +188,11 @@ impl Address {
     }
 
     /// A request that carries a message.
-    pub(super) fn post(&self, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+    pub(in crate::upstream) fn post(
+        &self,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Request<Full<Bytes>> {
         self.request(Method::POST, headers, body)
     }
 

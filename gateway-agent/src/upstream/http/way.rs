@@ -30,10 +30,10 @@ const BACKGROUND: Duration = Duration::from_secs(5);
 
 /// The way to one upstream.
 #[derive(Debug)]
-pub(super) struct Way {
-    pub(super) server: Key,
-    pub(super) client: Client,
-    pub(super) address: Address,
+pub(in crate::upstream) struct Way {
+    pub(in crate::upstream) server: Key,
+    pub(in crate::upstream) client: Client,
+    pub(in crate::upstream) address: Address,
     pub(super) announcer: Arc<Announcer>,
     pub(super) answers: Arc<Semaphore>,
     pub(super) questions: Arc<Semaphore>,
@@ -42,11 +42,11 @@ pub(super) struct Way {
 }
 
 /// In whose name a request is made; `None`: the gateway's own.
-pub(super) type OnBehalf = Option<Arc<SubjectToken>>;
+pub(in crate::upstream) type OnBehalf = Option<Arc<SubjectToken>>;
 
 impl Way {
     /// Must be called inside a runtime.
-    pub(super) fn new(
+    pub(in crate::upstream) fn new(
         server: Key,
         announcer: Arc<Announcer>,
         transport: &TransportConfig,
@@ -70,7 +70,7 @@ impl Way {
     }
 
     /// In whose name a caller's request goes. Where that matters, nothing goes in nobody's.
-    pub(super) fn caller(&self, outgoing: &Outgoing<'_>) -> Result<OnBehalf, Error> {
+    pub(in crate::upstream) fn caller(&self, outgoing: &Outgoing<'_>) -> Result<OnBehalf, Error> {
         let exchanges = self.auth.as_ref().is_some_and(Auth::exchanges);
         let Some(request) = outgoing.request().filter(|_| exchanges) else { return Ok(None) };
         let subject = request.context.subject.clone();
@@ -83,7 +83,7 @@ impl Way {
     }
 
     /// Sends a request and waits for the head of the answer.
-    pub(super) async fn send(
+    pub(in crate::upstream) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
         on_behalf: &OnBehalf,
@@ -128,7 +128,7 @@ impl Way {
     }
 
     /// Sends a request whose answer does not matter; `held` is dropped afterwards.
-    pub(super) fn send_in_background(
+    pub(in crate::upstream) fn send_in_background(
         self: &Arc<Self>,
         request: Request<Full<Bytes>>,
         on_behalf: OnBehalf,

@@ -27,7 +27,7 @@ async fn a_modern_call_carries_its_headers_and_comes_back_untouched() {
     .await;
     let upstreams = start(fake.transport(), limits(), TIMING);
     upstreams.until_up().await;
-    assert!(matches!(upstreams.state(), TargetState::Up { era: Era::Modern }));
+    assert!(matches!(upstreams.state(), TargetState::Up { speaks: "modern" }));
 
     let result = upstreams.try_call(r#"{"region":"Zürich", "n":1.0}"#).await.unwrap();
     assert_eq!(result.result.get(), "{ \"x\":1.50, \"isError\":true }");
@@ -59,7 +59,7 @@ async fn a_legacy_server_gets_its_handshake_and_its_session() {
     let upstreams = start(fake.transport(), limits(), TIMING);
     assert_eq!(upstreams.must_call("{}").await, text("hello").to_string());
     upstreams.until_up().await;
-    assert!(matches!(upstreams.state(), TargetState::Up { era: Era::Legacy }));
+    assert!(matches!(upstreams.state(), TargetState::Up { speaks: "legacy" }));
 
     let hello = fake.seen("initialize").remove(0);
     assert_eq!(hello.body["params"]["protocolVersion"], "2025-11-25");

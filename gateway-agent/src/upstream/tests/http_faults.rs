@@ -214,7 +214,7 @@ async fn a_caller_that_goes_away_cancels_in_both_eras() {
             }
         }
         eventually(|| async { fake.cut_off() == 1 }).await;
-        if matches!(upstreams.state(), TargetState::Up { era: Era::Legacy }) {
+        if matches!(upstreams.state(), TargetState::Up { speaks: "legacy" }) {
             eventually(|| async { fake.seen("notifications/cancelled").len() == 1 }).await;
             let cancelled = fake.seen("notifications/cancelled").remove(0);
             let call = fake.seen("tools/call").remove(0);

@@ -103,7 +103,7 @@ async fn a_list_that_fails_starts_over_too() {
     let upstreams = start(fake.transport(), limits(), timing);
     upstreams.until_up().await;
     HAS_ROLLED.store(1, Ordering::SeqCst);
-    eventually(|| async { matches!(upstreams.state(), TargetState::Up { era: Era::Legacy }) })
+    eventually(|| async { matches!(upstreams.state(), TargetState::Up { speaks: "legacy" }) })
         .await;
 }
 

@@ -68,7 +68,7 @@ async fn one_child_serves_all_calls() {
     pids.dedup();
     assert_eq!(pids.len(), 1, "{pids:?}");
     upstreams.until_up().await;
-    assert!(matches!(upstreams.state(), TargetState::Up { era: Era::Modern }));
+    assert!(matches!(upstreams.state(), TargetState::Up { speaks: "modern" }));
     assert_eq!(upstreams.listed(), ["t"]);
     upstreams.shutdown().await;
 }
@@ -93,7 +93,7 @@ async fn legacy_children_are_recognised_however_they_react_to_the_probe() {
     for discover in ["refuse", ":", "exit 1"] {
         let upstreams = start(legacy(discover, ":"), limits, TIMING);
         upstreams.until_up().await;
-        assert!(matches!(upstreams.state(), TargetState::Up { era: Era::Legacy }), "{discover}");
+        assert!(matches!(upstreams.state(), TargetState::Up { speaks: "legacy" }), "{discover}");
         assert_eq!(upstreams.must_call("{}").await, r#"{"content":[]}"#);
         upstreams.shutdown().await;
     }

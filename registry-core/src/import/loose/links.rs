@@ -144,7 +144,8 @@ impl Loose<'_> {
                     Target::Agent { name, skill } => json!({ "type": "agent", "skill": skill,
                         "name": name.as_str(), "version": version(Kind::Agent, name.as_str()) }),
                 };
-                let is_same = |d: &Value| d["type"] == new["type"] && d["name"] == new["name"];
+                let is_same =
+                    |d: &Value| ["type", "name", "skill"].iter().all(|part| d[part] == new[part]);
                 if !depends.iter().any(is_same) {
                     let to = format!("/depends/{}", depends.len());
                     tool.origins.moved(to, tool.at("depends"));

@@ -426,3 +426,15 @@ fn a_version_that_was_a_number_is_doubtful() {
         assert!(said.contains(expected), "{expected}:\n{said}");
     }
 }
+
+#[test]
+fn each_skill_that_a_composition_calls_is_declared() {
+    let call = |skill: &str| json!({ "agent": { "name": "writer", "skill": skill } });
+    let steps = json!([{ "id": "a", "operation": call("read") },
+        { "id": "b", "operation": call("write") }]);
+    let found = registry_file(&json!({ "schemaVersion": "2.0", "tools": [
+        { "name": "both", "version": "1.0.0", "spec": { "pipeline": { "steps": steps } } }] }));
+    let declared: Vec<_> = found.draft.tools[0]["depends"].as_array().unwrap().iter().collect();
+    let skills: Vec<_> = declared.iter().map(|entry| entry["skill"].as_str().unwrap()).collect();
+    assert_eq!(skills, ["read", "write"]);
+}

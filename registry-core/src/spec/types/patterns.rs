@@ -13,7 +13,7 @@ use crate::{
     decode::At,
     spec::{
         AggregationOp, Binding, DeadLetter, OnDuplicate, Operation, Pipeline, Saga, ScatterGather,
-        Spec,
+        Spec, Target,
     },
 };
 
@@ -80,8 +80,10 @@ impl Checker<'_> {
 
     fn operation(&mut self, operation: &Operation, input: &Flow, at: At<'_>) -> Flow {
         match operation {
-            Operation::Tool(name) => self.call(name, input, at.member("tool")),
-            Operation::Agent { .. } => Flow::unknown(),
+            Operation::Call(target @ Target::Tool(_)) => {
+                self.call(target, input, at.member("tool"))
+            }
+            Operation::Call(target) => self.call(target, input, at.member("agent")),
             Operation::Pattern(spec) => self.pattern(spec, input, at.member("pattern")),
         }
     }

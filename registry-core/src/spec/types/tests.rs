@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::*;
 
 /// `user` gives a user, `mail` wants one, `any` says nothing.
-fn signature(name: &Name) -> Signature {
+fn signature(target: &Target) -> Signature {
     let user = json!({ "type": "object", "required": ["id"], "additionalProperties": false,
         "properties": { "id": { "type": "string" }, "email": { "type": "string" },
             "tags": { "type": "array", "items": { "type": "string" } } } });
     let mail = json!({ "type": "object", "required": ["to"],
         "properties": { "to": { "type": "string" }, "count": { "type": "integer" } } });
-    match name.as_str() {
+    match target.to_string().as_str() {
         "user" => Signature { input: None, output: Some(user) },
         "mail" => Signature { input: Some(mail), output: Some(json!({ "type": "boolean" })) },
         "users" => {
@@ -30,7 +30,7 @@ fn found(spec: Value) -> Vec<String> {
 
 fn found_of(spec: Value, own: Signature) -> Vec<String> {
     let spec = Spec::parse(&spec).unwrap();
-    let found = check(&spec, &own, &mut |name| signature(name), &mut Budget::of_batch());
+    let found = check(&spec, &own, &mut |target| signature(target), &mut Budget::of_batch());
     let told = |Mismatch { pointer, message, is_certain }: Mismatch| {
         format!("{}{pointer}: {message}", if is_certain { "! " } else { "? " })
     };

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: bindings and conditions; the document has those.
 
-use registry_core::spec::{Operation, Spec};
+use registry_core::spec::{Operation, Spec, Target};
 
 use crate::picture::{Mark, Picture};
 
@@ -19,12 +19,8 @@ fn pattern(spec: &Spec, depth: usize, name: &str, lines: &mut Vec<String>) {
     lines.push(format!("{indent}{name}{}", kind(spec)));
     for (name, part) in parts(spec) {
         match part {
-            Part::Operation(Operation::Tool(tool)) => {
-                lines.push(format!("{indent}  {name}: {tool}"));
-            }
-            Part::Tool(tool) => lines.push(format!("{indent}  {name}: {tool}")),
-            Part::Operation(Operation::Agent { name: agent, skill }) => {
-                lines.push(format!("{indent}  {name}: {skill} of {agent}"));
+            Part::Operation(Operation::Call(target)) | Part::Called(target) => {
+                lines.push(format!("{indent}  {name}: {target}"));
             }
             Part::Operation(Operation::Pattern(inner)) => pattern(inner, depth + 1, &name, lines),
         }
@@ -60,7 +56,7 @@ fn kind(spec: &Spec) -> String {
 /// What a pattern is made of.
 enum Part<'s> {
     Operation(&'s Operation),
-    Tool(&'s registry_core::Name),
+    Called(&'s Target),
 }
 
 fn parts(spec: &Spec) -> Vec<(String, Part<'_>)> {
@@ -84,12 +80,12 @@ fn parts(spec: &Spec) -> Vec<(String, Part<'_>)> {
         }
         Spec::DeadLetter(letter) => vec![
             of("inner", &letter.inner),
-            ("dead letters".to_owned(), Part::Tool(&letter.dead_letter_tool)),
+            ("dead letters".to_owned(), Part::Called(&letter.dead_letter_tool)),
         ],
         Spec::ClaimCheck(check) => vec![
-            ("store".to_owned(), Part::Tool(&check.store_tool)),
+            ("store".to_owned(), Part::Called(&check.store_tool)),
             of("inner", &check.inner),
-            ("retrieve".to_owned(), Part::Tool(&check.retrieve_tool)),
+            ("retrieve".to_owned(), Part::Called(&check.retrieve_tool)),
         ],
         Spec::Timeout(limit) => {
             let fallback = limit.fallback.as_ref().map(|instead| of("fallback", instead));
@@ -143,7 +139,7 @@ fn drawn(spec: &Spec, at: &str, before: Vec<String>, picture: &mut Picture) -> V
             let now = part_drawn(&inner, &under("inner"), before, picture);
             let name = under("dead letters");
             for failed in
-                part_drawn(&Part::Tool(&letter.dead_letter_tool), &name, now.clone(), picture)
+                part_drawn(&Part::Called(&letter.dead_letter_tool), &name, now.clone(), picture)
             {
                 picture.add_node(&failed, "active", Mark::Breaks);
             }
@@ -161,13 +157,12 @@ fn part_drawn(
     before: Vec<String>,
     picture: &mut Picture,
 ) -> Vec<String> {
-    let label = match part {
+    let target = match part {
         Part::Operation(Operation::Pattern(spec)) => return drawn(spec, at, before, picture),
-        Part::Operation(Operation::Tool(tool)) => format!("{at}: {tool}"),
-        Part::Tool(tool) => format!("{at}: {tool}"),
-        Part::Operation(Operation::Agent { name, skill }) => format!("{at}: {skill} of {name}"),
+        Part::Operation(Operation::Call(target)) => target,
+        Part::Called(target) => *target,
     };
-    vec![node(&label, &before, Mark::Plain, picture)]
+    vec![node(&format!("{at}: {target}"), &before, Mark::Plain, picture)]
 }
 
 fn node(label: &str, before: &[String], mark: Mark, picture: &mut Picture) -> String {

@@ -32,7 +32,9 @@ pub(super) fn of(args: &VerifyArgs) -> Result<Vec<(Key, Target)>, Failure> {
         let Some(Value::Array(configured)) = config.get("targets") else {
             return Err(wrong("it has no list `targets`".to_owned()));
         };
-        for (i, target) in configured.iter().enumerate() {
+        // What agents can do is not listed anywhere.
+        let servers = configured.iter().enumerate().filter(|(_, said)| said["agent"].is_null());
+        for (i, target) in servers {
             let target = configured_target(target, &args.reach);
             targets.push(target.map_err(|reason| wrong(format!("targets[{i}]: {reason}")))?);
         }

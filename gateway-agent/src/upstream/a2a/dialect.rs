@@ -1,0 +1,116 @@
+//! What is sent, in the two versions of A2A that agents speak.
+//!
+//! Deliberately absent: what comes back (`task.rs`), which differs in few names.
+
+use crate::jsonrpc::{Object, ObjectWriter};
+
+/// `VersionNotSupportedError` (A2A 1.0, section 5.4).
+pub(super) const VERSION_NOT_SUPPORTED: i64 = -32009;
+
+/// A version of A2A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// 1.0.
+    V1,
+    /// 0.3.
+    V03,
+}
+
+/// A method, and its parameters as JSON.
+pub(super) type Call = (&'static str, String);
+
+/// A message to a skill.
+#[derive(Debug)]
+pub(super) struct Outbound<'a> {
+    pub(super) id: &'a str,
+    pub(super) skill: &'a str,
+    /// An object, as JSON.
+    pub(super) arguments: &'a str,
+    /// Whether their member `text` is all that the skill takes.
+    pub(super) as_text: bool,
+}
+
+impl Dialect {
+    /// The newest first.
+    pub(super) const ALL: [Self; 2] = [Self::V1, Self::V03];
+
+    /// For operators.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "a2a-1.0",
+            Self::V03 => "a2a-0.3",
+        }
+    }
+
+    /// As the header `A2A-Version` says it.
+    pub(super) fn version(self) -> &'static str {
+        match self {
+            Self::V1 => "1.0",
+            Self::V03 => "0.3",
+        }
+    }
+
+    /// Sends a message that is to be answered at once. A2A has no place for the skill: it goes as the
+    /// message's metadata.
+    pub(super) fn send_message(self, outbound: &Outbound<'_>) -> Call {
+        let room = outbound.arguments.len() + 256;
+        let mut metadata = ObjectWriter::with_capacity(64);
+        metadata.string("skillId", outbound.skill);
+        let mut message = ObjectWriter::with_capacity(room);
+        message.string("messageId", outbound.id);
+        message.raw("parts", &format!("[{}]", self.part(outbound)));
+        message.raw("metadata", &metadata.finish_string());
+        let (method, configuration) = match self {
+            Self::V1 => {
+                message.string("role", "ROLE_USER");
+                ("SendMessage", r#"{"returnImmediately":true}"#)
+            }
+            Self::V03 => {
+                message.string("role", "user").string("kind", "message");
+                ("message/send", r#"{"blocking":false}"#)
+            }
+        };
+        let mut params = ObjectWriter::with_capacity(room + 64);
+        params.raw("message", &message.finish_string()).raw("configuration", configuration);
+        (method, params.finish_string())
+    }
+
+    fn part(self, outbound: &Outbound<'_>) -> String {
+        let text = outbound.as_text.then(|| text_of(outbound.arguments)).flatten();
+        let (kind, value) = text.map_or(("data", outbound.arguments), |text| ("text", text));
+        let mut part = ObjectWriter::with_capacity(value.len() + 32);
+        if self == Self::V03 {
+            part.string("kind", kind);
+        }
+        part.raw(kind, value);
+        part.finish_string()
+    }
+
+    /// Asks how a task stands, without what was said before.
+    pub(super) fn get_task(self, id: &str) -> Call {
+        let mut params = ObjectWriter::with_capacity(96);
+        params.string("id", id).raw("historyLength", "0");
+        let method = match self {
+            Self::V1 => "GetTask",
+            Self::V03 => "tasks/get",
+        };
+        (method, params.finish_string())
+    }
+
+    /// Stops a task.
+    pub(super) fn cancel_task(self, id: &str) -> Call {
+        let mut params = ObjectWriter::with_capacity(64);
+        params.string("id", id);
+        let method = match self {
+            Self::V1 => "CancelTask",
+            Self::V03 => "tasks/cancel",
+        };
+        (method, params.finish_string())
+    }
+}
+
+/// The argument `text`, as JSON.
+fn text_of(arguments: &str) -> Option<&str> {
+    let arguments: Object<'_> = serde_json::from_str(arguments).ok()?;
+    Some(arguments.find("text")?.get()).filter(|text| text.starts_with('"'))
+}

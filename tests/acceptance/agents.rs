@@ -1,0 +1,108 @@
+//! Agents as steps of compositions: an agent made with the official A2A SDK, in each version of the
+//! protocol, behind a gateway that follows a registry.
+//!
+//! Deliberately absent: agents that misbehave; the gateway's own tests have those.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use acceptance::{Gateway, GatewayOptions, ModernClient, Process, Registry, eventually, root};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::conformance::official;
+
+struct Scene {
+    client: ModernClient,
+    gateway: Gateway,
+    canceled: PathBuf,
+    _registry: Registry,
+    _agent: Process,
+    _dir: TempDir,
+}
+
+fn here(file: &str) -> PathBuf {
+    root().join("tests/acceptance/agents").join(file)
+}
+
+impl Scene {
+    async fn start(version: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let canceled = dir.path().join("canceled");
+        let mut command: Command = official().python();
+        command.arg(here("agent.py")).arg(version).arg(&canceled);
+        let agent = Process::run("agent", dir.path(), command).expect("the agent starts");
+        let registry = Registry::start();
+        registry.apply_file(&here("registry.json"));
+        let gateway = Gateway::start(&GatewayOptions {
+            source: registry.url().replace("http", "grpc"),
+            targets: format!(
+                "targets:\n  - {{ agent: office/writer, version: 1.0.0, http: \"http://{}/\" }}\n",
+                agent.address()
+            ),
+            runtime: Some("{ inputValidation: deny, outputValidation: deny }".to_owned()),
+            more: "admin: 127.0.0.1:0\n".to_owned(),
+        });
+        gateway.ready().await;
+        let client = ModernClient::anonymous(&gateway.mcp_url());
+        eventually("the catalog is there", || async { client.tools().await.len() == 5 }).await;
+        Self { client, gateway, canceled, _registry: registry, _agent: agent, _dir: dir }
+    }
+
+    async fn value(&self, tool: &str, arguments: Value) -> Value {
+        let answer = self.client.call(tool, arguments).await;
+        assert!(!answer.is_tool_error(), "{answer:?}");
+        answer.result()["structuredContent"].clone()
+    }
+
+    async fn failure(&self, tool: &str, arguments: Value) -> String {
+        let answer = self.client.call(tool, arguments).await;
+        assert!(answer.is_tool_error(), "{answer:?}");
+        answer.text().to_owned()
+    }
+
+    /// What operators see of the targets.
+    async fn targets(&self) -> String {
+        let url = format!("{}/admin/targets", self.gateway.admin_url());
+        reqwest::get(url).await.expect("an answer").text().await.expect("text")
+    }
+
+    /// How many tasks the agent was told to stop.
+    fn canceled(&self) -> usize {
+        fs::read_to_string(&self.canceled).map_or(0, |text| text.lines().count())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skills_are_steps_like_tools_in_both_versions_of_the_protocol() {
+    for version in ["1.0", "0.3"] {
+        let scene = Scene::start(version).await;
+        let report = scene.value("report", json!({ "topic": "tea" })).await;
+        assert_eq!(report, "ON ALL ABOUT TEA. THE END.");
+        let targets = scene.targets().await;
+        assert!(targets.contains(&format!("a2a-{version}")), "{targets}");
+
+        // The composition takes what its first skill takes, and the skill is held to what it gives.
+        let refused = scene.client.call("report", json!({ "subject": "tea" })).await;
+        assert!(refused.is_tool_error() && refused.text().contains("topic"), "{refused:?}");
+        let otherwise = scene.failure("answers", json!({ "any": 1 })).await;
+        assert!(otherwise.contains("answer of office/writer"), "{otherwise}");
+
+        let undone = scene.client.call("safely", json!({ "text": "ink" })).await;
+        assert!(undone.text().contains("the saga failed at `print`"), "{undone:?}");
+        assert!(undone.text().contains("its task is failed: the ink is dry"), "{undone:?}");
+        assert_eq!(undone.result()["structuredContent"]["steps"][0]["outcome"], "compensated");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_waits_for_any_more_is_canceled_at_the_agent() {
+    for version in ["1.0", "0.3"] {
+        let scene = Scene::start(version).await;
+        let asks = scene.failure("asks", json!({ "text": "a poster" })).await;
+        assert!(asks.contains("input-required") && asks.contains("which colour?"), "{asks}");
+        eventually("it is told", || async { scene.canceled() == 1 }).await;
+        let late = scene.failure("patient", json!({ "text": "hurry" })).await;
+        assert!(late.contains("no result in 500 ms"), "{late}");
+        eventually("it is told", || async { scene.canceled() == 2 }).await;
+    }
+}
