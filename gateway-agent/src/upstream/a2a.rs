@@ -161,13 +161,15 @@ impl AgentLink {
         mut task: Task,
         manner: Manner<'_>,
     ) -> Result<Task, Error> {
+        // Whatever the agent calls it later.
+        let id = task.id.clone();
         let mut cancel =
-            CancelOnDrop { link: self, dialect, task: Some(task.id.clone()), on_behalf: manner.0 };
+            CancelOnDrop { link: self, dialect, task: Some(id.clone()), on_behalf: manner.0 };
         let mut wait = FIRST_WAIT;
         while task.state() == State::Working {
             tokio::time::sleep(jittered(wait)).await;
             wait = LONGEST_WAIT.min(wait * 3 / 2);
-            task = match self.post((dialect, dialect.get_task(&task.id)), manner).await {
+            task = match self.post((dialect, dialect.get_task(&id)), manner).await {
                 Ok(Reply::Result(told)) => Task::read(&told).ok_or(Breach::Shape("GetTask"))?,
                 Ok(Reply::Error(error)) => return Err(lost(&error.message)),
                 // It goes on, whether it can be asked or not.

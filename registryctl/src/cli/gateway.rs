@@ -118,8 +118,9 @@ mod tests {
     #[test]
     fn the_kind_need_not_be_said() {
         for text in ["team/fetch@1.2.3", "server/team/fetch@1.2.3"] {
-            assert_eq!(server(text).unwrap().to_string(), "server/team/fetch@1.2.3");
+            assert_eq!(target(text).unwrap().to_string(), "server/team/fetch@1.2.3");
         }
+        assert_eq!(target("agent/team/a@1.0.0").unwrap().kind, Kind::Agent);
         assert!(tool("fetch").unwrap_err().contains("NAME@VERSION"));
         assert!(tool("fetch@one").is_err());
     }

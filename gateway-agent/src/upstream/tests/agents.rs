@@ -110,6 +110,7 @@ async fn a_task_is_waited_for_whether_its_agent_can_be_asked_or_not() {
             0 => Reply::Close(Vec::new()),
             1 => raw_reply(503, "text/plain", b"starting"),
             2 => task(seen, "TASK_STATE_WORKING"),
+            3 => seen.result(&json!({ "id": "other", "status": { "state": "submitted" } })),
             _ => task(seen, "TASK_STATE_COMPLETED"),
         },
         method => panic!("{method}"),
@@ -117,6 +118,9 @@ async fn a_task_is_waited_for_whether_its_agent_can_be_asked_or_not() {
     .await;
     assert_eq!(ask(&upstreams).await.unwrap()["structuredContent"], json!({ "made": true }));
     assert_eq!(fake.seen("SendMessage").len(), 1);
+    let asked: Vec<_> = fake.seen("GetTask");
+    let ids: Vec<_> = asked.iter().map(|seen| &seen.body["params"]["id"]).collect();
+    assert_eq!(ids[ids.len() - 5..], ["t"; 5]);
     upstreams.shutdown().await;
 }
 
