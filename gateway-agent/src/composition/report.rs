@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::{
     Failure,
+    run::under,
     sagas::{End, Status, StepOutcome},
 };
 
@@ -62,6 +63,27 @@ pub struct SagaTold {
     pub failed_step: Option<String>,
     /// What became of each step.
     pub steps: Vec<StepOutcome>,
+}
+
+impl Steps {
+    /// The same, where all of it was done inside of a step.
+    fn within(mut self, at: &str) -> Self {
+        let calls = self.calls.iter_mut().map(|call| &mut call.step);
+        let dropped = self.dropped.iter_mut().map(|dropped| &mut dropped.step);
+        let sagas = self.sagas.iter_mut().map(|saga| &mut saga.step);
+        for step in calls.chain(dropped).chain(sagas) {
+            // Without a step it was the inner composition itself.
+            *step = if step.is_empty() { at.into() } else { under(at, step).into() };
+        }
+        self
+    }
+}
+
+/// Takes as many as there is room for, and says how many there are besides.
+fn fill<T>(told: &mut Vec<T>, more: Vec<T>) -> usize {
+    let besides = more.len().saturating_sub(TOLD.saturating_sub(told.len()));
+    told.extend(more.into_iter().take(TOLD.saturating_sub(told.len())));
+    besides
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
@@ -119,6 +141,15 @@ impl Report {
         if told.sagas.len() < TOLD {
             told.sagas.push(SagaTold { step: step.into(), status, failed_step, steps });
         }
+    }
+
+    /// What was done of a composition that a step called.
+    pub(super) fn within(&self, at: &str, inner: &Steps) {
+        let inner = inner.clone().within(at);
+        let mut steps = self.lock();
+        steps.more += inner.more + fill(&mut steps.calls, inner.calls);
+        fill(&mut steps.dropped, inner.dropped);
+        fill(&mut steps.sagas, inner.sagas);
     }
 
     /// What was done so far.

@@ -58,12 +58,21 @@ impl Run {
         let span = self.gateway.tracer().begin(&self.context.trace);
         let mut record = self.lineage.begin(&target.to_string(), arguments.get().len(), span);
         let outcome = self.attempt(offer, &arguments, &mut record).await;
-        match &outcome {
-            Ok(result) => record.answered(result.result.get().len()),
-            Err(error) => record.failed(error),
-        }
+        let inner = match &outcome {
+            Ok(Passed { result, steps }) => {
+                record.answered(result.result.get().len());
+                steps.as_ref()
+            }
+            Err(error) => {
+                record.failed(error);
+                if let Error::Composition(inner) = error { Some(&inner.steps) } else { None }
+            }
+        };
         drop(record);
-        let result = outcome.map_err(failed)?;
+        if let Some(inner) = inner {
+            self.report.within(at, inner);
+        }
+        let Passed { result, .. } = outcome.map_err(failed)?;
         self.take_bytes(at, result.result.get().len())?;
         let said = value_of(&result);
         if result.is_error {
@@ -80,7 +89,7 @@ impl Run {
         offer: &Arc<Offer>,
         arguments: &RawValue,
         record: &mut CallRecord,
-    ) -> Result<RawResult, Error> {
+    ) -> Result<Passed, Error> {
         let mut params = Vec::new();
         let side = self.caller.as_ref().map(Side::for_questions);
         for rounds in 0.. {
@@ -96,12 +105,12 @@ impl Run {
                 principal: &self.principal,
                 within: Some(&self.taken),
             };
-            let Passed { result, .. } = pass(&self.gateway, admission, &passage, record).await?;
-            if result.result_type != ResultType::InputRequired {
-                return Ok(result);
+            let passed = pass(&self.gateway, admission, &passage, record).await?;
+            if passed.result.result_type != ResultType::InputRequired {
+                return Ok(passed);
             }
             let side = side.as_ref().ok_or(Error::NothingWaits)?;
-            input::ask(side, &result, (&mut params, rounds)).await?;
+            input::ask(side, &passed.result, (&mut params, rounds)).await?;
         }
         Err(Error::NothingWaits)
     }

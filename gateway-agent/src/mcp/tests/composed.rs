@@ -39,7 +39,15 @@ fn composition(name: &str, spec: Value) -> Registered {
     with(name, spec, json!({}))
 }
 
-/// The same with more in its document.
+/// What is called `name`, of that other one.
+fn around(name: &str, other: &str, spec: Value) -> Registered {
+    let mut outer = composition(name, spec);
+    let depends = outer.document["depends"].as_array_mut().unwrap();
+    depends.push(json!({ "type": "tool", "name": other, "version": "1.0.0" }));
+    outer
+}
+
+/// A composition with more in its document.
 fn with(name: &str, spec: Value, more: Value) -> Registered {
     let depends: Vec<_> = TOOLS
         .iter()

@@ -186,3 +186,54 @@ async fn all_steps_of_a_call_are_of_one_trace() {
     };
     assert_eq!(trace(0), trace(1));
 }
+
+#[tokio::test]
+async fn what_is_done_inside_of_a_composition_that_is_a_step_is_told_too() {
+    let inner = pipeline(&[step("a", "echo", json!(null)), step("b", "fail", json!(null))]);
+    let targets = json!([{ "tool": "inner" }, { "tool": "echo" }]);
+    let scatter = json!({ "scatterGather": { "targets": targets, "aggregation": { "ops": [] } } });
+    let each = json!({ "mapEach": { "inner": { "tool": "wait" } } });
+    let many = json!({ "id": "m", "operation": { "pattern": each }, "input": { "path": "$.all" } });
+    let twice = [step("x", "many", json!(null)), step("y", "many", json!({ "path": "$" }))];
+    let composed = Composed::start(vec![
+        composition("inner", inner),
+        composition("many", pipeline(&[many])),
+        around(
+            "outer",
+            "inner",
+            pipeline(&[json!({ "id": "s", "operation": { "pattern": scatter } })]),
+        ),
+        around("twice", "many", pipeline(&twice)),
+    ])
+    .await;
+    let mut calls = composed.calls("outer", json!({})).await;
+    calls.sort();
+    let told = [
+        "s/targets/0 inner tool-error",
+        "s/targets/0/a echo ok",
+        "s/targets/0/b fail tool-error",
+        "s/targets/1 echo ok",
+    ];
+    assert_eq!(calls, told);
+    let all = vec![json!({ "ms": 0 }); 110];
+    let steps = composed.got("twice", json!({ "all": all })).await.result();
+    let steps = &steps["_meta"]["registry/steps"];
+    assert_eq!((steps["calls"].as_array().unwrap().len(), &steps["more"]), (200, &json!(22)));
+}
+
+#[tokio::test]
+async fn it_is_known_what_a_call_comes_to_and_how_deep() {
+    let composed = Composed::start(vec![
+        composition("inner", pipeline(&[step("a", "echo", json!(null))])),
+        around(
+            "outer",
+            "inner",
+            pipeline(&[step("x", "inner", json!(null)), step("y", "say", json!(null))]),
+        ),
+    ])
+    .await;
+    let claim = crate::identity::HeaderClaim::Absent;
+    let called = composed.bench.gateway.called_by((&claim, None), "outer");
+    let called: Vec<_> = called.iter().map(registry_core::Name::as_str).collect();
+    assert_eq!(called, ["echo", "inner", "say"]);
+}

@@ -91,14 +91,6 @@ async fn what_was_cut_off_is_repeated_only_where_that_is_harmless() {
     assert_eq!(calls, ["a strict invalid-input"; 3]);
 }
 
-/// What is called `name`, of that other one.
-fn around(name: &str, other: &str, spec: Value) -> Registered {
-    let mut outer = composition(name, spec);
-    let depends = outer.document["depends"].as_array_mut().unwrap();
-    depends.push(json!({ "type": "tool", "name": other, "version": "1.0.0" }));
-    outer
-}
-
 #[tokio::test]
 async fn all_that_a_composition_or_a_dead_letter_calls_counts() {
     let safe = json!({ "annotations": { "idempotentHint": true }, "source": { "tool": "lose" } });
