@@ -159,6 +159,14 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_result_may_be_as_large_as_what_a_server_may_answer() {
+        let value = Value::from("x".repeat(101));
+        let written = result_of(&value, usize::MAX).unwrap().result.get().len();
+        assert!(result_of(&value, written / 2).is_ok());
+        assert!(result_of(&value, written / 2 - 1).is_err());
+    }
+
     #[tokio::test]
     async fn what_goes_on_without_a_caller_may_come_to_its_end() {
         let (memory, has_ended) = (Memory::default(), Arc::new(AtomicBool::new(false)));

@@ -193,5 +193,8 @@ mod tests {
         assert!(look());
         let later = Instant::now() + Duration::from_mins(2);
         assert!(results.find(&key(1), later).is_none());
+        results.keep(key(2), &json!(2), (Duration::from_mins(1), Duration::from_mins(1)));
+        let fresh_until = results.lock().get_mut(&key(2), Instant::now()).unwrap().fresh_until;
+        assert!(matches!(results.find(&key(2), fresh_until), Some(Known::Stale(..))));
     }
 }

@@ -104,6 +104,7 @@ mod tests {
         for (number, until) in (0_u8..).zip(ends) {
             shelf.put(Digest::of(&[number]), number, 10, until);
         }
+        assert!(shelf.get_mut(&Digest::of(&[1]), now).is_none(), "it is over already");
         shelf.forget_over(now);
         assert_eq!(shelf.size(), (2, 20));
         assert!(shelf.get_mut(&Digest::of(&[1]), now).is_none());

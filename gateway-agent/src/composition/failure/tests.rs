@@ -3,6 +3,13 @@
 use super::*;
 
 #[test]
+fn a_failure_is_told_with_its_step() {
+    let failure = |step| Failure::new(step, Cause::Duplicate).to_string();
+    assert!(failure("a/b").starts_with("step `a/b`: the same was done before"));
+    assert!(failure("").starts_with("the same was done before"));
+}
+
+#[test]
 fn a_saga_of_which_nobody_knows_what_it_did_is_not_said_to_be_undone() {
     let doubtful = End {
         status: Status::CompensationFailed,
