@@ -179,3 +179,15 @@ fn what_may_have_ended_in_a_line_that_is_damaged_is_left_to_an_operator() {
     assert!(table.find(&began(Some("a"))).is_some(), "its id is not free");
     assert_eq!(table.open, 3);
 }
+
+#[test]
+fn what_is_under_way_is_the_step_that_has_not_answered() {
+    let mut history = History::new(began(None));
+    assert_eq!(history.acting(), None);
+    for step in 0..2 {
+        history.apply(&Event::Acting { step, input: json!(1) });
+        assert_eq!(history.acting(), Some(step));
+        history.apply(&Event::Acted { step, result: json!(2) });
+        assert_eq!(history.acting(), None);
+    }
+}
