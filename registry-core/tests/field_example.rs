@@ -38,12 +38,19 @@ fn the_field_example_lacks_exactly_five_provisions() {
             lacks("shipping-service@1.0.0", 9, 2, "shipping_track"),
         ]
     );
-    // A composition that takes less care of its input than its first step does.
     let warnings = plan.diagnostics.iter().filter(|found| !found.is_error());
     let warnings: Vec<_> = warnings.map(|found| found.message.as_str()).collect();
-    let expected = "what comes here need not fit the input schema of `fetch`: `type` refuses \
-                    {\"maxLength\":{},\"url\":\"\"}";
-    assert_eq!(warnings, [expected]);
+    assert_eq!(
+        warnings,
+        [
+            // A composition that takes less care of its input than its first step does.
+            "what comes here need not fit the input schema of `fetch`: `type` refuses \
+             {\"maxLength\":{},\"url\":\"\"}",
+            // One that promises a summary under another name than the skill that it ends with.
+            "what comes here need not fit the composition's output schema: `type` refuses \
+             {\"executiveSummary\":\"\",\"summary\":\"\"}",
+        ]
+    );
 }
 
 #[test]
