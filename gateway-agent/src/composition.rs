@@ -37,8 +37,9 @@ pub use self::{
 };
 use crate::{
     audit::CallRecord,
+    content,
     jsonrpc::ObjectWriter,
-    pipeline::{Error, Gateway, Passage, Passed, arguments::Arguments, content},
+    pipeline::{Error, Gateway, Passage, Passed, arguments::Arguments},
     upstream::{Era, RawResult, ResultType},
 };
 

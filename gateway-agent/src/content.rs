@@ -1,4 +1,5 @@
-//! What a tool's result says, for whoever has to understand it: projections and compositions.
+//! What a tool's result says, for whoever has to understand it or to write one: projections,
+//! compositions, agents, the gateway's own words.
 //!
 //! Deliberately absent: results that are only passed on; nobody reads those.
 
@@ -25,12 +26,20 @@ pub(crate) fn texts(result: &Object<'_>) -> String {
 
 /// The members of a result that says a value: structured, and the same as text.
 pub(crate) fn say(value: &Value, out: &mut ObjectWriter) {
-    let text = value.to_string();
-    out.raw("content", &format!("[{}]", block(&text))).raw("structuredContent", &text);
+    say_json(&value.to_string(), out);
 }
 
-/// A block of text.
-pub(crate) fn block(text: &str) -> String {
+/// The same of a value that is JSON text already.
+pub(crate) fn say_json(value: &str, out: &mut ObjectWriter) {
+    out.raw("content", &of_text(value)).raw("structuredContent", value);
+}
+
+/// Content that is one block of text.
+pub(crate) fn of_text(text: &str) -> String {
+    format!("[{}]", block(text))
+}
+
+fn block(text: &str) -> String {
     let mut block = ObjectWriter::with_capacity(text.len() + 32);
     block.raw("type", r#""text""#).string("text", text);
     block.finish_string()

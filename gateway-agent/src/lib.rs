@@ -11,6 +11,7 @@ mod capacity;
 mod clock;
 pub mod composition;
 pub mod config;
+mod content;
 pub mod contract;
 mod fast_map;
 pub mod freshness;

@@ -5,7 +5,6 @@
 //! `respond`'s.
 
 pub mod arguments;
-pub(crate) mod content;
 mod defaults;
 pub mod error;
 mod gateway;

@@ -60,12 +60,6 @@ impl Scene {
         answer.text().to_owned()
     }
 
-    /// What operators see of the targets.
-    async fn targets(&self) -> String {
-        let url = format!("{}/admin/targets", self.gateway.admin_url());
-        reqwest::get(url).await.expect("an answer").text().await.expect("text")
-    }
-
     /// How many tasks the agent was told to stop.
     fn canceled(&self) -> usize {
         fs::read_to_string(&self.canceled).map_or(0, |text| text.lines().count())
@@ -78,7 +72,7 @@ async fn skills_are_steps_like_tools_in_both_versions_of_the_protocol() {
         let scene = Scene::start(version).await;
         let report = scene.value("report", json!({ "topic": "tea" })).await;
         assert_eq!(report, "ON ALL ABOUT TEA. THE END.");
-        let targets = scene.targets().await;
+        let targets = scene.gateway.targets().await;
         assert!(targets.contains(&format!("a2a-{version}")), "{targets}");
 
         // The composition takes what its first skill takes, and the skill is held to what it gives.

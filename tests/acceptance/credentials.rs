@@ -54,13 +54,7 @@ async fn fetch(client: &ModernClient) -> Answer {
 /// Waits until the gateway has its catalog and has listed the upstream's tools: either may be first.
 async fn is_up(gateway: &Gateway) {
     gateway.ready().await;
-    eventually("the upstream is up", || async { target(gateway).await.contains("\"up\"") }).await;
-}
-
-/// What `/admin/targets` says.
-async fn target(gateway: &Gateway) -> String {
-    let url = format!("{}/admin/targets", gateway.admin_url());
-    reqwest::get(url).await.expect("an answer").text().await.expect("text")
+    eventually("the upstream is up", || async { gateway.targets().await.contains("\"up\"") }).await;
 }
 
 /// Nothing that the gateway shows to anybody has one of these in it.
@@ -71,7 +65,7 @@ async fn assert_kept(gateway: &Gateway, secrets: &[&str]) {
     let shown = [
         ("the log", gateway.process.stderr()),
         ("/metrics", page(format!("{}/metrics", gateway.url())).await),
-        ("/admin/targets", page(format!("{admin}/admin/targets")).await),
+        ("/admin/targets", gateway.targets().await),
         ("/admin/contracts", page(format!("{admin}/admin/contracts")).await),
         ("/admin/traces", page(format!("{admin}/admin/traces")).await),
     ];

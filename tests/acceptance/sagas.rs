@@ -83,10 +83,8 @@ impl Scene {
 
     async fn up(&self) {
         self.gateway.ready().await;
-        let url = format!("{}/admin/targets", self.gateway.admin_url());
         eventually("the ledger is reached", || async {
-            let answer = reqwest::get(&url).await.expect("an answer");
-            answer.text().await.expect("text").contains(r#""state":"up""#)
+            self.gateway.targets().await.contains(r#""state":"up""#)
         })
         .await;
     }

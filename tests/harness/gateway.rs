@@ -115,6 +115,12 @@ impl Gateway {
         format!("http://{}", address.trim())
     }
 
+    /// What `/admin/targets` says.
+    pub async fn targets(&self) -> String {
+        let answer = reqwest::get(format!("{}/admin/targets", self.admin_url())).await;
+        answer.expect("an answer").text().await.expect("text")
+    }
+
     /// The MCP endpoint.
     pub fn mcp_url(&self) -> String {
         format!("{}/mcp", self.url())

@@ -81,8 +81,9 @@ impl Steps {
 
 /// Takes as many as there is room for, and says how many there are besides.
 fn fill<T>(told: &mut Vec<T>, more: Vec<T>) -> usize {
-    let besides = more.len().saturating_sub(TOLD.saturating_sub(told.len()));
-    told.extend(more.into_iter().take(TOLD.saturating_sub(told.len())));
+    let room = TOLD.saturating_sub(told.len());
+    let besides = more.len().saturating_sub(room);
+    told.extend(more.into_iter().take(room));
     besides
 }
 

@@ -2,18 +2,18 @@
 //!
 //! Deliberately absent: what is done with its result, or with its failure.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use registry_core::spec::{Target, eval::describe_kind};
 use serde_json::{Value, json, value::RawValue};
-use std::borrow::Cow;
 
 use super::{Cause, Failure, run::Run};
 use crate::{
     audit::CallRecord,
+    content,
     jsonrpc::Object,
     permit::admit_step,
-    pipeline::{Error, Passage, Passed, content, input, pass},
+    pipeline::{Error, Passage, Passed, input, pass},
     upstream::{RawResult, ResultType, Side},
     view::Offer,
 };

@@ -50,10 +50,10 @@ pub(super) fn read(root: &Section<'_>, proofs: &ProofsConfig) -> Vec<TargetConfi
             );
         }
         let name = &target.server.name;
-        let is_exposed = target.server.kind == Kind::Server;
-        let owner = is_exposed
-            .then(|| prefixes.entry(target.prefix.clone()).or_insert_with(|| name.clone()));
-        if let Some(owner) = owner.filter(|owner| *owner != name) {
+        if target.server.kind == Kind::Server
+            && let owner = prefixes.entry(target.prefix.clone()).or_insert_with(|| name.clone())
+            && owner != name
+        {
             item.problem(format!(
                 "{name} and {owner} have the same prefix `{}`, so nobody could tell apart what they \
                  expose; give one of them another with `prefix: …`",

@@ -12,8 +12,9 @@ use registry_core::spec::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{Error, Passage, content};
+use super::{Error, Passage};
 use crate::{
+    content,
     jsonrpc::{Object, ObjectWriter, code},
     upstream::{self, Context, Param, RawResult, ResultType, Side},
 };

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     composition::Failed,
+    content,
     jsonrpc::{self, Id, Object, ObjectWriter},
     permit::{Stale, told},
     pipeline::Outcome,
@@ -132,7 +133,7 @@ fn renamed(outcome: &Outcome) -> Option<RawResult> {
 
 /// A result with `isError` that the gateway itself gives.
 pub fn failed(id: Id<'_>, era: Era, text: &str) -> Answer {
-    let content = content(text);
+    let content = content::of_text(text);
     let mut result = ObjectWriter::with_capacity(content.len() + 256);
     result.raw("content", &content).raw("isError", "true");
     let result = result.finish_string();
@@ -163,15 +164,8 @@ pub fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer {
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#);
     }
-    result.raw("_meta", &meta).raw("content", &content(&text)).raw("isError", "true");
+    result.raw("_meta", &meta).raw("content", &content::of_text(&text)).raw("isError", "true");
     raw(id, &result.finish_string())
-}
-
-/// One block of text.
-fn content(text: &str) -> String {
-    let mut block = ObjectWriter::with_capacity(text.len() + 32);
-    block.raw("type", r#""text""#).string("text", text);
-    format!("[{}]", block.finish_string())
 }
 
 /// Puts what an era wants at the start of an object that has none of it.
@@ -217,7 +211,7 @@ pub fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> Answer {
     if let Some(meta) = own_meta(era, &Object::default(), &[(STEPS, steps)]) {
         result.raw("_meta", &meta);
     }
-    result.raw("content", &content(&text)).raw("isError", "true");
+    result.raw("content", &content::of_text(&text)).raw("isError", "true");
     result.raw("structuredContent", &failed.failure.to_value().to_string());
     raw(id, &result.finish_string())
 }

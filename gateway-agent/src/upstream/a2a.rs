@@ -88,7 +88,7 @@ impl AgentLink {
             let on_behalf = self.way.caller(outgoing)?;
             Box::pin(self.ask(subject, request, (&on_behalf, trace))).await?
         } else {
-            self.dialect.store(Some(Arc::new(self.find_dialect().await?)));
+            self.find_dialect().await?;
             Reply::Result(raw(NO_TOOLS.to_owned())?)
         };
         Ok((reply, Era::Modern))
@@ -100,24 +100,26 @@ impl AgentLink {
         self.post((dialect, dialect.get_task(NO_TASK)), (&None, &[])).await.map(drop)
     }
 
-    /// Finds out what it speaks.
+    /// Finds out what it speaks, and keeps that in mind.
     async fn find_dialect(&self) -> Result<Dialect, Error> {
         for dialect in Dialect::ALL {
             match self.post((dialect, dialect.get_task(NO_TASK)), (&None, &[])).await? {
                 Reply::Error(error) if is_about_dialect(&error) => {}
-                _ => return Ok(dialect),
+                _ => {
+                    self.dialect.store(Some(Arc::new(dialect)));
+                    return Ok(dialect);
+                }
             }
         }
         Err(Breach::NoCommonVersion.into())
     }
 
     async fn dialect(&self) -> Result<Dialect, Error> {
-        if let Some(known) = self.dialect.load().as_deref() {
-            return Ok(*known);
+        let known = self.dialect.load().as_deref().copied();
+        match known {
+            Some(known) => Ok(known),
+            None => self.find_dialect().await,
         }
-        let found = self.find_dialect().await?;
-        self.dialect.store(Some(Arc::new(found)));
-        Ok(found)
     }
 
     async fn ask(

@@ -9,7 +9,7 @@ use std::{
 };
 
 use registry_core::{
-    Catalog, Key,
+    Catalog, Key, Record,
     entity::{Dependency, DependencyTarget},
     limits,
 };
@@ -75,11 +75,21 @@ impl Shelf {
         if let Some(offer) = known.filter(|offer| offer.is_current(snapshot, record, |_| None)) {
             return Some(offer);
         }
-        let id = skill.skill.as_deref()?;
-        let offer = Arc::new(Offer::of_skill(snapshot, record, &self.contracts, id)?);
+        let offer = self.skill_of(snapshot, record, skill)?;
         let mut skills = self.skills.write().unwrap_or_else(PoisonError::into_inner);
         skills.insert(skill.clone(), offer.clone());
         Some(offer)
+    }
+
+    /// The offer of a skill of this agent, made anew.
+    fn skill_of(
+        &self,
+        snapshot: &Snapshot,
+        agent: &Record,
+        skill: &Dependency,
+    ) -> Option<Arc<Offer>> {
+        let id = skill.skill.as_deref()?;
+        Offer::of_skill(snapshot, agent, &self.contracts, id).map(Arc::new)
     }
 
     /// The offer of a tool version, whatever became of it.
@@ -95,17 +105,14 @@ impl Shelf {
     ) -> Option<Arc<Offer>> {
         let depth = depth.checked_sub(1)?;
         let record = snapshot.catalog.find(tool)?;
-        let skill = |part: &Dependency| {
-            let record = snapshot.catalog.find(&part.key())?;
-            let offer = Offer::of_skill(snapshot, record, &self.contracts, part.skill.as_deref()?)?;
-            Some(Arc::new(offer))
-        };
         let part = |part: &Dependency| {
             once(seen, part, || match part.target {
                 DependencyTarget::Tool => {
                     self.registered_within(snapshot, &part.key(), (seen, depth))
                 }
-                DependencyTarget::Agent => skill(part),
+                DependencyTarget::Agent => {
+                    self.skill_of(snapshot, snapshot.catalog.find(&part.key())?, part)
+                }
             })
         };
         Offer::new(snapshot, record, &self.contracts, part).map(Arc::new)

@@ -40,11 +40,12 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         let own = signature(proposal, tool, &mut inlining);
         let mut called = |target: &Target| {
             let Some(callee) = find(proposal, tool, target) else { return Signature::default() };
-            let Signature { input, output } = signature(proposal, &callee, &mut inlining);
-            let skill = find_skill(proposal, tool, target);
-            let takes_text = skill.is_some_and(|(agent, skill)| skill.takes_text(agent));
+            let Signature { input, output } = signature(proposal, &callee.tool(), &mut inlining);
             let or_text = |schema| json!({ "anyOf": [{ "type": "string" }, schema] });
-            Signature { input: if takes_text { input.map(or_text) } else { input }, output }
+            Signature {
+                input: if callee.takes_text() { input.map(or_text) } else { input },
+                output,
+            }
         };
         for mismatch in types::check(&composition.spec, &own, &mut called, &mut comparing) {
             let (pointer, message) = (format!("/spec{}", mismatch.pointer), mismatch.message);
@@ -74,7 +75,7 @@ fn says_too_much(
     }
     // Nobody knows what an agent does.
     let mut writes =
-        |used: &&Target| find(proposal, tool, used).is_some_and(|callee| !reads(&callee));
+        |used: &&Target| find(proposal, tool, used).is_some_and(|callee| !reads(&callee.tool()));
     let writes = uses.iter().find(&mut writes);
     if let Some(callee) = writes {
         let message = format!(
@@ -86,24 +87,34 @@ fn says_too_much(
     }
 }
 
-/// What a composition calls so.
-fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, target: &Target) -> Option<Cow<'a, Tool>> {
-    if let Some((agent, skill)) = find_skill(proposal, tool, target) {
-        return Some(Cow::Owned(skill.as_tool(agent)));
-    }
-    let found = proposal.find(&target.declared_in(&tool.depends)?.key())?;
-    found.as_tool().map(Cow::Borrowed)
+/// What a composition calls.
+enum Callee<'a> {
+    Tool(&'a Tool),
+    Skill(&'a Agent, &'a Skill),
 }
 
-fn find_skill<'a>(
-    proposal: &Proposal<'a>,
-    tool: &Tool,
-    target: &Target,
-) -> Option<(&'a Agent, &'a Skill)> {
-    let Target::Agent { skill, .. } = target else { return None };
-    let found = proposal.find(&target.declared_in(&tool.depends)?.key())?;
-    let Entity::Agent(agent) = found else { return None };
-    Some((agent, agent.skill(skill)?))
+impl<'a> Callee<'a> {
+    fn tool(&self) -> Cow<'a, Tool> {
+        match self {
+            Self::Tool(tool) => Cow::Borrowed(tool),
+            Self::Skill(agent, skill) => Cow::Owned(skill.as_tool(agent)),
+        }
+    }
+
+    fn takes_text(&self) -> bool {
+        matches!(self, Self::Skill(agent, skill) if skill.takes_text(agent))
+    }
+}
+
+/// What a composition calls so.
+fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, target: &Target) -> Option<Callee<'a>> {
+    match (proposal.find(&target.declared_in(&tool.depends)?.key())?, target) {
+        (Entity::Tool(callee), Target::Tool(_)) => Some(Callee::Tool(callee)),
+        (Entity::Agent(agent), Target::Agent { skill, .. }) => {
+            Some(Callee::Skill(agent, agent.skill(skill)?))
+        }
+        _ => None,
+    }
 }
 
 /// What a tool takes and gives, as far as its registration says.

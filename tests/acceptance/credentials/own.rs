@@ -17,7 +17,7 @@ use tokio::{
 use super::{
     SECRET, assert_kept, auth,
     far_side::{Tokens, Upstream, good_for, refusal},
-    fetch, gateway, is_up, target,
+    fetch, gateway, is_up,
 };
 use crate::liar::json_answer;
 
@@ -145,7 +145,7 @@ async fn an_endpoint_that_gives_none_is_told_and_no_fault_of_the_upstream() {
         assert!(began.elapsed() < Duration::from_secs(3), "{what}: {:?}", began.elapsed());
         assert!(tokens.asked().len() <= asked + 3, "{what}: it is left in peace");
         assert_eq!(upstream.got_of("tools/call").len(), calls, "{what}: nothing was sent");
-        assert!(target(&gateway).await.contains("\"spared\":false"), "{what}");
+        assert!(gateway.targets().await.contains("\"spared\":false"), "{what}");
     }
     assert!(elsewhere.asked().is_empty(), "a redirect was followed");
     tokens.behave(good_for(600));

@@ -74,7 +74,7 @@ async fn a_clients_secret_follows_its_file() {
     let client = ModernClient::anonymous(&gateway.mcp_url());
     let refused = fetch(&client).await;
     assert!(refused.is_tool_error() && refused.text().contains("invalid_client"), "{refused:?}");
-    let told = super::target(&gateway).await;
+    let told = gateway.targets().await;
     assert!(told.contains("it refused (HTTP 401, invalid_client)"), "{told}");
     fs::write(&file, format!("{SECRET}\n")).expect("a file");
     eventually("the right one is used", || async { !fetch(&client).await.is_tool_error() }).await;

@@ -5,7 +5,7 @@
 use serde_json::value::RawValue;
 
 use super::task::{Message, Part, State, Task};
-use crate::jsonrpc::ObjectWriter;
+use crate::{content, jsonrpc::ObjectWriter};
 
 /// Of a message.
 pub(super) fn of_message(message: &Message) -> String {
@@ -43,7 +43,7 @@ fn of_all(messages: &[Message]) -> String {
         [] => {
             let texts = messages.iter().map(|message| text_of(&message.parts));
             let mut result = ObjectWriter::with_capacity(256);
-            result.raw("content", &content(&texts.collect::<Vec<_>>().join("\n")));
+            result.raw("content", &content::of_text(&texts.collect::<Vec<_>>().join("\n")));
             result.finish_string()
         }
         ref several => structured(&format!("[{}]", several.join(","))),
@@ -52,23 +52,17 @@ fn of_all(messages: &[Message]) -> String {
 
 fn structured(data: &str) -> String {
     let mut result = ObjectWriter::with_capacity(2 * data.len() + 64);
-    result.raw("content", &content(data)).raw("structuredContent", data);
+    content::say_json(data, &mut result);
     result.finish_string()
 }
 
 fn failed(text: &str) -> String {
     let mut result = ObjectWriter::with_capacity(text.len() + 64);
-    result.raw("content", &content(text)).raw("isError", "true");
+    result.raw("content", &content::of_text(text)).raw("isError", "true");
     result.finish_string()
 }
 
 /// A text that came in pieces.
 fn text_of(parts: &[Part]) -> String {
     parts.iter().filter_map(|part| part.text.as_deref()).collect()
-}
-
-fn content(text: &str) -> String {
-    let mut block = ObjectWriter::with_capacity(text.len() + 32);
-    block.raw("type", r#""text""#).string("text", text);
-    format!("[{}]", block.finish_string())
 }

@@ -28,10 +28,15 @@ async fn fake(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> (Fake,
     started(fake.await).await
 }
 
-async fn started(fake: Fake) -> (Fake, Arc<Upstreams>) {
+/// The gateway's side, which has just begun.
+fn start_with(fake: &Fake) -> Arc<Upstreams> {
     let (server, prefix) = (agent(), Prefix::parse("").unwrap());
     let target = TargetConfig { server, prefix, transport: fake.transport() };
-    let upstreams = Upstreams::start_with(&[target], limits(), TIMING);
+    Upstreams::start_with(&[target], limits(), TIMING)
+}
+
+async fn started(fake: Fake) -> (Fake, Arc<Upstreams>) {
+    let upstreams = start_with(&fake);
     upstreams.until_up().await;
     (fake, upstreams)
 }
@@ -90,9 +95,7 @@ async fn one_that_speaks_neither_version_is_down() {
     for code in [METHOD_NOT_FOUND, -32009] {
         let refuse = move |seen: &Seen| seen.error(200, &json!({ "code": code, "message": "?" }));
         let fake = Fake::start(refuse).await;
-        let (server, prefix) = (agent(), Prefix::parse("").unwrap());
-        let target = TargetConfig { server, prefix, transport: fake.transport() };
-        let upstreams = Upstreams::start_with(&[target], limits(), TIMING);
+        let upstreams = start_with(&fake);
         eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
         let error = ask(&upstreams).await.unwrap_err();
         assert!(matches!(error, Error::Protocol { what: Breach::NoCommonVersion }), "{error}");
