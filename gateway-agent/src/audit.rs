@@ -12,7 +12,7 @@ mod place;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use registry_core::{Key, Revision};
+use registry_core::{Key, Kind, Revision};
 
 pub use self::ended::Ended;
 pub use self::lineage::Lineage;
@@ -212,11 +212,14 @@ impl CallRecord {
 
     /// Counts by tool and server, as far as they are registered.
     fn measure(&self) {
-        let tool = self.offer.as_ref().map(|offer| offer.key().name.as_str());
+        let tool = self.offer.as_ref().map(|offer| match offer.server() {
+            // A skill has no name but the one by which steps call it.
+            Some(server) if server.kind == Kind::Agent => &*self.tool,
+            _ => offer.key().name.as_str(),
+        });
         metric::count_tool(tool, self.ended, [self.request_bytes, self.response_bytes]);
-        let server = self.server().map(|server| server.name.as_str());
-        if let (Some(server), Some(took)) = (server, self.span.upstream_took()) {
-            metric::count_upstream(server, self.ended, took);
+        if let (Some(server), Some(took)) = (self.server(), self.span.upstream_took()) {
+            metric::count_upstream(&name_of(server), self.ended, took);
         }
     }
 
@@ -226,7 +229,7 @@ impl CallRecord {
             method: self.event,
             target: &self.tool,
             agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
-            server: self.server().map(|key| format!("{}@{}", key.name, key.version)),
+            server: self.server().map(|key| format!("{}@{}", name_of(key), key.version)),
             outcome: self.ended.as_str(),
             is_failure: !matches!(self.ended, Ended::Ok),
             revision: self.revision.0,
@@ -264,7 +267,7 @@ impl CallRecord {
             composition_version =
                 self.composition.as_ref().map(|key| tracing::field::display(&key.version)),
             tool_version = offer.map(|key| tracing::field::display(&key.version)),
-            server = server.map(|key| tracing::field::display(&key.name)),
+            server = server.map(|key| tracing::field::display(name_of(key))),
             server_version = server.map(|key| tracing::field::display(&key.version)),
             revision = self.revision.0,
             // Tenths of a second are enough.
@@ -283,6 +286,14 @@ impl CallRecord {
             response_bytes = self.response_bytes,
         );
     }
+}
+
+/// The name of what is called, which may also be an agent: those say so.
+fn name_of(server: &Key) -> Cow<'_, str> {
+    if server.kind == Kind::Agent {
+        return format!("agent/{}", server.name).into();
+    }
+    server.name.as_str().into()
 }
 
 impl Drop for CallRecord {

@@ -328,9 +328,8 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
         upstream::Error::TooLarge { limit_bytes } => {
             format!("The result of {tool} is longer than {limit_bytes} bytes and was refused.")
         }
-        upstream::Error::Protocol { .. } => format!(
-            "The server behind {tool} broke the protocol. Whether it did its work is not known."
-        ),
+        upstream::Error::OpenTask { why, said } => words::open_task(tool, why, said.as_deref()),
+        upstream::Error::Protocol { what } => words::broken(tool, what),
     };
     Form::Result(text.into())
 }

@@ -3,7 +3,7 @@
 //!
 //! Deliberately absent: agents that misbehave; the gateway's own tests have those.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command, sync::Arc};
 
 use acceptance::{Gateway, GatewayOptions, ModernClient, Process, Registry, eventually, root};
 use serde_json::{Value, json};
@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use crate::conformance::official;
 
 struct Scene {
-    client: ModernClient,
+    client: Arc<ModernClient>,
     gateway: Gateway,
-    canceled: PathBuf,
+    notes: PathBuf,
     _registry: Registry,
     _agent: Process,
     _dir: TempDir,
@@ -27,9 +27,9 @@ fn here(file: &str) -> PathBuf {
 impl Scene {
     async fn start(version: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let canceled = dir.path().join("canceled");
+        let notes = dir.path().join("notes");
         let mut command: Command = official().python();
-        command.arg(here("agent.py")).arg(version).arg(&canceled);
+        command.arg(here("agent.py")).arg(version).arg(&notes);
         let agent = Process::run("agent", dir.path(), command).expect("the agent starts");
         let registry = Registry::start();
         registry.apply_file(&here("registry.json"));
@@ -43,9 +43,9 @@ impl Scene {
             more: "admin: 127.0.0.1:0\n".to_owned(),
         });
         gateway.ready().await;
-        let client = ModernClient::anonymous(&gateway.mcp_url());
-        eventually("the catalog is there", || async { client.tools().await.len() == 5 }).await;
-        Self { client, gateway, canceled, _registry: registry, _agent: agent, _dir: dir }
+        let client = Arc::new(ModernClient::anonymous(&gateway.mcp_url()));
+        eventually("the catalog is there", || async { client.tools().await.len() == 8 }).await;
+        Self { client, gateway, notes, _registry: registry, _agent: agent, _dir: dir }
     }
 
     async fn value(&self, tool: &str, arguments: Value) -> Value {
@@ -62,7 +62,12 @@ impl Scene {
 
     /// How many tasks the agent was told to stop.
     fn canceled(&self) -> usize {
-        fs::read_to_string(&self.canceled).map_or(0, |text| text.lines().count())
+        self.noted("canceled")
+    }
+
+    fn noted(&self, what: &str) -> usize {
+        let notes = fs::read_to_string(&self.notes).unwrap_or_default();
+        notes.lines().filter(|line| line.starts_with(what)).count()
     }
 }
 
@@ -85,6 +90,12 @@ async fn skills_are_steps_like_tools_in_both_versions_of_the_protocol() {
         assert!(undone.text().contains("the saga failed at `print`"), "{undone:?}");
         assert!(undone.text().contains("its task is failed: the ink is dry"), "{undone:?}");
         assert_eq!(undone.result()["structuredContent"]["steps"][0]["outcome"], "compensated");
+
+        // What is text stays as it is, and who gives only files has done its work.
+        assert_eq!(scene.value("costs", json!({ "text": "tea" })).await, "1.10");
+        let undone = scene.client.call("pictures", json!({ "text": "a cat" })).await;
+        assert_eq!(undone.result()["structuredContent"]["failedStep"], "frame", "{undone:?}");
+        assert_eq!(undone.result()["structuredContent"]["steps"][0]["outcome"], "compensated");
     }
 }
 
@@ -99,4 +110,16 @@ async fn what_nobody_waits_for_any_more_is_canceled_at_the_agent() {
         assert!(late.contains("no result in 500 ms"), "{late}");
         eventually("it is told", || async { scene.canceled() == 2 }).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_is_told_to_stop_cancels_what_it_does_not_wait_for() {
+    let mut scene = Scene::start("1.0").await;
+    let client = Arc::clone(&scene.client);
+    let params = json!({ "name": "endless", "arguments": { "text": "x" } });
+    let call = tokio::spawn(async move { client.request("tools/call", params).await });
+    eventually("it is under way", || async { scene.noted("dawdles") == 1 }).await;
+    assert!(scene.gateway.process.stop().success());
+    assert_eq!(scene.canceled(), 1);
+    assert!(call.await.unwrap().is_err(), "its caller is cut off");
 }

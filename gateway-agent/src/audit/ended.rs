@@ -85,6 +85,7 @@ impl Ended {
                 | upstream::Error::NoCredentials(_)
                 | upstream::Error::TooLarge { .. }
                 | upstream::Error::Protocol { .. }
+                | upstream::Error::OpenTask { .. }
                 | upstream::Error::Rpc { .. },
             ) => Self::UpstreamFailed,
         }

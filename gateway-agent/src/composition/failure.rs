@@ -8,7 +8,7 @@ use registry_core::spec::{Path, Target, eval};
 use serde_json::{Value, json};
 
 use super::sagas::{End, Status};
-use crate::{audit::Ended, pipeline::Error, respond, shares::Exhausted, upstream};
+use crate::{audit::Ended, pipeline::Error, respond, shares::Exhausted};
 
 /// A step that failed. Cheap to copy: several may wait for the same.
 #[derive(Debug, Clone)]
@@ -52,6 +52,12 @@ pub enum Cause {
         text: Option<String>,
         /// What its result holds, or else its words.
         said: Value,
+    },
+    /// What a tool gave cannot be worked with.
+    #[error("the result of {tool} nests too deep, or has a number that is too large")]
+    Unreadable {
+        /// The tool.
+        tool: Target,
     },
     /// What a tool would get is no object.
     #[error("{tool} takes an object, and there is {found}")]
@@ -224,9 +230,11 @@ impl Failure {
     fn is_unknown_itself(&self) -> bool {
         match &*self.cause {
             Cause::Call { error, .. } => is_unknown(error),
-            Cause::Timeout { .. } | Cause::TooLarge { .. } | Cause::Cancelled | Cause::GivenUp => {
-                true
-            }
+            Cause::Timeout { .. }
+            | Cause::TooLarge { .. }
+            | Cause::Unreadable { .. }
+            | Cause::Cancelled
+            | Cause::GivenUp => true,
             Cause::Saga(end) => {
                 end.status == Status::CompensationFailed || !end.unsure().is_empty()
             }
@@ -253,7 +261,9 @@ impl Failure {
         match &*self.cause {
             Cause::Call { error, .. } => Ended::of(error).as_str(),
             Cause::Tool { .. } => "tool-error",
-            Cause::NoObject { .. } | Cause::Evaluation { .. } => "invalid-value",
+            Cause::NoObject { .. } | Cause::Evaluation { .. } | Cause::Unreadable { .. } => {
+                "invalid-value"
+            }
             Cause::Timeout { .. } => "timeout",
             Cause::NothingArrived { .. } => "nothing-arrived",
             Cause::TooManyItems { .. }
@@ -310,16 +320,8 @@ impl Failure {
 fn is_unknown(error: &Error) -> bool {
     match error {
         Error::Composition(failed) => failed.failure.is_unknown(),
-        Error::InvalidOutput { .. }
-        | Error::Projection(_)
-        | Error::EndlessInput { .. }
-        | Error::Upstream(
-            upstream::Error::Timeout { phase: upstream::Phase::Call, .. }
-            | upstream::Error::TooLarge { .. }
-            // It had begun when it asked.
-            | upstream::Error::Exhausted(_)
-            | upstream::Error::Protocol { .. },
-        ) => true,
+        Error::Upstream(error) => error.may_have_run(),
+        Error::InvalidOutput { .. } | Error::Projection(_) | Error::EndlessInput { .. } => true,
         _ => false,
     }
 }

@@ -76,11 +76,12 @@ impl Run {
         self.take_bytes(at, result.result.get().len())?;
         let said = value_of(&result);
         if result.is_error {
+            let said = said.unwrap_or_default();
             let members = Object::parse(&result.result).unwrap_or_default();
             let text = content::first_text(&members);
             return Err(Failure::new(at, Cause::Tool { tool: target.clone(), text, said }));
         }
-        Ok(said)
+        said.map_err(|_| Failure::new(at, Cause::Unreadable { tool: target.clone() }))
     }
 
     /// Goes through the pipeline, again for as long as the tool needs something of the caller.
@@ -117,13 +118,15 @@ impl Run {
 }
 
 /// What a result says: its structured content, or else its first text as JSON, or else that text.
-fn value_of(result: &RawResult) -> Value {
-    let Ok(members) = Object::parse(&result.result) else { return Value::Null };
+/// Structured content may nest too deep, or have numbers that no number can hold.
+fn value_of(result: &RawResult) -> serde_json::Result<Value> {
+    // It was read before, for what steers.
+    let members = Object::parse(&result.result).unwrap_or_default();
     if let Some(structured) = content::structured(&members) {
-        return serde_json::from_str(structured.get()).unwrap_or_default();
+        return serde_json::from_str(structured.get());
     }
-    match content::first_text(&members) {
+    Ok(match content::first_text(&members) {
         Some(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
         None => Value::Null,
-    }
+    })
 }

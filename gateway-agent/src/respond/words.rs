@@ -7,7 +7,7 @@ use registry_core::schema_compile::Violation;
 use crate::{
     composition::Failure,
     pipeline::projection,
-    upstream::{Exhausted, Scarce},
+    upstream::{Breach, Exhausted, Scarce},
 };
 
 /// What the operator has to do; what differs is not the caller's to read.
@@ -54,6 +54,24 @@ pub(super) fn unfinished(tool: &str, failure: &Failure) -> String {
     } else {
         format!("{tool} failed at its step `{}`: {message}", failure.step)
     }
+}
+
+/// Whether a server that does not keep to the protocol may have done something.
+pub(super) fn broken(tool: &str, what: &Breach) -> String {
+    if what.may_have_run() {
+        return format!(
+            "The server behind {tool} broke the protocol. Whether it did its work is not known."
+        );
+    }
+    format!(
+        "The server behind {tool} speaks no version of the protocol that the gateway speaks; nothing was done."
+    )
+}
+
+/// What is known of an agent's task, and what the agent said.
+pub(super) fn open_task(tool: &str, why: &str, said: Option<&str>) -> String {
+    let said = said.map(|said| format!(" The agent said: {said}")).unwrap_or_default();
+    format!("{tool} gave no result: {why}. Whether it did its work is not known.{said}")
 }
 
 /// Who has as much of something as it may; of a call that was to wait, more is to say.

@@ -53,8 +53,9 @@ pub(super) async fn serve(
     stop: CancellationToken,
     drain: Duration,
 ) {
-    let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(capacity::connections()));
+    let (graceful, cut) = (GracefulShutdown::new(), CancellationToken::new());
+    let most = capacity::connections();
+    let room = Arc::new(Semaphore::new(most));
     let mut failed: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
@@ -67,10 +68,10 @@ pub(super) async fn serve(
                 if failed.take_if(|failed| failed.elapsed() >= CALM).is_some() {
                     tracing::info!("connections are accepted again");
                 }
-                let (router, tls, stop) = (router.clone(), tls.clone(), stop.clone());
-                let connection = Connection { router, peer, tls, stop, _place: place };
-                let watcher = graceful.watcher();
-                lanes.spawn(connection.run(stream, watcher));
+                let (router, tls) = (router.clone(), tls.clone());
+                let (stop, cut) = (stop.clone(), cut.clone());
+                let connection = Connection { router, peer, tls, stop, cut, _place: place };
+                lanes.spawn(connection.run(stream, graceful.watcher()));
             }
             Err(e) => {
                 if failed.replace(Instant::now()).is_none() {
@@ -87,6 +88,9 @@ pub(super) async fn serve(
     if timeout(drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("some calls did not finish within {} s and are cut off", drain.as_secs());
     }
+    // All are gone before upstreams are: what is cut off is cancelled there.
+    cut.cancel();
+    let _ = room.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
 }
 
 async fn accept(
@@ -105,6 +109,8 @@ struct Connection {
     peer: SocketAddr,
     tls: Option<Acceptor>,
     stop: CancellationToken,
+    /// Cancelled when there is no more time for what has begun.
+    cut: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
 
@@ -142,7 +148,8 @@ impl Connection {
         http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_header_size(HEAD_BYTES);
         let stream = TokioIo::new(TimelyWrites::new(stream, UNREAD));
         let connection = http.serve_connection(stream, TowerToHyperService::new(service));
-        if let Err(e) = watcher.watch(connection).await {
+        let served = self.cut.run_until_cancelled(watcher.watch(connection)).await;
+        if let Some(Err(e)) = served {
             tracing::debug!(%peer, "a connection broke: {e}");
         }
     }

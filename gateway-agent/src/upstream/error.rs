@@ -7,8 +7,7 @@ use std::fmt;
 use registry_core::Key;
 use serde_json::value::RawValue;
 
-/// Why there is no result. Except for [`Error::Timeout`], [`Error::TooLarge`], [`Error::Exhausted`] and
-/// [`Error::Protocol`] it is certain that the tool did not run.
+/// Why there is no result. Whether the tool ran all the same, [`Error::may_have_run`] tells.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server is registered, but nobody said where it runs.
@@ -65,6 +64,15 @@ pub enum Error {
     Protocol {
         /// How.
         what: Breach,
+    },
+    /// An agent has taken a message, and its task has come to no end of its own. Its words may repeat
+    /// arguments, so they go to the caller and not into logs.
+    #[error("{why}")]
+    OpenTask {
+        /// How the task stands.
+        why: String,
+        /// What the agent said.
+        said: Option<String>,
     },
     /// It failed so often that it is spared for a while; nothing was sent.
     #[error(transparent)]
@@ -153,12 +161,16 @@ pub enum Breach {
     /// It insists that what the gateway sent does not fit together.
     #[error("it refused the request's protocol headers")]
     HeadersRefused,
-    /// An agent has taken a message, and says no more of the task that it began.
-    #[error("it does not say what became of its task: {0}")]
-    TaskLost(String),
     /// The pages of its list do not end.
     #[error("its list of tools does not end")]
     EndlessList,
+}
+
+impl Breach {
+    /// Whether what came may have come after the tool ran.
+    pub(crate) fn may_have_run(&self) -> bool {
+        !matches!(self, Self::NoCommonVersion | Self::HeadersRefused)
+    }
 }
 
 impl From<Breach> for Error {
@@ -177,6 +189,41 @@ impl Error {
                 Self::Unavailable { target: target.clone(), source: source.to_string().into() }
             }
             other => Self::Unavailable { target: target.clone(), source: other.to_string().into() },
+        }
+    }
+
+    /// The same where it is certain that the request itself was not sent, because something before it failed.
+    pub(super) fn before_request(self, target: &Key) -> Self {
+        match self {
+            Self::Protocol { what } if what.may_have_run() => {
+                Self::Unavailable { target: target.clone(), source: what.into() }
+            }
+            Self::TooLarge { .. } => self.again(target),
+            other => other,
+        }
+    }
+
+    /// Whether the tool may have run, or have begun to; else it is certain that it did not, or it said
+    /// itself how it went.
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::Timeout { phase: Phase::Call, .. }
+            | Self::TooLarge { .. }
+            | Self::OpenTask { .. }
+            // It had begun when it asked.
+            | Self::Exhausted(_) => true,
+            Self::Protocol { what } => what.may_have_run(),
+            Self::Timeout { phase: Phase::Connect | Phase::List, .. }
+            | Self::NotConfigured { .. }
+            | Self::Stopped { .. }
+            | Self::Unavailable { .. }
+            | Self::Refused { .. }
+            | Self::NoCredentials(_)
+            | Self::NoSubject { .. }
+            | Self::Spared(_)
+            | Self::Overloaded(_)
+            | Self::Crowded(_)
+            | Self::Rpc { .. } => false,
         }
     }
 

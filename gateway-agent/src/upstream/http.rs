@@ -117,8 +117,10 @@ impl HttpLink {
         mirrored: Mirrored<'_>,
     ) -> Result<(Reply, Era), Error> {
         let caller = self.way.caller(outgoing)?;
-        let mut lease = self.lease_for(outgoing, &caller).await?;
-        let session = self.session_for(outgoing, (lease.as_ref(), &caller)).await?;
+        let before = |error: Error| error.before_request(&self.way.server);
+        let mut lease = self.lease_for(outgoing, &caller).await.map_err(before)?;
+        let opened = self.session_for(outgoing, (lease.as_ref(), &caller)).await;
+        let session = opened.map_err(before)?;
         let answer = self.exchange(&session, outgoing, mirrored).await;
         if let (Some(lease), Ok(_)) = (&mut lease, &answer) {
             lease.over();
@@ -130,7 +132,8 @@ impl HttpLink {
             }
             if is_gone {
                 let again = async {
-                    let session = self.session_for(outgoing, (lease.as_ref(), &caller)).await?;
+                    let opened = self.session_for(outgoing, (lease.as_ref(), &caller)).await;
+                    let session = opened.map_err(before)?;
                     let answer = self.exchange(&session, outgoing, mirrored).await?;
                     Ok((answer.into_reply()?, session.era))
                 };

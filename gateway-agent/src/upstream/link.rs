@@ -31,7 +31,7 @@ pub(super) enum Link {
     /// To a child process.
     Stdio(StdioLink),
     /// To an agent.
-    Agent(Box<AgentLink>),
+    Agent(Arc<AgentLink>),
     /// The configuration makes no sense; why.
     Broken(Key, String),
 }
@@ -49,8 +49,8 @@ impl Link {
             transport @ TransportConfig::Http { .. } => {
                 let (announcer, of) = (Arc::clone(announcer), server.clone());
                 let link = if server.kind == Kind::Agent {
-                    AgentLink::new(announcer, of, transport, client)
-                        .map(|link| Self::Agent(Box::new(link)))
+                    AgentLink::new((announcer, of), transport, client, start.stop.clone())
+                        .map(|link| Self::Agent(Arc::new(link)))
                 } else {
                     HttpLink::new(announcer, of, transport, client)
                         .map(|link| Self::Http(Box::new(link)))

@@ -17,7 +17,9 @@ pub enum Method {
     /// `SendMessage` of A2A, to an agent: the arguments are its text, or its data.
     SendMessage {
         /// Whether they are an object with one member, `text`.
-        as_text: bool,
+        takes_text: bool,
+        /// Whether text of the answer is left as it is, though it may look like JSON.
+        gives_text: bool,
     },
     /// `prompts/get`.
     GetPrompt,

@@ -184,7 +184,7 @@ impl Offer {
 
     /// Whether it is a skill that takes text rather than data.
     pub fn takes_text(&self) -> bool {
-        self.method() == Method::SendMessage { as_text: true }
+        matches!(self.method(), Method::SendMessage { takes_text: true, .. })
     }
 
     /// How it is composed, if it is.

@@ -63,7 +63,8 @@ impl Way {
         key: &Key,
         (agent, skill): (&Agent, &Skill),
     ) -> Self {
-        let method = Method::SendMessage { as_text: skill.takes_text(agent) };
+        let (takes_text, gives_text) = (skill.takes_text(agent), skill.gives_text(agent));
+        let method = Method::SendMessage { takes_text, gives_text };
         let live = snapshot.definitions.find(key).cloned();
         Self::Upstream(Backing {
             server: key.clone(),

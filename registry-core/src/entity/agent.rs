@@ -116,11 +116,26 @@ impl Skill {
 
     /// Whether it takes text rather than data: it has no schema, and takes no JSON.
     pub fn takes_text(&self, agent: &Agent) -> bool {
-        let own = Some(&self.input_modes).filter(|modes| !modes.is_empty());
-        let modes = own.unwrap_or(&agent.default_input_modes);
-        let is_json = |mode: &String| mode.ends_with("/json") || mode.ends_with("+json");
-        self.input_schema.is_none() && !modes.iter().any(is_json)
+        self.input_schema.is_none() && !may_be_json(&self.input_modes, &agent.default_input_modes)
     }
+
+    /// Whether its text is to be left as it is, though it may look like JSON: it has no schema, and gives
+    /// no JSON.
+    pub fn gives_text(&self, agent: &Agent) -> bool {
+        let (own, default) = (&self.output_modes, &agent.default_output_modes);
+        self.output_schema.is_none() && !may_be_json(own, default)
+    }
+}
+
+/// Whether JSON is among a skill's own media types, or without any among the agent's.
+fn may_be_json(own: &[String], default: &[String]) -> bool {
+    let modes = if own.is_empty() { default } else { own };
+    modes.iter().any(|mode| {
+        let essence = mode.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        matches!(essence.as_str(), "*/*" | "application/*")
+            || essence.ends_with("/json")
+            || essence.ends_with("+json")
+    })
 }
 
 /// Who runs an agent.
@@ -268,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_without_a_schema_takes_text_unless_it_takes_json() {
+    fn a_skill_without_a_schema_takes_and_gives_text_unless_it_names_json() {
         let skill = |more: Value| {
             let mut skill = json!({ "id": "s", "name": "S", "description": "d", "tags": [] });
             skill.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -279,22 +294,37 @@ mod tests {
             });
             let Ok(Entity::Agent(agent)) = Entity::parse(Kind::Agent, &card) else { panic!() };
             let skill = agent.skill("s").unwrap();
-            (skill.takes_text(&agent), skill.as_tool(&agent))
+            (skill.takes_text(&agent), skill.as_tool(&agent), skill.gives_text(&agent))
         };
-        let (takes_text, tool) = skill(json!({}));
-        assert!(takes_text);
+        let (takes_text, tool, gives_text) = skill(json!({}));
+        assert!(takes_text && gives_text);
         assert_eq!((tool.name.as_str(), tool.version.to_string().as_str()), ("team/a", "1.2.0"));
         assert_eq!(tool.input_schema.unwrap()["required"], json!(["text"]));
         let schemas = json!({ "inputSchema": { "minProperties": 1 }, "outputSchema": {} });
-        let (takes_text, tool) = skill(schemas.clone());
-        assert!(!takes_text);
+        let (takes_text, tool, gives_text) = skill(schemas.clone());
+        assert!(!takes_text && !gives_text);
         let own = (schemas["inputSchema"].clone(), schemas["outputSchema"].clone());
         assert_eq!((tool.input_schema.unwrap(), tool.output_schema.unwrap()), own);
-        for mode in ["application/json", "application/geo+json"] {
-            let (takes_text, tool) = skill(json!({ "inputModes": ["text/plain", mode] }));
-            assert!(!takes_text && tool.input_schema.is_none(), "{mode}");
+        for mode in [
+            "application/json",
+            "application/geo+json",
+            "Application/JSON; charset=utf-8",
+            "text/json",
+            "application/vnd.x+json ;v=1",
+            "application/*",
+            "*/*",
+        ] {
+            let (takes_text, tool, gives_text) =
+                skill(json!({ "inputModes": ["text/plain", mode] }));
+            assert!(!takes_text && gives_text && tool.input_schema.is_none(), "{mode}");
+            let (takes_text, _, gives_text) = skill(json!({ "outputModes": [mode, "text/plain"] }));
+            assert!(takes_text && !gives_text, "{mode}");
         }
-        assert!(skill(json!({ "inputModes": ["image/png"] })).0);
+        for mode in ["image/png", "text/*", "application/jsonx", "text/plain; format=json"] {
+            let (takes_text, _, gives_text) =
+                skill(json!({ "inputModes": [mode], "outputModes": [mode] }));
+            assert!(takes_text && gives_text, "{mode}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 """An agent made with the official A2A SDK: `agent.py VERSION FILE` speaks that version of A2A alone, and
-notes in the file which of its tasks were canceled."""
+notes in the file which of its tasks dawdle and which were canceled."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from a2a.helpers import (
     new_text_message,
     new_text_part,
 )
-from a2a.helpers.proto_helpers import new_data_part
+from a2a.helpers.proto_helpers import new_data_part, new_raw_part
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_jsonrpc_routes
@@ -26,7 +26,12 @@ from starlette.responses import JSONResponse
 sys.path.insert(0, str(Path(__file__).parent.parent / "conformance"))
 from serve import serve  # noqa: E402
 
-VERSION, CANCELED = sys.argv[1], Path(sys.argv[2])
+VERSION, NOTES = sys.argv[1], Path(sys.argv[2])
+
+
+def note(what, task):
+    with NOTES.open("a") as file:
+        print(what, task, file=file)
 
 
 class Agent(AgentExecutor):
@@ -57,6 +62,14 @@ class Agent(AgentExecutor):
         await updater.add_artifact([new_text_part(f"On {topic}. "), new_text_part("The end.")])
         await updater.complete()
 
+    async def price(self, updater, context):
+        await updater.add_artifact([new_text_part("1.10")])
+        await updater.complete()
+
+    async def paint(self, updater, context):
+        await updater.add_artifact([new_raw_part(b"\x89PNG", media_type="image/png")])
+        await updater.complete()
+
     async def fail(self, updater, context):
         await updater.failed(new_text_message("the ink is dry"))
 
@@ -64,11 +77,11 @@ class Agent(AgentExecutor):
         await updater.requires_input(new_text_message("which colour?"))
 
     async def dawdle(self, updater, context):
+        note("dawdles", context.task_id)
         await asyncio.sleep(600)
 
     async def cancel(self, context, events):
-        with CANCELED.open("a") as file:
-            print(context.task_id, file=file)
+        note("canceled", context.task_id)
         await TaskUpdater(events, context.task_id, context.context_id).cancel()
 
 

@@ -4,6 +4,8 @@
 
 use crate::jsonrpc::{Object, ObjectWriter};
 
+/// `TaskNotFoundError` (A2A 1.0, section 5.4; 0.3, section 8.2).
+pub(super) const TASK_NOT_FOUND: i64 = -32001;
 /// `VersionNotSupportedError` (A2A 1.0, section 5.4).
 pub(super) const VERSION_NOT_SUPPORTED: i64 = -32009;
 

@@ -7,6 +7,9 @@ use serde_json::value::RawValue;
 
 use crate::jsonrpc::{self, Object};
 
+/// Longest name of a state that is told.
+const STATE_BYTES: usize = 32;
+
 /// The answer to a message.
 #[derive(Debug)]
 pub(super) enum Said {
@@ -52,8 +55,19 @@ pub(super) enum State {
     Waiting,
     /// It has done what it was to do.
     Completed,
-    /// It goes on no more.
+    /// It says that it has not done what it was to do.
     Failed,
+    /// It was stopped half way.
+    Canceled,
+    /// What nobody knows.
+    Unknown,
+}
+
+impl State {
+    /// Whether it goes on no more, whatever anybody does.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Canceled)
+    }
 }
 
 impl Said {
@@ -83,10 +97,12 @@ impl Task {
         self.status.message.as_ref()
     }
 
-    /// Its state, as 0.3 writes it.
+    /// Its state, as 0.3 writes it; what is longer than any state is cut off.
     pub(super) fn state_name(&self) -> String {
         let state = &self.status.state;
-        state.strip_prefix("TASK_STATE_").unwrap_or(state).to_ascii_lowercase().replace('_', "-")
+        let state = state.strip_prefix("TASK_STATE_").unwrap_or(state);
+        let state = &state[..state.floor_char_boundary(STATE_BYTES)];
+        state.to_ascii_lowercase().replace('_', "-")
     }
 
     /// Its state.
@@ -95,8 +111,9 @@ impl Task {
             "submitted" | "working" => State::Working,
             "input-required" | "auth-required" => State::Waiting,
             "completed" => State::Completed,
-            // `failed`, `canceled`, `rejected`, and what nobody knows.
-            _ => State::Failed,
+            "failed" | "rejected" => State::Failed,
+            "canceled" => State::Canceled,
+            _ => State::Unknown,
         }
     }
 }

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::*;
+use super::{task::Said, *};
 
 /// The parameters of a message with these arguments.
 fn sent(dialect: Dialect, arguments: &Value, as_text: bool) -> (&'static str, Value) {
@@ -52,21 +52,35 @@ fn tasks_are_asked_for_and_canceled_by_their_ids() {
     assert_eq!(named(Dialect::V03.cancel_task("t\"1")), ("tasks/cancel", cancel));
 }
 
-/// What is made of an answer to a message: the structured content, or else the text, and whether it
-/// failed.
-fn result(answer: &Value) -> Option<(Value, bool)> {
-    let said = Said::read(&to_raw_value(answer).unwrap())?;
-    let result = match said {
-        Said::Message(message) => result::of_message(&message),
-        Said::Task(task) => result::of_task(&task),
+/// What is made of an answer to a message: the structured content, and whether it failed; or why nobody
+/// knows what was done.
+fn outcome(answer: &Value, text: Text) -> Option<Result<(Value, bool), String>> {
+    let result = match Said::read(&to_raw_value(answer).unwrap())? {
+        Said::Message(message) => result::of_message(&message, text),
+        Said::Task(task) => match result::of_task(&task, text) {
+            Ok(result) => result,
+            Err(error) => return Some(Err(told(&error))),
+        },
     };
     let result: Value = serde_json::from_str(&result).expect("it is JSON, whatever came");
-    let text = &result["content"][0]["text"];
-    let value = result.get("structuredContent").unwrap_or(text);
-    if value.is_object() {
-        assert_eq!(serde_json::from_str::<Value>(text.as_str().unwrap()).unwrap(), *value);
+    let is_error = result["isError"] == true;
+    let words = &result["content"][0]["text"];
+    let value = result.get("structuredContent").unwrap_or(words).clone();
+    if !(value.is_string() || value.is_null()) {
+        assert_eq!(serde_json::from_str::<Value>(words.as_str().unwrap()).unwrap(), value);
     }
-    Some((value.clone(), result["isError"] == true))
+    Some(Ok((value, is_error)))
+}
+
+/// The same of an answer that is a result.
+fn result(answer: &Value) -> (Value, bool) {
+    outcome(answer, Text::MayBeJson).unwrap().unwrap()
+}
+
+/// What is known of a task without an end, and what its agent said.
+fn told(error: &Error) -> String {
+    let Error::OpenTask { why, said } = error else { panic!("{error}") };
+    format!("{why} / {}", said.as_deref().unwrap_or_default())
 }
 
 fn task(state: &str, artifacts: Value, message: Value) -> Value {
@@ -79,43 +93,82 @@ fn data_is_the_result_or_else_text() {
     let data = json!({ "data": { "n": 12_345_678_901_234_567_890_u64 } });
     assert_eq!(
         message(json!([{ "text": "see" }, data])),
-        Some((data["data"].clone(), false)),
+        (data["data"].clone(), false),
         "beside data, text explains"
     );
-    assert_eq!(message(json!([{ "data": 1 }, { "data": [2] }])), Some((json!([1, [2]]), false)));
-    assert_eq!(message(json!([{ "text": "a" }, { "text": "b" }])), Some((json!("ab"), false)));
-    let (why, is_error) = message(json!([{ "url": "https://x.example" }])).unwrap();
-    assert!(is_error && why.as_str().unwrap().contains("neither data nor text"), "{why}");
-    assert!(message(json!([])).unwrap().1);
+    assert_eq!(message(json!([{ "data": 1 }, { "data": [2] }])), (json!([1, [2]]), false));
+    assert_eq!(message(json!([{ "text": "a" }, { "text": "b" }])), (json!("ab"), false));
 
     let artifacts = json!([{ "parts": [{ "text": "a" }, { "text": "b" }] },
         { "parts": [{ "raw": "" }, { "text": "c" }] }]);
     let completed = |artifacts: &Value, message: Value| {
         let task = task("TASK_STATE_COMPLETED", artifacts.clone(), message);
-        result(&json!({ "task": task })).unwrap()
+        result(&json!({ "task": task }))
     };
     let last = json!({ "parts": [{ "text": "done" }] });
     assert_eq!(completed(&artifacts, last.clone()), (json!("ab\nc"), false));
     assert_eq!(completed(&json!([]), last), (json!("done"), false));
-    assert!(completed(&json!([]), Value::Null).1);
 }
 
 #[test]
-fn a_task_that_does_not_complete_has_failed_in_its_own_words() {
+fn what_is_done_and_shows_nothing_is_done_all_the_same() {
+    let nothing = (Value::Null, false);
+    for parts in [json!([]), json!([{ "url": "https://x.example" }, { "raw": "AA==" }])] {
+        assert_eq!(result(&json!({ "message": { "parts": parts } })), nothing);
+        let task = task("completed", json!([{ "parts": parts }]), Value::Null);
+        assert_eq!(result(&json!({ "task": task })), nothing);
+    }
+}
+
+#[test]
+fn text_is_json_only_where_json_may_be_given() {
+    let message = |words: &str, text| {
+        let answer = json!({ "message": { "parts": [{ "text": words }] } });
+        outcome(&answer, text).unwrap().unwrap().0
+    };
+    for words in ["1.10", "[1]", "{\"a\": 1}", "null", "\"q\"", " 7 "] {
+        assert_eq!(message(words, Text::AsItIs), json!(words));
+        let value: Value = serde_json::from_str(words).unwrap();
+        assert_eq!(message(words, Text::MayBeJson), value);
+    }
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    for words in ["", "{", "1e999", "a \"b\"", &deep] {
+        assert_eq!(message(words, Text::MayBeJson), json!(words));
+    }
+}
+
+#[test]
+fn a_task_that_failed_says_so_in_its_own_words() {
+    let why = || json!({ "parts": [{ "text": "no " }, { "text": "ink" }] });
+    for state in ["failed", "TASK_STATE_REJECTED"] {
+        let name = state.to_lowercase().replace("task_state_", "");
+        let told = |message| result(&json!({ "task": task(state, json!([]), message) }));
+        assert_eq!(told(why()), (json!(format!("its task is {name}: no ink")), true));
+        assert_eq!(told(Value::Null), (json!(format!("its task is {name}")), true));
+    }
+}
+
+#[test]
+fn of_a_task_that_came_to_no_end_of_its_own_nobody_knows_what_it_did() {
     let told = |state: &str, message: Value| {
         let mut task = task(state, json!([{ "parts": [{ "data": 1 }] }]), message);
         task["kind"] = "task".into();
-        result(&task).unwrap()
+        outcome(&task, Text::MayBeJson).unwrap().unwrap_err()
     };
-    let why = || json!({ "parts": [{ "text": "no " }, { "text": "ink" }] });
-    for state in ["failed", "rejected", "canceled", "unheard-of"] {
-        assert_eq!(told(state, why()), (json!(format!("its task is {state}: no ink")), true));
-        assert_eq!(told(state, Value::Null), (json!(format!("its task is {state}")), true));
+    assert_eq!(told("canceled", Value::Null), "its task was canceled / ");
+    let why = json!({ "parts": [{ "text": "which?" }] });
+    for (state, name) in
+        [("TASK_STATE_INPUT_REQUIRED", "input-required"), ("auth-required", "auth-required")]
+    {
+        let wanted = format!(
+            "its task is {name}, which a composition cannot help, and was canceled / which?"
+        );
+        assert_eq!(told(state, why.clone()), wanted);
     }
-    for state in ["TASK_STATE_INPUT_REQUIRED", "auth-required"] {
-        let (said, is_error) = told(state, why());
-        let said = said.as_str().unwrap();
-        assert!(is_error && said.ends_with("and was canceled: no ink"), "{said}");
+    for state in ["unheard-of", "unknown", "TASK_STATE_UNSPECIFIED", &"é".repeat(40)] {
+        let told = told(state, Value::Null);
+        assert!(told.starts_with("its task is in a state that nobody knows, `"), "{told}");
+        assert!(told.len() < 120, "{told}");
     }
 }
 
@@ -132,7 +185,7 @@ fn what_is_neither_a_message_nor_a_task_is_nothing() {
         json!({ "message": { "parts": [["text"]] } }),
     ];
     for answer in strange {
-        assert_eq!(result(&answer), None, "{answer}");
+        assert_eq!(outcome(&answer, Text::MayBeJson), None, "{answer}");
     }
 }
 
@@ -162,10 +215,12 @@ proptest! {
     fn whatever_an_agent_says_is_a_result_or_nothing(
         parts in anything(), artifacts in anything(), state in "[A-Za-z_-]{0,24}", odd in anything(),
     ) {
-        let _ = result(&odd);
-        let _ = result(&json!({ "message": { "parts": parts } }));
-        let message = json!({ "parts": parts });
-        let _ = result(&json!({ "task": task(&state, artifacts.clone(), message) }));
-        let _ = result(&json!({ "task": task("completed", artifacts, Value::Null) }));
+        for text in [Text::AsItIs, Text::MayBeJson] {
+            let _ = outcome(&odd, text);
+            let _ = outcome(&json!({ "message": { "parts": parts } }), text);
+            let message = json!({ "parts": parts });
+            let _ = outcome(&json!({ "task": task(&state, artifacts.clone(), message) }), text);
+            let _ = outcome(&json!({ "task": task("completed", artifacts.clone(), Value::Null) }), text);
+        }
     }
 }

@@ -93,7 +93,7 @@ impl Client {
     }
 
     /// Does something in the background that ends with the gateway.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(in crate::upstream) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(work);
     }
 

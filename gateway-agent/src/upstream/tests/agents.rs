@@ -10,6 +10,8 @@ use tokio::time::timeout;
 use super::{fake::*, *};
 use crate::jsonrpc::code::METHOD_NOT_FOUND;
 
+const MESSAGE: Method = Method::SendMessage { takes_text: false, gives_text: false };
+
 fn agent() -> Key {
     "agent/team/under-test@1.0.0".parse().unwrap()
 }
@@ -47,7 +49,7 @@ async fn ask(upstreams: &Upstreams) -> Result<Value, Error> {
     let request = Request {
         arguments: Some(&arguments),
         is_repeatable: false,
-        ..Request::plain(Method::SendMessage { as_text: false }, &[], &context)
+        ..Request::plain(MESSAGE, &[], &context)
     };
     let result = upstreams.run(&agent(), "skill", request).await?;
     Ok(serde_json::from_str(result.result.get()).unwrap())
@@ -99,6 +101,71 @@ async fn one_that_speaks_neither_version_is_down() {
         eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
         let error = ask(&upstreams).await.unwrap_err();
         assert!(matches!(error, Error::Protocol { what: Breach::NoCommonVersion }), "{error}");
+        assert!(!error.may_have_run());
+        assert!(fake.seen("SendMessage").is_empty());
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn an_agent_may_refuse_what_it_does_not_speak_in_its_own_way() {
+    type Answer = fn(&Seen) -> Reply;
+    let refusals: [Answer; 4] = [
+        |seen| seen.error(200, &json!({ "code": -32600, "message": "no such method" })),
+        |seen| seen.error(200, &json!({ "code": -32603, "message": "?" })),
+        |seen| seen.error(400, &json!({ "code": -32602, "message": "?" })),
+        |_| raw_reply(404, "text/plain", b"no such page"),
+    ];
+    for refuse in refusals {
+        let fake = Fake::start(move |seen| match seen.rpc_method() {
+            "message/send" => {
+                seen.result(&json!({ "kind": "message", "parts": [{ "kind": "data", "data": 3 }] }))
+            }
+            "tasks/get" => seen.error(200, &json!({ "code": -32001, "message": "?" })),
+            _ => refuse(seen),
+        });
+        let (_fake, upstreams) = started(fake.await).await;
+        assert!(matches!(upstreams.state(), TargetState::Up { speaks: "a2a-0.3" }));
+        assert_eq!(ask(&upstreams).await.unwrap()["structuredContent"], 3);
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn what_an_agent_speaks_is_not_forgotten_for_an_answer_that_says_nothing() {
+    let is_odd = Arc::new(AtomicBool::new(false));
+    let odd = Arc::clone(&is_odd);
+    let fake = Fake::start(move |seen| match seen.rpc_method() {
+        "message/send" => seen.result(&json!({ "kind": "message", "parts": [{ "data": 3 }] })),
+        "GetTask" if !odd.load(Ordering::Relaxed) => {
+            seen.error(200, &json!({ "code": METHOD_NOT_FOUND, "message": "?" }))
+        }
+        _ => seen.error(200, &json!({ "code": -32603, "message": "busy" })),
+    });
+    let (fake, upstreams) = started(fake.await).await;
+    is_odd.store(true, Ordering::Relaxed);
+    let looks = fake.seen("tasks/get").len();
+    upstreams.check(&agent()).unwrap();
+    eventually(|| async { fake.seen("tasks/get").len() > looks }).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(matches!(upstreams.state(), TargetState::Up { speaks: "a2a-0.3" }));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
+    type Answer = fn(&Seen) -> Reply;
+    let answers: [(Answer, &str); 4] = [
+        (|_| raw_reply(500, "text/plain", b""), "HTTP status 500"),
+        (|_| raw_reply(404, "text/plain", b""), "HTTP status 404"),
+        (|_| raw_reply(200, "text/html", b"<p>"), "neither JSON nor"),
+        (|seen| seen.result(&json!("x".repeat(70_000))), "longer than 65536"),
+    ];
+    for (answer, why) in answers {
+        let fake = Fake::start(answer).await;
+        let upstreams = start_with(&fake);
+        let error = ask(&upstreams).await.unwrap_err();
+        assert!(!error.may_have_run() && error.to_string().contains(why), "{error}");
         assert!(fake.seen("SendMessage").is_empty());
         upstreams.shutdown().await;
     }
@@ -114,6 +181,8 @@ async fn a_task_is_waited_for_whether_its_agent_can_be_asked_or_not() {
             1 => raw_reply(503, "text/plain", b"starting"),
             2 => task(seen, "TASK_STATE_WORKING"),
             3 => seen.result(&json!({ "id": "other", "status": { "state": "submitted" } })),
+            4 => seen.error(200, &json!({ "code": -32603, "message": "busy" })),
+            5 => raw_reply(429, "text/plain", b"later"),
             _ => task(seen, "TASK_STATE_COMPLETED"),
         },
         method => panic!("{method}"),
@@ -123,7 +192,7 @@ async fn a_task_is_waited_for_whether_its_agent_can_be_asked_or_not() {
     assert_eq!(fake.seen("SendMessage").len(), 1);
     let asked: Vec<_> = fake.seen("GetTask");
     let ids: Vec<_> = asked.iter().map(|seen| &seen.body["params"]["id"]).collect();
-    assert_eq!(ids[ids.len() - 5..], ["t"; 5]);
+    assert_eq!(ids[ids.len() - 7..], ["t"; 7]);
     upstreams.shutdown().await;
 }
 
@@ -143,8 +212,10 @@ async fn nobody_knows_what_became_of_a_task_that_its_agent_does_not_tell_of() {
         })
         .await;
         let error = ask(&upstreams).await.unwrap_err();
-        assert!(matches!(error, Error::Protocol { .. }), "{error}");
-        assert!(error.to_string().contains(why), "{error}");
+        assert!(error.may_have_run());
+        let Error::OpenTask { why: told, said } = error else { panic!("{error}") };
+        assert_eq!(told, "the agent does not say what became of its task");
+        assert!(said.as_ref().is_some_and(|said| said.contains(why)), "{said:?}");
         eventually(|| async { fake.seen("CancelTask").len() == 1 }).await;
         assert_eq!(fake.seen("SendMessage").len(), 1);
         upstreams.shutdown().await;
@@ -172,6 +243,37 @@ async fn a_task_for_which_nobody_waits_is_canceled_and_one_that_has_ended_is_not
 }
 
 #[tokio::test]
+async fn a_task_that_begins_when_nobody_waits_any_more_is_canceled() {
+    let after = Duration::from_millis(300);
+    let (fake, upstreams) = fake(move |seen| match seen.rpc_method() {
+        "SendMessage" => late(after, task(seen, "TASK_STATE_WORKING")),
+        _ => seen.result(&json!({})),
+    })
+    .await;
+    assert!(timeout(Duration::from_millis(100), ask(&upstreams)).await.is_err());
+    assert!(fake.seen("CancelTask").is_empty());
+    eventually(|| async { fake.seen("CancelTask").len() == 1 }).await;
+    assert_eq!(fake.seen("CancelTask")[0].body["params"], json!({ "id": "t" }));
+    // Also when the gateway stops meanwhile.
+    assert!(timeout(Duration::from_millis(100), ask(&upstreams)).await.is_err());
+    upstreams.shutdown().await;
+    assert_eq!(fake.seen("CancelTask").len(), 2);
+    assert_eq!(fake.seen("SendMessage").len(), 2);
+}
+
+#[tokio::test]
+async fn who_asks_and_goes_away_holds_only_so_much() {
+    let (fake, upstreams) = fake(|_| Reply::Stall).await;
+    for _ in 0..70 {
+        assert!(timeout(Duration::from_millis(10), ask(&upstreams)).await.is_err());
+    }
+    let cut_off = || fake.seen("SendMessage").len() - fake.cut_off();
+    eventually(|| async { cut_off() == 64 }).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(cut_off(), 64);
+}
+
+#[tokio::test]
 async fn a_message_is_sent_once_whatever_comes_back() {
     type Answer = fn(&Seen) -> Reply;
     let answers: [(Answer, &str); 5] = [
@@ -188,10 +290,17 @@ async fn a_message_is_sent_once_whatever_comes_back() {
         assert_eq!(fake.seen("SendMessage").len(), 1);
         upstreams.shutdown().await;
     }
-    let (fake, upstreams) =
-        fake(|seen| seen.error(200, &json!({ "code": -32005, "message": "no such type" }))).await;
-    let error = ask(&upstreams).await.unwrap_err();
-    assert!(matches!(&error, Error::Rpc { message, .. } if message == "no such type"), "{error}");
-    assert_eq!(fake.seen("SendMessage").len(), 1);
-    upstreams.shutdown().await;
+    // Whatever else those codes mean to the gateway.
+    for code in [-32005, METHOD_NOT_FOUND, -32009, -32020, -32022] {
+        let (fake, upstreams) =
+            fake(move |seen| seen.error(200, &json!({ "code": code, "message": "no such type" })))
+                .await;
+        let error = ask(&upstreams).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Rpc { message, .. } if message == "no such type"),
+            "{error}"
+        );
+        assert_eq!(fake.seen("SendMessage").len(), 1);
+        upstreams.shutdown().await;
+    }
 }

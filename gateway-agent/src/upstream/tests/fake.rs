@@ -58,6 +58,8 @@ pub(super) enum Reply {
     Flood(Vec<u8>),
     /// Nothing, until the other side closes.
     Stall,
+    /// These pieces, after a while.
+    Late(Duration, Vec<Vec<u8>>),
 }
 
 pub(super) fn json_reply(status: u16, body: &Value) -> Reply {
@@ -70,6 +72,12 @@ pub(super) fn raw_reply(status: u16, media_type: &str, body: &[u8]) -> Reply {
         "HTTP/1.1 {status} X\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\n\r\n"
     );
     Reply::Keep(vec![[head.as_bytes(), body].concat()])
+}
+
+/// The same reply, after a while.
+pub(super) fn late(after: Duration, reply: Reply) -> Reply {
+    let Reply::Keep(pieces) = reply else { panic!("only what is whole comes late") };
+    Reply::Late(after, pieces)
 }
 
 /// An event stream in these pieces.
@@ -216,9 +224,14 @@ impl Inner {
                 stream.write_all(refusal).await.unwrap();
                 continue;
             }
-            let reply = (self.handler)(&seen);
+            let mut reply = (self.handler)(&seen);
             self.seen.lock().unwrap().push(seen);
+            if let Reply::Late(after, pieces) = reply {
+                tokio::time::sleep(after).await;
+                reply = Reply::Keep(pieces);
+            }
             match reply {
+                Reply::Late(..) => unreachable!(),
                 Reply::Keep(pieces) => {
                     for piece in pieces {
                         if stream.write_all(&piece).await.is_err() {
