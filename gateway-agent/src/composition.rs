@@ -28,7 +28,7 @@ use serde_json::{Value, value::RawValue};
 use tokio::{runtime::Handle, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::run::Taken;
+pub(crate) use self::run::Within;
 use self::{breakers::Breakers, memory::Results, once::Once, run::Run, sagas::Sagas};
 pub use self::{
     failure::{Cause, Failure},

@@ -91,8 +91,8 @@ pub(crate) struct Passage<'a> {
     pub(crate) side: Option<&'a Side>,
     /// Against whose share it counts.
     pub(crate) principal: &'a Principal,
-    /// What the composition has taken that it is a step of.
-    pub(crate) within: Option<&'a Arc<composition::Taken>>,
+    /// What it is inside of, if it is a step of a composition.
+    pub(crate) within: Option<&'a composition::Within>,
 }
 
 /// What a call gave.

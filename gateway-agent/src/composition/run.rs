@@ -36,7 +36,7 @@ pub(super) type Running<'a> = Pin<Box<dyn Future<Output = Result<Value, Failure>
 const RESULTS: usize = 4;
 
 /// One call of a composition.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Run {
     pub(super) gateway: Arc<Gateway>,
     pub(super) key: Key,
@@ -48,14 +48,22 @@ pub(super) struct Run {
     /// To be told of progress, and asked what steps have to ask.
     pub(super) caller: Option<Side>,
     pub(super) lineage: Lineage,
-    pub(super) report: Report,
-    pub(super) taken: Arc<Taken>,
-    finished: AtomicU32,
+    pub(super) report: Arc<Report>,
+    pub(super) within: Within,
+    finished: Arc<AtomicU32>,
+}
+
+/// What a step is inside of.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Within {
+    taken: Arc<Taken>,
+    /// The innermost saga.
+    pub(super) saga: Option<Arc<str>>,
 }
 
 /// What a call has taken so far, with all compositions inside of it.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+struct Taken {
     calls: AtomicU32,
     bytes: AtomicUsize,
 }
@@ -73,9 +81,9 @@ impl Run {
         let lineage = record.lineage(key);
         let whose = (passage.claim, passage.principal);
         let caller = passage.side.cloned();
-        let taken = passage.within.cloned().unwrap_or_default();
+        let within = passage.within.cloned().unwrap_or_default();
         let run = Self::new((gateway, key, plan), (whose, context), caller, lineage);
-        Arc::new(Self { taken, ..run })
+        Arc::new(Self { within, ..run })
     }
 
     /// On behalf of somebody.
@@ -94,10 +102,16 @@ impl Run {
             context,
             caller,
             lineage,
-            report: Report::default(),
-            taken: Arc::default(),
-            finished: AtomicU32::new(0),
+            report: Arc::default(),
+            within: Within::default(),
+            finished: Arc::default(),
         }
+    }
+
+    /// The same inside of this saga.
+    pub(super) fn inside_of(&self, saga: &str) -> Arc<Self> {
+        let within = Within { saga: Some(saga.into()), ..self.within.clone() };
+        Arc::new(Self { within, ..self.clone() })
     }
 
     /// Does one operation with an input.
@@ -176,7 +190,7 @@ impl Run {
 
     /// Takes one call from what the run may make.
     pub(super) fn take_call(&self, at: &str) -> Result<(), Failure> {
-        if self.taken.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
+        if self.within.taken.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
             return Ok(());
         }
         Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
@@ -184,7 +198,7 @@ impl Run {
 
     /// Whether so many more can be made: what cannot come to its end is not begun.
     pub(super) fn check_calls(&self, at: &str, more: usize) -> Result<(), Failure> {
-        let left = CALLS.saturating_sub(self.taken.calls.load(Ordering::Relaxed));
+        let left = CALLS.saturating_sub(self.within.taken.calls.load(Ordering::Relaxed));
         if u32::try_from(more).is_ok_and(|more| more <= left) {
             return Ok(());
         }
@@ -194,7 +208,8 @@ impl Run {
     /// Takes the size of a result from what the run may hold.
     pub(super) fn take_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
         let most = RESULTS * self.gateway.limits().response_bytes;
-        if self.taken.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most {
+        if self.within.taken.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most
+        {
             return Ok(());
         }
         Err(Failure::new(at, Cause::TooLarge { most }))

@@ -41,6 +41,7 @@ impl Run {
             tool: self.key.clone(),
             pointer: saga.pointer.clone(),
             instance: self.instance(saga, at, input)?,
+            parent: self.within.saga.as_deref().map(Into::into),
             claim: self.claim.clone(),
             input: input.clone(),
         };
@@ -51,7 +52,7 @@ impl Run {
             Err(cause) => return Err(Failure::new(at, cause)),
             Ok(Begun::Known(ended)) => ended,
             Ok(Begun::First(log)) => {
-                let (run, saga, ended) = (Arc::clone(self), Arc::clone(saga), log.ended());
+                let (run, saga, ended) = (self.inside_of(log.id()), Arc::clone(saga), log.ended());
                 let course = Course { run, saga, log, at: at.into() };
                 self.memory().spawn(async move { course.forward(cancel).await });
                 ended
@@ -183,8 +184,10 @@ impl Course {
         self.run.bound((binding, "output"), scope, &self.at).map_err(Stopped::between)
     }
 
-    /// Undoes what was done, the last first; what cannot be undone is left to an operator.
+    /// Undoes what was done, the last first; what cannot be undone is left to an operator. Sagas inside of
+    /// this one were begun after what is undone here, so they go before.
     pub(super) async fn back(&self) {
+        self.log.inner_ended().await;
         let history = self.log.history();
         for (i, step) in self.saga.steps.iter().enumerate().rev() {
             if let Some(compensate) = &step.compensate

@@ -104,7 +104,7 @@ impl Run {
                 context: &self.context,
                 side: side.as_ref(),
                 principal: &self.principal,
-                within: Some(&self.taken),
+                within: Some(&self.within),
             };
             let passed = pass(&self.gateway, admission, &passage, record).await?;
             if passed.result.result_type != ResultType::InputRequired {

@@ -22,6 +22,9 @@ pub(in crate::composition) struct Began {
     pub(in crate::composition) pointer: String,
     /// Its id, as JSON, if its spec gives it one.
     pub(in crate::composition) instance: Option<String>,
+    /// The saga inside of which it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::composition) parent: Option<Box<str>>,
     /// On whose behalf.
     pub(in crate::composition) claim: HeaderClaim,
     pub(in crate::composition) input: Value,

@@ -52,6 +52,15 @@ impl Log {
         self.sagas.lock().get(&self.id).expect("an open saga is known").subscribe()
     }
 
+    /// Waits until all sagas that it began itself have ended.
+    pub(in crate::composition) async fn inner_ended(&self) {
+        let inner = self.sagas.lock().inside_of(&self.id);
+        for mut ended in inner {
+            // Who does not tell any more is gone.
+            let _ = ended.wait_for(Option::is_some).await;
+        }
+    }
+
     /// Notes what has happened; it goes to the disk with what is written next.
     pub(in crate::composition) fn note(&self, event: Event) {
         self.sagas.lock().apply(&self.id, &event, now_ms());

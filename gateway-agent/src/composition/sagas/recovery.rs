@@ -100,6 +100,8 @@ async fn undo(gateway: &Arc<Gateway>, log: Log, places: &Semaphore) {
         }
     }
     let (plan, saga) = found(gateway, &log).await;
+    // Those need places, too.
+    log.inner_ended().await;
     // It is never closed.
     let _place = places.acquire().await;
     reached(gateway, &plan).await;

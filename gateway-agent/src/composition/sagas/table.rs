@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Bound,
     sync::Arc,
     time::UNIX_EPOCH,
 };
@@ -215,6 +216,15 @@ impl Table {
 
     pub(super) fn get(&self, id: &str) -> Option<&Known> {
         self.sagas.get(id)
+    }
+
+    /// Those under way that this one began itself; all of them began later.
+    pub(super) fn inside_of(&self, id: &str) -> Vec<Ended> {
+        let later = self.sagas.range::<str, _>((Bound::Excluded(id), Bound::Unbounded));
+        let is_inner = |known: &Known| {
+            known.history.ended().is_none() && known.history.began().parent.as_deref() == Some(id)
+        };
+        later.filter(|(_, known)| is_inner(known)).map(|(_, known)| known.subscribe()).collect()
     }
 
     /// All, the oldest first.

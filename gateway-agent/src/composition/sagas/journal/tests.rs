@@ -16,6 +16,7 @@ fn lines(count: usize) -> Vec<u8> {
         tool: "tool/t@1.0.0".parse().unwrap(),
         pointer: String::new(),
         instance: None,
+        parent: None,
         claim: HeaderClaim::Absent,
         input: json!({}),
     };

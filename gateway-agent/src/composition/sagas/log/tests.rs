@@ -14,6 +14,7 @@ fn began() -> Began {
         tool: "tool/t@1.0.0".parse().unwrap(),
         pointer: String::new(),
         instance: Some("7".to_owned()),
+        parent: None,
         claim: HeaderClaim::Absent,
         input: json!({}),
     }

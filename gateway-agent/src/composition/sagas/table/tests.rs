@@ -10,6 +10,7 @@ fn began(instance: Option<&str>) -> Began {
         tool: "tool/t@1.0.0".parse().unwrap(),
         pointer: "/saga".to_owned(),
         instance: instance.map(str::to_owned),
+        parent: None,
         claim: HeaderClaim::Absent,
         input: json!({ "secret": 1 }),
     }

@@ -165,3 +165,20 @@ async fn what_is_tried_again_is_undone_by_its_callers_own_child() {
     let [done, undone] = calls.lines().collect::<Vec<_>>()[..] else { panic!("{calls}") };
     assert_eq!(done, undone);
 }
+
+#[tokio::test]
+async fn what_was_interrupted_inside_of_another_saga_is_undone_first() {
+    let spec = nested(json!({ "pattern": slow_to_undo() }), json!({}));
+    let composed = Composed::start(vec![composition("outer", spec)]).await;
+    let interrupted = async {
+        let waits = json!({ "ms": 4_000 });
+        composed.upstream.until(|seen| seen.calls.iter().any(|(_, given)| *given == waits)).await;
+        recovery::recover(&composed.bench.gateway);
+        let is_undone = |(tool, _): &&(String, Value)| tool == "keep";
+        composed.upstream.until(|seen| seen.calls.iter().filter(is_undone).count() >= 2).await;
+    };
+    // Who waits for it lives on, and is told.
+    let (got, ()) = tokio::join!(composed.got("outer", json!({})), interrupted);
+    assert!(got.failure().contains("the gateway was stopped in the middle of the saga"), "{got:?}");
+    assert_eq!(undone(&composed)[..2], [json!({ "inner": true }), json!({ "outer": true })]);
+}

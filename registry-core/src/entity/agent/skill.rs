@@ -1,0 +1,170 @@
+//! A skill of an A2A agent, and what it is as a step of a composition.
+//!
+//! Deliberately absent: calling it; the gateway does.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Agent;
+use crate::{
+    decode::{At, Problems},
+    entity::tool::{Implementation, Tool, ToolSource},
+};
+
+/// One thing that an agent can do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Skill {
+    /// Its id, unique within the agent.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// Example requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<String>,
+    /// Media types that it takes; without them the agent's defaults.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub input_modes: Vec<String>,
+    /// Media types that it gives; without them the agent's defaults.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub output_modes: Vec<String>,
+    /// JSON Schema of the data it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Value>,
+    /// JSON Schema of the data it gives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+}
+
+impl Skill {
+    /// What it takes and gives, as a tool's registration would say it; the agent stands for the tool's
+    /// server. A skill that takes text, and no data, has the argument `text`.
+    pub fn as_tool(&self, agent: &Agent) -> Tool {
+        let text = || {
+            json!({ "type": "object", "properties": { "text": { "type": "string" } },
+                "required": ["text"], "additionalProperties": false })
+        };
+        let input_schema = self.input_schema.clone().or_else(|| self.takes_text(agent).then(text));
+        Tool {
+            name: agent.name.clone(),
+            version: agent.version.clone(),
+            title: Some(self.name.clone()),
+            description: Some(self.description.clone()),
+            implementation: Implementation::Source(ToolSource {
+                server: agent.name.clone(),
+                server_version: agent.version.clone(),
+                tool: self.id.clone(),
+                defaults: None,
+                hide_fields: Vec::new(),
+            }),
+            depends: Vec::new(),
+            input_schema,
+            output_schema: self.output_schema.clone(),
+            output_transform: None,
+            annotations: None,
+            metadata: None,
+        }
+    }
+
+    /// Whether it takes text rather than data: it has no schema, and takes no JSON.
+    pub fn takes_text(&self, agent: &Agent) -> bool {
+        self.input_schema.is_none() && !may_be_json(&self.input_modes, &agent.default_input_modes)
+    }
+
+    /// Whether its text is to be left as it is, though it may look like JSON: it has no schema, and gives
+    /// no JSON.
+    pub fn gives_text(&self, agent: &Agent) -> bool {
+        let (own, default) = (&self.output_modes, &agent.default_output_modes);
+        self.output_schema.is_none() && !may_be_json(own, default)
+    }
+
+    pub(super) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+        let fields = problems.object(value, at)?;
+        let (id, name) = (fields.required_string("id"), fields.required_string("name"));
+        let description = fields.required_string("description");
+        let (tags, examples) = (fields.strings("tags"), fields.strings("examples"));
+        let (input_modes, output_modes) =
+            (fields.strings("inputModes"), fields.strings("outputModes"));
+        let (input_schema, output_schema) =
+            (fields.json_schema("inputSchema"), fields.json_schema("outputSchema"));
+        fields.finish();
+        Some(Self {
+            id: id?,
+            name: name?,
+            description: description?,
+            tags,
+            examples,
+            input_modes,
+            output_modes,
+            input_schema,
+            output_schema,
+        })
+    }
+}
+
+/// Whether JSON is among a skill's own media types, or without any among the agent's.
+fn may_be_json(own: &[String], default: &[String]) -> bool {
+    let modes = if own.is_empty() { default } else { own };
+    modes.iter().any(|mode| {
+        let essence = mode.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        matches!(essence.as_str(), "*/*" | "application/*")
+            || essence.ends_with("/json")
+            || essence.ends_with("+json")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::{Entity, Kind};
+
+    #[test]
+    fn a_skill_without_a_schema_takes_and_gives_text_unless_it_names_json() {
+        let skill = |more: Value| {
+            let mut skill = json!({ "id": "s", "name": "S", "description": "d", "tags": [] });
+            skill.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let card = json!({
+                "name": "team/a", "version": "1.2.0", "description": "d", "url": "u",
+                "protocolVersion": "1", "defaultInputModes": ["text/plain"],
+                "defaultOutputModes": [], "skills": [skill], "capabilities": {},
+            });
+            let Ok(Entity::Agent(agent)) = Entity::parse(Kind::Agent, &card) else { panic!() };
+            let skill = agent.skill("s").unwrap();
+            (skill.takes_text(&agent), skill.as_tool(&agent), skill.gives_text(&agent))
+        };
+        let (takes_text, tool, gives_text) = skill(json!({}));
+        assert!(takes_text && gives_text);
+        assert_eq!((tool.name.as_str(), tool.version.to_string().as_str()), ("team/a", "1.2.0"));
+        assert_eq!(tool.input_schema.unwrap()["required"], json!(["text"]));
+        let schemas = json!({ "inputSchema": { "minProperties": 1 }, "outputSchema": {} });
+        let (takes_text, tool, gives_text) = skill(schemas.clone());
+        assert!(!takes_text && !gives_text);
+        let own = (schemas["inputSchema"].clone(), schemas["outputSchema"].clone());
+        assert_eq!((tool.input_schema.unwrap(), tool.output_schema.unwrap()), own);
+        for mode in [
+            "application/json",
+            "application/geo+json",
+            "Application/JSON; charset=utf-8",
+            "text/json",
+            "application/vnd.x+json ;v=1",
+            "application/*",
+            "*/*",
+        ] {
+            let (takes_text, tool, gives_text) =
+                skill(json!({ "inputModes": ["text/plain", mode] }));
+            assert!(!takes_text && gives_text && tool.input_schema.is_none(), "{mode}");
+            let (takes_text, _, gives_text) = skill(json!({ "outputModes": [mode, "text/plain"] }));
+            assert!(takes_text && !gives_text, "{mode}");
+        }
+        for mode in ["image/png", "text/*", "application/jsonx", "text/plain; format=json"] {
+            let (takes_text, _, gives_text) =
+                skill(json!({ "inputModes": [mode], "outputModes": [mode] }));
+            assert!(takes_text && gives_text, "{mode}");
+        }
+    }
+}
