@@ -6,6 +6,7 @@
 
 mod a2a;
 mod announce;
+mod attempt;
 mod breaker;
 mod capabilities;
 mod definitions;

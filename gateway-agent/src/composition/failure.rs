@@ -84,7 +84,7 @@ pub enum Cause {
         message: Option<String>,
     },
     /// Nothing of a scatter came in, or not in time.
-    #[error("none of {of} targets gave a result; the first failure: {}", told(first.as_ref()))]
+    #[error("none of {of} targets gave a result; the first failure: {}", told(first.as_ref(), Failure::to_string))]
     NothingArrived {
         /// How many there are.
         of: usize,
@@ -152,7 +152,7 @@ pub enum Cause {
     #[error("it was given up; nobody knows what was done")]
     GivenUp,
     /// A saga did not complete.
-    #[error("{}", told_end(.0))]
+    #[error("{}", told_end(.0, "reason"))]
     Saga(Arc<End>),
     /// As many sagas are under way, or need somebody, as may be.
     #[error("as many sagas are under way or wait for an operator as may be; nothing was done")]
@@ -165,15 +165,13 @@ pub enum Cause {
     Unwritable,
 }
 
-fn told(failure: Option<&Failure>) -> String {
-    failure.map_or_else(
-        || "the time was over".to_owned(),
-        |failure| format!("step `{}`: {}", failure.step, failure.message()),
-    )
+fn told(failure: Option<&Failure>, words: impl Fn(&Failure) -> String) -> String {
+    failure.map_or_else(|| "the time was over".to_owned(), words)
 }
 
-fn told_end(end: &End) -> String {
-    let error = end.error.as_ref().and_then(|error| error.get("message"));
+/// What became of a saga, and why: the `message` is for callers, the `reason` is one word.
+fn told_end(end: &End, why: &str) -> String {
+    let error = end.error.as_ref().and_then(|error| error.get(why));
     let error = error.and_then(Value::as_str).unwrap_or("it was stopped");
     let step = end.failed_step.as_deref().map(|id| format!(" at `{id}`")).unwrap_or_default();
     if end.status == Status::CompensationFailed && end.steps.is_empty() {
@@ -191,6 +189,9 @@ fn told_end(end: &End) -> String {
             "the saga failed{step}; what `{unsure}` has done is not known, and was not undone, for \
              it does not say `compensateOnUnknown`; what was done before was undone: {error}"
         );
+    }
+    if end.is_idle() {
+        return format!("the saga failed{step}, before which it had done nothing: {error}");
     }
     format!("the saga failed{step}, and what it had done was undone: {error}")
 }
@@ -289,6 +290,17 @@ impl Failure {
             Cause::Call { tool, error } => respond::words_for(&tool.to_string(), error),
             Cause::Tool { tool, text: Some(text), .. } => format!("{tool} failed: {text}"),
             Cause::Timeout { message: Some(message), .. } => message.clone(),
+            Cause::Saga(end) => told_end(end, "message"),
+            Cause::NothingArrived { of, first } => {
+                let words = |first: &Self| format!("step `{}`: {}", first.step, first.message());
+                let first = told(first.as_ref(), words);
+                format!("none of {of} targets gave a result; the first failure: {first}")
+            }
+            Cause::DeadLetter { failure, letter } => format!(
+                "{}; the dead-letter tool failed, too: {}",
+                failure.message(),
+                letter.message()
+            ),
             other => other.to_string(),
         }
     }
@@ -316,13 +328,25 @@ impl Failure {
     }
 }
 
-/// Whether it is certain that the tool did not run, or said itself how it went.
+/// Whether the tool may have done something without saying how it went.
 fn is_unknown(error: &Error) -> bool {
     match error {
         Error::Composition(failed) => failed.failure.is_unknown(),
         Error::Upstream(error) => error.may_have_run(),
-        Error::InvalidOutput { .. } | Error::Projection(_) | Error::EndlessInput { .. } => true,
-        _ => false,
+        Error::InvalidOutput { .. }
+        | Error::Projection(_)
+        // It had begun when it asked.
+        | Error::Incapable { .. }
+        | Error::EndlessInput { .. }
+        | Error::NothingWaits => true,
+        Error::NoCatalog
+        | Error::Denied(_)
+        | Error::Mirror(_)
+        | Error::Arguments(_)
+        | Error::HiddenField { .. }
+        | Error::InvalidInput { .. }
+        | Error::UnusableSchema { .. }
+        | Error::MissingVariable { .. } => false,
     }
 }
 

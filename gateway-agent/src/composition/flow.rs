@@ -77,6 +77,9 @@ impl Run {
             }
         }
         drop(running);
+        if !scatter.fail_fast {
+            self.undone().await;
+        }
         self.gathered(scatter, at, ended)
     }
 

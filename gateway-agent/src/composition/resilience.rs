@@ -41,6 +41,7 @@ impl Run {
             {
                 return Err(failure);
             }
+            self.undone().await;
             let delay = retry.backoff.delay(attempt);
             sleep(retry.jitter.map_or(delay, |jitter| varied(delay, jitter))).await;
             attempt += 1;
@@ -61,6 +62,7 @@ impl Run {
             (Ok(outcome), _) => outcome,
             (Err(_), Some(fallback)) => {
                 let cut_off = self.plan.cut_off(&limit.inner);
+                self.undone().await;
                 let outcome = self.operate(fallback, at, input).await;
                 outcome.map_err(|failure| failure.beside(cut_off))
             }

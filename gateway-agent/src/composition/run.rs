@@ -5,7 +5,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, AtomicUsize, Ordering},
     },
 };
@@ -19,7 +19,9 @@ use registry_core::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{CALLS, Cause, Failure, Memory, Plan, report::Report};
+use tokio_util::sync::CancellationToken;
+
+use super::{CALLS, Cause, Failure, Memory, Plan, report::Report, sagas::Ended};
 use crate::{
     audit::{CallRecord, Lineage},
     identity::HeaderClaim,
@@ -66,6 +68,8 @@ pub(crate) struct Within {
 struct Taken {
     calls: AtomicU32,
     bytes: AtomicUsize,
+    /// The sagas that were begun, and have not ended.
+    sagas: Mutex<Vec<(CancellationToken, Ended)>>,
 }
 
 impl Run {
@@ -111,6 +115,35 @@ impl Run {
     /// The same inside of this saga.
     pub(super) fn inside_of(&self, saga: &str) -> Arc<Self> {
         let within = Within { saga: Some(saga.into()), ..self.within.clone() };
+        Arc::new(Self { within, ..self.clone() })
+    }
+
+    /// Notes a saga, which undoes what it has done once it is cancelled.
+    pub(super) fn begins(&self, cancel: &CancellationToken, ended: &Ended) {
+        let mut sagas = self.sagas();
+        sagas.retain(|(_, ended)| ended.borrow().is_none());
+        sagas.push((cancel.clone(), ended.clone()));
+    }
+
+    /// Waits until the sagas that were cut off so far are undone. Who goes on after a failure does so only
+    /// then: what comes next may do the same again.
+    pub(super) async fn undone(&self) {
+        let is_cut_off = |(cancel, _): &&(CancellationToken, Ended)| cancel.is_cancelled();
+        let cut_off: Vec<_> =
+            self.sagas().iter().filter(is_cut_off).map(|(_, ended)| ended.clone()).collect();
+        for mut ended in cut_off {
+            // Who does not tell any more is gone.
+            let _ = ended.wait_for(Option::is_some).await;
+        }
+    }
+
+    fn sagas(&self) -> MutexGuard<'_, Vec<(CancellationToken, Ended)>> {
+        self.within.taken.sagas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same with nothing taken so far.
+    pub(super) fn afresh(&self) -> Arc<Self> {
+        let within = Within { taken: Arc::default(), ..self.within.clone() };
         Arc::new(Self { within, ..self.clone() })
     }
 

@@ -52,6 +52,7 @@ impl Run {
             Err(cause) => return Err(Failure::new(at, cause)),
             Ok(Begun::Known(ended)) => ended,
             Ok(Begun::First(log)) => {
+                self.begins(&cancel, &log.ended());
                 let (run, saga, ended) = (self.inside_of(log.id()), Arc::clone(saga), log.ended());
                 let course = Course { run, saga, log, at: at.into() };
                 self.memory().spawn(async move { course.forward(cancel).await });
@@ -197,8 +198,15 @@ impl Course {
             }
         }
         let end = self.log.history().end(&self.saga);
+        if !self.log.is_on_disk() {
+            return self.log.abandon(end);
+        }
+        let mut is_told = false;
         while let Err(error) = self.log.end(end.clone()).await {
-            tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
+            if !is_told {
+                tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
+            }
+            is_told = true;
             // Who waits need not wait for that; but its id is not free before.
             self.log.tell();
             sleep(AGAIN).await;
@@ -241,8 +249,10 @@ impl Course {
             // It is undone all the same: that is safer than not.
             tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
         }
+        // That a call has taken all that it may is no reason not to undo it.
+        let attempt = async || self.run.afresh().operate(compensate, at, &input).await;
         for wait_ms in WAITS_MS {
-            match self.run.operate(compensate, at, &input).await {
+            match attempt().await {
                 Ok(_) => return Ok(()),
                 Err(failure) => {
                     tracing::warn!(saga = %self.log.id(), wait_ms, "not undone yet: {failure}");
@@ -250,6 +260,6 @@ impl Course {
             }
             sleep(registry_follow::jittered(Duration::from_millis(wait_ms))).await;
         }
-        self.run.operate(compensate, at, &input).await.map(drop)
+        attempt().await.map(drop)
     }
 }

@@ -20,7 +20,7 @@ use std::sync::{
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
 use registry_core::Key;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
@@ -33,6 +33,7 @@ use self::{
 };
 use super::{
     announce::Announcer,
+    attempt::Attempts,
     error::{Breach, Error},
     http::{Client, Expected, InvalidAddress, OnBehalf, Way, read_one},
     message::{Era, Outgoing},
@@ -52,6 +53,7 @@ const UNHEARD: usize = 64;
 pub(super) struct AgentLink {
     way: Arc<Way>,
     dialect: ArcSwapOption<Dialect>,
+    looks: Attempts,
     next_id: AtomicU64,
     unheard: Semaphore,
     stop: CancellationToken,
@@ -76,6 +78,7 @@ impl AgentLink {
         Ok(Self {
             way: Arc::new(Way::new(agent, announcer, transport, shared)?),
             dialect: ArcSwapOption::empty(),
+            looks: Attempts::default(),
             next_id: AtomicU64::new(1),
             unheard: Semaphore::new(UNHEARD),
             stop,
@@ -177,6 +180,7 @@ impl AgentLink {
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         let mut headers: HeaderMap = self.way.address.headers.clone();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(VERSION, HeaderValue::from_static(dialect.version()));
         headers.extend(trace.iter().cloned());
         (id, self.way.address.post(headers, body.into()))

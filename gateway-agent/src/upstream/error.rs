@@ -143,8 +143,8 @@ pub enum Breach {
     /// The answer is a response to something else.
     #[error("the answer belongs to another request")]
     WrongId,
-    /// The answer is of a media type that MCP does not know.
-    #[error("the answer is neither JSON nor an event stream")]
+    /// The answer is of a media type that was not asked for.
+    #[error("the answer is of another media type than was asked for")]
     ContentType,
     /// The HTTP status says no, and no JSON-RPC error came with it. Redirects are not followed.
     #[error("the answer has the HTTP status {0}")]

@@ -23,7 +23,7 @@ mod way;
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -33,7 +33,7 @@ use ::http::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use registry_core::Key;
-use tokio::{sync::Mutex as AsyncMutex, time::timeout};
+use tokio::time::timeout;
 
 pub use self::auth::{NoCredentials, NoToken};
 use self::{
@@ -50,6 +50,7 @@ pub(super) use self::{
 };
 use super::{
     announce::Announcer,
+    attempt::Attempts,
     error::{Breach, Error, Phase},
     handshake::{self, About, Verdict},
     header,
@@ -70,9 +71,7 @@ pub(super) struct HttpLink {
     own: OwnSessions,
     about: ArcSwapOption<About>,
     next_id: AtomicU64,
-    handshake: AsyncMutex<()>,
-    /// How often a handshake failed, and the last time why.
-    failures: Mutex<(u64, Option<Arc<Error>>)>,
+    handshakes: Attempts,
 }
 
 /// A request and what its headers repeat of it.
@@ -93,8 +92,7 @@ impl HttpLink {
             session: ArcSwapOption::empty(),
             about: ArcSwapOption::empty(),
             next_id: AtomicU64::new(1),
-            handshake: AsyncMutex::new(()),
-            failures: Mutex::default(),
+            handshakes: Attempts::default(),
         })
     }
 
@@ -216,34 +214,13 @@ impl HttpLink {
         if let Some(session) = self.session.load_full() {
             return Ok(session);
         }
-        let failures = self.failures().0;
-        let _only_one = self.handshake.lock().await;
-        if let Some(session) = self.session.load_full() {
-            return Ok(session);
-        }
-        let (failures_now, last) = self.failures().clone();
-        if let Some(last) = last.filter(|_| failures_now > failures) {
-            // Somebody has just tried; a queue of attempts would help nobody.
-            return Err(last.again(&self.way.server));
-        }
-        match Box::pin(self.open()).await {
-            Ok(session) => {
-                let session = Arc::new(session);
-                self.own.reset();
-                self.session.store(Some(Arc::clone(&session)));
-                Ok(session)
-            }
-            Err(error) => {
-                let mut failures = self.failures();
-                failures.0 += 1;
-                failures.1 = Some(Arc::new(error.again(&self.way.server)));
-                Err(error)
-            }
-        }
-    }
-
-    fn failures(&self) -> std::sync::MutexGuard<'_, (u64, Option<Arc<Error>>)> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        let attempt = Box::pin(async {
+            let session = Arc::new(self.open().await?);
+            self.own.reset();
+            self.session.store(Some(Arc::clone(&session)));
+            Ok(session)
+        });
+        self.handshakes.make(&self.way.server, || self.session.load_full(), attempt).await
     }
 
     /// Finds out the era, and shakes hands where it has handshakes.

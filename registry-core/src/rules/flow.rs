@@ -41,11 +41,7 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         let mut called = |target: &Target| {
             let Some(callee) = find(proposal, tool, target) else { return Signature::default() };
             let Signature { input, output } = signature(proposal, &callee.tool(), &mut inlining);
-            let or_text = |schema| json!({ "anyOf": [{ "type": "string" }, schema] });
-            Signature {
-                input: if callee.takes_text() { input.map(or_text) } else { input },
-                output,
-            }
+            Signature { input: callee.takes(input), output }
         };
         for mismatch in types::check(&composition.spec, &own, &mut called, &mut comparing) {
             let (pointer, message) = (format!("/spec{}", mismatch.pointer), mismatch.message);
@@ -101,8 +97,17 @@ impl<'a> Callee<'a> {
         }
     }
 
-    fn takes_text(&self) -> bool {
-        matches!(self, Self::Skill(agent, skill) if skill.takes_text(agent))
+    /// What a step may give it, by its input schema. A skill has no schema that says so, but takes an
+    /// object like any tool, or a text as it is.
+    fn takes(&self, input: Option<Value>) -> Option<Value> {
+        let Self::Skill(agent, skill) = self else { return input };
+        let object = json!({ "type": "object" });
+        let input = input.map_or_else(|| object.clone(), |own| json!({ "allOf": [object, own] }));
+        Some(if skill.takes_text(agent) {
+            json!({ "anyOf": [{ "type": "string" }, input] })
+        } else {
+            input
+        })
     }
 }
 
@@ -218,7 +223,8 @@ mod tests {
                 "name": "a", "version": "1.0.0", "description": "d", "url": "u",
                 "protocolVersion": "1", "defaultInputModes": [], "defaultOutputModes": [],
                 "capabilities": {}, "skills": [skill("give", json!({ "outputSchema": gives })),
-                    skill("take", json!({ "inputSchema": takes })), skill("talk", json!({}))],
+                    skill("take", json!({ "inputSchema": takes })), skill("talk", json!({})),
+                    skill("any", json!({ "inputModes": ["application/json"] }))],
             });
             register(Kind::Agent, &card)
         };
@@ -247,6 +253,10 @@ mod tests {
             ),
             "{never}"
         );
+        // Whatever its schema says, it takes an object.
+        let listed = told(json!({ "type": "array" }), "any");
+        assert!(listed.starts_with("error") && listed.contains("`any of a`"), "{listed}");
+        assert_eq!(told(n("string"), "any"), "");
         // What takes text takes a text as it is.
         assert_eq!(told(json!({ "type": "string" }), "talk"), "");
         assert!(told(json!({ "type": "integer" }), "talk").starts_with("error"));

@@ -1,6 +1,50 @@
-//! What is told of a saga.
+//! What is told of failures, and what is known of them.
+
+use registry_core::{Kind, Name};
 
 use super::*;
+use crate::{permit::Denial, upstream};
+
+fn target() -> Target {
+    Target::Tool(Name::parse(Kind::Tool, "t").unwrap())
+}
+
+#[test]
+fn a_tool_that_may_have_run_without_saying_how_it_went_is_unknown() {
+    let is_unknown =
+        |error: Error| Failure::new("s", Cause::Call { tool: target(), error }).is_unknown();
+    let timeout = |phase| Error::from(upstream::Error::Timeout { phase, after_ms: 1 });
+    let open = upstream::Error::OpenTask { why: "?".to_owned(), said: None };
+    let garbage = upstream::Error::Protocol { what: upstream::Breach::ContentType };
+    for error in [
+        Error::InvalidOutput { violations: Vec::new() },
+        Error::Incapable { capability: "sampling" },
+        Error::EndlessInput { rounds: 1 },
+        Error::NothingWaits,
+        timeout(upstream::Phase::Call),
+        upstream::Error::TooLarge { limit_bytes: 1 }.into(),
+        open.into(),
+        garbage.into(),
+    ] {
+        let told = error.to_string();
+        assert!(is_unknown(error), "{told}");
+    }
+    let refused = upstream::Error::Rpc { code: -32_000, message: String::new(), data: None };
+    let old = upstream::Error::Protocol { what: upstream::Breach::NoCommonVersion };
+    for error in [
+        Error::NoCatalog,
+        Denial::NoSuchTool.into(),
+        Error::HiddenField { pointer: "/a".to_owned() },
+        Error::InvalidInput { violations: Vec::new() },
+        timeout(upstream::Phase::Connect),
+        upstream::Error::Refused { status: 403 }.into(),
+        refused.into(),
+        old.into(),
+    ] {
+        let told = error.to_string();
+        assert!(!is_unknown(error), "{told}");
+    }
+}
 
 #[test]
 fn a_failure_is_told_with_its_step() {
@@ -9,20 +53,55 @@ fn a_failure_is_told_with_its_step() {
     assert!(failure("").starts_with("the same was done before"));
 }
 
-#[test]
-fn a_saga_of_which_nobody_knows_what_it_did_is_not_said_to_be_undone() {
-    let doubtful = End {
-        status: Status::CompensationFailed,
+/// How a saga ended, of which the steps came to this.
+fn end(status: Status, outcomes: &[&str]) -> End {
+    let step = |outcome: &&str| json!({ "id": "s", "outcome": outcome });
+    let steps = outcomes.iter().map(step).collect::<Value>();
+    End {
+        status,
         failed_step: None,
-        error: Some(json!({ "message": "lines are damaged" })),
-        steps: Vec::new(),
+        error: Some(json!({ "message": "the words of a tool", "reason": "tool-error" })),
+        steps: serde_json::from_value(steps).unwrap(),
         output: None,
+    }
+}
+
+#[test]
+fn a_saga_is_not_said_to_have_done_or_undone_what_it_has_not() {
+    let told = |status, outcomes: &[&str]| {
+        Failure::new("", Cause::Saga(Arc::new(end(status, outcomes)))).message()
     };
-    let told = |end: &End| Cause::Saga(Arc::new(end.clone())).to_string();
-    assert_eq!(told(&doubtful), "the saga is left to the gateway's operator: lines are damaged");
-    let undone = End { status: Status::Compensated, ..doubtful };
     assert_eq!(
-        told(&undone),
-        "the saga failed, and what it had done was undone: lines are damaged"
+        told(Status::CompensationFailed, &[]),
+        "the saga is left to the gateway's operator: the words of a tool"
     );
+    assert_eq!(
+        told(Status::Compensated, &["compensated", "failed"]),
+        "the saga failed, and what it had done was undone: the words of a tool"
+    );
+    assert_eq!(
+        told(Status::Compensated, &["failed", "not_run"]),
+        "the saga failed, before which it had done nothing: the words of a tool"
+    );
+}
+
+#[test]
+fn the_words_of_tools_are_for_callers_and_not_for_logs() {
+    let (text, said) = (Some("the words of a tool".to_owned()), json!("the words of a tool"));
+    let tool = || {
+        Failure::new("s", Cause::Tool { tool: target(), text: text.clone(), said: said.clone() })
+    };
+    let none = || Cause::NothingArrived { of: 2, first: Some(tool()) };
+    let saga = || Cause::Saga(Arc::new(end(Status::Compensated, &["compensated", "failed"])));
+    let letter = || Cause::DeadLetter { failure: tool(), letter: tool() };
+    for cause in [none(), saga(), letter()] {
+        let failure = Failure::new("", cause);
+        assert!(failure.message().contains("the words of a tool"), "{}", failure.message());
+        assert!(!failure.to_string().contains("the words of a tool"), "{failure}");
+    }
+    assert_eq!(
+        Failure::new("", none()).to_string(),
+        "none of 2 targets gave a result; the first failure: step `s`: t says that it failed"
+    );
+    assert!(Failure::new("", saga()).to_string().ends_with("was undone: tool-error"));
 }

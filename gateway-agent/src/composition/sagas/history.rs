@@ -52,6 +52,24 @@ pub(in crate::composition) enum Event {
     Ended(End),
 }
 
+impl Event {
+    /// What it holds of values, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Acting { input: value, .. }
+            | Self::Acted { result: value, .. }
+            | Self::Failed { error: value, .. }
+            | Self::Compensating { input: value, .. }
+            | Self::Stuck { error: value, .. } => bytes_of(value),
+            Self::Compensated { .. } | Self::Again | Self::Ended(_) => 0,
+        }
+    }
+}
+
+fn bytes_of(value: &Value) -> usize {
+    value.to_string().len()
+}
+
 /// The history of one saga.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::composition) struct History {
@@ -166,6 +184,12 @@ impl End {
         }
     }
 
+    /// Whether nothing was done before a step failed.
+    pub(in crate::composition) fn is_idle(&self) -> bool {
+        let is_idle = |step: &StepOutcome| matches!(step.outcome, State::NotRun | State::Failed);
+        self.steps.iter().all(is_idle)
+    }
+
     /// The steps that could not be undone.
     pub(in crate::composition) fn left(&self) -> Vec<&str> {
         let is_left = |step: &&StepOutcome| step.outcome == State::CompensationFailed;
@@ -209,9 +233,16 @@ impl History {
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
             Event::Acting { step, input } => {
-                let step = self.step(*step);
+                let number = *step;
+                let step = self.step(number);
                 step.input = Some(input.clone());
                 step.state = State::Unknown;
+                // Those before it were done, whatever the disk has lost of that.
+                for before in &mut self.steps[..number] {
+                    if matches!(before.state, State::NotRun | State::Unknown) {
+                        before.state = State::Completed;
+                    }
+                }
             }
             Event::Acted { step, result } => {
                 let step = self.step(*step);
@@ -278,6 +309,12 @@ impl History {
         let output = self.end.as_ref().and_then(|end| end.output.as_ref());
         let instance = self.began.instance.as_ref().map_or(0, String::len);
         instance + output.map_or(0, |output| output.to_string().len())
+    }
+
+    /// What it was given and gave so far, in bytes.
+    pub(super) fn open_bytes(&self) -> usize {
+        let values = self.steps.iter().flat_map(|step| [&step.input, &step.result, &step.error]);
+        bytes_of(&self.began.input) + values.flatten().map(bytes_of).sum::<usize>()
     }
 
     fn step(&mut self, number: usize) -> &mut Step {

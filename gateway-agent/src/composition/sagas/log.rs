@@ -106,6 +106,16 @@ impl Log {
         Ok(())
     }
 
+    /// Whether the disk has anything of it. Before that nothing is done.
+    pub(in crate::composition) fn is_on_disk(&self) -> bool {
+        !self.pending().iter().any(|what| matches!(what, What::Began(_)))
+    }
+
+    /// It is over, and was nothing.
+    pub(in crate::composition) fn abandon(&self, end: End) {
+        self.sagas.lock().abandon(&self.id, end);
+    }
+
     /// What could not be undone is tried again; where that cannot be written, it has ended as before.
     pub(super) async fn again(&self, end: End) -> Written {
         let written = self.write(Event::Again).await;

@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Event, Log, Sagas, Status};
+use super::{Event, Log, Sagas};
 use crate::{
     audit::Lineage,
     composition::{Memory, Plan, run::Run, saga::Course},
@@ -68,16 +68,7 @@ impl Sagas {
 /// Has what could not be undone tried again.
 pub async fn retry(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
     let memory: &Arc<Memory> = gateway.compositions();
-    let end = {
-        let table = memory.sagas().lock();
-        let known = table.get(id).ok_or_else(|| NotRetried::Unknown(id.to_owned()))?;
-        known.history.ended().cloned()
-    };
-    let end = match end {
-        None => return Err(NotRetried::UnderWay(id.to_owned())),
-        Some(end) if end.status == Status::CompensationFailed => end,
-        Some(_) => return Err(NotRetried::Settled(id.to_owned())),
-    };
+    let end = memory.sagas().lock().claim(id)?;
     let log = Log::new(Arc::clone(memory.sagas()), id.into(), None);
     log.again(end).await.map_err(NotRetried::Journal)?;
     log.tell();
@@ -106,7 +97,7 @@ async fn undo(gateway: &Arc<Gateway>, log: Log, places: &Semaphore) {
     let _place = places.acquire().await;
     reached(gateway, &plan).await;
     let run = afterwards(gateway, (&history.began().tool, &plan), &log);
-    Course { run: Arc::new(run), saga, log, at: "".into() }.back().await;
+    Course { run: run.inside_of(log.id()), saga, log, at: "".into() }.back().await;
 }
 
 /// Waits until the catalog has what a saga needs.

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{admin::refused, mcp::Mcp};
 
-/// Most sagas that are listed, the newest.
+/// Most sagas that are listed: those that need somebody, and then the newest.
 const LISTED: usize = 1_000;
 
 /// The routes.
@@ -39,6 +39,11 @@ pub fn router(mcp: Mcp) -> Router {
 struct Shown<'a> {
     id: &'a str,
     tool: &'a Key,
+    /// Where in the tool's spec it is.
+    pointer: &'a str,
+    /// The saga inside of which it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<&'a str>,
     /// Its own id, as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<&'a str>,
@@ -57,6 +62,8 @@ fn shown<'a>((id, known): (&'a str, &'a Known)) -> Shown<'a> {
     Shown {
         id,
         tool: &began.tool,
+        pointer: &began.pointer,
+        parent: began.parent.as_deref(),
         instance: began.instance.as_deref(),
         status: known.history.status(),
         failed_step: end.and_then(|end| end.failed_step.as_deref()),
@@ -68,8 +75,9 @@ fn shown<'a>((id, known): (&'a str, &'a Known)) -> Shown<'a> {
 async fn list(State(mcp): State<Mcp>) -> Response {
     let gateway = mcp.gateway();
     let table = gateway.compositions().sagas().lock();
-    let sagas: Vec<_> = table.iter().rev().take(LISTED).map(shown).collect();
-    Json(json!({ "sagas": sagas, "damagedLines": table.damaged })).into_response()
+    let sagas: Vec<_> = table.by_need().take(LISTED).map(shown).collect();
+    let more = table.iter().count() - sagas.len();
+    Json(json!({ "sagas": sagas, "more": more, "damagedLines": table.damaged })).into_response()
 }
 
 /// With what its tools were given and gave: whoever has to mend something needs that.

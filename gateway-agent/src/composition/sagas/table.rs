@@ -17,6 +17,7 @@ use super::{
     End, Ended, Status,
     history::{Began, Event, History},
     journal::{Entry, Found, What},
+    recovery::NotRetried,
 };
 use crate::clock;
 
@@ -30,6 +31,8 @@ const MOST_BYTES: usize = 256 * 1024 * 1024;
 const MOST_NAMELESS: usize = 1_000;
 /// Most sagas that are under way, or need somebody.
 const MOST_OPEN: usize = 10_000;
+/// Most bytes of what they were given and gave, before another one begins.
+const MOST_OPEN_BYTES: usize = 128 * 1024 * 1024;
 
 /// A saga by its tool, its place there and its id.
 type Named = (Name, String, String);
@@ -42,6 +45,8 @@ pub(super) struct Table {
     named: HashMap<Named, Box<str>>,
     /// Those that have not ended well.
     open: usize,
+    /// What they were given and gave, in bytes.
+    open_bytes: usize,
     /// What is kept of those that have, in bytes.
     bytes: usize,
     /// Those of which the disk has that they ended well, the oldest first.
@@ -63,6 +68,8 @@ pub(super) struct Known {
     pub(super) at_ms: i64,
     /// What is kept of it if it has ended well, in bytes.
     bytes: usize,
+    /// What it was given and gave, in bytes.
+    open_bytes: usize,
     /// Whether the disk has its end; until then a crash has it undone once more.
     is_settled: bool,
     ended: watch::Sender<Option<Arc<End>>>,
@@ -123,8 +130,9 @@ impl Table {
         if let Some(name) = name_of(history.began()) {
             self.named.insert(name, id.clone());
         }
-        let (bytes, is_settled, ended) = (history.kept_bytes(), false, watch::channel(None).0);
-        let known = Known { history, at_ms, bytes, is_settled, ended };
+        let (bytes, open_bytes) = (history.kept_bytes(), history.open_bytes());
+        let (is_settled, ended) = (false, watch::channel(None).0);
+        let known = Known { history, at_ms, bytes, open_bytes, is_settled, ended };
         self.count(&known, 1);
         self.sagas.insert(id, known);
         self.forget();
@@ -137,6 +145,8 @@ impl Table {
             self.bytes = self.bytes.saturating_add_signed(by * bytes);
         } else {
             self.open = self.open.saturating_add_signed(by);
+            let bytes = isize::try_from(known.open_bytes).unwrap_or(isize::MAX);
+            self.open_bytes = self.open_bytes.saturating_add_signed(by * bytes);
         }
     }
 
@@ -145,6 +155,7 @@ impl Table {
         let mut known = self.sagas.remove(id)?;
         self.count(&known, -1);
         known.history.apply(event);
+        known.open_bytes += event.bytes();
         (known.at_ms, known.bytes) = (at_ms, known.history.kept_bytes());
         self.count(&known, 1);
         self.sagas.insert(id.into(), known);
@@ -173,7 +184,29 @@ impl Table {
 
     /// Whether no more may begin.
     pub(super) fn is_full(&self) -> bool {
-        self.open >= MOST_OPEN
+        self.open >= MOST_OPEN || self.open_bytes >= MOST_OPEN_BYTES
+    }
+
+    /// Lets one try again to undo what is left of a saga, and gives how it ended before.
+    pub(super) fn claim(&mut self, id: &str) -> Result<End, NotRetried> {
+        let known = self.get(id).ok_or_else(|| NotRetried::Unknown(id.to_owned()))?;
+        let end = match known.history.ended() {
+            None => return Err(NotRetried::UnderWay(id.to_owned())),
+            Some(end) if end.status == Status::CompensationFailed => end.clone(),
+            Some(_) => return Err(NotRetried::Settled(id.to_owned())),
+        };
+        // At once, so that nobody else does.
+        self.apply(id, &Event::Again, now_ms());
+        Ok(end)
+    }
+
+    /// Forgets a saga that has done nothing, and of which the disk has nothing.
+    pub(super) fn abandon(&mut self, id: &str, end: End) {
+        self.apply(id, &Event::Ended(end), now_ms());
+        if let Some(known) = self.get(id) {
+            known.tell();
+        }
+        self.remove(id);
     }
 
     pub(super) fn begin(&mut self, began: Began) -> Box<str> {
@@ -225,6 +258,13 @@ impl Table {
             known.history.ended().is_none() && known.history.began().parent.as_deref() == Some(id)
         };
         later.filter(|(_, known)| is_inner(known)).map(|(_, known)| known.subscribe()).collect()
+    }
+
+    /// Those that are under way or need somebody first, of either the newest first.
+    pub(super) fn by_need(&self) -> impl Iterator<Item = (&str, &Known)> {
+        let settled =
+            |is: bool| self.iter().rev().filter(move |(_, k)| k.history.is_settled() == is);
+        settled(false).chain(settled(true))
     }
 
     /// All, the oldest first.

@@ -3,7 +3,9 @@
 //!
 //! Deliberately absent: agent cards, which may say something else than the agent does.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::timeout;
 
 use super::{
     AgentLink, Manner,
@@ -12,7 +14,7 @@ use super::{
 use crate::{
     jsonrpc::code::METHOD_NOT_FOUND,
     upstream::{
-        error::{Breach, Error},
+        error::{Breach, Error, Phase},
         reply::{Reply, RpcError},
     },
 };
@@ -36,22 +38,29 @@ impl AgentLink {
         self.post((dialect, dialect.get_task(NO_TASK)), &Manner::default()).await.map(drop)
     }
 
-    /// What it speaks. What fails here fails before anything was sent.
+    /// What it speaks; the first one who needs to know finds out, the others wait for that. What fails here
+    /// fails before anything was sent.
     pub(super) async fn dialect(&self) -> Result<Dialect, Error> {
-        let known = self.dialect.load().as_deref().copied();
-        match known {
-            Some(known) => Ok(known),
-            None => self.find_dialect().await,
+        if let Some(known) = self.known() {
+            return Ok(known);
         }
+        let look = Box::pin(self.find_dialect());
+        self.looks.make(&self.way.server, || self.known(), look).await
     }
 
     /// Finds out what it speaks, and keeps that in mind. What is not certain does not replace what was
     /// known.
     pub(super) async fn find_dialect(&self) -> Result<Dialect, Error> {
-        let looked = self.look_at_all().await;
+        let after_ms = self.way.client.limits().list_timeout_ms;
+        let looked = timeout(Duration::from_millis(after_ms), self.look_at_all()).await;
+        let looked = looked.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }));
         let found = looked.map_err(|error| error.before_request(&self.way.server))?;
         self.dialect.store(Some(Arc::new(found)));
         Ok(found)
+    }
+
+    fn known(&self) -> Option<Dialect> {
+        self.dialect.load().as_deref().copied()
     }
 
     async fn look_at_all(&self) -> Result<Dialect, Error> {
@@ -63,8 +72,7 @@ impl AgentLink {
                 Look::Refuses(error) => why = error,
             }
         }
-        let known = self.dialect.load().as_deref().copied();
-        perhaps.map(|perhaps| known.unwrap_or(perhaps)).ok_or(why)
+        perhaps.map(|perhaps| self.known().unwrap_or(perhaps)).ok_or(why)
     }
 
     async fn look_for(&self, dialect: Dialect) -> Result<Look, Error> {

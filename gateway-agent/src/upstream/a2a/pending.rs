@@ -131,10 +131,10 @@ impl Pending {
         match timeout(ONE_LOOK, asked).await {
             Ok(Ok(Reply::Result(told))) => match Task::read(&told) {
                 Some(task) => Ok(Some(task)),
-                None => Err(lost(Breach::Shape("GetTask").to_string())),
+                None => Err(lost(Some(&Breach::Shape("GetTask").into()), None)),
             },
-            Ok(Ok(Reply::Error(error))) if is_final(&error) => Err(lost(error.message)),
-            Ok(Err(error)) if !may_pass(&error) => Err(lost(error.to_string())),
+            Ok(Ok(Reply::Error(error))) if is_final(&error) => Err(lost(None, Some(error.message))),
+            Ok(Err(error)) if !may_pass(&error) => Err(lost(Some(&error), None)),
             Ok(_) | Err(_) => Ok(None),
         }
     }
@@ -165,7 +165,7 @@ fn may_pass(error: &Error) -> bool {
 }
 
 /// The message was taken; what came of it cannot be known.
-fn lost(said: String) -> Error {
-    let why = "the agent does not say what became of its task".to_owned();
-    Error::OpenTask { why, said: Some(said) }
+fn lost(error: Option<&Error>, said: Option<String>) -> Error {
+    let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+    Error::OpenTask { why: format!("the agent does not say what became of its task{error}"), said }
 }

@@ -44,12 +44,16 @@ async fn started(fake: Fake) -> (Fake, Arc<Upstreams>) {
 }
 
 async fn ask(upstreams: &Upstreams) -> Result<Value, Error> {
-    let arguments = RawValue::from_string("{}".to_owned()).unwrap();
+    ask_with(upstreams, MESSAGE, "{}").await
+}
+
+async fn ask_with(upstreams: &Upstreams, method: Method, arguments: &str) -> Result<Value, Error> {
+    let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
     let context = Context::default();
     let request = Request {
         arguments: Some(&arguments),
         is_repeatable: false,
-        ..Request::plain(MESSAGE, &[], &context)
+        ..Request::plain(method, &[], &context)
     };
     let result = upstreams.run(&agent(), "skill", request).await?;
     Ok(serde_json::from_str(result.result.get()).unwrap())
@@ -89,6 +93,25 @@ async fn what_an_agent_speaks_is_found_out_and_again_when_it_changes() {
     assert_eq!(ask(&upstreams).await.unwrap()["structuredContent"], 1);
     assert_eq!((fake.seen("message/send").len(), fake.seen("SendMessage").len()), (2, 2));
     assert!(upstreams.listed().is_empty());
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_takes_and_gives_text_gets_it_and_is_taken_at_its_word() {
+    let (fake, upstreams) =
+        fake(|seen| seen.result(&json!({ "message": { "parts": [{ "text": "1.10" }] } }))).await;
+    let text = r#"{"text":"how much?"}"#;
+    for (takes_text, gives_text, part, value) in [
+        (true, true, json!({ "text": "how much?" }), json!("1.10")),
+        (false, false, json!({ "data": { "text": "how much?" } }), json!(1.1)),
+    ] {
+        let method = Method::SendMessage { takes_text, gives_text };
+        let result = ask_with(&upstreams, method, text).await.unwrap();
+        assert_eq!(result["structuredContent"], value);
+        let sent = fake.seen("SendMessage").pop().unwrap();
+        assert_eq!(sent.body["params"]["message"]["parts"], json!([part]));
+        assert_eq!(sent.header("accept"), Some("application/json"));
+    }
     upstreams.shutdown().await;
 }
 
@@ -158,7 +181,7 @@ async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
     let answers: [(Answer, &str); 4] = [
         (|_| raw_reply(500, "text/plain", b""), "HTTP status 500"),
         (|_| raw_reply(404, "text/plain", b""), "HTTP status 404"),
-        (|_| raw_reply(200, "text/html", b"<p>"), "neither JSON nor"),
+        (|_| raw_reply(200, "text/html", b"<p>"), "another media type"),
         (|seen| seen.result(&json!("x".repeat(70_000))), "longer than 65536"),
     ];
     for (answer, why) in answers {
@@ -169,6 +192,28 @@ async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
         assert!(fake.seen("SendMessage").is_empty());
         upstreams.shutdown().await;
     }
+}
+
+#[tokio::test]
+async fn one_looks_at_a_silent_agent_for_all_and_nothing_was_done() {
+    let fake = Fake::start(|_| Reply::Stall).await;
+    let config = TargetConfig {
+        server: agent(),
+        prefix: Prefix::parse("").unwrap(),
+        transport: fake.transport(),
+    };
+    let limits = LimitsConfig { list_timeout_ms: 200, call_timeout_ms: 2_000, ..limits() };
+    let upstreams = Upstreams::start_with(&[config], limits, TIMING);
+    let asked = futures_util::future::join_all((0..20).map(|_| ask(&upstreams))).await;
+    for outcome in asked {
+        let error = outcome.unwrap_err();
+        assert!(!error.may_have_run(), "{error}");
+        assert!(error.to_string().contains("200 ms"), "{error}");
+    }
+    let looks = fake.seen("GetTask").len();
+    assert!(looks < 10, "{looks}");
+    assert!(fake.seen("SendMessage").is_empty());
+    upstreams.shutdown().await;
 }
 
 #[tokio::test]
@@ -200,7 +245,10 @@ async fn a_task_is_waited_for_whether_its_agent_can_be_asked_or_not() {
 async fn nobody_knows_what_became_of_a_task_that_its_agent_does_not_tell_of() {
     type Answer = fn(&Seen) -> Reply;
     let answers: [(Answer, &str); 3] = [
-        (|seen| seen.error(200, &json!({ "code": -32001, "message": "gone" })), "gone"),
+        (
+            |seen| seen.error(200, &json!({ "code": -32001, "message": "gone" })),
+            " The agent said: gone",
+        ),
         (|_| raw_reply(401, "text/plain", b""), "HTTP 401"),
         (|seen| seen.result(&json!({ "id": "t" })), "GetTask"),
     ];
@@ -214,8 +262,9 @@ async fn nobody_knows_what_became_of_a_task_that_its_agent_does_not_tell_of() {
         let error = ask(&upstreams).await.unwrap_err();
         assert!(error.may_have_run());
         let Error::OpenTask { why: told, said } = error else { panic!("{error}") };
-        assert_eq!(told, "the agent does not say what became of its task");
-        assert!(said.as_ref().is_some_and(|said| said.contains(why)), "{said:?}");
+        let said = said.map(|said| format!(" The agent said: {said}")).unwrap_or_default();
+        assert!(told.starts_with("the agent does not say what became of its task"), "{told}");
+        assert!(format!("{told}{said}").contains(why), "{told}{said}");
         eventually(|| async { fake.seen("CancelTask").len() == 1 }).await;
         assert_eq!(fake.seen("SendMessage").len(), 1);
         upstreams.shutdown().await;
@@ -278,7 +327,7 @@ async fn a_message_is_sent_once_whatever_comes_back() {
     type Answer = fn(&Seen) -> Reply;
     let answers: [(Answer, &str); 5] = [
         (|_| Reply::Close(Vec::new()), "went away"),
-        (|_| raw_reply(200, "text/html", b"<p>"), "neither JSON nor"),
+        (|_| raw_reply(200, "text/html", b"<p>"), "another media type"),
         (|_| raw_reply(500, "text/plain", b"oops"), "HTTP status 500"),
         (|seen| seen.result(&json!({ "task": {} })), "wrong shape"),
         (|seen| seen.result(&json!({ "message": "x".repeat(70_000) })), "longer than 65536"),

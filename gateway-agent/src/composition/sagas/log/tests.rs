@@ -42,6 +42,27 @@ async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
 }
 
 #[tokio::test]
+async fn what_could_not_even_begin_is_forgotten() {
+    let journal = Some(Journal::full());
+    let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
+    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let mut ended = log.ended();
+    log.write(Event::Acting { step: 0, input: json!({}) }).await.unwrap_err();
+    assert!(!log.is_on_disk());
+    log.abandon(end(Status::Compensated));
+    let told = ended.wait_for(Option::is_some).await.unwrap().clone();
+    assert_eq!(told.unwrap().status, Status::Compensated);
+    assert_eq!(sagas.lock().iter().count(), 0);
+    assert!(matches!(sagas.begin(began()), Ok(Begun::First(_))), "its id is free");
+
+    let dir = tempfile::tempdir().unwrap();
+    let sagas = Arc::new(Sagas::open(&dir.path().join("cache")).unwrap());
+    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    log.write(Event::Acting { step: 0, input: json!({}) }).await.unwrap();
+    assert!(log.is_on_disk());
+}
+
+#[tokio::test]
 async fn what_cannot_be_tried_again_now_may_be_later() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });

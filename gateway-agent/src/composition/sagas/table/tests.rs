@@ -1,5 +1,6 @@
 //! What the table knows, forgets, and reads back from a journal.
 
+use registry_core::spec::{Composition, SagaStep, Spec};
 use serde_json::{Value, json};
 
 use super::*;
@@ -14,6 +15,12 @@ fn began(instance: Option<&str>) -> Began {
         claim: HeaderClaim::Absent,
         input: json!({ "secret": 1 }),
     }
+}
+
+fn step_of(step: &Value) -> SagaStep {
+    let composition = Composition::parse(&json!({ "saga": { "steps": [step] } })).unwrap();
+    let Spec::Saga(saga) = composition.spec else { panic!("it is a saga") };
+    saga.steps[0].clone()
 }
 
 fn end(status: Status, output: Option<Value>) -> Event {
@@ -136,6 +143,90 @@ fn no_more_begin_than_may_be_open() {
     assert!(!table.is_full());
     table.begin(began(None));
     assert!(table.is_full());
+}
+
+#[test]
+fn no_more_begin_than_there_is_room_for_what_they_hold() {
+    let mut table = Table::default();
+    let id = table.begin(began(None));
+    assert_eq!(table.open_bytes, r#"{"secret":1}"#.len());
+    for (event, bytes) in [
+        (Event::Acting { step: 0, input: json!("in") }, 4),
+        (Event::Acted { step: 0, result: json!("out") }, 5),
+        (Event::Failed { step: None, error: json!({}), is_unknown: false }, 2),
+        (Event::Compensating { step: 0, input: json!(17) }, 2),
+        (Event::Stuck { step: 0, error: json!([]) }, 2),
+        (end(Status::CompensationFailed, None), 0),
+        (Event::Again, 0),
+        (Event::Compensated { step: 0 }, 0),
+    ] {
+        let before = table.open_bytes;
+        table.apply(&id, &event, 1).unwrap();
+        assert_eq!(table.open_bytes, before + bytes, "{event:?}");
+    }
+    let more = MOST_OPEN_BYTES - 1 - table.open_bytes;
+    table.sagas.get_mut(&id).unwrap().open_bytes += more;
+    table.open_bytes += more;
+    assert!(!table.is_full());
+    let other = table.begin(began(None));
+    assert!(table.is_full());
+    table.apply(&id, &end(Status::Compensated, None), 1).unwrap();
+    assert_eq!(table.open_bytes, 12, "of the other one");
+    // What a journal gives back counts as well.
+    let history = table.get(&other).unwrap().history.clone();
+    table.insert("kept".into(), history, 1);
+    assert_eq!(table.open_bytes, 24);
+}
+
+#[test]
+fn those_inside_of_one_are_its_own_and_under_way() {
+    let mut table = Table::default();
+    let outer = table.begin(began(None));
+    let inside = Began { parent: Some(outer.clone()), ..began(None) };
+    let inner = table.begin(inside.clone());
+    let over = table.begin(inside);
+    table.apply(&over, &end(Status::Compensated, None), 1).unwrap();
+    table.begin(began(None));
+    let found = table.inside_of(&outer);
+    assert_eq!(found.len(), 1);
+    table.apply(&inner, &end(Status::Compensated, None), 1).unwrap();
+    table.get(&inner).unwrap().tell();
+    assert!(found[0].borrow().is_some());
+    assert!(table.inside_of(&outer).is_empty());
+}
+
+#[test]
+fn only_one_may_try_again() {
+    let mut table = Table::default();
+    let id = ended(&mut table, None, Status::CompensationFailed, None);
+    assert_eq!(table.claim(&id).unwrap().status, Status::CompensationFailed);
+    assert!(matches!(table.claim(&id), Err(NotRetried::UnderWay(_))));
+    let done = ended(&mut table, None, Status::Compensated, None);
+    assert!(matches!(table.claim(&done), Err(NotRetried::Settled(_))));
+    assert!(matches!(table.claim("none"), Err(NotRetried::Unknown(_))));
+}
+
+#[test]
+fn what_needs_somebody_is_listed_first() {
+    let mut table = Table::default();
+    let ids = [Status::CompensationFailed, Status::Completed, Status::Compensated]
+        .map(|status| ended(&mut table, None, status, None));
+    let running = table.begin(began(None));
+    let listed: Vec<_> = table.by_need().map(|(id, _)| id).collect();
+    let [stuck, completed, undone] = &ids;
+    assert_eq!(listed, [&running, stuck, undone, completed].map(|id| &**id));
+}
+
+#[test]
+fn a_step_before_one_that_was_called_was_done_whatever_is_lost_of_it() {
+    let step: SagaStep = step_of(&json!({ "id": "s", "name": "s", "action": { "tool": "t" },
+        "compensate": { "tool": "u" } }));
+    let mut history = History::new(began(None));
+    history.apply(&Event::Acting { step: 1, input: json!(1) });
+    history.apply(&Event::Acting { step: 2, input: json!(1) });
+    assert_eq!(history.acting(), Some(2));
+    let undone = [0, 1, 2, 3].map(|number| history.is_to_be_undone(number, &step));
+    assert_eq!(undone, [true, true, false, false]);
 }
 
 #[test]

@@ -198,6 +198,37 @@ async fn a_saga_inside_of_another_is_undone_before_what_was_done_before_it() {
 }
 
 #[tokio::test]
+async fn what_goes_on_after_a_saga_was_cut_off_waits_until_it_is_undone() {
+    let cut_off =
+        json!({ "timeout": { "durationMs": 200, "inner": { "pattern": slow_to_undo() } } });
+    let after = json!({ "tool": { "name": "count" } });
+    let with_fallback = json!({ "timeout": { "durationMs": 200, "inner": { "pattern": slow_to_undo() },
+        "fallback": after } });
+    let scattered = json!({ "scatterGather": { "timeoutMs": 200, "aggregation": { "ops": [] },
+        "targets": [{ "pattern": slow_to_undo() }, { "tool": "echo" }] } });
+    let scattered = pipeline(&[
+        json!({ "id": "s", "operation": { "pattern": scattered } }),
+        step("after", "count", constant(json!({}))),
+    ]);
+    let letter = json!({ "deadLetter": { "inner": { "pattern": cut_off.clone() }, "deadLetterTool": "count",
+        "rethrow": false } });
+    let composed = Composed::start(vec![
+        composition("fallback", with_fallback),
+        composition("scatter", scattered),
+        composition("letter", letter),
+    ])
+    .await;
+    for (i, tool) in ["fallback", "scatter", "letter"].into_iter().enumerate() {
+        composed.value(tool, json!({})).await;
+        let seen = composed.upstream.seen();
+        let calls: Vec<_> = seen.calls.iter().map(|(tool, _)| tool.as_str()).collect();
+        let in_order: Vec<_> =
+            calls.into_iter().filter(|t| ["keep", "count"].contains(t)).collect();
+        assert_eq!(in_order, ["keep", "count"].repeat(i + 1), "{tool}");
+    }
+}
+
+#[tokio::test]
 async fn a_compensation_is_tried_again_and_the_others_go_on() {
     let failing = json!({ "input": constant(json!({ "message": "x" })) });
     let steps = [
@@ -219,6 +250,25 @@ async fn a_compensation_is_tried_again_and_the_others_go_on() {
         saga["steps"].as_array().unwrap().iter().map(|s| s["outcome"].clone()).collect();
     assert_eq!(outcomes, ["compensated", "compensated", "compensation_failed", "failed"]);
     assert_eq!(composed.upstream.calls("flaky").len(), 3);
+    assert_eq!(undone(&composed), [json!({ "x": 1 })]);
+}
+
+/// What a call has taken is no reason not to undo it.
+#[tokio::test]
+async fn what_took_all_that_a_call_may_is_undone_once() {
+    let limits = LimitsConfig { response_bytes: 4_096, ..LimitsConfig::default() };
+    let setup = Setup { limits, ..Setup::default() };
+    let large = json!({ "value": "x".repeat(3_500) });
+    let say =
+        |i: usize| saga_step(&format!("s{i}"), "say", json!({ "input": constant(large.clone()) }));
+    let steps: Vec<_> = [saga_step("a", "echo", undone_by("keep", json!(null)))]
+        .into_iter()
+        .chain((0..5).map(say))
+        .collect();
+    let composed =
+        Composed::start_with(setup, vec![composition("large", saga(&steps, json!({})))]).await;
+    let (_, _, message) = composed.failure("large", json!({ "x": 1 })).await;
+    assert!(message.contains("at `s4`; what `s4` has done is not known"), "{message}");
     assert_eq!(undone(&composed), [json!({ "x": 1 })]);
 }
 

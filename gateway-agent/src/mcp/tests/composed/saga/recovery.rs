@@ -182,3 +182,28 @@ async fn what_was_interrupted_inside_of_another_saga_is_undone_first() {
     assert!(got.failure().contains("the gateway was stopped in the middle of the saga"), "{got:?}");
     assert_eq!(undone(&composed)[..2], [json!({ "inner": true }), json!({ "outer": true })]);
 }
+
+/// So that a crash of who undoes it leaves them in order.
+#[tokio::test]
+async fn sagas_that_undo_what_was_interrupted_are_inside_of_it() {
+    let undo = saga(&[saga_step("u", "echo", json!({}))], json!({}));
+    let steps = [
+        saga_step("a", "echo", json!({ "compensate": { "pattern": undo } })),
+        saga_step("w", "wait", json!({ "input": constant(json!({ "ms": 1_000 })) })),
+    ];
+    let composed = Composed::start(vec![composition("outer", saga(&steps, json!({})))]).await;
+    let recovered = async {
+        composed.upstream.until(|seen| seen.calls.iter().any(|(tool, _)| tool == "wait")).await;
+        recovery::recover(&composed.bench.gateway);
+    };
+    tokio::join!(composed.got("outer", json!({})), recovered);
+    let (_, listed) = composed.admin("GET", "", "").await;
+    let sagas = listed["sagas"].as_array().unwrap();
+    let (inner, outer): (Vec<_>, Vec<_>) =
+        sagas.iter().partition(|saga| saga["pointer"] != "/saga");
+    assert_eq!(outer.len(), 1, "{listed}");
+    assert!(
+        !inner.is_empty() && inner.iter().all(|saga| saga["parent"] == outer[0]["id"]),
+        "{listed}"
+    );
+}

@@ -1,0 +1,53 @@
+//! An attempt that one makes for all who need what comes of it: a handshake, a look at what an upstream
+//! speaks.
+//!
+//! Deliberately absent: keeping what comes of it; the link does.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use registry_core::Key;
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::error::Error;
+
+/// The attempts at one upstream.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    turn: AsyncMutex<()>,
+    /// How many failed, and the last one why.
+    failures: Mutex<(u64, Option<Arc<Error>>)>,
+}
+
+impl Attempts {
+    /// What is known, or else what an attempt gives, which is to make it known. Who waits for the attempt
+    /// of somebody else is told that it failed, and makes none: a queue of attempts would help nobody.
+    pub(super) async fn make<T>(
+        &self,
+        target: &Key,
+        known: impl Fn() -> Option<T>,
+        attempt: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let before = self.failures().0;
+        let _only_one = self.turn.lock().await;
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let (now, last) = self.failures().clone();
+        if let Some(last) = last.filter(|_| now > before) {
+            return Err(last.again(target));
+        }
+        let outcome = attempt.await;
+        if let Err(error) = &outcome {
+            let mut failures = self.failures();
+            *failures = (failures.0 + 1, Some(Arc::new(error.again(target))));
+        }
+        outcome
+    }
+
+    fn failures(&self) -> MutexGuard<'_, (u64, Option<Arc<Error>>)> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
