@@ -1,9 +1,9 @@
 //! What is told of failures, and what is known of them.
 
-use registry_core::{Kind, Name};
+use registry_core::{Kind, Name, spec::Target};
 
 use super::*;
-use crate::{permit::Denial, upstream};
+use crate::{composition::sagas::End, permit::Denial, upstream};
 
 fn target() -> Target {
     Target::Tool(Name::parse(Kind::Tool, "t").unwrap())

@@ -32,9 +32,13 @@ async fn fake(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> (Fake,
 
 /// The gateway's side, which has just begun.
 fn start_with(fake: &Fake) -> Arc<Upstreams> {
+    start_timed(fake, limits(), TIMING)
+}
+
+fn start_timed(fake: &Fake, limits: LimitsConfig, timing: Timing) -> Arc<Upstreams> {
     let (server, prefix) = (agent(), Prefix::parse("").unwrap());
     let target = TargetConfig { server, prefix, transport: fake.transport() };
-    Upstreams::start_with(&[target], limits(), TIMING)
+    Upstreams::start_with(&[target], limits, timing)
 }
 
 async fn started(fake: Fake) -> (Fake, Arc<Upstreams>) {
@@ -176,6 +180,26 @@ async fn what_an_agent_speaks_is_not_forgotten_for_an_answer_that_says_nothing()
 }
 
 #[tokio::test]
+async fn an_agent_that_is_there_no_more_is_noticed_without_a_message() {
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let gone = Arc::clone(&is_gone);
+    let fake = Fake::start(move |seen| {
+        if gone.load(Ordering::Relaxed) {
+            raw_reply(503, "text/plain", b"gone")
+        } else {
+            seen.error(200, &json!({ "code": -32001, "message": "?" }))
+        }
+    });
+    let fake = fake.await;
+    let often = Timing { check: Duration::from_millis(20), ..TIMING };
+    let upstreams = start_timed(&fake, limits(), often);
+    upstreams.until_up().await;
+    is_gone.store(true, Ordering::Relaxed);
+    eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
     type Answer = fn(&Seen) -> Reply;
     let answers: [(Answer, &str); 4] = [
@@ -197,13 +221,8 @@ async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
 #[tokio::test]
 async fn one_looks_at_a_silent_agent_for_all_and_nothing_was_done() {
     let fake = Fake::start(|_| Reply::Stall).await;
-    let config = TargetConfig {
-        server: agent(),
-        prefix: Prefix::parse("").unwrap(),
-        transport: fake.transport(),
-    };
     let limits = LimitsConfig { list_timeout_ms: 200, call_timeout_ms: 2_000, ..limits() };
-    let upstreams = Upstreams::start_with(&[config], limits, TIMING);
+    let upstreams = start_timed(&fake, limits, TIMING);
     let asked = futures_util::future::join_all((0..20).map(|_| ask(&upstreams))).await;
     for outcome in asked {
         let error = outcome.unwrap_err();
