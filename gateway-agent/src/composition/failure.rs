@@ -97,6 +97,15 @@ impl Failure {
         }
     }
 
+    /// Whether the tool gave a result that does not say that it failed, and only that result is refused.
+    pub(super) fn is_about_result(&self) -> bool {
+        matches!(
+            &*self.cause,
+            Cause::Call { error: Error::InvalidOutput { .. } | Error::Projection(_), .. }
+                | Cause::Unreadable { .. }
+        )
+    }
+
     /// In one word.
     pub fn reason(&self) -> &'static str {
         match &*self.cause {

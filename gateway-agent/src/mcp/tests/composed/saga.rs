@@ -253,6 +253,22 @@ async fn a_compensation_is_tried_again_and_the_others_go_on() {
     assert_eq!(undone(&composed), [json!({ "x": 1 })]);
 }
 
+#[tokio::test]
+async fn what_is_undone_is_not_undone_again_for_a_result_that_nobody_needs() {
+    let source = json!({ "server": "up", "serverVersion": "1.0.0", "tool": "text" });
+    let projected = json!({ "source": source,
+        "outputTransform": { "mappings": { "x": { "path": "$" } } } });
+    let told = undone_by("odd", constant(json!({ "text": "no JSON" })));
+    let steps = [saga_step("a", "echo", told), saga_step("b", "fail", json!({}))];
+    let mut order = composition("order", saga(&steps, json!({})));
+    let odd = json!({ "type": "tool", "name": "odd", "version": "1.0.0" });
+    order.document["depends"].as_array_mut().unwrap().push(odd);
+    let composed = Composed::start(vec![tool("odd", "1.0.0", projected), order]).await;
+    let (_, _, message) = composed.failure("order", json!({})).await;
+    assert!(message.contains("what it had done was undone"), "{message}");
+    assert_eq!(composed.upstream.calls("text").len(), 1);
+}
+
 /// What a call has taken is no reason not to undo it.
 #[tokio::test]
 async fn what_took_all_that_a_call_may_is_undone_once() {
