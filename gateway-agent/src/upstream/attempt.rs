@@ -51,3 +51,37 @@ impl Attempts {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_an_attempt_shares_its_failure_and_who_comes_later_makes_another() {
+        let (attempts, target) = (Attempts::default(), "server/s@1.0.0".parse().unwrap());
+        let (count, known) = (AtomicU64::new(0), AtomicU64::new(0));
+        let make = || {
+            let attempt = async {
+                tokio::task::yield_now().await;
+                match count.fetch_add(1, Ordering::Relaxed) {
+                    0 => Err(Error::Refused { status: 403 }),
+                    n => {
+                        known.store(n, Ordering::Relaxed);
+                        Ok(n)
+                    }
+                }
+            };
+            let known = || Some(known.load(Ordering::Relaxed)).filter(|known| *known > 0);
+            attempts.make(&target, known, attempt)
+        };
+        let (first, second) = tokio::join!(make(), make());
+        assert!(matches!(first, Err(Error::Refused { status: 403 })));
+        assert!(matches!(second, Err(Error::Unavailable { .. })));
+        let (third, fourth) = tokio::join!(make(), make());
+        assert_eq!((third.unwrap(), fourth.unwrap()), (1, 1));
+        assert_eq!(make().await.unwrap(), 1);
+        assert_eq!(count.load(Ordering::Relaxed), 2);
+    }
+}

@@ -207,3 +207,12 @@ async fn sagas_that_undo_what_was_interrupted_are_inside_of_it() {
         "{listed}"
     );
 }
+
+#[tokio::test]
+async fn what_was_undone_stays_known() {
+    let steps =
+        [saga_step("a", "echo", undone_by("keep", json!(null))), saga_step("b", "fail", json!({}))];
+    let composed = Composed::start(vec![composition("order", saga(&steps, json!({})))]).await;
+    composed.failure("order", json!({})).await;
+    assert_eq!(composed.only().await["saga"]["status"], "compensated");
+}
