@@ -130,3 +130,25 @@ fn value_of(result: &RawResult) -> serde_json::Result<Value> {
         None => Value::Null,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::Era;
+
+    fn value(result: &str) -> Option<Value> {
+        let result = RawValue::from_string(result.to_owned()).unwrap();
+        let (result_type, era) = (ResultType::Absent, Era::Modern);
+        let raw = RawResult { result, is_error: false, result_type, has_meta: false, era };
+        value_of(&raw).ok()
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_value_and_what_is_not_there_is_null() {
+        assert_eq!(value(r#"{"structuredContent":{"n":1e999}}"#), None);
+        assert_eq!(value(r#"{"structuredContent":{"n":1e99}}"#), Some(json!({ "n": 1e99 })));
+        let text = r#"{"content":[{"type":"text","text":"1e999"}]}"#;
+        assert_eq!(value(text), Some(json!("1e999")));
+        assert_eq!(value(r#"{"content":[]}"#), Some(Value::Null));
+    }
+}
