@@ -10,7 +10,7 @@ use registry_core::spec::eval;
 use serde_json::{Value, json};
 
 pub use self::cause::Cause;
-use self::cause::{told, told_end};
+use self::cause::{told_end, told_nothing};
 use super::sagas::Status;
 use crate::{audit::Ended, pipeline::Error, respond};
 
@@ -142,8 +142,7 @@ impl Failure {
             Cause::Saga(end) => told_end(end, "message"),
             Cause::NothingArrived { of, first } => {
                 let words = |first: &Self| format!("step `{}`: {}", first.step, first.message());
-                let first = told(first.as_ref(), words);
-                format!("none of {of} targets gave a result; the first failure: {first}")
+                told_nothing(*of, first.as_ref(), words)
             }
             Cause::DeadLetter { failure, letter } => format!(
                 "{}; the dead-letter tool failed, too: {}",

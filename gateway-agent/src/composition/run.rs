@@ -18,10 +18,13 @@ use registry_core::{
     },
 };
 use serde_json::{Value, value::RawValue};
-
 use tokio_util::sync::CancellationToken;
 
-use super::{CALLS, Cause, Failure, Memory, Plan, report::Report, sagas::Ended};
+use super::{
+    CALLS, Cause, Failure, Memory, Plan,
+    report::Report,
+    sagas::{Ended, all_ended},
+};
 use crate::{
     audit::{CallRecord, Lineage},
     identity::HeaderClaim,
@@ -129,12 +132,9 @@ impl Run {
     /// then: what comes next may do the same again.
     pub(super) async fn undone(&self) {
         let is_cut_off = |(cancel, _): &&(CancellationToken, Ended)| cancel.is_cancelled();
-        let cut_off: Vec<_> =
+        let cut_off =
             self.sagas().iter().filter(is_cut_off).map(|(_, ended)| ended.clone()).collect();
-        for mut ended in cut_off {
-            // Who does not tell any more is gone.
-            let _ = ended.wait_for(Option::is_some).await;
-        }
+        all_ended(cut_off).await;
     }
 
     fn sagas(&self) -> MutexGuard<'_, Vec<(CancellationToken, Ended)>> {

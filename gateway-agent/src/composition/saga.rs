@@ -52,8 +52,8 @@ impl Run {
             Err(cause) => return Err(Failure::new(at, cause)),
             Ok(Begun::Known(ended)) => ended,
             Ok(Begun::First(log)) => {
-                self.begins(&cancel, &log.ended());
                 let (run, saga, ended) = (self.inside_of(log.id()), Arc::clone(saga), log.ended());
+                self.begins(&cancel, &ended);
                 let course = Course { run, saga, log, at: at.into() };
                 self.memory().spawn(async move { course.forward(cancel).await });
                 ended

@@ -34,6 +34,13 @@ const JOURNAL_BYTES: usize = 16 * 1024 * 1024;
 /// Tells how a saga ended, once it has.
 pub(super) type Ended = watch::Receiver<Option<Arc<End>>>;
 
+/// Waits until all of these have ended. Who does not tell any more is gone.
+pub(super) async fn all_ended(sagas: Vec<Ended>) {
+    for mut ended in sagas {
+        let _ = ended.wait_for(Option::is_some).await;
+    }
+}
+
 /// The sagas of this gateway.
 #[derive(Debug, Default)]
 pub struct Sagas {

@@ -66,7 +66,7 @@ pub enum Cause {
         message: Option<String>,
     },
     /// Nothing of a scatter came in, or not in time.
-    #[error("none of {of} targets gave a result; the first failure: {}", told(first.as_ref(), Failure::to_string))]
+    #[error("{}", told_nothing(*.of, .first.as_ref(), Failure::to_string))]
     NothingArrived {
         /// How many there are.
         of: usize,
@@ -147,8 +147,14 @@ pub enum Cause {
     Unwritable,
 }
 
-pub(super) fn told(failure: Option<&Failure>, words: impl Fn(&Failure) -> String) -> String {
-    failure.map_or_else(|| "the time was over".to_owned(), words)
+/// That nothing of a scatter came in, with the first failure in these words.
+pub(super) fn told_nothing(
+    of: usize,
+    first: Option<&Failure>,
+    words: impl Fn(&Failure) -> String,
+) -> String {
+    let first = first.map_or_else(|| "the time was over".to_owned(), words);
+    format!("none of {of} targets gave a result; the first failure: {first}")
 }
 
 /// What became of a saga, and why: the `message` is for callers, the `reason` is one word.

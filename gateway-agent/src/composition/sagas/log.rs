@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot::Receiver;
 
 use super::{
-    Began, End, Ended, Event, History, JOURNAL_BYTES, Sagas,
+    Began, End, Ended, Event, History, JOURNAL_BYTES, Sagas, all_ended,
     journal::{Entry, Journal, What, Written},
     table::{Table, now_ms},
 };
@@ -55,10 +55,7 @@ impl Log {
     /// Waits until all sagas that it began itself have ended.
     pub(in crate::composition) async fn inner_ended(&self) {
         let inner = self.sagas.lock().inside_of(&self.id);
-        for mut ended in inner {
-            // Who does not tell any more is gone.
-            let _ = ended.wait_for(Option::is_some).await;
-        }
+        all_ended(inner).await;
     }
 
     /// Notes what has happened; it goes to the disk with what is written next.
