@@ -26,9 +26,9 @@ impl Backoff {
         jittered(self.advance())
     }
 
-    /// The next wait of many that fail at the same moment.
+    /// The next wait of many that fail at the same moment: anything up to twice the next one.
     pub fn wait_spread(&mut self) -> Duration {
-        spread(self.advance())
+        up_to((self.advance() * 2).min(self.longest))
     }
 
     fn advance(&mut self) -> Duration {
@@ -55,7 +55,11 @@ pub fn varied(around: Duration, by: f64) -> Duration {
 
 /// A duration up to twice this one: when a server ends, all who follow it come back at once.
 pub(crate) fn spread(around: Duration) -> Duration {
-    around * random(201) / 100
+    up_to(around * 2)
+}
+
+fn up_to(longest: Duration) -> Duration {
+    longest * random(1_001) / 1_000
 }
 
 /// A random number below this one.
@@ -82,7 +86,7 @@ mod tests {
     #[test]
     fn those_who_lost_one_server_come_back_all_over_the_time() {
         let waits: Vec<_> = (0..1_000)
-            .map(|_| Backoff::new(Duration::from_millis(100), Duration::MAX).wait_spread())
+            .map(|_| Backoff::new(Duration::from_millis(100), Duration::from_secs(1)).wait_spread())
             .collect();
         for tenth in 0..10 {
             let (from, to) = (tenth * 20, tenth * 20 + 20);
@@ -90,5 +94,13 @@ mod tests {
             let count = within.count();
             assert!((50..200).contains(&count), "{count} of 1,000 between {from} and {to} ms");
         }
+    }
+
+    #[test]
+    fn the_cap_holds_for_waits_that_are_spread() {
+        let cap = Duration::from_millis(350);
+        let mut backoff = Backoff::new(Duration::from_millis(100), cap);
+        let longest = (0..1_000).map(|_| backoff.wait_spread()).max().unwrap_or_default();
+        assert!(longest <= cap && longest > cap * 9 / 10, "{longest:?}");
     }
 }
