@@ -145,7 +145,7 @@ impl Course {
         let Stopped { step, failure, is_unknown } = stopped;
         let error = failure.to_value();
         // Where it cannot be written, a crash now comes to the same.
-        let _ = self.log.write(Event::Failed { step, error, is_unknown }).await;
+        let _ = self.log.write(&Event::Failed { step, error, is_unknown }).await;
         self.back().await;
     }
 
@@ -171,11 +171,11 @@ impl Course {
                 Some(binding) => self.run.bound((binding, "input"), scope, &at).map_err(stop)?,
                 None => previous,
             };
-            let written = self.log.write(Event::Acting { step: i, input: given.clone() }).await;
+            let written = self.log.write(&Event::Acting { step: i, input: given.clone() }).await;
             written.map_err(|error| stop(Failure::new(&at, Cause::Journal(error))))?;
             previous = self.run.operate(&step.action, &at, &given).await.map_err(stop)?;
             // It goes to the disk with what is next; a crash before that makes it unknown.
-            self.log.note(Event::Acted { step: i, result: previous.clone() });
+            self.log.note(&Event::Acted { step: i, result: previous.clone() });
             results.insert(step.id.clone(), previous.clone());
         }
         let Some(binding) = &self.saga.output else {
@@ -226,7 +226,7 @@ impl Course {
             }
         };
         // What is not written is undone once more after a crash, at worst.
-        let _ = self.log.write(event).await;
+        let _ = self.log.write(&event).await;
     }
 
     async fn compensated(
@@ -245,7 +245,7 @@ impl Course {
             None => Cow::Borrowed(history.input(i).unwrap_or(&Value::Null)),
         };
         let event = Event::Compensating { step: i, input: input.clone().into_owned() };
-        if let Err(error) = self.log.write(event).await {
+        if let Err(error) = self.log.write(&event).await {
             // It is undone all the same: that is safer than not.
             tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
         }

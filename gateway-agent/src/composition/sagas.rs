@@ -12,24 +12,26 @@ pub mod routes;
 mod table;
 
 use std::{
+    borrow::Cow,
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::watch;
+use uuid::Uuid;
 
 pub use self::history::{End, Status, StepOutcome};
 pub(super) use self::{
     history::{Began, Event, History},
     log::Log,
 };
-use self::{journal::Journal, table::Table};
+use self::{
+    journal::{Entry, Journal, What},
+    table::Table,
+};
 use super::Cause;
 use crate::cache::beside;
-
-/// Up to this size the journal is not written anew, in bytes.
-const JOURNAL_BYTES: usize = 16 * 1024 * 1024;
 
 /// Tells how a saga ended, once it has.
 pub(super) type Ended = watch::Receiver<Option<Arc<End>>>;
@@ -67,7 +69,12 @@ impl Sagas {
     pub fn open(cache: &Path) -> io::Result<Self> {
         log::describe_metrics();
         let (journal, found) = Journal::open(&journal_path(cache))?;
+        let is_damaged = !found.damaged.is_empty();
         let table = Table::of(found);
+        if is_damaged {
+            // It is kept aside, and what is in doubt now is so at the next start.
+            journal.replace(table.kept());
+        }
         Ok(Self { table: Mutex::new(table), journal: Some(journal) })
     }
 
@@ -76,6 +83,10 @@ impl Sagas {
         if self.journal.is_none() {
             return Err(Cause::Journal("there is none".to_owned()));
         }
+        // It grows with time.
+        let (id, mut lines) = (Box::<str>::from(Uuid::now_v7().to_string()), Vec::new());
+        let entry = Entry::now(&id, What::Began(Cow::Borrowed(&began)));
+        let line = (entry.write(&mut lines), entry.at_ms);
         let mut table = self.lock();
         if let Some(ended) = table.find(&began) {
             return Ok(Begun::Known(ended));
@@ -83,9 +94,9 @@ impl Sagas {
         if table.is_full() {
             return Err(Cause::TooManySagas);
         }
-        let id = table.begin(began.clone());
+        table.begin(id.clone(), began, line);
         drop(table);
-        Ok(Begun::First(Log::new(Arc::clone(self), id, Some(began))))
+        Ok(Begun::First(Log::new(Arc::clone(self), id, lines)))
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {

@@ -55,24 +55,6 @@ pub(in crate::composition) enum Event {
     Ended(End),
 }
 
-impl Event {
-    /// What it holds of values, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::Acting { input: value, .. }
-            | Self::Acted { result: value, .. }
-            | Self::Failed { error: value, .. }
-            | Self::Compensating { input: value, .. }
-            | Self::Stuck { error: value, .. } => bytes_of(value),
-            Self::Compensated { .. } | Self::Again | Self::Ended(_) => 0,
-        }
-    }
-}
-
-fn bytes_of(value: &Value) -> usize {
-    value.to_string().len()
-}
-
 /// The history of one saga.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::composition) struct History {
@@ -214,19 +196,6 @@ impl History {
     /// Whether nothing is left to do about it.
     pub(super) fn is_settled(&self) -> bool {
         self.end.as_ref().is_some_and(|end| end.status != Status::CompensationFailed)
-    }
-
-    /// About how many bytes are kept of one that is settled.
-    pub(super) fn kept_bytes(&self) -> usize {
-        let output = self.end.as_ref().and_then(|end| end.output.as_ref());
-        let instance = self.began.instance.as_ref().map_or(0, String::len);
-        instance + output.map_or(0, |output| output.to_string().len())
-    }
-
-    /// What it was given and gave so far, in bytes.
-    pub(super) fn open_bytes(&self) -> usize {
-        let values = self.steps.iter().flat_map(|step| [&step.input, &step.result, &step.error]);
-        bytes_of(&self.began.input) + values.flatten().map(bytes_of).sum::<usize>()
     }
 
     fn step(&mut self, number: usize) -> &mut Step {

@@ -6,10 +6,15 @@
 //! Deliberately absent: what the lines mean.
 
 use std::{
+    borrow::Cow,
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread,
 };
 
@@ -17,41 +22,52 @@ use registry_core::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::history::{Began, Event, History};
+use super::{
+    history::{Began, Event, History},
+    table::now_ms,
+};
 use crate::cache::{beside, replace_private};
 
 /// Digits of a checksum.
 const DIGITS: usize = 16;
 /// Most jobs that go to the disk at once.
 const BATCH: usize = 1_000;
+/// Up to this size the file is not written anew, in bytes.
+const SMALL: u64 = 16 * 1024 * 1024;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Entry {
-    pub(super) saga: Box<str>,
+pub(super) struct Entry<'a> {
+    pub(super) saga: Cow<'a, str>,
     /// When, in milliseconds since 1970.
     pub(super) at_ms: i64,
-    pub(super) what: What,
+    pub(super) what: What<'a>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum What {
-    Began(Began),
-    Event(Event),
+pub(super) enum What<'a> {
+    Began(Cow<'a, Began>),
+    Event(Cow<'a, Event>),
     /// All that there is to know, written anew.
-    Kept(History),
+    Kept(Cow<'a, History>),
 }
 
-impl Entry {
-    /// As a line.
-    pub(super) fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        let json = serde_json::to_vec(self)?;
+impl<'a> Entry<'a> {
+    /// Of what happens now.
+    pub(super) fn now(saga: &'a str, what: What<'a>) -> Self {
+        Self { saga: saga.into(), at_ms: now_ms(), what }
+    }
+
+    /// Adds it as a line, and gives the length of that.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> usize {
+        let before = out.len();
+        let json = serde_json::to_vec(self).expect("texts and JSON values can be written as JSON");
         out.extend_from_slice(checksum(&json).as_bytes());
         out.push(b' ');
         out.extend_from_slice(&json);
         out.push(b'\n');
-        Ok(())
+        out.len() - before
     }
 
     fn read(line: &[u8]) -> Option<Self> {
@@ -74,7 +90,8 @@ fn checksum(json: &[u8]) -> String {
 /// What a file holds.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    pub(super) entries: Vec<Entry>,
+    /// What can be read, with the lengths of its lines.
+    pub(super) entries: Vec<(Entry<'static>, usize)>,
     /// The numbers of lines, from 1, that cannot be read.
     pub(super) damaged: Vec<usize>,
     /// How many entries come before the last of those.
@@ -91,7 +108,7 @@ impl Found {
         while let Some((i, line)) = lines.next() {
             let whole = line.strip_suffix(b"\n");
             match whole.and_then(Entry::read) {
-                Some(entry) => found.entries.push(entry),
+                Some(entry) => found.entries.push((entry, line.len())),
                 None if lines.peek().is_none() => {
                     found.is_torn = true;
                     break;
@@ -111,6 +128,36 @@ impl Found {
 #[derive(Debug)]
 pub(super) struct Journal {
     jobs: mpsc::Sender<Job>,
+    pub(super) size: Arc<Size>,
+}
+
+/// How large the file is, in bytes.
+#[derive(Debug)]
+pub(super) struct Size {
+    now: AtomicU64,
+    /// Above this it is to be written anew.
+    pub(super) most: AtomicU64,
+}
+
+impl Size {
+    fn of(length: u64) -> Arc<Self> {
+        Arc::new(Self { now: length.into(), most: SMALL.into() })
+    }
+
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn grow(&self, by: usize) {
+        self.now.fetch_add(by as u64, Ordering::Relaxed);
+    }
+}
+
+/// One saga that is to be known after the file is written anew.
+pub(super) struct Kept {
+    pub(super) saga: Box<str>,
+    pub(super) at_ms: i64,
+    pub(super) history: Arc<History>,
 }
 
 /// Whether lines are on the disk, or why not.
@@ -118,7 +165,7 @@ pub(super) type Written = Result<(), String>;
 
 enum Job {
     Append { lines: Vec<u8>, done: oneshot::Sender<Written> },
-    Replace { content: Vec<u8> },
+    Replace { kept: Vec<Kept> },
 }
 
 impl Journal {
@@ -142,21 +189,22 @@ impl Journal {
         let file = OpenOptions::new().append(true).open(path)?;
         file.set_len(found.length)?;
         file.sync_all()?;
-        let (jobs, todo) = mpsc::channel();
-        let writer = Writer { path: path.to_owned(), file: Ok(file), length: found.length };
+        let ((jobs, todo), size) = (mpsc::channel(), Size::of(found.length));
+        let writer = Writer { path: path.to_owned(), file: Ok(file), size: Arc::clone(&size) };
         thread::Builder::new().name("sagas".to_owned()).spawn(move || writer.run(&todo))?;
-        Ok((Self { jobs }, found))
+        Ok((Self { jobs, size }, found))
     }
 
     /// One on a disk that is full.
     #[cfg(test)]
     pub(super) fn full() -> Self {
         let file = OpenOptions::new().append(true).open("/dev/full").map_err(|e| e.to_string());
-        let (jobs, todo) = mpsc::channel();
+        let ((jobs, todo), size) = (mpsc::channel(), Size::of(0));
         // Nothing is there that could be replaced.
-        let writer = Writer { path: "/dev/full/journal".into(), file, length: 0 };
+        let path = "/dev/full/journal".into();
+        let writer = Writer { path, file, size: Arc::clone(&size) };
         thread::spawn(move || writer.run(&todo));
-        Self { jobs }
+        Self { jobs, size }
     }
 
     /// Has lines written; what is returned tells when they are on the disk.
@@ -167,14 +215,21 @@ impl Journal {
         written
     }
 
+    /// Whether the file has grown to much more than what was in it when it was last written anew.
+    pub(super) fn is_overgrown(&self) -> bool {
+        self.size.now() > self.size.most.load(Ordering::Relaxed)
+    }
+
     /// Has the file replaced by what is still to be known; lines that come later follow on it.
-    pub(super) fn replace(&self, content: Vec<u8>) {
-        let _ = self.jobs.send(Job::Replace { content });
+    pub(super) fn replace(&self, kept: Vec<Kept>) {
+        // Not again before that is done.
+        self.size.most.store(u64::MAX, Ordering::Relaxed);
+        let _ = self.jobs.send(Job::Replace { kept });
     }
 }
 
 fn keep_aside(path: &Path, content: &[u8], damaged: &[usize]) -> io::Result<()> {
-    let aside = beside(path, ".damaged");
+    let aside = beside(path, &format!(".damaged-{}", now_ms()));
     replace_private(&aside, content)?;
     tracing::error!(
         path = %path.display(), lines = ?damaged, kept = %aside.display(),
@@ -189,7 +244,7 @@ struct Writer {
     path: PathBuf,
     /// Or why there is none any more.
     file: Result<File, String>,
-    length: u64,
+    size: Arc<Size>,
 }
 
 impl Writer {
@@ -203,9 +258,9 @@ impl Writer {
                         lines.extend_from_slice(&more);
                         waiting.push(done);
                     }
-                    Job::Replace { content } => {
+                    Job::Replace { kept } => {
                         self.append(&std::mem::take(&mut lines), waiting.drain(..));
-                        self.replace(&content);
+                        self.replace(kept);
                     }
                 }
             }
@@ -227,27 +282,37 @@ impl Writer {
         }
         let written = file.write_all(lines).and_then(|()| file.sync_data());
         let Err(error) = written else {
-            self.length += lines.len() as u64;
+            self.size.grow(lines.len());
             return Ok(());
         };
         // Half a line would be damage for whatever follows.
-        if let Err(error) = file.set_len(self.length) {
+        if let Err(error) = file.set_len(self.size.now()) {
             self.file = Err(error.to_string());
         }
         Err(error.to_string())
     }
 
-    fn replace(&mut self, content: &[u8]) {
-        if let Err(error) = replace_private(&self.path, content) {
+    fn replace(&mut self, kept: Vec<Kept>) {
+        let mut content = Vec::new();
+        for Kept { saga, at_ms, history } in kept {
+            let what = What::Kept(Cow::Borrowed(&*history));
+            Entry { saga: (&*saga).into(), at_ms, what }.write(&mut content);
+        }
+        if let Err(error) = replace_private(&self.path, &content) {
             tracing::warn!("the sagas' journal cannot be written anew, and grows: {error}");
         }
         // Whichever file has the name now is the one that goes on.
         let opened = OpenOptions::new().append(true).open(&self.path);
         let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
         match opened {
-            Ok((length, file)) => (self.file, self.length) = (Ok(file), length),
+            Ok((length, file)) => {
+                self.file = Ok(file);
+                self.size.now.store(length, Ordering::Relaxed);
+            }
             Err(error) => self.file = Err(error.to_string()),
         }
+        let most = self.size.now() + 2 * content.len() as u64 + SMALL;
+        self.size.most.store(most, Ordering::Relaxed);
     }
 }
 

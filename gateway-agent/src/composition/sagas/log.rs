@@ -2,14 +2,19 @@
 //!
 //! Deliberately absent: the journal itself.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use tokio::sync::oneshot::Receiver;
 
 use super::{
-    Began, End, Ended, Event, History, JOURNAL_BYTES, Sagas, all_ended,
-    journal::{Entry, Journal, What, Written},
-    table::{Table, now_ms},
+    End, Ended, Event, History, Sagas, all_ended,
+    journal::{Entry, What, Written},
 };
 
 /// The sagas that ended.
@@ -25,14 +30,20 @@ pub(super) fn describe_metrics() {
 pub(in crate::composition) struct Log {
     sagas: Arc<Sagas>,
     id: Box<str>,
-    /// What is known, and goes to the disk with what comes next.
-    pending: Mutex<Vec<What>>,
+    /// Lines of what is known, which go to the disk with what comes next.
+    pending: Mutex<Vec<u8>>,
+    is_on_disk: AtomicBool,
 }
 
 impl Log {
-    pub(super) fn new(sagas: Arc<Sagas>, id: Box<str>, began: Option<Began>) -> Self {
-        let pending = began.into_iter().map(What::Began).collect();
-        Self { sagas, id, pending: Mutex::new(pending) }
+    /// Of one that begins with these lines.
+    pub(super) fn new(sagas: Arc<Sagas>, id: Box<str>, lines: Vec<u8>) -> Self {
+        Self { sagas, id, pending: Mutex::new(lines), is_on_disk: AtomicBool::new(false) }
+    }
+
+    /// Of one that the journal has already.
+    pub(super) fn of_known(sagas: Arc<Sagas>, id: Box<str>) -> Self {
+        Self { is_on_disk: AtomicBool::new(true), ..Self::new(sagas, id, Vec::new()) }
     }
 
     /// By what operators know it.
@@ -41,10 +52,10 @@ impl Log {
     }
 
     /// What has happened to it.
-    pub(in crate::composition) fn history(&self) -> History {
+    pub(in crate::composition) fn history(&self) -> Arc<History> {
         let table = self.sagas.lock();
         // It is open, and only what is settled is forgotten.
-        table.get(&self.id).expect("an open saga is known").history.clone()
+        Arc::clone(&table.get(&self.id).expect("an open saga is known").history)
     }
 
     /// Tells when it has ended.
@@ -59,53 +70,60 @@ impl Log {
     }
 
     /// Notes what has happened; it goes to the disk with what is written next.
-    pub(in crate::composition) fn note(&self, event: Event) {
-        self.sagas.lock().apply(&self.id, &event, now_ms());
-        self.pending().push(What::Event(event));
+    pub(in crate::composition) fn note(&self, event: &Event) {
+        let entry = self.entry(event);
+        let bytes = entry.write(&mut self.pending());
+        self.sagas.lock().apply(&self.id, event, (bytes, entry.at_ms));
     }
 
     /// Notes what happens next, and waits until the disk has all of it.
-    pub(in crate::composition) async fn write(&self, event: Event) -> Written {
-        let noted = std::mem::take(&mut *self.pending());
-        let written = self.send(&noted, event)?.await;
+    pub(in crate::composition) async fn write(&self, event: &Event) -> Written {
+        let lines = self.pending().clone();
+        let noted = lines.len();
+        let sent = self.send(lines, event)?;
+        // Whoever stops waiting for that does not know.
+        let was_on_disk = self.is_on_disk.swap(true, Ordering::Relaxed);
+        let written = sent.await;
         let written = written.unwrap_or_else(|_| Err("nobody writes it any more".to_owned()));
-        if written.is_err() {
+        match &written {
+            Ok(()) => drop(self.pending().drain(..noted)),
             // What has happened goes with the next one; what was to happen has not.
-            self.pending().splice(0..0, noted);
+            Err(_) => self.is_on_disk.store(was_on_disk, Ordering::Relaxed),
         }
         written
     }
 
-    fn send(&self, noted: &[What], event: Event) -> Result<Receiver<Written>, String> {
-        let mut table = self.sagas.lock();
+    fn send(&self, mut lines: Vec<u8>, event: &Event) -> Result<Receiver<Written>, String> {
         let journal = self.sagas.journal.as_ref().ok_or("there is none")?;
-        let at_ms = now_ms();
-        table.apply(&self.id, &event, at_ms);
-        let mut lines = Vec::new();
-        for what in noted.iter().cloned().chain([What::Event(event)]) {
-            let entry = Entry { saga: self.id.clone(), at_ms, what };
-            entry.write(&mut lines).map_err(|error| error.to_string())?;
-        }
-        table.written += lines.len();
+        let entry = self.entry(event);
+        let bytes = entry.write(&mut lines);
+        let mut table = self.sagas.lock();
+        table.apply(&self.id, event, (bytes, entry.at_ms));
         // Under the lock: what is written anew and what follows it are in one order.
         let written = journal.append(lines);
-        table.write_anew(journal);
+        if journal.is_overgrown() {
+            journal.replace(table.kept());
+        }
         Ok(written)
+    }
+
+    fn entry<'a>(&'a self, event: &'a Event) -> Entry<'a> {
+        Entry::now(&self.id, What::Event(Cow::Borrowed(event)))
     }
 
     /// It is over, and whoever waits is told, once the disk knows.
     pub(in crate::composition) async fn end(&self, end: End) -> Written {
         let status = end.status.as_str();
-        self.write(Event::Ended(end)).await?;
+        self.write(&Event::Ended(end)).await?;
         metrics::counter!(ENDED, "status" => status).increment(1);
         self.sagas.lock().settle(&self.id);
         self.tell();
         Ok(())
     }
 
-    /// Whether the disk has anything of it. Before that nothing is done.
+    /// Whether the disk may have anything of it. Before that nothing is done.
     pub(in crate::composition) fn is_on_disk(&self) -> bool {
-        !self.pending().iter().any(|what| matches!(what, What::Began(_)))
+        self.is_on_disk.load(Ordering::Relaxed)
     }
 
     /// It is over, and was nothing.
@@ -115,9 +133,9 @@ impl Log {
 
     /// What could not be undone is tried again; where that cannot be written, it has ended as before.
     pub(super) async fn again(&self, end: End) -> Written {
-        let written = self.write(Event::Again).await;
+        let written = self.write(&Event::Again).await;
         if written.is_err() {
-            self.note(Event::Ended(end));
+            self.note(&Event::Ended(end));
         }
         written
     }
@@ -129,26 +147,8 @@ impl Log {
         }
     }
 
-    fn pending(&self) -> std::sync::MutexGuard<'_, Vec<What>> {
+    fn pending(&self) -> MutexGuard<'_, Vec<u8>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Table {
-    /// Has the journal replaced by what is still known, where it has grown to much more than that.
-    fn write_anew(&mut self, journal: &Journal) {
-        if self.written <= JOURNAL_BYTES + 2 * self.anew {
-            return;
-        }
-        let mut content = Vec::new();
-        for (id, known) in self.iter() {
-            let what = What::Kept(known.history.clone());
-            let entry = Entry { saga: id.into(), at_ms: known.at_ms, what };
-            // What was written once can be written again.
-            let _ = entry.write(&mut content);
-        }
-        (self.written, self.anew) = (0, content.len());
-        journal.replace(content);
     }
 }
 

@@ -51,7 +51,7 @@ pub fn recover(gateway: &Arc<Gateway>) {
     for id in memory.sagas().interrupted() {
         tracing::warn!(saga = %id, "a saga was interrupted and is undone");
         let (gateway, places) = (Arc::clone(gateway), Arc::clone(&places));
-        let log = Log::new(Arc::clone(memory.sagas()), id, None);
+        let log = Log::of_known(Arc::clone(memory.sagas()), id);
         memory.spawn(async move { undo(&gateway, log, &places).await });
     }
 }
@@ -69,7 +69,7 @@ impl Sagas {
 pub async fn retry(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
     let memory: &Arc<Memory> = gateway.compositions();
     let end = memory.sagas().lock().claim(id)?;
-    let log = Log::new(Arc::clone(memory.sagas()), id.into(), None);
+    let log = Log::of_known(Arc::clone(memory.sagas()), id.into());
     log.again(end).await.map_err(NotRetried::Journal)?;
     log.tell();
     let gateway = Arc::clone(gateway);
@@ -86,7 +86,7 @@ async fn undo(gateway: &Arc<Gateway>, log: Log, places: &Semaphore) {
             "message": "the gateway was stopped in the middle of the saga",
         });
         let failed = Event::Failed { step: history.acting(), error, is_unknown: true };
-        if let Err(error) = log.write(failed).await {
+        if let Err(error) = log.write(&failed).await {
             tracing::error!(saga = %log.id(), "the journal of sagas cannot be written: {error}");
         }
     }

@@ -87,7 +87,7 @@ async fn show(State(mcp): State<Mcp>, Path(id): Path<String>) -> Response {
     match table.get(&id) {
         Some(known) => {
             let saga = shown((&id, known));
-            Json(json!({ "saga": saga, "history": known.history })).into_response()
+            Json(json!({ "saga": saga, "history": *known.history })).into_response()
         }
         None => refused(StatusCode::NOT_FOUND, &format!("there is no saga {id}")),
     }

@@ -11,12 +11,11 @@ use std::{
 
 use registry_core::Name;
 use tokio::sync::watch;
-use uuid::Uuid;
 
 use super::{
     End, Ended, Status,
     history::{Began, Event, History},
-    journal::{Entry, Found, What},
+    journal::{Entry, Found, Kept, What},
     recovery::NotRetried,
 };
 use crate::clock;
@@ -25,7 +24,7 @@ use crate::clock;
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
 /// Most sagas that have ended and are known.
 const MOST: usize = 100_000;
-/// Most bytes of their results.
+/// Most bytes of their ends, with their results.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 /// Most of them without an id: nobody can ask for their result, but operators may look at them.
 const MOST_NAMELESS: usize = 1_000;
@@ -45,7 +44,7 @@ pub(super) struct Table {
     named: HashMap<Named, Box<str>>,
     /// Those that have not ended well.
     open: usize,
-    /// What they were given and gave, in bytes.
+    /// Their lines in the journal, in bytes.
     open_bytes: usize,
     /// What is kept of those that have, in bytes.
     bytes: usize,
@@ -55,21 +54,17 @@ pub(super) struct Table {
     nameless: BTreeSet<Box<str>>,
     /// Lines of the journal that could not be read.
     pub(super) damaged: usize,
-    /// What was written since it was written anew, in bytes.
-    pub(super) written: usize,
-    /// What it took then.
-    pub(super) anew: usize,
 }
 
 /// One saga.
 #[derive(Debug)]
 pub(super) struct Known {
-    pub(super) history: History,
+    pub(super) history: Arc<History>,
     pub(super) at_ms: i64,
-    /// What is kept of it if it has ended well, in bytes.
-    bytes: usize,
-    /// What it was given and gave, in bytes.
-    open_bytes: usize,
+    /// Its last line in the journal, in bytes: what is kept of it if it has ended well.
+    last_bytes: usize,
+    /// All its lines, in bytes: what it was given and gave.
+    all_bytes: usize,
     /// Whether the disk has its end; until then a crash has it undone once more.
     is_settled: bool,
     ended: watch::Sender<Option<Arc<End>>>,
@@ -92,7 +87,9 @@ impl Table {
     pub(super) fn of(found: Found) -> Self {
         let mut table = Self { damaged: found.damaged.len(), ..Self::default() };
         let mut doubtful = BTreeSet::new();
-        for (i, Entry { saga, at_ms, what }) in found.entries.into_iter().enumerate() {
+        for (i, (entry, bytes)) in found.entries.into_iter().enumerate() {
+            let Entry { saga, at_ms, what } = entry;
+            let (saga, line) = (Box::<str>::from(saga), (bytes, at_ms));
             if i < found.doubtful {
                 doubtful.insert(saga.clone());
             } else {
@@ -101,10 +98,10 @@ impl Table {
             match what {
                 // After it was written anew, the first line of one may follow on what it came to.
                 What::Began(_) if table.sagas.contains_key(&saga) => {}
-                What::Began(began) => table.insert(saga, History::new(began), at_ms),
-                What::Kept(history) => table.insert(saga, history, at_ms),
+                What::Began(began) => table.begin(saga, began.into_owned(), line),
+                What::Kept(history) => table.insert(saga, history.into_owned(), line),
                 What::Event(event) => {
-                    if table.apply(&saga, &event, at_ms).is_none() {
+                    if table.apply(&saga, &event, line).is_none() {
                         table.damaged += 1;
                     }
                 }
@@ -112,7 +109,7 @@ impl Table {
         }
         for id in doubtful {
             if let Some(known) = table.sagas.get_mut(&id) {
-                known.history.doubt();
+                Arc::make_mut(&mut known.history).doubt();
             }
         }
         let ids: Vec<_> = table.sagas.keys().cloned().collect();
@@ -121,18 +118,21 @@ impl Table {
         }
         table.sagas.values().for_each(Known::tell);
         table.forget();
-        // The file holds more than this; the first chance to write it anew is taken.
-        table.written = super::JOURNAL_BYTES;
         table
     }
 
-    fn insert(&mut self, id: Box<str>, history: History, at_ms: i64) {
+    /// Begins one, with the length and the time of its line in the journal.
+    pub(super) fn begin(&mut self, id: Box<str>, began: Began, line: (usize, i64)) {
+        self.insert(id, History::new(began), line);
+    }
+
+    fn insert(&mut self, id: Box<str>, history: History, (bytes, at_ms): (usize, i64)) {
         if let Some(name) = name_of(history.began()) {
             self.named.insert(name, id.clone());
         }
-        let (bytes, open_bytes) = (history.kept_bytes(), history.open_bytes());
-        let (is_settled, ended) = (false, watch::channel(None).0);
-        let known = Known { history, at_ms, bytes, open_bytes, is_settled, ended };
+        let (history, ended) = (Arc::new(history), watch::channel(None).0);
+        let (last_bytes, all_bytes, is_settled) = (bytes, bytes, false);
+        let known = Known { history, at_ms, last_bytes, all_bytes, is_settled, ended };
         self.count(&known, 1);
         self.sagas.insert(id, known);
         self.forget();
@@ -141,22 +141,28 @@ impl Table {
     /// Counts a saga in, or out.
     fn count(&mut self, known: &Known, by: isize) {
         if known.history.is_settled() {
-            let bytes = isize::try_from(known.bytes).unwrap_or(isize::MAX);
+            let bytes = isize::try_from(known.last_bytes).unwrap_or(isize::MAX);
             self.bytes = self.bytes.saturating_add_signed(by * bytes);
         } else {
             self.open = self.open.saturating_add_signed(by);
-            let bytes = isize::try_from(known.open_bytes).unwrap_or(isize::MAX);
+            let bytes = isize::try_from(known.all_bytes).unwrap_or(isize::MAX);
             self.open_bytes = self.open_bytes.saturating_add_signed(by * bytes);
         }
     }
 
-    /// Notes that something has happened; `None` where the saga is not known.
-    pub(super) fn apply(&mut self, id: &str, event: &Event, at_ms: i64) -> Option<()> {
+    /// Notes that something has happened, with the length and the time of its line in the journal; `None`
+    /// where the saga is not known.
+    pub(super) fn apply(
+        &mut self,
+        id: &str,
+        event: &Event,
+        (bytes, at_ms): (usize, i64),
+    ) -> Option<()> {
         let mut known = self.sagas.remove(id)?;
         self.count(&known, -1);
-        known.history.apply(event);
-        known.open_bytes += event.bytes();
-        (known.at_ms, known.bytes) = (at_ms, known.history.kept_bytes());
+        Arc::make_mut(&mut known.history).apply(event);
+        (known.at_ms, known.last_bytes) = (at_ms, bytes);
+        known.all_bytes += bytes;
         self.count(&known, 1);
         self.sagas.insert(id.into(), known);
         Some(())
@@ -167,7 +173,7 @@ impl Table {
         let Some(known) = self.sagas.get_mut(id).filter(|known| known.history.is_settled()) else {
             return;
         };
-        known.history.settle();
+        Arc::make_mut(&mut known.history).settle();
         known.is_settled = true;
         self.settled.insert(id.into());
         if known.history.began().instance.is_none() {
@@ -196,23 +202,17 @@ impl Table {
             Some(_) => return Err(NotRetried::Settled(id.to_owned())),
         };
         // At once, so that nobody else does.
-        self.apply(id, &Event::Again, now_ms());
+        self.apply(id, &Event::Again, (0, now_ms()));
         Ok(end)
     }
 
     /// Forgets a saga that has done nothing, and of which the disk has nothing.
     pub(super) fn abandon(&mut self, id: &str, end: End) {
-        self.apply(id, &Event::Ended(end), now_ms());
+        self.apply(id, &Event::Ended(end), (0, now_ms()));
         if let Some(known) = self.get(id) {
             known.tell();
         }
         self.remove(id);
-    }
-
-    pub(super) fn begin(&mut self, began: Began) -> Box<str> {
-        let id: Box<str> = Uuid::now_v7().to_string().into();
-        self.insert(id.clone(), History::new(began), now_ms());
-        id
     }
 
     /// Forgets the oldest of those that are settled, where there are too many or it is long ago.
@@ -265,6 +265,15 @@ impl Table {
         let settled =
             |is: bool| self.iter().rev().filter(move |(_, k)| k.history.is_settled() == is);
         settled(false).chain(settled(true))
+    }
+
+    /// What the journal is to know when it is written anew.
+    pub(super) fn kept(&self) -> Vec<Kept> {
+        let kept = |(id, known): (&str, &Known)| {
+            let (saga, history) = (id.into(), Arc::clone(&known.history));
+            Kept { saga, at_ms: known.at_ms, history }
+        };
+        self.iter().map(kept).collect()
     }
 
     /// All, the oldest first.

@@ -64,7 +64,9 @@ fn list(session: &Session, answer: &Value) -> Result<(), Failure> {
     session.screen.table(&table)?;
     let damaged = answer["damagedLines"].as_u64().unwrap_or_default();
     if damaged > 0 {
-        let line = format!("{damaged} lines of its journal cannot be read; its log says which");
+        let line = format!(
+            "{damaged} lines of its journal could not be read when it was started; its log says which"
+        );
         session.screen.line(&session.screen.style.paint(Paint::Bad, line))?;
     }
     Ok(())

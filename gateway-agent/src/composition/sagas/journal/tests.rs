@@ -5,24 +5,27 @@ use serde_json::json;
 use super::*;
 use crate::identity::HeaderClaim;
 
-fn entry(saga: &str, step: usize) -> Entry {
+fn entry(saga: &str, step: usize) -> Entry<'_> {
     let event = Event::Acting { step, input: json!({ "a": "ä\n" }) };
-    Entry { saga: saga.into(), at_ms: 7, what: What::Event(event) }
+    Entry { saga: saga.into(), at_ms: 7, what: What::Event(Cow::Owned(event)) }
 }
 
-fn lines(count: usize) -> Vec<u8> {
-    let mut lines = Vec::new();
-    let began = Began {
+fn began() -> Began {
+    Began {
         tool: "tool/t@1.0.0".parse().unwrap(),
         pointer: String::new(),
         instance: None,
         parent: None,
         claim: HeaderClaim::Absent,
         input: json!({}),
-    };
-    let first = Entry { saga: "s".into(), at_ms: 1, what: What::Began(began) };
-    first.write(&mut lines).unwrap();
-    (1..count).for_each(|step| entry("s", step).write(&mut lines).unwrap());
+    }
+}
+
+fn lines(count: usize) -> Vec<u8> {
+    let mut lines = Vec::new();
+    let first = Entry { saga: "s".into(), at_ms: 1, what: What::Began(Cow::Owned(began())) };
+    first.write(&mut lines);
+    (1..count).for_each(|step| _ = entry("s", step).write(&mut lines));
     lines
 }
 
@@ -34,9 +37,11 @@ fn a_torn_end_is_cut_off_wherever_it_is_and_other_damage_is_told() {
     for cut in 0..=whole.len() {
         let found = Found::read(&whole[..cut]);
         let good = ends.iter().filter(|end| **end <= cut).count();
+        let read: usize = found.entries.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(found.entries.len(), good, "cut at {cut}");
         let length = if good == 0 { 0 } else { ends[good - 1] };
         assert_eq!((found.length, found.is_torn), (length as u64, cut != length));
+        assert_eq!(read, length);
         assert!(found.damaged.is_empty());
     }
     for at in 0..ends[1] - 1 {
@@ -66,11 +71,12 @@ async fn what_is_acknowledged_is_there_and_what_follows_a_torn_line_is_readable(
     let (journal, found) = Journal::open(&path).unwrap();
     assert_eq!((found.entries.len(), found.is_torn), (2, true));
     let mut line = Vec::new();
-    entry("s", 9).write(&mut line).unwrap();
+    entry("s", 9).write(&mut line);
     journal.append(line).await.unwrap().unwrap();
-    journal.replace(lines(1));
+    let history = Arc::new(History::new(began()));
+    journal.replace(vec![Kept { saga: "s".into(), at_ms: 7, history }]);
     let mut line = Vec::new();
-    entry("s", 10).write(&mut line).unwrap();
+    entry("s", 10).write(&mut line);
     journal.append(line).await.unwrap().unwrap();
     let (_, found) = Journal::open(&path).unwrap();
     assert_eq!((found.entries.len(), found.is_torn), (2, false));
@@ -90,7 +96,12 @@ async fn a_damaged_journal_is_kept_aside() {
     fs::write(&path, &damaged).unwrap();
     let (_, found) = Journal::open(&path).unwrap();
     assert_eq!(found.damaged, [1]);
-    assert_eq!(fs::read(dir.path().join("journal.damaged")).unwrap(), damaged);
+    let aside = || fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let aside = || aside().filter(|path| path.to_string_lossy().contains("journal.damaged-"));
+    assert_eq!(fs::read(aside().next().unwrap()).unwrap(), damaged);
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    Journal::open(&path).unwrap();
+    assert_eq!(aside().count(), 2, "what was kept before is not overwritten");
 }
 
 #[test]
@@ -98,10 +109,10 @@ fn how_much_of_the_file_is_good_is_known_after_each_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let file = File::create(&path).map_err(|e| e.to_string());
-    let mut writer = Writer { path: path.clone(), file, length: 0 };
+    let mut writer = Writer { path: path.clone(), file, size: Size::of(0) };
     for count in [2, 3] {
         writer.write(&lines(count)).unwrap();
-        assert_eq!(writer.length, fs::metadata(&path).unwrap().len());
+        assert_eq!(writer.size.now(), fs::metadata(&path).unwrap().len());
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    composition::sagas::{Begun, Status, journal_path},
+    composition::sagas::{Began, Begun, Journal, Status, journal_path},
     identity::HeaderClaim,
 };
 
@@ -29,12 +29,19 @@ async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
-    log.note(Event::Acted { step: 0, result: json!("kept") });
-    let error = log.write(Event::Acting { step: 1, input: json!({}) }).await.unwrap_err();
+    log.note(&Event::Acted { step: 0, result: json!("kept") });
+    let error = log.write(&Event::Acting { step: 1, input: json!({}) }).await.unwrap_err();
     assert!(error.contains("No space"), "{error}");
-    assert_eq!(log.pending().len(), 2, "how it began and what was done, not what was to be done");
+    let pending = String::from_utf8(log.pending().clone()).unwrap();
+    assert_eq!(
+        pending.lines().count(),
+        2,
+        "how it began and what was done, not what was to be done"
+    );
     assert!(log.end(end(Status::Completed)).await.is_err());
-    log.write(Event::Failed { step: None, error: json!({}), is_unknown: false }).await.unwrap_err();
+    log.write(&Event::Failed { step: None, error: json!({}), is_unknown: false })
+        .await
+        .unwrap_err();
     assert_eq!(log.history().result(0), Some(&json!("kept")), "it is still needed to undo it");
     assert!(log.history().ended().is_none());
     assert!(log.end(end(Status::Compensated)).await.is_err());
@@ -47,7 +54,7 @@ async fn what_could_not_even_begin_is_forgotten() {
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
     let mut ended = log.ended();
-    log.write(Event::Acting { step: 0, input: json!({}) }).await.unwrap_err();
+    log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap_err();
     assert!(!log.is_on_disk());
     log.abandon(end(Status::Compensated));
     let told = ended.wait_for(Option::is_some).await.unwrap().clone();
@@ -58,7 +65,7 @@ async fn what_could_not_even_begin_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let sagas = Arc::new(Sagas::open(&dir.path().join("cache")).unwrap());
     let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
-    log.write(Event::Acting { step: 0, input: json!({}) }).await.unwrap();
+    log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap();
     assert!(log.is_on_disk());
 }
 
@@ -67,9 +74,65 @@ async fn what_cannot_be_tried_again_now_may_be_later() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
-    log.note(Event::Ended(end(Status::CompensationFailed)));
+    log.note(&Event::Ended(end(Status::CompensationFailed)));
     assert!(log.again(end(Status::CompensationFailed)).await.is_err());
     assert!(log.history().ended().is_some(), "nobody undoes it");
+}
+
+/// Whoever is cut off while the disk is at work does not know what it has.
+#[tokio::test]
+async fn what_nobody_waited_for_may_be_on_the_disk_and_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let sagas = Arc::new(Sagas::open(&cache).unwrap());
+    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let acting = Event::Acting { step: 0, input: json!({}) };
+    let mut cut_off = Box::pin(log.write(&acting));
+    assert!(futures_util::poll!(cut_off.as_mut()).is_pending());
+    drop(cut_off);
+    assert!(log.is_on_disk());
+    let failed = Event::Failed { step: Some(0), error: json!("cut off"), is_unknown: true };
+    log.write(&failed).await.unwrap();
+    assert!(log.pending().is_empty());
+    let written = std::fs::read_to_string(journal_path(&cache)).unwrap();
+    assert_eq!(written.lines().count(), 4, "that it began is there twice: {written}");
+    drop((log, sagas));
+    let sagas = Sagas::open(&cache).unwrap();
+    let table = sagas.lock();
+    let (_, known) = table.iter().next().unwrap();
+    assert_eq!(table.iter().count(), 1);
+    assert_eq!(known.history.error(), Some(&json!("cut off")));
+}
+
+#[tokio::test]
+async fn damage_is_told_once_and_what_it_puts_in_doubt_stays_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let begins = async |sagas: &Arc<Sagas>, instance: &str| {
+        let began = Began { instance: Some(instance.to_owned()), ..began() };
+        let Ok(Begun::First(log)) = sagas.begin(began) else { panic!("it is the first") };
+        log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap();
+        log.id().to_owned()
+    };
+    let sagas = Arc::new(Sagas::open(&cache).unwrap());
+    let doubtful = begins(&sagas, "1").await;
+    let damaged = begins(&sagas, "2").await;
+    drop(sagas);
+    let journal = journal_path(&cache);
+    let mut lines = std::fs::read(&journal).unwrap();
+    let third = lines.iter().enumerate().filter(|(_, b)| **b == b'\n').nth(1).unwrap().0 + 1;
+    lines[third] ^= 1;
+    std::fs::write(&journal, lines).unwrap();
+    for damage in [2, 0] {
+        let sagas = Arc::new(Sagas::open(&cache).unwrap());
+        // What it does not know is written after what it does.
+        begins(&sagas, &format!("of {damage}")).await;
+        let table = sagas.lock();
+        assert_eq!(table.damaged, damage, "that line, and what follows on it");
+        let history = &table.get(&doubtful).unwrap().history;
+        assert_eq!(history.ended().unwrap().status, Status::CompensationFailed);
+        assert!(table.get(&damaged).is_none());
+    }
 }
 
 #[tokio::test]
@@ -78,22 +141,22 @@ async fn a_journal_is_written_anew_once_it_is_much_larger_than_what_is_known() {
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
     let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let size = &sagas.journal.as_ref().unwrap().size;
     let written = async || {
-        log.write(Event::Again).await.unwrap();
-        let table = sagas.lock();
-        (table.written, table.anew)
+        log.write(&Event::Again).await.unwrap();
+        std::fs::metadata(journal_path(&cache)).unwrap().len()
     };
-    let length =
-        || usize::try_from(std::fs::metadata(journal_path(&cache)).unwrap().len()).unwrap();
-    let (_, anew) = written().await;
-    let (line, _) = written().await;
-    assert_eq!(length(), anew + line, "what was there at the start is not there any more");
-    assert_eq!(written().await, (2 * line, anew));
-    let most = 16 * 1_048_576 + 2 * anew;
-    sagas.lock().written = most - line;
-    assert_eq!(written().await, (most, anew));
-    assert_eq!(length(), anew + 3 * line);
-    assert_eq!(written().await, (0, anew));
-    assert_eq!(written().await, (line, anew));
-    assert_eq!(length(), anew + line);
+    let first = written().await;
+    let line = written().await - first;
+    let most = || size.most.load(Ordering::Relaxed);
+    assert_eq!(most(), 16 << 20);
+    size.most.store(first + 2 * line, Ordering::Relaxed);
+    assert_eq!(written().await, first + 2 * line);
+    assert_eq!(written().await, first + 3 * line, "no larger than it may be when it was asked for");
+    written().await;
+    let anew = written().await;
+    let kept = anew - line;
+    assert!(kept < first + line, "{kept}");
+    assert_eq!(most(), (16 << 20) + 3 * kept);
+    assert_eq!(written().await, anew + line, "what comes later follows on it");
 }

@@ -1,7 +1,10 @@
 //! What the table knows, forgets, and reads back from a journal.
 
+use std::borrow::Cow;
+
 use registry_core::spec::{Composition, SagaStep, Spec};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::*;
 use crate::{composition::sagas::StepOutcome, identity::HeaderClaim};
@@ -15,6 +18,15 @@ fn began(instance: Option<&str>) -> Began {
         claim: HeaderClaim::Absent,
         input: json!({ "secret": 1 }),
     }
+}
+
+/// How long a saga's first line is, in bytes.
+const LINE: usize = 100;
+
+fn begin(table: &mut Table, began: Began) -> Box<str> {
+    let id: Box<str> = Uuid::now_v7().to_string().into();
+    table.begin(id.clone(), began, (LINE, now_ms()));
+    id
 }
 
 fn step_of(step: &Value) -> SagaStep {
@@ -34,9 +46,9 @@ fn ended(
     status: Status,
     output: Option<Value>,
 ) -> Box<str> {
-    let id = table.begin(began(instance));
-    table.apply(&id, &Event::Acting { step: 0, input: json!("given") }, 7).unwrap();
-    table.apply(&id, &end(status, output), now_ms()).unwrap();
+    let id = begin(table, began(instance));
+    table.apply(&id, &Event::Acting { step: 0, input: json!("given") }, (50, 7)).unwrap();
+    table.apply(&id, &end(status, output), (70, now_ms())).unwrap();
     table.settle(&id);
     id
 }
@@ -45,9 +57,9 @@ fn ended(
 fn quarter(table: &mut Table, instance: &str) {
     let id = ended(table, Some(instance), Status::Completed, Some(json!("out")));
     let known = table.sagas.get_mut(&id).unwrap();
-    assert_eq!(known.bytes, instance.len() + 5);
-    table.bytes += MOST_BYTES / 4 - known.bytes;
-    known.bytes = MOST_BYTES / 4;
+    assert_eq!(known.last_bytes, 70);
+    table.bytes += MOST_BYTES / 4 - known.last_bytes;
+    known.last_bytes = MOST_BYTES / 4;
 }
 
 #[test]
@@ -89,25 +101,25 @@ fn the_oldest_are_forgotten_by_number_by_size_and_by_age() {
     for _ in 0..MOST_NAMELESS + 5 {
         ended(&mut table, None, Status::Completed, None);
     }
-    table.begin(began(None));
+    begin(&mut table, began(None));
     assert_eq!(table.nameless.len(), MOST_NAMELESS);
     for instance in ["11", "12", "13", "14"] {
         quarter(&mut table, instance);
     }
-    table.begin(began(None));
+    begin(&mut table, began(None));
     let is_known = |table: &Table, id: &str| table.find(&began(Some(id))).is_some();
     assert!(is_known(&table, "11") && table.bytes == MOST_BYTES);
     quarter(&mut table, "15");
-    table.begin(began(None));
+    begin(&mut table, began(None));
     assert!(!is_known(&table, "11") && is_known(&table, "12") && is_known(&table, "15"));
     assert_eq!((table.bytes, table.named.len()), (MOST_BYTES, 4));
     let age = |table: &mut Table, ms: i64| table.sagas.values_mut().for_each(|k| k.at_ms -= ms);
     let week_ms = 7 * 86_400_000;
     age(&mut table, week_ms - 60_000);
-    table.begin(began(None));
+    begin(&mut table, began(None));
     assert!(is_known(&table, "15"));
     age(&mut table, 60_001);
-    table.begin(began(None));
+    begin(&mut table, began(None));
     assert!(!is_known(&table, "15"), "a week is over");
     assert!(table.get(&stuck).is_some(), "what is left to do is never forgotten");
     assert_eq!(table.bytes, 0);
@@ -119,10 +131,10 @@ fn of_too_many_the_oldest_is_forgotten() {
     let first = ended(&mut table, Some("1"), Status::Completed, None);
     // They come after all ids; what they were does not matter here.
     table.settled.extend((1..100_000).map(|number| format!("z{number}").into()));
-    table.begin(began(None));
+    begin(&mut table, began(None));
     assert!(table.get(&first).is_some());
     table.settled.insert("z".into());
-    table.begin(began(None));
+    begin(&mut table, began(None));
     assert!(table.get(&first).is_none());
 }
 
@@ -132,7 +144,7 @@ fn an_id_stays_known_when_an_earlier_saga_that_had_it_is_forgotten() {
     let first = ended(&mut table, Some("1"), Status::Compensated, None);
     let second = ended(&mut table, Some("1"), Status::Completed, None);
     table.sagas.get_mut(&first).unwrap().at_ms = 0;
-    table.begin(began(None));
+    begin(&mut table, began(None));
     assert!(table.get(&first).is_none() && table.get(&second).is_some());
     assert!(table.find(&began(Some("1"))).is_some());
 }
@@ -141,56 +153,43 @@ fn an_id_stays_known_when_an_earlier_saga_that_had_it_is_forgotten() {
 fn no_more_begin_than_may_be_open() {
     let mut table = Table { open: MOST_OPEN - 1, ..Table::default() };
     assert!(!table.is_full());
-    table.begin(began(None));
+    begin(&mut table, began(None));
     assert!(table.is_full());
 }
 
 #[test]
 fn no_more_begin_than_there_is_room_for_what_they_hold() {
     let mut table = Table::default();
-    let id = table.begin(began(None));
-    assert_eq!(table.open_bytes, r#"{"secret":1}"#.len());
-    for (event, bytes) in [
-        (Event::Acting { step: 0, input: json!("in") }, 4),
-        (Event::Acted { step: 0, result: json!("out") }, 5),
-        (Event::Failed { step: None, error: json!({}), is_unknown: false }, 2),
-        (Event::Compensating { step: 0, input: json!(17) }, 2),
-        (Event::Stuck { step: 0, error: json!([]) }, 2),
-        (end(Status::CompensationFailed, None), 0),
-        (Event::Again, 0),
-        (Event::Compensated { step: 0 }, 0),
-    ] {
-        let before = table.open_bytes;
-        table.apply(&id, &event, 1).unwrap();
-        assert_eq!(table.open_bytes, before + bytes, "{event:?}");
-    }
+    let id = begin(&mut table, began(None));
+    assert_eq!(table.open_bytes, LINE);
+    table.apply(&id, &Event::Acting { step: 0, input: json!("in") }, (17, 1)).unwrap();
+    table.apply(&id, &end(Status::CompensationFailed, None), (23, 1)).unwrap();
+    assert_eq!((table.open_bytes, table.bytes), (LINE + 17 + 23, 0));
     let more = MOST_OPEN_BYTES - 1 - table.open_bytes;
-    table.sagas.get_mut(&id).unwrap().open_bytes += more;
-    table.open_bytes += more;
+    table.apply(&id, &Event::Again, (more, 1)).unwrap();
     assert!(!table.is_full());
-    let other = table.begin(began(None));
+    let other = begin(&mut table, began(None));
     assert!(table.is_full());
-    table.apply(&id, &end(Status::Compensated, None), 1).unwrap();
-    assert_eq!(table.open_bytes, 12, "of the other one");
+    table.apply(&id, &end(Status::Compensated, None), (29, 1)).unwrap();
+    assert_eq!((table.open_bytes, table.bytes), (LINE, 29));
     // What a journal gives back counts as well.
-    table.apply(&other, &Event::Acting { step: 0, input: json!("in") }, 1).unwrap();
-    let history = table.get(&other).unwrap().history.clone();
-    table.insert("kept".into(), history, 1);
-    assert_eq!(table.open_bytes, 2 * (12 + 4));
+    let history = (*table.get(&other).unwrap().history).clone();
+    table.insert("kept".into(), history, (31, 1));
+    assert_eq!(table.open_bytes, LINE + 31);
 }
 
 #[test]
 fn those_inside_of_one_are_its_own_and_under_way() {
     let mut table = Table::default();
-    let outer = table.begin(began(None));
+    let outer = begin(&mut table, began(None));
     let inside = Began { parent: Some(outer.clone()), ..began(None) };
-    let inner = table.begin(inside.clone());
-    let over = table.begin(inside);
-    table.apply(&over, &end(Status::Compensated, None), 1).unwrap();
-    table.begin(began(None));
+    let inner = begin(&mut table, inside.clone());
+    let over = begin(&mut table, inside);
+    table.apply(&over, &end(Status::Compensated, None), (10, 1)).unwrap();
+    begin(&mut table, began(None));
     let found = table.inside_of(&outer);
     assert_eq!(found.len(), 1);
-    table.apply(&inner, &end(Status::Compensated, None), 1).unwrap();
+    table.apply(&inner, &end(Status::Compensated, None), (10, 1)).unwrap();
     table.get(&inner).unwrap().tell();
     assert!(found[0].borrow().is_some());
     assert!(table.inside_of(&outer).is_empty());
@@ -212,7 +211,7 @@ fn what_needs_somebody_is_listed_first() {
     let mut table = Table::default();
     let ids = [Status::CompensationFailed, Status::Completed, Status::Compensated]
         .map(|status| ended(&mut table, None, status, None));
-    let running = table.begin(began(None));
+    let running = begin(&mut table, began(None));
     let listed: Vec<_> = table.by_need().map(|(id, _)| id).collect();
     let [stuck, completed, undone] = &ids;
     assert_eq!(listed, [&running, stuck, undone, completed].map(|id| &**id));
@@ -232,39 +231,35 @@ fn a_step_before_one_that_was_called_was_done_whatever_is_lost_of_it() {
 
 #[test]
 fn a_journal_reads_back_as_what_it_was_written_from() {
-    let event = |what| Entry { saga: "s".into(), at_ms: 1, what };
+    let line = |saga: &'static str, what| (Entry { saga: saga.into(), at_ms: 1, what }, 10);
+    let begins = || line("s", What::Began(Cow::Owned(began(Some("1")))));
+    let event = |saga, event| line(saga, What::Event(Cow::Owned(event)));
     let entries = vec![
-        event(What::Began(began(Some("1")))),
-        event(What::Event(Event::Acting { step: 0, input: json!(1) })),
-        event(What::Event(Event::Acted { step: 0, result: json!(2) })),
+        begins(),
+        event("s", Event::Acting { step: 0, input: json!(1) }),
+        event("s", Event::Acted { step: 0, result: json!(2) }),
         // Written anew in between, and its first line again after that.
-        event(What::Began(began(Some("1")))),
-        event(What::Event(Event::Acting { step: 1, input: json!(3) })),
-        Entry { saga: "lost".into(), at_ms: 1, what: What::Event(Event::Again) },
+        begins(),
+        event("s", Event::Acting { step: 1, input: json!(3) }),
+        event("lost", Event::Again),
     ];
     let mut found = Found::default();
     (found.entries, found.damaged) = (entries, vec![9]);
     let table = Table::of(found);
     let history = &table.get("s").unwrap().history;
     assert_eq!((history.result(0), history.acting()), (Some(&json!(2)), Some(1)));
-    assert_eq!((table.damaged, table.open), (2, 1));
+    assert_eq!((table.damaged, table.open, table.open_bytes), (2, 1, 40));
     assert!(table.find(&began(Some("1"))).is_some());
 }
 
 #[test]
 fn what_may_have_ended_in_a_line_that_is_damaged_is_left_to_an_operator() {
-    let begins = |saga: &str, instance: &str| Entry {
-        saga: saga.into(),
-        at_ms: 1,
-        what: What::Began(began(Some(instance))),
-    };
+    let line = |saga: &'static str, what| (Entry { saga: saga.into(), at_ms: 1, what }, 10);
+    let begins = |saga, instance| line(saga, What::Began(Cow::Owned(began(Some(instance)))));
     let mut found = Found::default();
     found.entries = vec![begins("1", "a"), begins("2", "b"), begins("3", "c")];
-    found.entries.push(Entry {
-        saga: "2".into(),
-        at_ms: 2,
-        what: What::Event(Event::Acting { step: 0, input: json!(1) }),
-    });
+    let acting = Event::Acting { step: 0, input: json!(1) };
+    found.entries.push(line("2", What::Event(Cow::Owned(acting))));
     (found.damaged, found.doubtful) = (vec![3], 2);
     let table = Table::of(found);
     let status = |id: &str| table.get(id).unwrap().history.status();
