@@ -10,6 +10,7 @@ mod attempt;
 mod breaker;
 mod capabilities;
 mod definitions;
+mod departure;
 mod error;
 mod features;
 mod gate;

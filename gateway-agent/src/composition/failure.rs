@@ -4,7 +4,7 @@
 
 mod cause;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use registry_core::spec::eval;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub use self::cause::Cause;
 use self::cause::{told_end, told_nothing};
 use super::sagas::Status;
-use crate::{audit::Ended, pipeline::Error, respond};
+use crate::{audit::Ended, pipeline::Error, respond, upstream};
 
 /// A step that failed. Cheap to copy: several may wait for the same.
 #[derive(Debug, Clone)]
@@ -46,55 +46,42 @@ impl Failure {
         Self { beside: self.beside.max(beside), ..self }
     }
 
-    /// What an operation that failed so has done, apart from what failed.
+    /// What an operation that failed so has done, or may have.
     pub(super) fn what_else(&self) -> Beside {
-        if self.is_unknown() {
-            return Beside::Unknown;
-        }
+        let itself = match &*self.cause {
+            Cause::Call { error: Error::Composition(failed), .. } => failed.failure.what_else(),
+            Cause::DeadLetter { failure, letter } => failure.what_else().max(letter.what_else()),
+            cause if is_unknown(cause) => Beside::Unknown,
+            _ => Beside::Nothing,
+        };
+        self.beside.max(itself)
+    }
+
+    /// Whether nobody knows what was done, if anything.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.what_else() == Beside::Unknown
+    }
+
+    /// When it may go better, where nothing was done because what was to be called is spared.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
         match &*self.cause {
-            Cause::Call { error: Error::Composition(failed), .. } => {
-                self.beside.max(failed.failure.what_else())
+            Cause::Call { error: Error::Upstream(upstream::Error::Spared(open)), .. } => {
+                Some(open.retry_after)
             }
-            _ => self.beside,
+            Cause::Call { error: Error::Composition(failed), .. }
+                if self.what_else() == Beside::Nothing =>
+            {
+                failed.failure.retry_after()
+            }
+            Cause::Open { retry_after_s, .. } if self.beside == Beside::Nothing => {
+                Some(Duration::from_secs(*retry_after_s))
+            }
+            _ => None,
         }
     }
 
     pub(super) fn evaluation(step: &str, what: &'static str, error: eval::Error) -> Self {
         Self::new(step, Cause::Evaluation { what, error })
-    }
-
-    /// Whether nobody knows what was done, if anything.
-    pub(super) fn is_unknown(&self) -> bool {
-        self.beside == Beside::Unknown || self.is_unknown_itself()
-    }
-
-    fn is_unknown_itself(&self) -> bool {
-        match &*self.cause {
-            Cause::Call { error, .. } => is_unknown(error),
-            Cause::Timeout { .. }
-            | Cause::TooLarge { .. }
-            | Cause::Unreadable { .. }
-            | Cause::Cancelled
-            | Cause::GivenUp => true,
-            Cause::Saga(end) => {
-                end.status == Status::CompensationFailed || !end.unsure().is_empty()
-            }
-            Cause::DeadLetter { failure, .. } => failure.is_unknown(),
-            Cause::Tool { .. }
-            | Cause::NoObject { .. }
-            | Cause::NothingArrived { .. }
-            | Cause::Evaluation { .. }
-            | Cause::TooManyItems { .. }
-            | Cause::TooManyCalls { .. }
-            | Cause::Open { .. }
-            | Cause::NoKey { .. }
-            | Cause::LongId { .. }
-            | Cause::Duplicate
-            | Cause::Full(_)
-            | Cause::TooManySagas
-            | Cause::Journal(_)
-            | Cause::Unwritable => false,
-        }
     }
 
     /// Whether the tool gave a result that does not say that it failed, and only that result is refused.
@@ -176,8 +163,36 @@ impl Failure {
     }
 }
 
-/// Whether the tool may have done something without saying how it went.
-fn is_unknown(error: &Error) -> bool {
+/// Whether what failed so may have done something itself without saying how it went.
+fn is_unknown(cause: &Cause) -> bool {
+    match cause {
+        Cause::Call { error, .. } => may_have_run(error),
+        Cause::Timeout { .. }
+        | Cause::TooLarge { .. }
+        | Cause::Unreadable { .. }
+        | Cause::Cancelled
+        | Cause::GivenUp => true,
+        Cause::Saga(end) => end.status == Status::CompensationFailed || !end.unsure().is_empty(),
+        Cause::DeadLetter { failure, letter } => failure.is_unknown() || letter.is_unknown(),
+        Cause::Tool { .. }
+        | Cause::NoObject { .. }
+        | Cause::NothingArrived { .. }
+        | Cause::Evaluation { .. }
+        | Cause::TooManyItems { .. }
+        | Cause::TooManyCalls { .. }
+        | Cause::Open { .. }
+        | Cause::NoKey { .. }
+        | Cause::LongId { .. }
+        | Cause::Duplicate
+        | Cause::Full(_)
+        | Cause::TooManySagas
+        | Cause::Journal(_)
+        | Cause::Unwritable => false,
+    }
+}
+
+/// Whether the tool may have run without saying how it went.
+fn may_have_run(error: &Error) -> bool {
     match error {
         Error::Composition(failed) => failed.failure.is_unknown(),
         Error::Upstream(error) => error.may_have_run(),

@@ -109,9 +109,9 @@ impl Run {
     ) -> Result<Value, Failure> {
         let value = self.operate(&cache.inner, at, input).await?;
         let is_kept = match &cache.cache_if {
-            Some(condition) => condition
-                .is_met(&value, &mut self.budget())
-                .map_err(|error| Failure::evaluation(at, "cacheIf", error))?,
+            Some(condition) => condition.is_met(&value, &mut self.budget()).map_err(|error| {
+                Failure::evaluation(at, "cacheIf", error).beside(self.plan.done(&cache.inner))
+            })?,
             None => true,
         };
         if is_kept {

@@ -35,10 +35,11 @@ impl Run {
             };
             beside = failure.what_else();
             let may_be_repeated = !failure.is_unknown() || self.plan.may_be_repeated(&retry.inner);
-            if attempt >= retry.max_attempts
-                || !may_be_repeated
-                || !self.is_met(retry.retry_if.as_ref(), (at, "retryIf"), &failure.to_value())?
-            {
+            if attempt >= retry.max_attempts || !may_be_repeated {
+                return Err(failure);
+            }
+            let is_met = self.is_met(retry.retry_if.as_ref(), (at, "retryIf"), &failure.to_value());
+            if !is_met.map_err(|error| error.beside(beside))? {
                 return Err(failure);
             }
             self.undone().await;
@@ -93,7 +94,11 @@ impl Run {
             None => outcome.is_err(),
             condition => {
                 let told = outcome.as_ref().map_or_else(Failure::to_value, Clone::clone);
-                self.is_met(condition.as_ref(), (at, "failureIf"), &told)?
+                let done = outcome
+                    .as_ref()
+                    .map_or_else(Failure::what_else, |_| self.plan.done(&breaker.inner));
+                let is_met = self.is_met(condition.as_ref(), (at, "failureIf"), &told);
+                is_met.map_err(|error| error.beside(done))?
             }
         };
         leave.settle(is_failure, Instant::now());

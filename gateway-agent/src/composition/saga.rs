@@ -12,7 +12,7 @@ use registry_core::{
     spec::{Operation, Saga, SagaStep, eval},
 };
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -26,6 +26,10 @@ use super::{
 const WAITS_MS: [u64; 6] = [200, 400, 800, 1_600, 3_200, 6_400];
 /// Longest id of a saga, in bytes of JSON.
 const ID_BYTES: usize = 1_024;
+/// How long a step that cannot be undone because its server is spared is tried beyond that.
+const SPARED: Duration = Duration::from_mins(1);
+/// The shortest wait for a server that is spared.
+const SHORTEST: Duration = Duration::from_millis(200);
 /// Between attempts to write down how a saga ended.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -250,23 +254,27 @@ impl Course {
             tracing::error!(saga = %self.log.id(), "the journal of sagas cannot be written: {error}");
         }
         // That a call has taken all that it may is no reason not to undo it.
+        let run = self.run.afresh();
         let attempt = async || {
-            let outcome = self.run.afresh().operate(compensate, at, &input).await;
+            let outcome = run.operate(compensate, at, &input).await;
+            // What comes next is not to begin before sagas inside of it have ended.
+            run.undone().await;
             // Nobody needs its result: it is done. Of a pattern, more may be left to do.
             let is_done = |failure: &Failure| {
                 matches!(compensate, Operation::Call(_)) && failure.is_about_result()
             };
             if outcome.as_ref().is_err_and(is_done) { Ok(Value::Null) } else { outcome }
         };
-        for wait_ms in WAITS_MS {
-            match attempt().await {
-                Ok(_) => return Ok(()),
-                Err(failure) => {
-                    tracing::warn!(saga = %self.log.id(), wait_ms, "not undone yet: {failure}");
-                }
-            }
-            sleep(registry_follow::jittered(Duration::from_millis(wait_ms))).await;
+        let (mut waits_ms, began) = (WAITS_MS.into_iter(), Instant::now());
+        loop {
+            let Err(failure) = attempt().await else { return Ok(()) };
+            // Where nobody was asked, that was no attempt.
+            let spared = failure.retry_after().filter(|left| began.elapsed() + *left < SPARED);
+            let next = spared.map(|left| left.max(SHORTEST));
+            let next = next.or_else(|| waits_ms.next().map(Duration::from_millis));
+            let Some(wait) = next else { return Err(failure) };
+            tracing::warn!(saga = %self.log.id(), ?wait, "not undone yet: {failure}");
+            sleep(registry_follow::jittered(wait)).await;
         }
-        attempt().await.map(drop)
     }
 }

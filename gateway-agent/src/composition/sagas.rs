@@ -91,7 +91,7 @@ impl Sagas {
         if let Some(ended) = table.find(&began) {
             return Ok(Begun::Known(ended));
         }
-        if table.is_full() {
+        if table.is_full_for(&began) {
             return Err(Cause::TooManySagas);
         }
         table.begin(id.clone(), began, line);

@@ -19,7 +19,6 @@ use std::sync::{
 };
 
 use arc_swap::ArcSwapOption;
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
 use registry_core::Key;
 use serde_json::value::RawValue;
@@ -34,6 +33,7 @@ use self::{
 use super::{
     announce::Announcer,
     attempt::Attempts,
+    departure::{Body, Departure},
     error::{Breach, Error},
     http::{Client, Expected, InvalidAddress, OnBehalf, Way, read_one},
     message::{Era, Outgoing},
@@ -97,9 +97,10 @@ impl AgentLink {
         outgoing: &Outgoing<'_>,
         trace: &[(HeaderName, HeaderValue)],
     ) -> Result<(Reply, Era), Error> {
-        let result = if let Outgoing::Asked { subject, request } = outgoing {
+        let result = if let Outgoing::Asked { subject, request, departure } = outgoing {
             let manner = Manner { on_behalf: self.way.caller(outgoing)?, trace: trace.to_vec() };
-            Box::pin(self.ask(subject, request, manner)).await?
+            let departure = departure.cloned().unwrap_or_default();
+            Box::pin(self.ask((subject, request), manner, departure)).await?
         } else {
             self.find_dialect().await?;
             NO_TOOLS.to_owned()
@@ -111,9 +112,9 @@ impl AgentLink {
 
     async fn ask(
         self: &Arc<Self>,
-        skill: &str,
-        request: &Request<'_>,
+        (skill, request): (&str, &Request<'_>),
         manner: Manner,
+        departure: Departure,
     ) -> Result<String, Error> {
         let (takes_text, gives_text) = match request.method {
             Method::SendMessage { takes_text, gives_text } => (takes_text, gives_text),
@@ -130,7 +131,7 @@ impl AgentLink {
             as_text: takes_text,
         };
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
-        match self.send(&outbound, &manner).await? {
+        match self.send(&outbound, &manner, &departure).await? {
             Answer::Refused(RpcError { code, message, data }) => {
                 Err(Error::Rpc { code, message, data })
             }
@@ -145,9 +146,11 @@ impl AgentLink {
         self: &Arc<Self>,
         outbound: &Outbound<'_>,
         manner: &Manner,
+        departure: &Departure,
     ) -> Result<Answer, Error> {
         let before = self.dialect().await?;
-        let answer = self.deliver((before, before.send_message(outbound)), manner).await?;
+        let answer =
+            self.deliver((before, before.send_message(outbound)), manner, departure).await?;
         if !matches!(&answer, Answer::Refused(error) if look::is_about_dialect(error)) {
             return Ok(answer);
         }
@@ -156,7 +159,7 @@ impl AgentLink {
         if now == before {
             return Ok(answer);
         }
-        self.deliver((now, now.send_message(outbound)), manner).await
+        self.deliver((now, now.send_message(outbound)), manner, departure).await
     }
 
     async fn post(
@@ -165,6 +168,14 @@ impl AgentLink {
         manner: &Manner,
     ) -> Result<Reply, Error> {
         let (id, request) = self.written(dialect, &call, &manner.trace);
+        self.exchange((id, request), manner).await
+    }
+
+    async fn exchange(
+        &self,
+        (id, request): (u64, http::Request<Body>),
+        manner: &Manner,
+    ) -> Result<Reply, Error> {
         let response = self.way.send(request, &manner.on_behalf).await?;
         let limit_bytes = self.way.client.limits().response_bytes;
         read_one(response, Expected { id, limit_bytes }).await
@@ -175,7 +186,7 @@ impl AgentLink {
         dialect: Dialect,
         (method, params): &Call,
         trace: &[(HeaderName, HeaderValue)],
-    ) -> (u64, http::Request<http_body_util::Full<Bytes>>) {
+    ) -> (u64, http::Request<Body>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);

@@ -184,6 +184,9 @@ impl Error {
     pub(super) fn again(&self, target: &Key) -> Self {
         match self {
             Self::NoCredentials(none) => Self::NoCredentials(none.clone()),
+            Self::Timeout { phase, after_ms } => {
+                Self::Timeout { phase: *phase, after_ms: *after_ms }
+            }
             // One that was told once before already has the words.
             Self::Unavailable { target, source } => {
                 Self::Unavailable { target: target.clone(), source: source.to_string().into() }

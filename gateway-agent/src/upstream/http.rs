@@ -284,7 +284,11 @@ impl HttpLink {
         let side = outgoing.request().and_then(|request| request.side);
         let _present = session.enter(side);
         let on_behalf = self.way.on_behalf(session, outgoing);
-        let response = self.way.send(self.way.address.post(headers, body), &on_behalf).await?;
+        let mut request = self.way.address.post(headers, body);
+        if let Some(departure) = outgoing.departure() {
+            request.body_mut().departs(departure);
+        }
+        let response = self.way.send(request, &on_behalf).await?;
         let limit_bytes = self.way.client.limits().response_bytes;
         let ear = Ear { way: &self.way, session, side };
         let answer = answer::read(response, answer::Expected { id, limit_bytes }, ear).await;

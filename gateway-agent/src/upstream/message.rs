@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
+    departure::Departure,
     request::{Method, Request},
     side::Answered,
 };
@@ -64,8 +65,8 @@ impl Catalogue {
 /// A request without its id.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outgoing<'a> {
-    /// What a caller asks about this subject.
-    Asked { subject: &'a str, request: Request<'a> },
+    /// What a caller asks about this subject, and whether it is of interest when that leaves.
+    Asked { subject: &'a str, request: Request<'a>, departure: Option<&'a Departure> },
     /// A page of a list.
     List { what: Catalogue, cursor: Option<&'a str> },
     /// `server/discover`.
@@ -147,7 +148,7 @@ impl<'a> Outgoing<'a> {
     /// What the `Mcp-Name` header repeats.
     pub(super) fn name(&self) -> Option<&'a str> {
         match self {
-            Self::Asked { subject, request } => request.method.subject().map(|_| *subject),
+            Self::Asked { subject, request, .. } => request.method.subject().map(|_| *subject),
             _ => None,
         }
     }
@@ -156,6 +157,14 @@ impl<'a> Outgoing<'a> {
     pub(super) fn request(&self) -> Option<&Request<'a>> {
         match self {
             Self::Asked { request, .. } => Some(request),
+            _ => None,
+        }
+    }
+
+    /// What is to be told when it leaves.
+    pub(super) fn departure(&self) -> Option<&'a Departure> {
+        match self {
+            Self::Asked { departure, .. } => *departure,
             _ => None,
         }
     }
@@ -180,7 +189,7 @@ impl<'a> Outgoing<'a> {
 
     fn size_hint(&self) -> usize {
         let content = match self {
-            Self::Asked { subject, request } => {
+            Self::Asked { subject, request, .. } => {
                 let params = request.params.iter().map(|param| param.value.get().len() + 32);
                 let arguments = request.arguments.map_or(0, |raw| raw.get().len());
                 subject.len() + arguments + params.sum::<usize>() + 256
@@ -196,7 +205,7 @@ impl<'a> Outgoing<'a> {
 
     fn write_members(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Asked { subject, request } => write_params(out, subject, request),
+            Self::Asked { subject, request, .. } => write_params(out, subject, request),
             Self::List { cursor: Some(cursor), .. } => {
                 out.extend_from_slice(br#""cursor":"#);
                 jsonrpc::write_string(out, cursor);

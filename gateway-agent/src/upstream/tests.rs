@@ -3,6 +3,7 @@
 //! Deliberately absent: the official SDK as the far side; the acceptance tests have it.
 
 mod agents;
+mod departures;
 mod dial;
 mod fake;
 mod http;

@@ -3,7 +3,11 @@
 use registry_core::{Kind, Name, spec::Target};
 
 use super::*;
-use crate::{composition::sagas::End, permit::Denial, upstream};
+use crate::{
+    composition::{Failed, Steps, sagas::End},
+    permit::Denial,
+    upstream,
+};
 
 fn target() -> Target {
     Target::Tool(Name::parse(Kind::Tool, "t").unwrap())
@@ -44,6 +48,37 @@ fn a_tool_that_may_have_run_without_saying_how_it_went_is_unknown() {
         let told = error.to_string();
         assert!(!is_unknown(error), "{told}");
     }
+}
+
+#[test]
+fn a_dead_letter_that_fails_hides_nothing_of_what_was_done() {
+    let certain = || Failure::new("s", Cause::Duplicate);
+    let letter = |failure, letter| Failure::new("", Cause::DeadLetter { failure, letter });
+    assert_eq!(letter(certain(), certain()).what_else(), Beside::Nothing);
+    for beside in [Beside::Done, Beside::Unknown] {
+        assert_eq!(letter(certain().beside(beside), certain()).what_else(), beside);
+        assert_eq!(letter(certain(), certain().beside(beside)).what_else(), beside);
+    }
+    let lost = || Failure::new("s", Cause::Timeout { after_ms: 1, message: None });
+    assert!(letter(lost(), certain()).is_unknown() && letter(certain(), lost()).is_unknown());
+}
+
+#[test]
+fn what_was_not_even_asked_may_go_better_later() {
+    let second = Duration::from_secs(1);
+    let spared = || Error::from(upstream::Error::from(upstream::Open { retry_after: second }));
+    let call = |error| Failure::new("s", Cause::Call { tool: target(), error });
+    assert_eq!(call(spared()).retry_after(), Some(second));
+    let open = || Failure::new("s", Cause::Open { name: "b".into(), retry_after_s: 1 });
+    assert_eq!(open().retry_after(), Some(second));
+    let composed = |failure| {
+        let failed = Failed { failure, steps: Steps::default() };
+        call(Error::Composition(Box::new(failed)))
+    };
+    assert_eq!(composed(call(spared())).retry_after(), Some(second));
+    assert_eq!(composed(call(spared()).beside(Beside::Done)).retry_after(), None);
+    assert_eq!(open().beside(Beside::Done).retry_after(), None);
+    assert_eq!(Failure::new("s", Cause::Duplicate).retry_after(), None);
 }
 
 #[test]

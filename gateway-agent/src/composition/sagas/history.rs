@@ -123,6 +123,21 @@ impl History {
         }
     }
 
+    /// Whether it will have values of this that it does not have yet. Attempts to undo come again and again,
+    /// and leave no more than the latest error.
+    pub(super) fn keeps(&self, event: &Event) -> bool {
+        match event {
+            Event::Acting { .. } | Event::Acted { .. } | Event::Failed { .. } => true,
+            Event::Stuck { step, .. } => {
+                self.steps.get(*step).is_none_or(|has| has.error.is_none())
+            }
+            Event::Compensating { .. }
+            | Event::Compensated { .. }
+            | Event::Again
+            | Event::Ended(_) => false,
+        }
+    }
+
     /// Takes what has happened into account; the same twice is the same as once.
     pub(super) fn apply(&mut self, event: &Event) {
         match event {

@@ -104,21 +104,18 @@ pub(super) struct Found {
 impl Found {
     fn read(content: &[u8]) -> Self {
         let mut found = Self::default();
-        let mut lines = content.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
-        while let Some((i, line)) = lines.next() {
+        for (i, line) in content.split_inclusive(|byte| *byte == b'\n').enumerate() {
             let whole = line.strip_suffix(b"\n");
             match whole.and_then(Entry::read) {
                 Some(entry) => found.entries.push((entry, line.len())),
-                None if lines.peek().is_none() => {
-                    found.is_torn = true;
-                    break;
-                }
+                // One that is whole was perhaps acknowledged.
+                None if whole.is_none() => found.is_torn = true,
                 None => {
                     found.damaged.push(i + 1);
                     found.doubtful = found.entries.len();
                 }
             }
-            found.length += line.len() as u64;
+            found.length += if found.is_torn { 0 } else { line.len() as u64 };
         }
         found
     }
@@ -190,7 +187,7 @@ impl Journal {
         file.set_len(found.length)?;
         file.sync_all()?;
         let ((jobs, todo), size) = (mpsc::channel(), Size::of(found.length));
-        let writer = Writer { path: path.to_owned(), file: Ok(file), size: Arc::clone(&size) };
+        let writer = Writer { path: path.to_owned(), file: Some(file), size: Arc::clone(&size) };
         thread::Builder::new().name("sagas".to_owned()).spawn(move || writer.run(&todo))?;
         Ok((Self { jobs, size }, found))
     }
@@ -198,7 +195,7 @@ impl Journal {
     /// One on a disk that is full.
     #[cfg(test)]
     pub(super) fn full() -> Self {
-        let file = OpenOptions::new().append(true).open("/dev/full").map_err(|e| e.to_string());
+        let file = OpenOptions::new().append(true).open("/dev/full").ok();
         let ((jobs, todo), size) = (mpsc::channel(), Size::of(0));
         // Nothing is there that could be replaced.
         let path = "/dev/full/journal".into();
@@ -242,8 +239,8 @@ fn keep_aside(path: &Path, content: &[u8], damaged: &[usize]) -> io::Result<()> 
 
 struct Writer {
     path: PathBuf,
-    /// Or why there is none any more.
-    file: Result<File, String>,
+    /// `None`: what is in it is not certain; it is opened again before anything is written.
+    file: Option<File>,
     size: Arc<Size>,
 }
 
@@ -276,20 +273,35 @@ impl Writer {
     }
 
     fn write(&mut self, lines: &[u8]) -> Written {
-        let file = self.file.as_mut().map_err(|why| why.clone())?;
         if lines.is_empty() {
             return Ok(());
         }
-        let written = file.write_all(lines).and_then(|()| file.sync_data());
-        let Err(error) = written else {
-            self.size.grow(lines.len());
-            return Ok(());
+        self.try_write(lines).map_err(|error| error.to_string())
+    }
+
+    fn try_write(&mut self, lines: &[u8]) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.reopen()?,
         };
-        // Half a line would be damage for whatever follows.
-        if let Err(error) = file.set_len(self.size.now()) {
-            self.file = Err(error.to_string());
+        let written = file.write_all(lines).and_then(|()| file.sync_data());
+        if written.is_ok() {
+            self.size.grow(lines.len());
         }
-        Err(error.to_string())
+        // Half a line would be damage for whatever follows.
+        if written.is_ok() || file.set_len(self.size.now()).is_ok() {
+            self.file = Some(file);
+        }
+        written
+    }
+
+    /// The file as far as it was written.
+    fn reopen(&self) -> io::Result<File> {
+        let file = OpenOptions::new().append(true).open(&self.path)?;
+        let length = file.metadata()?.len().min(self.size.now());
+        file.set_len(length)?;
+        self.size.now.store(length, Ordering::Relaxed);
+        Ok(file)
     }
 
     fn replace(&mut self, kept: Vec<Kept>) {
@@ -301,18 +313,11 @@ impl Writer {
         if let Err(error) = replace_private(&self.path, &content) {
             tracing::warn!("the sagas' journal cannot be written anew, and grows: {error}");
         }
-        // Whichever file has the name now is the one that goes on.
-        let opened = OpenOptions::new().append(true).open(&self.path);
-        let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
-        match opened {
-            Ok((length, file)) => {
-                self.file = Ok(file);
-                self.size.now.store(length, Ordering::Relaxed);
-            }
-            Err(error) => self.file = Err(error.to_string()),
-        }
-        let most = self.size.now() + 2 * content.len() as u64 + SMALL;
-        self.size.most.store(most, Ordering::Relaxed);
+        // Whichever file has the name now is the one that goes on, all of it.
+        self.size.now.store(u64::MAX, Ordering::Relaxed);
+        self.file = self.reopen().ok();
+        let grown = self.file.as_ref().map(|_| self.size.now() + 2 * content.len() as u64);
+        self.size.most.store(grown.unwrap_or_default() + SMALL, Ordering::Relaxed);
     }
 }
 

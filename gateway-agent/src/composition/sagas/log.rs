@@ -131,11 +131,11 @@ impl Log {
         self.sagas.lock().abandon(&self.id, end);
     }
 
-    /// What could not be undone is tried again; where that cannot be written, it has ended as before.
-    pub(super) async fn again(&self, end: End) -> Written {
+    /// What could not be undone is tried again; where that cannot be written, all is as it was before.
+    pub(super) async fn again(&self, before: Arc<History>) -> Written {
         let written = self.write(&Event::Again).await;
         if written.is_err() {
-            self.note(&Event::Ended(end));
+            self.sagas.lock().restore(&self.id, before);
         }
         written
     }

@@ -24,8 +24,10 @@ use crate::{
 const AT_ONCE: usize = 16;
 /// How long the servers of a saga may take to be reached before its first attempt.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Between two looks.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Between the first two looks; each wait is half as long again as the one before.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// The longest such wait.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 /// Why a saga cannot be tried again.
 #[derive(Debug, thiserror::Error)]
@@ -68,9 +70,9 @@ impl Sagas {
 /// Has what could not be undone tried again.
 pub async fn retry(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
     let memory: &Arc<Memory> = gateway.compositions();
-    let end = memory.sagas().lock().claim(id)?;
+    let before = memory.sagas().lock().claim(id)?;
     let log = Log::of_known(Arc::clone(memory.sagas()), id.into());
-    log.again(end).await.map_err(NotRetried::Journal)?;
+    log.again(before).await.map_err(NotRetried::Journal)?;
     log.tell();
     let gateway = Arc::clone(gateway);
     memory.spawn(async move { undo(&gateway, log, &Semaphore::new(1)).await });
@@ -93,9 +95,10 @@ async fn undo(gateway: &Arc<Gateway>, log: Log, places: &Semaphore) {
     let (plan, saga) = found(gateway, &log).await;
     // Those need places, too.
     log.inner_ended().await;
+    // Before it takes a place: others can be undone meanwhile.
+    reached(gateway, &plan).await;
     // It is never closed.
     let _place = places.acquire().await;
-    reached(gateway, &plan).await;
     let run = afterwards(gateway, (&history.began().tool, &plan), &log);
     Course { run: run.inside_of(log.id()), saga, log, at: "".into() }.back().await;
 }
@@ -143,7 +146,7 @@ fn afterwards(gateway: &Arc<Gateway>, (tool, plan): (&Key, &Arc<Plan>), log: &Lo
 
 /// Waits for the servers of a composition, for a while.
 async fn reached(gateway: &Gateway, plan: &Plan) {
-    let until = Instant::now() + PATIENCE;
+    let (until, mut wait) = (Instant::now() + PATIENCE, FIRST_LOOK);
     while Instant::now() < until {
         let health = gateway.upstreams().health();
         let is_up = |server: &Key| {
@@ -153,6 +156,7 @@ async fn reached(gateway: &Gateway, plan: &Plan) {
         if plan.servers().iter().all(is_up) {
             return;
         }
-        sleep(AGAIN).await;
+        sleep(wait).await;
+        wait = LONGEST_LOOK.min(wait * 3 / 2);
     }
 }

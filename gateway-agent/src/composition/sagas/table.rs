@@ -63,7 +63,7 @@ pub(super) struct Known {
     pub(super) at_ms: i64,
     /// Its last line in the journal, in bytes: what is kept of it if it has ended well.
     last_bytes: usize,
-    /// All its lines, in bytes: what it was given and gave.
+    /// Those of its lines of which it keeps the values, in bytes: what it was given and gave.
     all_bytes: usize,
     /// Whether the disk has its end; until then a crash has it undone once more.
     is_settled: bool,
@@ -160,9 +160,11 @@ impl Table {
     ) -> Option<()> {
         let mut known = self.sagas.remove(id)?;
         self.count(&known, -1);
+        if known.history.keeps(event) {
+            known.all_bytes += bytes;
+        }
         Arc::make_mut(&mut known.history).apply(event);
         (known.at_ms, known.last_bytes) = (at_ms, bytes);
-        known.all_bytes += bytes;
         self.count(&known, 1);
         self.sagas.insert(id.into(), known);
         Some(())
@@ -188,22 +190,30 @@ impl Table {
         (!was_undone || !known.is_settled).then(|| known.ended.subscribe())
     }
 
-    /// Whether no more may begin.
-    pub(super) fn is_full(&self) -> bool {
-        self.open >= MOST_OPEN || self.open_bytes >= MOST_OPEN_BYTES
+    /// Whether no more may begin. What is inside of one is a part of what that has begun, or undoes.
+    pub(super) fn is_full_for(&self, began: &Began) -> bool {
+        let is_full = self.open >= MOST_OPEN || self.open_bytes >= MOST_OPEN_BYTES;
+        is_full && began.parent.is_none()
     }
 
-    /// Lets one try again to undo what is left of a saga, and gives how it ended before.
-    pub(super) fn claim(&mut self, id: &str) -> Result<End, NotRetried> {
+    /// Lets one try again to undo what is left of a saga, and gives what had happened to it before.
+    pub(super) fn claim(&mut self, id: &str) -> Result<Arc<History>, NotRetried> {
         let known = self.get(id).ok_or_else(|| NotRetried::Unknown(id.to_owned()))?;
-        let end = match known.history.ended() {
+        let before = match known.history.ended() {
             None => return Err(NotRetried::UnderWay(id.to_owned())),
-            Some(end) if end.status == Status::CompensationFailed => end.clone(),
+            Some(end) if end.status == Status::CompensationFailed => Arc::clone(&known.history),
             Some(_) => return Err(NotRetried::Settled(id.to_owned())),
         };
         // At once, so that nobody else does.
         self.apply(id, &Event::Again, (0, now_ms()));
-        Ok(end)
+        Ok(before)
+    }
+
+    /// What was claimed is as it was before.
+    pub(super) fn restore(&mut self, id: &str, before: Arc<History>) {
+        if let Some(known) = self.sagas.get_mut(id) {
+            known.history = before;
+        }
     }
 
     /// Forgets a saga that has done nothing, and of which the disk has nothing.

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     jsonrpc::code,
     upstream::{
+        departure::Departure,
         error::{Breach, Error},
         reply::{Reply, RpcError},
     },
@@ -53,19 +54,23 @@ pub(super) struct Pending {
 }
 
 impl AgentLink {
-    /// Sends a message and waits for its answer. Who does not wait that long leaves it to a task that does.
+    /// Sends a message and waits for its answer. Who does not wait that long leaves it to a task that does;
+    /// what has not left by then never does.
     pub(super) async fn deliver(
         self: &Arc<Self>,
         (dialect, call): (Dialect, Call),
         manner: &Manner,
+        departure: &Departure,
     ) -> Result<Answer, Error> {
         let (mut tell, told) = oneshot::channel();
-        let (link, manner) = (Arc::clone(self), manner.clone());
+        let (link, manner, departure) = (Arc::clone(self), manner.clone(), departure.clone());
         self.way.client.spawn(async move {
-            let mut answer = std::pin::pin!(link.answer((dialect, call), manner));
+            let mut answer = std::pin::pin!(link.answer((dialect, call), manner, &departure));
             let answer = tokio::select! {
                 answer = &mut answer => Some(answer),
-                () = tell.closed() => link.unheard(answer).await,
+                () = tell.closed() => {
+                    if departure.call_off() { None } else { link.unheard(answer).await }
+                }
             };
             if let Some(answer) = answer {
                 // Where nobody hears it, it is dropped, and with it the task is canceled.
@@ -96,8 +101,11 @@ impl AgentLink {
         self: &Arc<Self>,
         (dialect, call): (Dialect, Call),
         manner: Manner,
+        departure: &Departure,
     ) -> Result<Answer, Error> {
-        let sent = match self.post((dialect, call), &manner).await? {
+        let (id, mut request) = self.written(dialect, &call, &manner.trace);
+        request.body_mut().departs(departure);
+        let sent = match self.exchange((id, request), &manner).await? {
             Reply::Result(sent) => sent,
             Reply::Error(error) => return Ok(Answer::Refused(error)),
         };

@@ -10,7 +10,6 @@ use http::{
     HeaderMap, HeaderValue, Method, Request, Response, Uri,
     header::{ACCEPT, CONTENT_TYPE, USER_AGENT},
 };
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::{
     client::legacy,
@@ -25,6 +24,7 @@ use super::{Breach, Error, Phase, connector::Connector};
 use crate::{
     config::{Addresses, ClientFiles, LimitsConfig, TargetConfig, UnusableSecret},
     health, lanes,
+    upstream::departure::Body,
 };
 
 /// How long a connection may stay idle. Common servers close theirs after five seconds, and a
@@ -38,7 +38,7 @@ pub(super) const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     /// One for each lane: a connection belongs to the thread that made it.
-    places: Arc<[legacy::Client<Connector, Full<Bytes>>]>,
+    places: Arc<[legacy::Client<Connector, Body>]>,
     connector: Connector,
     limits: LimitsConfig,
     tasks: TaskTracker,
@@ -84,7 +84,7 @@ impl Client {
     pub(super) async fn send(
         &self,
         server: &Key,
-        request: Request<Full<Bytes>>,
+        request: Request<Body>,
     ) -> Result<Response<Incoming>, Error> {
         self.places[lanes::current()]
             .request(request)
@@ -188,28 +188,24 @@ impl Address {
     }
 
     /// A request that carries a message.
-    pub(in crate::upstream) fn post(
-        &self,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Request<Full<Bytes>> {
+    pub(in crate::upstream) fn post(&self, headers: HeaderMap, body: Bytes) -> Request<Body> {
         self.request(Method::POST, headers, body)
     }
 
     /// The request that ends a session.
-    pub(super) fn delete(&self, headers: HeaderMap) -> Request<Full<Bytes>> {
+    pub(super) fn delete(&self, headers: HeaderMap) -> Request<Body> {
         self.request(Method::DELETE, headers, Bytes::new())
     }
 
     /// A request for a stream of events.
-    pub(super) fn get(&self, mut headers: HeaderMap) -> Request<Full<Bytes>> {
+    pub(super) fn get(&self, mut headers: HeaderMap) -> Request<Body> {
         headers.remove(CONTENT_TYPE);
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         self.request(Method::GET, headers, Bytes::new())
     }
 
-    fn request(&self, method: Method, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body));
+    fn request(&self, method: Method, headers: HeaderMap, body: Bytes) -> Request<Body> {
+        let mut request = Request::new(Body::from(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = headers;

@@ -10,10 +10,8 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use registry_follow::Backoff;
 use tokio::{sync::oneshot, time::timeout};
@@ -21,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
+        departure::Body,
         request::{Context, Method, Request},
         sse::Events,
         subscriptions::{Subscriptions, Told, Wanted},
@@ -123,7 +122,7 @@ async fn once(
 async fn hear(
     link: &HttpLink,
     session: &Arc<Session>,
-    request: http::Request<Full<Bytes>>,
+    request: http::Request<Body>,
 ) -> Result<(), Error> {
     let response = link.way.send(request, &None).await?;
     let status = response.status();
@@ -177,7 +176,8 @@ async fn ask(
     (method, subject): (Method, &str),
 ) -> Result<Option<Reply>, Error> {
     let context = Context::default();
-    let outgoing = Outgoing::Asked { subject, request: Request::plain(method, &[], &context) };
+    let request = Request::plain(method, &[], &context);
+    let outgoing = Outgoing::Asked { subject, request, departure: None };
     let limit = Duration::from_millis(link.way.client.limits().list_timeout_ms);
     let Ok(answer) = timeout(limit, link.exchange(session, &outgoing, &[])).await else {
         return Ok(None);

@@ -161,5 +161,7 @@ pub(super) async fn set_level(link: &HttpLink, session: &Session, level: &RawVal
     let context = Context::default();
     let request = Request::plain(Method::SetLevel, &params, &context);
     // Who keeps no log refuses, which is no reason to refuse the call.
-    let _ = link.exchange(session, &Outgoing::Asked { subject: "", request }, &[]).await;
+    let _ = link
+        .exchange(session, &Outgoing::Asked { subject: "", request, departure: None }, &[])
+        .await;
 }

@@ -7,7 +7,6 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header::AUTHORIZATION};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use registry_core::Key;
 use tokio::sync::Semaphore;
@@ -18,7 +17,11 @@ use super::{
     client::{Address, InvalidAddress},
     headers::SecretHeaders,
 };
-use crate::{config::TransportConfig, identity::SubjectToken, upstream::announce::Announcer};
+use crate::{
+    config::TransportConfig,
+    identity::SubjectToken,
+    upstream::{announce::Announcer, departure::Body},
+};
 
 /// Most answers of the gateway itself to an upstream at once. Each is a request of its own, and so
 /// a connection; what is asked beyond that gets no answer.
@@ -85,7 +88,7 @@ impl Way {
     /// Sends a request and waits for the head of the answer.
     pub(in crate::upstream) async fn send(
         &self,
-        mut request: Request<Full<Bytes>>,
+        mut request: Request<Body>,
         on_behalf: &OnBehalf,
     ) -> Result<Response<Incoming>, Error> {
         self.headers.add_to(request.headers_mut());
@@ -99,7 +102,7 @@ impl Way {
     async fn send_with_token(
         &self,
         auth: &Auth,
-        request: Request<Full<Bytes>>,
+        request: Request<Body>,
         on_behalf: &OnBehalf,
     ) -> Result<Response<Incoming>, Error> {
         let token = auth.token(on_behalf.as_deref()).await?;
@@ -130,7 +133,7 @@ impl Way {
     /// Sends a request whose answer does not matter; `held` is dropped afterwards.
     pub(in crate::upstream) fn send_in_background(
         self: &Arc<Self>,
-        request: Request<Full<Bytes>>,
+        request: Request<Body>,
         on_behalf: OnBehalf,
         held: impl Send + 'static,
     ) {
@@ -145,7 +148,7 @@ impl Way {
     }
 }
 
-fn with_token(mut request: Request<Full<Bytes>>, token: HeaderValue) -> Request<Full<Bytes>> {
+fn with_token(mut request: Request<Body>, token: HeaderValue) -> Request<Body> {
     request.headers_mut().insert(AUTHORIZATION, token);
     request
 }

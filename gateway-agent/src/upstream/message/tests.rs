@@ -19,7 +19,7 @@ fn call<'a>(
     context: &'a Context,
 ) -> Outgoing<'a> {
     let request = Request { arguments, ..Request::plain(Method::CallTool, params, context) };
-    Outgoing::Asked { subject: "f\"x", request }
+    Outgoing::Asked { subject: "f\"x", request, departure: None }
 }
 
 #[test]

@@ -24,6 +24,7 @@ use tokio::{
 use super::{
     super::{
         announce::Announcer,
+        departure::Departure,
         error::{Breach, Error},
         handshake::About,
         message::{self, Era, Outgoing},
@@ -146,7 +147,11 @@ impl Connection {
         let is_list = matches!(outgoing, Outgoing::List { .. });
         let mut cancel = CancelOnDrop { connection: self, id, is_list, must_tell: false };
         let line = on_one_line(outgoing.write(id, era));
-        self.outgoing.send(line).await.map_err(|_| self.gone())?;
+        let place = self.outgoing.reserve().await.map_err(|_| self.gone())?;
+        outgoing.departure().map_or(Ok(()), Departure::leave).map_err(|off| {
+            Error::Unavailable { target: self.server.clone(), source: off.into() }
+        })?;
+        place.send(line);
         cancel.must_tell = outgoing.is_cancellable();
         answered.await.unwrap_or_else(|_| Err(Breach::Closed.into()))
     }
@@ -207,8 +212,8 @@ impl Connection {
     /// Asks about one resource, and gives the answer, if it is one in time.
     async fn ask(&self, method: Method, uri: Arc<str>) -> (Method, Arc<str>, Option<Reply>) {
         let context = Context::default();
-        let outgoing =
-            Outgoing::Asked { subject: &uri, request: Request::plain(method, &[], &context) };
+        let request = Request::plain(method, &[], &context);
+        let outgoing = Outgoing::Asked { subject: &uri, request, departure: None };
         let answer = timeout(PATIENCE, self.request_in(Era::Legacy, &outgoing)).await;
         (method, uri, answer.ok().and_then(Result::ok))
     }
@@ -306,10 +311,8 @@ impl Connection {
     }
 
     fn gone(&self) -> Error {
-        Error::Unavailable {
-            target: self.server.clone(),
-            source: "the process has just ended".into(),
-        }
+        let source = "the process has just ended".into();
+        Error::Unavailable { target: self.server.clone(), source }
     }
 }
 

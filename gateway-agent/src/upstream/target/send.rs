@@ -15,6 +15,7 @@ use tokio::{sync::SemaphorePermit, time::timeout};
 
 use super::{
     super::{
+        departure::Departure,
         error::{Error, Phase},
         message::Outgoing,
         reply::RawResult,
@@ -70,7 +71,8 @@ impl Target {
         request: Request<'_>,
         started: Instant,
     ) -> Result<RawResult, Error> {
-        let mut attempt = std::pin::pin!(self.attempt_twice(subject, request));
+        let departure = Departure::default();
+        let mut attempt = std::pin::pin!(self.attempt_twice(subject, (request, &departure)));
         let mut limit = self.patience(&request);
         loop {
             let left = limit.saturating_sub(started.elapsed());
@@ -84,7 +86,9 @@ impl Target {
                 Err(_) if self.patience(&request) > limit => limit = self.patience(&request),
                 Err(_) => {
                     let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                    return Err(Error::Timeout { phase: Phase::Call, after_ms });
+                    // What has not left by now never does.
+                    let phase = if departure.call_off() { Phase::Connect } else { Phase::Call };
+                    return Err(Error::Timeout { phase, after_ms });
                 }
             }
         }
@@ -92,15 +96,19 @@ impl Target {
 
     /// Once more where that is safe: nothing was sent, or the connection got lost and the request
     /// may be made twice.
-    async fn attempt_twice(&self, subject: &str, request: Request<'_>) -> Result<RawResult, Error> {
-        let outcome = self.attempt(subject, request).await;
+    async fn attempt_twice(
+        &self,
+        subject: &str,
+        (request, departure): (Request<'_>, &Departure),
+    ) -> Result<RawResult, Error> {
+        let outcome = self.attempt(subject, (request, departure)).await;
         let is_safe =
             |error: &Error| error.is_unsent() || (request.is_repeatable && error.is_lost());
         if !outcome.as_ref().is_err_and(is_safe) {
             return outcome;
         }
         tokio::time::sleep(jittered(AGAIN)).await;
-        Box::pin(self.attempt(subject, request)).await
+        Box::pin(self.attempt(subject, (request, departure))).await
     }
 
     /// How long a request may take: longer when its caller is asked something meanwhile.
@@ -114,8 +122,12 @@ impl Target {
         request.timeout.unwrap_or(Duration::from_millis(self.limits.call_timeout_ms))
     }
 
-    async fn attempt(&self, subject: &str, request: Request<'_>) -> Result<RawResult, Error> {
-        let outgoing = Outgoing::Asked { subject, request };
+    async fn attempt(
+        &self,
+        subject: &str,
+        (request, departure): (Request<'_>, &Departure),
+    ) -> Result<RawResult, Error> {
+        let outgoing = Outgoing::Asked { subject, request, departure: Some(departure) };
         let mirrored = self.mirrored(subject, &request);
         let (mut reply, mut era) = self.link.request(&outgoing, &mirrored).await?;
         if reply.is_header_mismatch() {

@@ -36,9 +36,16 @@ fn start_with(fake: &Fake) -> Arc<Upstreams> {
 }
 
 fn start_timed(fake: &Fake, limits: LimitsConfig, timing: Timing) -> Arc<Upstreams> {
+    start_at(fake.transport(), limits, timing)
+}
+
+pub(super) fn start_at(
+    transport: TransportConfig,
+    limits: LimitsConfig,
+    timing: Timing,
+) -> Arc<Upstreams> {
     let (server, prefix) = (agent(), Prefix::parse("").unwrap());
-    let target = TargetConfig { server, prefix, transport: fake.transport() };
-    Upstreams::start_with(&[target], limits, timing)
+    Upstreams::start_with(&[TargetConfig { server, prefix, transport }], limits, timing)
 }
 
 async fn started(fake: Fake) -> (Fake, Arc<Upstreams>) {
@@ -47,7 +54,7 @@ async fn started(fake: Fake) -> (Fake, Arc<Upstreams>) {
     (fake, upstreams)
 }
 
-async fn ask(upstreams: &Upstreams) -> Result<Value, Error> {
+pub(super) async fn ask(upstreams: &Upstreams) -> Result<Value, Error> {
     ask_with(upstreams, MESSAGE, "{}").await
 }
 
@@ -220,19 +227,21 @@ async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
 
 #[tokio::test]
 async fn one_looks_at_a_silent_agent_for_all_and_nothing_was_done() {
-    let fake = Fake::start(|_| Reply::Stall).await;
-    let limits = LimitsConfig { list_timeout_ms: 200, call_timeout_ms: 2_000, ..limits() };
-    let upstreams = start_timed(&fake, limits, TIMING);
-    let asked = futures_util::future::join_all((0..20).map(|_| ask(&upstreams))).await;
-    for outcome in asked {
-        let error = outcome.unwrap_err();
-        assert!(!error.may_have_run(), "{error}");
-        assert!(error.to_string().contains("200 ms"), "{error}");
+    for (list_timeout_ms, call_timeout_ms) in [(200, 2_000), (200, 300), (2_000, 200)] {
+        let fake = Fake::start(|_| Reply::Stall).await;
+        let limits = LimitsConfig { list_timeout_ms, call_timeout_ms, ..limits() };
+        let upstreams = start_timed(&fake, limits, TIMING);
+        let asked = futures_util::future::join_all((0..20).map(|_| ask(&upstreams))).await;
+        for outcome in asked {
+            let error = outcome.unwrap_err();
+            assert!(!error.may_have_run(), "{error}");
+            assert!(error.to_string().contains("200 ms to connect"), "{error}");
+        }
+        let looks = fake.seen("GetTask").len();
+        assert!(looks < 5, "{looks}");
+        assert!(fake.seen("SendMessage").is_empty());
+        upstreams.shutdown().await;
     }
-    let looks = fake.seen("GetTask").len();
-    assert!(looks < 10, "{looks}");
-    assert!(fake.seen("SendMessage").is_empty());
-    upstreams.shutdown().await;
 }
 
 #[tokio::test]

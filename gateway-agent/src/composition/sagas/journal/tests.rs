@@ -44,14 +44,15 @@ fn a_torn_end_is_cut_off_wherever_it_is_and_other_damage_is_told() {
         assert_eq!(read, length);
         assert!(found.damaged.is_empty());
     }
-    for at in 0..ends[1] - 1 {
+    // Also the last line, which is whole, and was perhaps acknowledged.
+    for at in 0..whole.len() - 1 {
         let mut damaged = whole.clone();
         damaged[at] ^= 1;
         if damaged[at] == b'\n' || whole[at] == b'\n' {
             continue;
         }
         let found = Found::read(&damaged);
-        let line = if at < ends[0] { 1 } else { 2 };
+        let line = 1 + ends.iter().filter(|end| **end <= at).count();
         assert_eq!(found.damaged, [line], "at {at}");
         assert_eq!(found.entries.len(), 2);
     }
@@ -108,12 +109,45 @@ async fn a_damaged_journal_is_kept_aside() {
 fn how_much_of_the_file_is_good_is_known_after_each_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let file = File::create(&path).map_err(|e| e.to_string());
+    let file = Some(File::create(&path).unwrap());
     let mut writer = Writer { path: path.clone(), file, size: Size::of(0) };
     for count in [2, 3] {
         writer.write(&lines(count)).unwrap();
         assert_eq!(writer.size.now(), fs::metadata(&path).unwrap().len());
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_tried_again_and_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("later/journal");
+    let mut writer = Writer { path: path.clone(), file: None, size: Size::of(0) };
+    writer.write(&lines(1)).unwrap_err();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    fs::write(&path, "half a line").unwrap();
+    writer.write(&lines(2)).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), lines(2));
+
+    // It cannot be written, nor cut.
+    writer.file = Some(File::open(&path).unwrap());
+    writer.write(&lines(1)).unwrap_err();
+    writer.write(&lines(1)).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), [lines(2), lines(1)].concat());
+
+    // It was written anew, and could not be opened then.
+    let kept =
+        || vec![Kept { saga: "s".into(), at_ms: 7, history: Arc::new(History::new(began())) }];
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    writer.replace(kept());
+    assert!(writer.file.is_none() && writer.size.now() == u64::MAX);
+    fs::remove_dir(&path).unwrap();
+    fs::write(&path, lines(3)).unwrap();
+    writer.write(&lines(1)).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), [lines(3), lines(1)].concat());
+    assert_eq!(writer.size.now(), [lines(3), lines(1)].concat().len() as u64);
+    writer.replace(kept());
+    assert_eq!(writer.size.now(), fs::metadata(&path).unwrap().len());
 }
 
 #[cfg(unix)]

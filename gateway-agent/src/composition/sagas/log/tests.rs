@@ -74,9 +74,14 @@ async fn what_cannot_be_tried_again_now_may_be_later() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    log.note(&Event::Stuck { step: 0, error: json!("no") });
     log.note(&Event::Ended(end(Status::CompensationFailed)));
-    assert!(log.again(end(Status::CompensationFailed)).await.is_err());
-    assert!(log.history().ended().is_some(), "nobody undoes it");
+    let told = |history: &History| serde_json::to_string(history).unwrap();
+    let before = sagas.lock().claim(log.id()).unwrap();
+    assert!(log.history().ended().is_none());
+    assert!(log.again(Arc::clone(&before)).await.is_err());
+    assert_eq!(told(&log.history()), told(&before), "nobody undoes it, and all is as it was");
+    assert!(sagas.lock().claim(log.id()).is_ok());
 }
 
 /// Whoever is cut off while the disk is at work does not know what it has.

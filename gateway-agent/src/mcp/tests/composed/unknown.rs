@@ -325,3 +325,26 @@ async fn compositions_inside_of_others_have_no_calls_of_their_own() {
     assert!(message.contains("at most 10000 calls of tools"), "{message}");
     assert!(composed.upstream.calls("keep").is_empty(), "what cannot come to its end is not begun");
 }
+
+#[tokio::test]
+async fn a_dead_letter_that_fails_hides_nothing_of_what_was_done() {
+    let letter = |inner: Value, tool: &str| {
+        let letter = json!({ "inner": inner, "deadLetterTool": tool, "rethrow": true });
+        pattern(json!({ "deadLetter": letter }))
+    };
+    let unsure = json!({ "compensateOnUnknown": true });
+    let composed = Composed::start(vec![
+        composition("undone", saga(letter(half_done(), "fail"), unsure)),
+        composition("once", once(letter(half_done(), "fail"), json!({}))),
+        composition("lost", retry(letter(tool_of("fail"), "lose"))),
+    ])
+    .await;
+    composed.failure("undone", json!({})).await;
+    assert_eq!(composed.upstream.calls("echo"), [json!({ "undone": true })]);
+    for _ in 0..2 {
+        composed.failure("once", json!({ "k": 1 })).await;
+    }
+    assert_eq!(composed.upstream.calls("keep").len(), 2, "one for each of both");
+    composed.failure("lost", json!({})).await;
+    assert_eq!(composed.upstream.calls("lose").len(), 1);
+}

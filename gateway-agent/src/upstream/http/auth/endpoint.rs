@@ -12,7 +12,6 @@ use http::{
     HeaderMap, HeaderValue, Method, Request, StatusCode, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT},
 };
-use http_body_util::Full;
 use registry_core::Key;
 use tokio::{task::spawn_blocking, time::timeout};
 
@@ -26,6 +25,7 @@ use super::{
 use crate::{
     config::{Addresses, AuthConfig, ClientAuthentication, UnusableSecret, without_credentials},
     identity::SubjectToken,
+    upstream::departure::Body,
 };
 
 const REQUESTS: &str = "gateway_token_requests_total";
@@ -126,7 +126,7 @@ impl TokenEndpoint {
         &self,
         secret: &str,
         subject: Option<&SubjectToken>,
-    ) -> Result<Request<Full<Bytes>>, NoToken> {
+    ) -> Result<Request<Body>, NoToken> {
         let config = &self.config;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
@@ -142,7 +142,7 @@ impl TokenEndpoint {
                 headers.insert(AUTHORIZATION, sensitive("Basic", &BASE64_STANDARD.encode(pair))?);
             }
         }
-        let mut request = Request::new(Full::new(form.0.into()));
+        let mut request = Request::new(Body::from(Bytes::from(form.0)));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = headers;

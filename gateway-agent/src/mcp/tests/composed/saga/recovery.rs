@@ -9,7 +9,10 @@ use axum::body::Body;
 use http::Request;
 use tower::ServiceExt as _;
 
-use super::*;
+use super::{
+    nested::{nested, slow_to_undo},
+    *,
+};
 use crate::{
     composition::sagas::{recovery, routes},
     config::{ChildLimits, TransportConfig},

@@ -1,0 +1,128 @@
+//! Whether a request has left the gateway. Until its connection takes it, it can be called off, and then it
+//! is certain that nobody has it and nobody will.
+//!
+//! Deliberately absent: what happens to it on its way.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use http_body_util::Full;
+
+const WAITS: u8 = 0;
+const LEFT: u8 = 1;
+const CALLED_OFF: u8 = 2;
+
+/// Whether a request has left; all clones are about the same one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Departure(Arc<AtomicU8>);
+
+impl Departure {
+    /// It leaves, unless it was called off. One that is sent again has left already.
+    pub(super) fn leave(&self) -> Result<(), CalledOff> {
+        if self.becomes(LEFT) { Ok(()) } else { Err(CalledOff) }
+    }
+
+    /// Calls it off; whether that was in time.
+    pub(super) fn call_off(&self) -> bool {
+        self.becomes(CALLED_OFF)
+    }
+
+    fn becomes(&self, state: u8) -> bool {
+        let (all, order) = (&self.0, Ordering::AcqRel);
+        let was = all.compare_exchange(WAITS, state, order, Ordering::Acquire);
+        was.err().is_none_or(|was| was == state)
+    }
+}
+
+/// Nobody waits for it any more, and it was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the request was called off before it was sent")]
+pub(super) struct CalledOff;
+
+/// The body of a request, which notes that the request leaves. A body that is empty notes nothing.
+#[derive(Debug, Clone)]
+pub(super) struct Body {
+    content: Full<Bytes>,
+    departure: Option<Departure>,
+}
+
+impl Body {
+    /// The same, where it is of interest when it leaves.
+    pub(super) fn departs(&mut self, departure: &Departure) {
+        self.departure = Some(departure.clone());
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(content: Bytes) -> Self {
+        Self { content: Full::new(content), departure: None }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = CalledOff;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CalledOff>>> {
+        let body = self.get_mut();
+        if let Some(departure) = body.departure.take() {
+            departure.leave()?;
+        }
+        let frame = Pin::new(&mut body.content).poll_frame(context);
+        frame.map_err(|never: Infallible| match never {})
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.content.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.content.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_was_called_off_does_not_leave_and_what_has_left_is_not_called_off() {
+        let (off, left) = (Departure::default(), Departure::default());
+        assert!(off.call_off() && off.call_off());
+        assert_eq!(off.leave(), Err(CalledOff));
+        assert_eq!((left.leave(), left.leave()), (Ok(()), Ok(())), "a second time, too");
+        assert!(!left.call_off());
+    }
+
+    #[tokio::test]
+    async fn a_body_leaves_once_it_is_taken() {
+        let departure = Departure::default();
+        let mut body = Body::from(Bytes::from_static(b"{}"));
+        body.departs(&departure);
+        let other = body.clone();
+        assert_eq!(http_body::Body::size_hint(&body).exact(), Some(2));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "{}");
+        assert!(!departure.call_off());
+        assert!(other.collect().await.is_ok(), "as it does with another token");
+
+        let departure = Departure::default();
+        let mut body = Body::from(Bytes::from_static(b"{}"));
+        body.departs(&departure);
+        assert!(departure.call_off());
+        assert_eq!(body.collect().await.unwrap_err(), CalledOff);
+    }
+}
