@@ -111,7 +111,7 @@ impl Failure {
             Cause::Open { .. } => "breaker-open",
             Cause::NoKey { .. } => "no-key",
             Cause::Duplicate => "duplicate",
-            Cause::Full(_) | Cause::TooManySagas => "full",
+            Cause::Full(_) | Cause::TooManySagas { .. } => "full",
             Cause::Cancelled => "cancelled",
             Cause::GivenUp => "given-up",
             Cause::Saga(_) => "saga-failed",
@@ -185,7 +185,7 @@ fn is_unknown(cause: &Cause) -> bool {
         | Cause::LongId { .. }
         | Cause::Duplicate
         | Cause::Full(_)
-        | Cause::TooManySagas
+        | Cause::TooManySagas { .. }
         | Cause::Journal(_)
         | Cause::Unwritable => false,
     }

@@ -47,6 +47,7 @@ impl Run {
             instance: self.instance(saga, at, input)?,
             parent: self.within.saga.as_deref().map(Into::into),
             claim: self.claim.clone(),
+            principal: self.principal.as_deref().map(Into::into),
             input: input.clone(),
         };
         // Whoever began it and goes away cancels it; who only waits for it does not.

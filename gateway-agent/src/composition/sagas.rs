@@ -91,9 +91,7 @@ impl Sagas {
         if let Some(ended) = table.find(&began) {
             return Ok(Begun::Known(ended));
         }
-        if table.is_full_for(&began) {
-            return Err(Cause::TooManySagas);
-        }
+        table.check_room(&began)?;
         table.begin(id.clone(), began, line);
         drop(table);
         Ok(Begun::First(Log::new(Arc::clone(self), id, lines)))

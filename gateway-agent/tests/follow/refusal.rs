@@ -230,6 +230,7 @@ async fn refusing_again_and_again_slows_down() {
     following.is(SourceState::Refused).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let streams = server.streams();
-    assert!((2..40).contains(&streams), "{streams} streams in a second at a cap of 50 ms");
+    // Half of the cap on average; without any waits there would be thousands.
+    assert!((2..80).contains(&streams), "{streams} streams in a second at a cap of 50 ms");
     assert_eq!(following.cache.current().digest(), history.at(HELD).digest());
 }

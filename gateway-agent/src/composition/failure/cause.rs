@@ -136,9 +136,14 @@ pub enum Cause {
     /// A saga did not complete.
     #[error("{}", told_end(.0, "reason"))]
     Saga(Arc<End>),
-    /// As many sagas are under way, or need somebody, as may be.
-    #[error("as many sagas are under way or wait for an operator as may be; nothing was done")]
-    TooManySagas,
+    /// As many sagas are under way, or need somebody, as may be, or they hold as much.
+    #[error(
+        "as many sagas{whose} are under way or wait for an operator as may be; nothing was done"
+    )]
+    TooManySagas {
+        /// Whose there are too many: one caller's, or all.
+        whose: &'static str,
+    },
     /// What is about to be done cannot be written down.
     #[error("the journal of sagas cannot be written: {0}; it was not done")]
     Journal(String),

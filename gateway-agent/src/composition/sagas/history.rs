@@ -30,6 +30,9 @@ pub(in crate::composition) struct Began {
     pub(in crate::composition) parent: Option<Box<str>>,
     /// On whose behalf.
     pub(in crate::composition) claim: HeaderClaim,
+    /// Against whose share it counts; nobody's in particular counts together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::composition) principal: Option<Box<str>>,
     pub(in crate::composition) input: Value,
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: the disk.
 
+mod held;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Bound,
@@ -12,13 +14,14 @@ use std::{
 use registry_core::Name;
 use tokio::sync::watch;
 
+use self::held::{Held, SHARE};
 use super::{
     End, Ended, Status,
     history::{Began, Event, History},
     journal::{Entry, Found, Kept, What},
     recovery::NotRetried,
 };
-use crate::clock;
+use crate::{clock, composition::Cause};
 
 /// How long the result of a saga that has ended is known, in milliseconds: 7 days.
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
@@ -28,11 +31,6 @@ const MOST: usize = 100_000;
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 /// Most of them without an id: nobody can ask for their result, but operators may look at them.
 const MOST_NAMELESS: usize = 1_000;
-/// Most sagas that are under way, or need somebody.
-const MOST_OPEN: usize = 10_000;
-/// Most bytes of what they were given and gave, before another one begins.
-const MOST_OPEN_BYTES: usize = 128 * 1024 * 1024;
-
 /// A saga by its tool, its place there and its id.
 type Named = (Name, String, String);
 
@@ -43,9 +41,9 @@ pub(super) struct Table {
     sagas: BTreeMap<Box<str>, Known>,
     named: HashMap<Named, Box<str>>,
     /// Those that have not ended well.
-    open: usize,
-    /// Their lines in the journal, in bytes.
-    open_bytes: usize,
+    open: Held,
+    /// The same of each caller that has some.
+    shares: HashMap<Option<Box<str>>, Held>,
     /// What is kept of those that have, in bytes.
     bytes: usize,
     /// Those of which the disk has that they ended well, the oldest first.
@@ -133,20 +131,32 @@ impl Table {
         let (history, ended) = (Arc::new(history), watch::channel(None).0);
         let (last_bytes, all_bytes, is_settled) = (bytes, bytes, false);
         let known = Known { history, at_ms, last_bytes, all_bytes, is_settled, ended };
-        self.count(&known, 1);
+        self.count_in(&known);
         self.sagas.insert(id, known);
         self.forget();
     }
 
-    /// Counts a saga in, or out.
-    fn count(&mut self, known: &Known, by: isize) {
+    fn count_in(&mut self, known: &Known) {
         if known.history.is_settled() {
-            let bytes = isize::try_from(known.last_bytes).unwrap_or(isize::MAX);
-            self.bytes = self.bytes.saturating_add_signed(by * bytes);
-        } else {
-            self.open = self.open.saturating_add_signed(by);
-            let bytes = isize::try_from(known.all_bytes).unwrap_or(isize::MAX);
-            self.open_bytes = self.open_bytes.saturating_add_signed(by * bytes);
+            self.bytes = self.bytes.saturating_add(known.last_bytes);
+            return;
+        }
+        self.open.add(known.all_bytes);
+        let whose = known.history.began().principal.clone();
+        self.shares.entry(whose).or_default().add(known.all_bytes);
+    }
+
+    fn count_out(&mut self, known: &Known) {
+        if known.history.is_settled() {
+            self.bytes = self.bytes.saturating_sub(known.last_bytes);
+            return;
+        }
+        self.open.remove(known.all_bytes);
+        let whose = &known.history.began().principal;
+        let Some(share) = self.shares.get_mut(whose) else { return };
+        share.remove(known.all_bytes);
+        if share.count == 0 {
+            self.shares.remove(whose);
         }
     }
 
@@ -159,13 +169,13 @@ impl Table {
         (bytes, at_ms): (usize, i64),
     ) -> Option<()> {
         let mut known = self.sagas.remove(id)?;
-        self.count(&known, -1);
+        self.count_out(&known);
         if known.history.keeps(event) {
             known.all_bytes += bytes;
         }
         Arc::make_mut(&mut known.history).apply(event);
         (known.at_ms, known.last_bytes) = (at_ms, bytes);
-        self.count(&known, 1);
+        self.count_in(&known);
         self.sagas.insert(id.into(), known);
         Some(())
     }
@@ -190,10 +200,18 @@ impl Table {
         (!was_undone || !known.is_settled).then(|| known.ended.subscribe())
     }
 
-    /// Whether no more may begin. What is inside of one is a part of what that has begun, or undoes.
-    pub(super) fn is_full_for(&self, began: &Began) -> bool {
-        let is_full = self.open >= MOST_OPEN || self.open_bytes >= MOST_OPEN_BYTES;
-        is_full && began.parent.is_none()
+    /// Whether no more may begin, or no more of this caller. What is inside of one is a part of what that has
+    /// begun, or undoes.
+    pub(super) fn check_room(&self, began: &Began) -> Result<(), Cause> {
+        let own = self.shares.get(&began.principal).copied().unwrap_or_default();
+        if began.parent.is_some() {
+            return Ok(());
+        }
+        match (self.open.is_full(1), own.is_full(SHARE)) {
+            (true, _) => Err(Cause::TooManySagas { whose: "" }),
+            (false, true) => Err(Cause::TooManySagas { whose: " of this caller" }),
+            (false, false) => Ok(()),
+        }
     }
 
     /// Lets one try again to undo what is left of a saga, and gives what had happened to it before.
@@ -249,7 +267,7 @@ impl Table {
         self.settled.remove(id);
         self.nameless.remove(id);
         let Some(known) = self.sagas.remove(id) else { return };
-        self.count(&known, -1);
+        self.count_out(&known);
         if let Some(name) = name_of(known.history.began())
             && self.named.get(&name).is_some_and(|named| **named == *id)
         {

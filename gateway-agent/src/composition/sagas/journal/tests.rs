@@ -17,6 +17,7 @@ fn began() -> Began {
         instance: None,
         parent: None,
         claim: HeaderClaim::Absent,
+        principal: None,
         input: json!({}),
     }
 }

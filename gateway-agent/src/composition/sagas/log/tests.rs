@@ -16,6 +16,7 @@ fn began() -> Began {
         instance: Some("7".to_owned()),
         parent: None,
         claim: HeaderClaim::Absent,
+        principal: None,
         input: json!({}),
     }
 }

@@ -6,7 +6,10 @@ use registry_core::spec::{Composition, SagaStep, Spec};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::*;
+use super::{
+    held::{MOST_OPEN, MOST_OPEN_BYTES},
+    *,
+};
 use crate::{composition::sagas::StepOutcome, identity::HeaderClaim};
 
 fn began(instance: Option<&str>) -> Began {
@@ -16,6 +19,7 @@ fn began(instance: Option<&str>) -> Began {
         instance: instance.map(str::to_owned),
         parent: None,
         claim: HeaderClaim::Absent,
+        principal: None,
         input: json!({ "secret": 1 }),
     }
 }
@@ -71,7 +75,7 @@ fn what_has_ended_well_is_known_by_its_result_alone_and_what_has_not_in_full() {
     assert!(text(&done).contains("out"));
     assert!(!text(&done).contains("given") && !text(&done).contains("secret"));
     assert!(text(&stuck).contains("given") && text(&stuck).contains("secret"));
-    assert_eq!(table.open, 1);
+    assert_eq!(table.open.count, 1);
 }
 
 #[test]
@@ -149,41 +153,65 @@ fn an_id_stays_known_when_an_earlier_saga_that_had_it_is_forgotten() {
     assert!(table.find(&began(Some("1"))).is_some());
 }
 
+fn of_caller(who: &str) -> Began {
+    Began { principal: Some(who.into()), ..began(None) }
+}
+
+/// What is refused, in words; nothing, where it is not.
+fn refused(table: &Table, began: &Began) -> String {
+    table.check_room(began).err().map(|cause| cause.to_string()).unwrap_or_default()
+}
+
 #[test]
-fn no_more_begin_than_may_be_open() {
-    let mut table = Table { open: MOST_OPEN - 1, ..Table::default() };
-    assert!(!table.is_full_for(&began(None)));
-    begin(&mut table, began(None));
-    assert!(table.is_full_for(&began(None)));
+fn no_more_begin_than_may_be_open_and_of_one_caller_a_quarter() {
+    let mut table = Table::default();
+    let ids: Vec<_> = (1..MOST_OPEN / 4).map(|_| begin(&mut table, of_caller("greedy"))).collect();
+    assert_eq!(refused(&table, &of_caller("greedy")), "");
+    let last = begin(&mut table, of_caller("greedy"));
+    assert!(refused(&table, &of_caller("greedy")).contains("sagas of this caller are under way"));
+    let inside = Began { parent: Some(last.clone()), ..of_caller("greedy") };
+    assert_eq!(refused(&table, &inside), "", "it is a part of what has begun");
+    assert_eq!(refused(&table, &of_caller("other")) + &refused(&table, &began(None)), "");
+    table.apply(&last, &end(Status::Completed, None), (10, 1)).unwrap();
+    assert_eq!(refused(&table, &of_caller("greedy")), "");
+    table.open.count = MOST_OPEN;
+    assert!(refused(&table, &of_caller("other")).contains("sagas are under way"));
+    assert_eq!(table.shares.len(), 1);
+    for id in ids {
+        table.apply(&id, &end(Status::Completed, None), (10, 1)).unwrap();
+    }
+    assert!(table.shares.is_empty(), "nothing is remembered of who has none");
 }
 
 #[test]
 fn no_more_begin_than_there_is_room_for_what_they_hold() {
     let mut table = Table::default();
     let id = begin(&mut table, began(None));
-    assert_eq!(table.open_bytes, LINE);
     table.apply(&id, &Event::Acting { step: 0, input: json!("in") }, (17, 1)).unwrap();
     // However often it is tried to undo it.
     for _ in 0..3 {
         table.apply(&id, &Event::Compensating { step: 0, input: json!("in") }, (17, 1)).unwrap();
         table.apply(&id, &Event::Stuck { step: 0, error: json!("no") }, (19, 1)).unwrap();
         table.apply(&id, &end(Status::CompensationFailed, None), (23, 1)).unwrap();
-        assert_eq!((table.open_bytes, table.bytes), (LINE + 17 + 19, 0));
+        assert_eq!((table.open.bytes, table.bytes), (LINE + 17 + 19, 0));
         table.apply(&id, &Event::Again, (11, 1)).unwrap();
     }
-    let more = MOST_OPEN_BYTES - 1 - table.open_bytes;
+    let more = MOST_OPEN_BYTES / 4 - 1 - table.open.bytes;
     table.apply(&id, &Event::Acted { step: 0, result: json!("out") }, (more, 1)).unwrap();
-    assert!(!table.is_full_for(&began(None)));
+    assert_eq!(refused(&table, &began(None)), "");
     let other = begin(&mut table, began(None));
-    assert!(table.is_full_for(&began(None)));
-    let inside = Began { parent: Some(id.clone()), ..began(None) };
-    assert!(!table.is_full_for(&inside), "it is needed to end another");
+    assert!(refused(&table, &began(None)).contains("of this caller"));
+    assert_eq!(refused(&table, &of_caller("other")), "");
+    let before = std::mem::replace(&mut table.open.bytes, MOST_OPEN_BYTES);
+    assert!(refused(&table, &of_caller("other")).contains("sagas are under way"));
+    table.open.bytes = before;
     table.apply(&id, &end(Status::Compensated, None), (29, 1)).unwrap();
-    assert_eq!((table.open_bytes, table.bytes), (LINE, 29));
+    assert_eq!((table.open.bytes, table.bytes), (LINE, 29));
     // What a journal gives back counts as well.
     let history = (*table.get(&other).unwrap().history).clone();
     table.insert("kept".into(), history, (31, 1));
-    assert_eq!(table.open_bytes, LINE + 31);
+    let both = Held { count: 2, bytes: LINE + 31 };
+    assert_eq!((table.open, table.shares[&None]), (both, both));
 }
 
 #[test]
@@ -256,7 +284,7 @@ fn a_journal_reads_back_as_what_it_was_written_from() {
     let table = Table::of(found);
     let history = &table.get("s").unwrap().history;
     assert_eq!((history.result(0), history.acting()), (Some(&json!(2)), Some(1)));
-    assert_eq!((table.damaged, table.open, table.open_bytes), (2, 1, 40));
+    assert_eq!((table.damaged, table.open.count, table.open.bytes), (2, 1, 40));
     assert!(table.find(&began(Some("1"))).is_some());
 }
 
@@ -273,7 +301,7 @@ fn what_may_have_ended_in_a_line_that_is_damaged_is_left_to_an_operator() {
     let status = |id: &str| table.get(id).unwrap().history.status();
     assert_eq!(["1", "2", "3"].map(status), ["compensation_failed", "running", "running"]);
     assert!(table.find(&began(Some("a"))).is_some(), "its id is not free");
-    assert_eq!(table.open, 3);
+    assert_eq!(table.open.count, 3);
 }
 
 #[test]
