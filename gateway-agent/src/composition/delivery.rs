@@ -30,7 +30,7 @@ impl Run {
                 Err(failure) => failure.beside(beside),
             };
             beside = failure.what_else();
-            self.undone().await;
+            self.until_undone().await;
             let may_be_repeated = !failure.is_unknown() || self.plan.may_be_repeated(&letter.inner);
             if attempts >= most || !may_be_repeated {
                 break failure;

@@ -78,7 +78,7 @@ impl Run {
         }
         drop(running);
         if !scatter.fail_fast {
-            self.undone().await;
+            self.until_undone().await;
         }
         self.gathered(scatter, at, ended)
     }

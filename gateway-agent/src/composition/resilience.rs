@@ -42,7 +42,7 @@ impl Run {
             if !is_met.map_err(|error| error.beside(beside))? {
                 return Err(failure);
             }
-            self.undone().await;
+            self.until_undone().await;
             let delay = retry.backoff.delay(attempt);
             sleep(retry.jitter.map_or(delay, |jitter| varied(delay, jitter))).await;
             attempt += 1;
@@ -63,7 +63,7 @@ impl Run {
             (Ok(outcome), _) => outcome,
             (Err(_), Some(fallback)) => {
                 let cut_off = self.plan.cut_off(&limit.inner);
-                self.undone().await;
+                self.until_undone().await;
                 let outcome = self.operate(fallback, at, input).await;
                 outcome.map_err(|failure| failure.beside(cut_off))
             }

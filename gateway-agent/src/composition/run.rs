@@ -130,7 +130,7 @@ impl Run {
 
     /// Waits until the sagas that were cut off so far are undone. Who goes on after a failure does so only
     /// then: what comes next may do the same again.
-    pub(super) async fn undone(&self) {
+    pub(super) async fn until_undone(&self) {
         let is_cut_off = |(cancel, _): &&(CancellationToken, Ended)| cancel.is_cancelled();
         let cut_off =
             self.sagas().iter().filter(is_cut_off).map(|(_, ended)| ended.clone()).collect();

@@ -259,7 +259,7 @@ impl Course {
         let attempt = async || {
             let outcome = run.operate(compensate, at, &input).await;
             // What comes next is not to begin before sagas inside of it have ended.
-            run.undone().await;
+            run.until_undone().await;
             // Nobody needs its result: it is done. Of a pattern, more may be left to do.
             let is_done = |failure: &Failure| {
                 matches!(compensate, Operation::Call(_)) && failure.is_about_result()
