@@ -64,18 +64,15 @@ impl Failure {
 
     /// When it may go better, where nothing was done because what was to be called is spared.
     pub(super) fn retry_after(&self) -> Option<Duration> {
+        if self.what_else() > Beside::Nothing {
+            return None;
+        }
         match &*self.cause {
             Cause::Call { error: Error::Upstream(upstream::Error::Spared(open)), .. } => {
                 Some(open.retry_after)
             }
-            Cause::Call { error: Error::Composition(failed), .. }
-                if self.what_else() == Beside::Nothing =>
-            {
-                failed.failure.retry_after()
-            }
-            Cause::Open { retry_after_s, .. } if self.beside == Beside::Nothing => {
-                Some(Duration::from_secs(*retry_after_s))
-            }
+            Cause::Call { error: Error::Composition(failed), .. } => failed.failure.retry_after(),
+            Cause::Open { retry_after_s, .. } => Some(Duration::from_secs(*retry_after_s)),
             _ => None,
         }
     }

@@ -69,6 +69,7 @@ fn what_was_not_even_asked_may_go_better_later() {
     let spared = || Error::from(upstream::Error::from(upstream::Open { retry_after: second }));
     let call = |error| Failure::new("s", Cause::Call { tool: target(), error });
     assert_eq!(call(spared()).retry_after(), Some(second));
+    assert_eq!(call(spared()).beside(Beside::Done).retry_after(), None, "a part was done");
     let open = || Failure::new("s", Cause::Open { name: "b".into(), retry_after_s: 1 });
     assert_eq!(open().retry_after(), Some(second));
     let composed = |failure| {
