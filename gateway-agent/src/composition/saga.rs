@@ -269,13 +269,45 @@ impl Course {
         let (mut waits_ms, began) = (WAITS_MS.into_iter(), Instant::now());
         loop {
             let Err(failure) = attempt().await else { return Ok(()) };
-            // Where nobody was asked, that was no attempt.
-            let spared = failure.retry_after().filter(|left| began.elapsed() + *left < SPARED);
-            let next = spared.map(|left| left.max(SHORTEST));
-            let next = next.or_else(|| waits_ms.next().map(Duration::from_millis));
-            let Some(wait) = next else { return Err(failure) };
+            let wait = wait_after(&failure, began.elapsed(), &mut waits_ms);
+            let Some(wait) = wait else { return Err(failure) };
             tracing::warn!(saga = %self.log.id(), ?wait, "not undone yet: {failure}");
             sleep(registry_follow::jittered(wait)).await;
         }
+    }
+}
+
+/// How long to wait before a step is tried again that could not be undone so far; `None`: it is left to an
+/// operator. Where nobody was asked, that was no try.
+fn wait_after(
+    failure: &Failure,
+    tried_for: Duration,
+    waits_ms: &mut impl Iterator<Item = u64>,
+) -> Option<Duration> {
+    let spared = failure.retry_after().filter(|left| tried_for + *left < SPARED);
+    spared.map(|left| left.max(SHORTEST)).or_else(|| waits_ms.next().map(Duration::from_millis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_asked_was_not_tried_for_a_minute() {
+        let spared =
+            |retry_after_s| Failure::new("s", Cause::Open { name: "b".into(), retry_after_s });
+        let mut waits_ms = WAITS_MS.into_iter();
+        let mut wait = |failure: &Failure, tried_s| {
+            let wait = wait_after(failure, Duration::from_secs(tried_s), &mut waits_ms);
+            wait.map(|wait| wait.as_millis())
+        };
+        let failed = Failure::new("s", Cause::Duplicate);
+        assert_eq!(wait(&failed, 0), Some(200));
+        assert_eq!(wait(&spared(30), 1), Some(30_000));
+        assert_eq!(wait(&spared(0), 31), Some(200));
+        assert_eq!(wait(&spared(1), 58), Some(1_000));
+        assert_eq!(wait(&spared(1), 59), Some(400), "it counts after that");
+        let rest: Vec<_> = std::iter::from_fn(|| wait(&failed, 0)).collect();
+        assert_eq!(rest, [800, 1_600, 3_200, 6_400], "the sixth wait is before the seventh try");
     }
 }
