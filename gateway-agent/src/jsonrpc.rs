@@ -201,6 +201,11 @@ pub struct ErrorObject<'a> {
     pub data: Option<&'a RawValue>,
 }
 
+/// Whether a JSON text nests no deeper than this.
+pub fn nests_within(text: &[u8], levels: usize) -> bool {
+    envelope::check_depth(text, levels).is_ok()
+}
+
 /// Parses one message. Nothing that it carries is looked into but for its well-formedness.
 pub fn parse(body: &[u8], limits: Limits) -> Result<Message<'_>, Invalid> {
     if body.len() > limits.bytes {

@@ -104,6 +104,7 @@ impl Failure {
             | Cause::TooManyCalls { .. }
             | Cause::TooLarge { .. }
             | Cause::LongId { .. }
+            | Cause::TooDeep
             | Cause::Unwritable => "limit",
             Cause::Open { .. } => "breaker-open",
             Cause::NoKey { .. } => "no-key",
@@ -167,6 +168,7 @@ fn is_unknown(cause: &Cause) -> bool {
         Cause::Timeout { .. }
         | Cause::TooLarge { .. }
         | Cause::Unreadable { .. }
+        | Cause::TooDeep
         | Cause::Cancelled
         | Cause::GivenUp => true,
         Cause::Saga(end) => end.status == Status::CompensationFailed || !end.unsure().is_empty(),

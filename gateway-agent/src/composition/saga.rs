@@ -21,6 +21,7 @@ use super::{
     run::{Run, under},
     sagas::{Began, Begun, End, Ended, Event, History, Log, Status},
 };
+use crate::jsonrpc::{self, Limits};
 
 /// The waits between attempts to undo a step, in milliseconds; after the last it is left to an operator.
 const WAITS_MS: [u64; 6] = [200, 400, 800, 1_600, 3_200, 6_400];
@@ -148,7 +149,7 @@ impl Course {
             Err(stopped) => stopped,
         };
         let Stopped { step, failure, is_unknown } = stopped;
-        let error = failure.to_value();
+        let error = told(&failure);
         // Where it cannot be written, a crash now comes to the same.
         let _ = self.log.write(&Event::Failed { step, error, is_unknown }).await;
         self.back().await;
@@ -180,7 +181,8 @@ impl Course {
             written.map_err(|error| stop(Failure::new(&at, Cause::Journal(error))))?;
             previous = self.run.operate(&step.action, &at, &given).await.map_err(stop)?;
             // It goes to the disk with what is next; a crash before that makes it unknown.
-            self.log.note(&Event::Acted { step: i, result: previous.clone() });
+            let noted = self.log.note(&Event::Acted { step: i, result: previous.clone() });
+            noted.map_err(|_| stop(Failure::new(&at, Cause::TooDeep)))?;
             results.insert(step.id.clone(), previous.clone());
         }
         let Some(binding) = &self.saga.output else {
@@ -227,7 +229,7 @@ impl Course {
                     saga = %self.log.id(), tool = %self.run.key, step = %step.id,
                     "a step of a saga could not be undone and is left to an operator: {failure}"
                 );
-                Event::Stuck { step: i, error: failure.to_value() }
+                Event::Stuck { step: i, error: told(&failure) }
             }
         };
         // What is not written is undone once more after a crash, at worst.
@@ -277,15 +279,27 @@ impl Course {
     }
 }
 
+/// A failure as the journal has it: without its parts, where those nest too deep.
+fn told(failure: &Failure) -> Value {
+    let value = failure.to_value();
+    if jsonrpc::nests_within(value.to_string().as_bytes(), Limits::DEPTH) {
+        return value;
+    }
+    let parts = ["step", "reason", "message"];
+    parts.map(|part| (part.to_owned(), value[part].clone())).into_iter().collect()
+}
+
 /// How long to wait before a step is tried again that could not be undone so far; `None`: it is left to an
-/// operator. Where nobody was asked, that was no try.
+/// operator. Where nobody was asked, that was no try, in the first minute.
 fn wait_after(
     failure: &Failure,
     tried_for: Duration,
     waits_ms: &mut impl Iterator<Item = u64>,
 ) -> Option<Duration> {
-    let spared = failure.retry_after().filter(|left| tried_for + *left < SPARED);
-    spared.map(|left| left.max(SHORTEST)).or_else(|| waits_ms.next().map(Duration::from_millis))
+    let rest = SPARED.saturating_sub(tried_for);
+    let spared = failure.retry_after().filter(|_| !rest.is_zero());
+    let spared = spared.map(|left| left.min(rest).max(SHORTEST));
+    spared.or_else(|| waits_ms.next().map(Duration::from_millis))
 }
 
 #[cfg(test)]
@@ -306,7 +320,8 @@ mod tests {
         assert_eq!(wait(&spared(30), 1), Some(30_000));
         assert_eq!(wait(&spared(0), 31), Some(200));
         assert_eq!(wait(&spared(1), 58), Some(1_000));
-        assert_eq!(wait(&spared(1), 59), Some(400), "it counts after that");
+        assert_eq!(wait(&spared(90), 59), Some(1_000));
+        assert_eq!(wait(&spared(1), 60), Some(400), "it counts after that");
         let rest: Vec<_> = std::iter::from_fn(|| wait(&failed, 0)).collect();
         assert_eq!(rest, [800, 1_600, 3_200, 6_400], "the sixth wait is before the seventh try");
     }

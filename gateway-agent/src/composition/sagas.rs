@@ -86,7 +86,7 @@ impl Sagas {
         // It grows with time.
         let (id, mut lines) = (Box::<str>::from(Uuid::now_v7().to_string()), Vec::new());
         let entry = Entry::now(&id, What::Began(Cow::Borrowed(&began)));
-        let line = (entry.write(&mut lines), entry.at_ms);
+        let line = (entry.write(&mut lines).map_err(Cause::Journal)?, entry.at_ms);
         let mut table = self.lock();
         if let Some(ended) = table.find(&began) {
             return Ok(Begun::Known(ended));

@@ -11,7 +11,7 @@ use super::{Cause, Failure, run::Run};
 use crate::{
     audit::CallRecord,
     content,
-    jsonrpc::Object,
+    jsonrpc::{self, Limits, Object},
     permit::admit_step,
     pipeline::{Error, Passage, Passed, input, pass},
     upstream::{RawResult, ResultType, Side},
@@ -117,8 +117,8 @@ impl Run {
     }
 }
 
-/// What a result says: its structured content, or else its first text as JSON, or else that text.
-/// Structured content may nest too deep, or have numbers that no number can hold.
+/// What a result says: its structured content, or else its first text as JSON, or else that text, also
+/// where it nests deeper than a message may. Structured content may have numbers that no number can hold.
 fn value_of(result: &RawResult) -> serde_json::Result<Value> {
     // It was read before, for what steers.
     let members = Object::parse(&result.result).unwrap_or_default();
@@ -126,7 +126,10 @@ fn value_of(result: &RawResult) -> serde_json::Result<Value> {
         return serde_json::from_str(structured.get());
     }
     Ok(match content::first_text(&members) {
-        Some(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        Some(text) if jsonrpc::nests_within(text.as_bytes(), Limits::DEPTH) => {
+            serde_json::from_str(&text).unwrap_or(Value::String(text))
+        }
+        Some(text) => Value::String(text),
         None => Value::Null,
     })
 }
@@ -150,5 +153,11 @@ mod tests {
         let text = r#"{"content":[{"type":"text","text":"1e999"}]}"#;
         assert_eq!(value(text), Some(json!("1e999")));
         assert_eq!(value(r#"{"content":[]}"#), Some(Value::Null));
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        let text = |levels| {
+            value(&json!({ "content": [{ "type": "text", "text": nested(levels) }] }).to_string())
+        };
+        assert!(text(100).unwrap().is_array());
+        assert_eq!(text(101), Some(json!(nested(101))));
     }
 }

@@ -154,6 +154,7 @@ impl AgentLink {
         if !matches!(&answer, Answer::Refused(error) if look::is_about_dialect(error)) {
             return Ok(answer);
         }
+        departure.come_back();
         self.dialect.store(None);
         let now = self.dialect().await?;
         if now == before {

@@ -17,8 +17,9 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::Full;
 
-const WAITS: u8 = 0;
+/// It has left.
 const LEFT: u8 = 1;
+/// Nobody waits for it any more.
 const CALLED_OFF: u8 = 2;
 
 /// Whether a request has left; all clones are about the same one.
@@ -26,20 +27,21 @@ const CALLED_OFF: u8 = 2;
 pub(super) struct Departure(Arc<AtomicU8>);
 
 impl Departure {
-    /// It leaves, unless it was called off. One that is sent again has left already.
+    /// It leaves, unless it was called off.
     pub(super) fn leave(&self) -> Result<(), CalledOff> {
-        if self.becomes(LEFT) { Ok(()) } else { Err(CalledOff) }
+        let leaves = |state| (state & CALLED_OFF == 0).then_some(LEFT);
+        let left = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, leaves);
+        left.map(drop).map_err(|_| CalledOff)
     }
 
-    /// Calls it off; whether that was in time.
+    /// It was refused unread. It may leave again, unless it was called off meanwhile.
+    pub(super) fn come_back(&self) {
+        self.0.fetch_and(!LEFT, Ordering::AcqRel);
+    }
+
+    /// Nobody waits for it any more; whether it had not left, and so never does.
     pub(super) fn call_off(&self) -> bool {
-        self.becomes(CALLED_OFF)
-    }
-
-    fn becomes(&self, state: u8) -> bool {
-        let (all, order) = (&self.0, Ordering::AcqRel);
-        let was = all.compare_exchange(WAITS, state, order, Ordering::Acquire);
-        was.err().is_none_or(|was| was == state)
+        self.0.fetch_or(CALLED_OFF, Ordering::AcqRel) & LEFT == 0
     }
 }
 
@@ -59,6 +61,13 @@ impl Body {
     /// The same, where it is of interest when it leaves.
     pub(super) fn departs(&mut self, departure: &Departure) {
         self.departure = Some(departure.clone());
+    }
+
+    /// What was sent of the same request was refused unread.
+    pub(super) fn came_back(&self) {
+        if let Some(departure) = &self.departure {
+            departure.come_back();
+        }
     }
 }
 
@@ -101,11 +110,17 @@ mod tests {
 
     #[test]
     fn what_was_called_off_does_not_leave_and_what_has_left_is_not_called_off() {
-        let (off, left) = (Departure::default(), Departure::default());
+        let [off, left, back] = [(); 3].map(|()| Departure::default());
         assert!(off.call_off() && off.call_off());
         assert_eq!(off.leave(), Err(CalledOff));
         assert_eq!((left.leave(), left.leave()), (Ok(()), Ok(())), "a second time, too");
         assert!(!left.call_off());
+        assert_eq!(left.leave(), Err(CalledOff), "nobody waits for another attempt");
+        back.leave().unwrap();
+        back.come_back();
+        assert!(back.call_off(), "it was refused unread");
+        left.come_back();
+        assert_eq!(left.leave(), Err(CalledOff));
     }
 
     #[tokio::test]
@@ -116,8 +131,9 @@ mod tests {
         let other = body.clone();
         assert_eq!(http_body::Body::size_hint(&body).exact(), Some(2));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "{}");
-        assert!(!departure.call_off());
+        other.came_back();
         assert!(other.collect().await.is_ok(), "as it does with another token");
+        assert!(!departure.call_off());
 
         let departure = Departure::default();
         let mut body = Body::from(Bytes::from_static(b"{}"));

@@ -41,6 +41,9 @@ pub enum Cause {
         /// The tool.
         tool: Target,
     },
+    /// What a step of a saga gave cannot be written down.
+    #[error("its result nests too deep for the journal of sagas; it was done")]
+    TooDeep,
     /// What a tool would get is no object.
     #[error("{tool} takes an object, and there is {found}")]
     NoObject {

@@ -5,16 +5,14 @@
 //! never acknowledged, and is cut off; damage before it is reported, and the file is kept aside.
 //! Deliberately absent: what the lines mean.
 
+mod size;
+
 use std::{
     borrow::Cow,
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc,
-    },
+    sync::{Arc, atomic::Ordering, mpsc},
     thread,
 };
 
@@ -22,18 +20,22 @@ use registry_core::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use self::size::{SMALL, Size};
 use super::{
     history::{Began, Event, History},
     table::now_ms,
 };
-use crate::cache::{beside, replace_private};
+use crate::{
+    cache::{beside, replace_private},
+    jsonrpc,
+};
 
 /// Digits of a checksum.
 const DIGITS: usize = 16;
 /// Most jobs that go to the disk at once.
 const BATCH: usize = 1_000;
-/// Up to this size the file is not written anew, in bytes.
-const SMALL: u64 = 16 * 1024 * 1024;
+/// Deepest line that is written first: written anew, it nests a few levels deeper, and 127 can be read.
+const DEPTH: usize = 115;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,15 +61,19 @@ impl<'a> Entry<'a> {
         Self { saga: saga.into(), at_ms: now_ms(), what }
     }
 
-    /// Adds it as a line, and gives the length of that.
-    pub(super) fn write(&self, out: &mut Vec<u8>) -> usize {
+    /// Adds it as a line, and gives the length of that; fails where it could not be read again.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<usize, String> {
+        let json = self.json();
+        if !jsonrpc::nests_within(&json, DEPTH) {
+            return Err("what it has to hold nests too deep".to_owned());
+        }
         let before = out.len();
-        let json = serde_json::to_vec(self).expect("texts and JSON values can be written as JSON");
-        out.extend_from_slice(checksum(&json).as_bytes());
-        out.push(b' ');
-        out.extend_from_slice(&json);
-        out.push(b'\n');
-        out.len() - before
+        append(&json, out);
+        Ok(out.len() - before)
+    }
+
+    fn json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("texts and JSON values can be written as JSON")
     }
 
     fn read(line: &[u8]) -> Option<Self> {
@@ -78,6 +84,14 @@ impl<'a> Entry<'a> {
         }
         serde_json::from_slice(json).ok()
     }
+}
+
+/// Adds a line.
+fn append(json: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(checksum(json).as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(json);
+    out.push(b'\n');
 }
 
 fn checksum(json: &[u8]) -> String {
@@ -126,28 +140,6 @@ impl Found {
 pub(super) struct Journal {
     jobs: mpsc::Sender<Job>,
     pub(super) size: Arc<Size>,
-}
-
-/// How large the file is, in bytes.
-#[derive(Debug)]
-pub(super) struct Size {
-    now: AtomicU64,
-    /// Above this it is to be written anew.
-    pub(super) most: AtomicU64,
-}
-
-impl Size {
-    fn of(length: u64) -> Arc<Self> {
-        Arc::new(Self { now: length.into(), most: SMALL.into() })
-    }
-
-    fn now(&self) -> u64 {
-        self.now.load(Ordering::Relaxed)
-    }
-
-    fn grow(&self, by: usize) {
-        self.now.fetch_add(by as u64, Ordering::Relaxed);
-    }
 }
 
 /// One saga that is to be known after the file is written anew.
@@ -295,20 +287,19 @@ impl Writer {
         written
     }
 
-    /// The file as far as it was written.
-    fn reopen(&self) -> io::Result<File> {
-        let file = OpenOptions::new().append(true).open(&self.path)?;
-        let length = file.metadata()?.len().min(self.size.now());
-        file.set_len(length)?;
-        self.size.now.store(length, Ordering::Relaxed);
-        Ok(file)
-    }
-
     fn replace(&mut self, kept: Vec<Kept>) {
+        // What is in the present one must be certain, in case that it stays.
+        if self.file.is_none() {
+            self.file = self.reopen().ok();
+        }
+        if self.file.is_none() {
+            return self.size.most.store(self.size.now() + SMALL, Ordering::Relaxed);
+        }
         let mut content = Vec::new();
         for Kept { saga, at_ms, history } in kept {
             let what = What::Kept(Cow::Borrowed(&*history));
-            Entry { saga: (&*saga).into(), at_ms, what }.write(&mut content);
+            let entry = Entry { saga: (&*saga).into(), at_ms, what };
+            append(&entry.json(), &mut content);
         }
         if let Err(error) = replace_private(&self.path, &content) {
             tracing::warn!("the sagas' journal cannot be written anew, and grows: {error}");
@@ -316,8 +307,17 @@ impl Writer {
         // Whichever file has the name now is the one that goes on, all of it.
         self.size.now.store(u64::MAX, Ordering::Relaxed);
         self.file = self.reopen().ok();
-        let grown = self.file.as_ref().map(|_| self.size.now() + 2 * content.len() as u64);
-        self.size.most.store(grown.unwrap_or_default() + SMALL, Ordering::Relaxed);
+        let grown = self.size.now().saturating_add(2 * content.len() as u64 + SMALL);
+        self.size.most.store(grown, Ordering::Relaxed);
+    }
+
+    /// The file as far as it was written.
+    fn reopen(&self) -> io::Result<File> {
+        let file = OpenOptions::new().append(true).open(&self.path)?;
+        let length = file.metadata()?.len().min(self.size.now());
+        file.set_len(length)?;
+        self.size.now.store(length, Ordering::Relaxed);
+        Ok(file)
     }
 }
 

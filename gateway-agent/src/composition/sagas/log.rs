@@ -4,10 +4,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::oneshot::Receiver;
@@ -32,18 +29,12 @@ pub(in crate::composition) struct Log {
     id: Box<str>,
     /// Lines of what is known, which go to the disk with what comes next.
     pending: Mutex<Vec<u8>>,
-    is_on_disk: AtomicBool,
 }
 
 impl Log {
-    /// Of one that begins with these lines.
+    /// Of one that begins with these lines, or, without any, of one that the journal has.
     pub(super) fn new(sagas: Arc<Sagas>, id: Box<str>, lines: Vec<u8>) -> Self {
-        Self { sagas, id, pending: Mutex::new(lines), is_on_disk: AtomicBool::new(false) }
-    }
-
-    /// Of one that the journal has already.
-    pub(super) fn of_known(sagas: Arc<Sagas>, id: Box<str>) -> Self {
-        Self { is_on_disk: AtomicBool::new(true), ..Self::new(sagas, id, Vec::new()) }
+        Self { sagas, id, pending: Mutex::new(lines) }
     }
 
     /// By what operators know it.
@@ -70,41 +61,42 @@ impl Log {
     }
 
     /// Notes what has happened; it goes to the disk with what is written next.
-    pub(in crate::composition) fn note(&self, event: &Event) {
+    pub(in crate::composition) fn note(&self, event: &Event) -> Written {
         let entry = self.entry(event);
-        let bytes = entry.write(&mut self.pending());
+        let bytes = entry.write(&mut self.pending())?;
         self.sagas.lock().apply(&self.id, event, (bytes, entry.at_ms));
+        Ok(())
     }
 
     /// Notes what happens next, and waits until the disk has all of it.
     pub(in crate::composition) async fn write(&self, event: &Event) -> Written {
         let lines = self.pending().clone();
         let noted = lines.len();
-        let sent = self.send(lines, event)?;
-        // Whoever stops waiting for that does not know.
-        let was_on_disk = self.is_on_disk.swap(true, Ordering::Relaxed);
+        let (sent, was_sent) = self.send(lines, event)?;
         let written = sent.await;
         let written = written.unwrap_or_else(|_| Err("nobody writes it any more".to_owned()));
         match &written {
             Ok(()) => drop(self.pending().drain(..noted)),
             // What has happened goes with the next one; what was to happen has not.
-            Err(_) => self.is_on_disk.store(was_on_disk, Ordering::Relaxed),
+            Err(_) => _ = self.sagas.lock().mark_sent(&self.id, was_sent),
         }
         written
     }
 
-    fn send(&self, mut lines: Vec<u8>, event: &Event) -> Result<Receiver<Written>, String> {
+    /// Sends lines to the disk, and gives whether that has happened before.
+    fn send(&self, mut lines: Vec<u8>, event: &Event) -> Result<(Receiver<Written>, bool), String> {
         let journal = self.sagas.journal.as_ref().ok_or("there is none")?;
         let entry = self.entry(event);
-        let bytes = entry.write(&mut lines);
+        let bytes = entry.write(&mut lines)?;
         let mut table = self.sagas.lock();
         table.apply(&self.id, event, (bytes, entry.at_ms));
+        let was_sent = table.mark_sent(&self.id, true);
         // Under the lock: what is written anew and what follows it are in one order.
         let written = journal.append(lines);
         if journal.is_overgrown() {
             journal.replace(table.kept());
         }
-        Ok(written)
+        Ok((written, was_sent))
     }
 
     fn entry<'a>(&'a self, event: &'a Event) -> Entry<'a> {
@@ -123,7 +115,7 @@ impl Log {
 
     /// Whether the disk may have anything of it. Before that nothing is done.
     pub(in crate::composition) fn is_on_disk(&self) -> bool {
-        self.is_on_disk.load(Ordering::Relaxed)
+        self.sagas.lock().get(&self.id).is_some_and(|known| known.is_sent)
     }
 
     /// It is over, and was nothing.

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use registry_core::{Key, spec::Saga};
 use serde_json::json;
 use tokio::{
-    sync::Semaphore,
+    sync::{Semaphore, oneshot},
     time::{Instant, sleep},
 };
 
@@ -53,7 +53,7 @@ pub fn recover(gateway: &Arc<Gateway>) {
     for id in memory.sagas().interrupted() {
         tracing::warn!(saga = %id, "a saga was interrupted and is undone");
         let (gateway, places) = (Arc::clone(gateway), Arc::clone(&places));
-        let log = Log::of_known(Arc::clone(memory.sagas()), id);
+        let log = Log::new(Arc::clone(memory.sagas()), id, Vec::new());
         memory.spawn(async move { undo(&gateway, log, &places).await });
     }
 }
@@ -71,12 +71,21 @@ impl Sagas {
 pub async fn retry(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
     let memory: &Arc<Memory> = gateway.compositions();
     let before = memory.sagas().lock().claim(id)?;
-    let log = Log::of_known(Arc::clone(memory.sagas()), id.into());
-    log.again(before).await.map_err(NotRetried::Journal)?;
-    log.tell();
+    let log = Log::new(Arc::clone(memory.sagas()), id.into(), Vec::new());
+    let (tell, told) = oneshot::channel();
     let gateway = Arc::clone(gateway);
-    memory.spawn(async move { undo(&gateway, log, &Semaphore::new(1)).await });
-    Ok(())
+    // Whoever asked for it may go away meanwhile.
+    memory.spawn(async move {
+        let written = log.again(before).await;
+        let goes_on = written.is_ok();
+        let _ = tell.send(written);
+        if goes_on {
+            log.tell();
+            undo(&gateway, log, &Semaphore::new(1)).await;
+        }
+    });
+    let told = told.await.unwrap_or_else(|_| Err("the gateway is stopping".to_owned()));
+    told.map_err(NotRetried::Journal)
 }
 
 /// Undoes what a saga has done.

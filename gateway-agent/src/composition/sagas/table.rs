@@ -40,9 +40,7 @@ pub(super) struct Table {
     /// By their ids, which grow with time.
     sagas: BTreeMap<Box<str>, Known>,
     named: HashMap<Named, Box<str>>,
-    /// Those that have not ended well.
-    open: Held,
-    /// The same of each caller that has some.
+    /// Those that have not ended well, of each caller that has some.
     shares: HashMap<Option<Box<str>>, Held>,
     /// What is kept of those that have, in bytes.
     bytes: usize,
@@ -65,6 +63,8 @@ pub(super) struct Known {
     all_bytes: usize,
     /// Whether the disk has its end; until then a crash has it undone once more.
     is_settled: bool,
+    /// Whether the disk may have anything of it.
+    pub(super) is_sent: bool,
     ended: watch::Sender<Option<Arc<End>>>,
 }
 
@@ -112,6 +112,7 @@ impl Table {
         }
         let ids: Vec<_> = table.sagas.keys().cloned().collect();
         for id in ids {
+            table.mark_sent(&id, true);
             table.settle(&id);
         }
         table.sagas.values().for_each(Known::tell);
@@ -129,8 +130,8 @@ impl Table {
             self.named.insert(name, id.clone());
         }
         let (history, ended) = (Arc::new(history), watch::channel(None).0);
-        let (last_bytes, all_bytes, is_settled) = (bytes, bytes, false);
-        let known = Known { history, at_ms, last_bytes, all_bytes, is_settled, ended };
+        let (last_bytes, all_bytes, is_settled, is_sent) = (bytes, bytes, false, false);
+        let known = Known { history, at_ms, last_bytes, all_bytes, is_settled, is_sent, ended };
         self.count_in(&known);
         self.sagas.insert(id, known);
         self.forget();
@@ -141,7 +142,6 @@ impl Table {
             self.bytes = self.bytes.saturating_add(known.last_bytes);
             return;
         }
-        self.open.add(known.all_bytes);
         let whose = known.history.began().principal.clone();
         self.shares.entry(whose).or_default().add(known.all_bytes);
     }
@@ -151,7 +151,6 @@ impl Table {
             self.bytes = self.bytes.saturating_sub(known.last_bytes);
             return;
         }
-        self.open.remove(known.all_bytes);
         let whose = &known.history.began().principal;
         let Some(share) = self.shares.get_mut(whose) else { return };
         share.remove(known.all_bytes);
@@ -180,6 +179,12 @@ impl Table {
         Some(())
     }
 
+    /// Notes whether the disk may have anything of a saga, and gives whether that was so before.
+    pub(super) fn mark_sent(&mut self, id: &str, is_sent: bool) -> bool {
+        let known = self.sagas.get_mut(id);
+        known.is_some_and(|known| std::mem::replace(&mut known.is_sent, is_sent))
+    }
+
     /// The disk has all that was noted of a saga.
     pub(super) fn settle(&mut self, id: &str) {
         let Some(known) = self.sagas.get_mut(id).filter(|known| known.history.is_settled()) else {
@@ -201,17 +206,18 @@ impl Table {
     }
 
     /// Whether no more may begin, or no more of this caller. What is inside of one is a part of what that has
-    /// begun, or undoes.
+    /// begun, or undoes: it is let in, and keeps nobody else out.
     pub(super) fn check_room(&self, began: &Began) -> Result<(), Cause> {
-        let own = self.shares.get(&began.principal).copied().unwrap_or_default();
         if began.parent.is_some() {
             return Ok(());
         }
-        match (self.open.is_full(1), own.is_full(SHARE)) {
-            (true, _) => Err(Cause::TooManySagas { whose: "" }),
-            (false, true) => Err(Cause::TooManySagas { whose: " of this caller" }),
-            (false, false) => Ok(()),
-        }
+        let own = self.shares.get(&began.principal).copied().unwrap_or_default();
+        let whose = match (Held::of_all(self.shares.values()).is_full(1), own.is_full(SHARE)) {
+            (false, false) => return Ok(()),
+            (true, _) => "",
+            (false, true) => " of this caller",
+        };
+        Err(Cause::TooManySagas { whose })
     }
 
     /// Lets one try again to undo what is left of a saga, and gives what had happened to it before.
@@ -295,13 +301,13 @@ impl Table {
         settled(false).chain(settled(true))
     }
 
-    /// What the journal is to know when it is written anew.
+    /// What the journal is to know when it is written anew: what it may know by now.
     pub(super) fn kept(&self) -> Vec<Kept> {
         let kept = |(id, known): (&str, &Known)| {
             let (saga, history) = (id.into(), Arc::clone(&known.history));
             Kept { saga, at_ms: known.at_ms, history }
         };
-        self.iter().map(kept).collect()
+        self.iter().filter(|(_, known)| known.is_sent).map(kept).collect()
     }
 
     /// All, the oldest first.

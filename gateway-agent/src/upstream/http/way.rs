@@ -111,6 +111,7 @@ impl Way {
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
+        request.body().came_back();
         auth.forget(on_behalf.as_deref(), &token);
         let token = auth.token(on_behalf.as_deref()).await?;
         self.client.send(&self.server, with_token(request, token)).await

@@ -16,13 +16,12 @@ use crate::config::{AuthConfig, ClientAuthentication, Grant, SecretSource};
 type Delay = Arc<AtomicU64>;
 
 /// A token for each single request, from an endpoint that takes its time.
-async fn with_tokens(fake: &Fake) -> (TransportConfig, Delay) {
+async fn with_tokens(fake: &Fake, delay: &Delay) -> TransportConfig {
     async fn issue(State(delay): State<Delay>) -> Json<Value> {
         sleep(Duration::from_millis(delay.load(Ordering::Relaxed))).await;
         Json(json!({ "access_token": "t", "token_type": "Bearer", "expires_in": 0 }))
     }
-    let delay = Delay::default();
-    let router = Router::new().route("/", post(issue)).with_state(Arc::clone(&delay));
+    let router = Router::new().route("/", post(issue)).with_state(Arc::clone(delay));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let token_url = format!("http://{}/", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -39,7 +38,7 @@ async fn with_tokens(fake: &Fake) -> (TransportConfig, Delay) {
     };
     let TransportConfig::Http { url, tls, addresses, .. } = fake.transport() else { panic!() };
     let (headers, auth) = (BTreeMap::new(), Some(Box::new(auth)));
-    (TransportConfig::Http { url, headers, auth, tls, addresses }, delay)
+    TransportConfig::Http { url, headers, auth, tls, addresses }
 }
 
 fn short() -> LimitsConfig {
@@ -53,7 +52,8 @@ async fn a_message_that_has_not_left_when_nobody_waits_any_more_never_does() {
         _ => seen.result(&json!({ "message": { "parts": [] } })),
     });
     let fake = fake.await;
-    let (transport, delay) = with_tokens(&fake).await;
+    let delay = Delay::default();
+    let transport = with_tokens(&fake, &delay).await;
     let upstreams = start_at(transport, short(), TIMING);
     upstreams.until_up().await;
     agents::ask(&upstreams).await.unwrap();
@@ -67,6 +67,29 @@ async fn a_message_that_has_not_left_when_nobody_waits_any_more_never_does() {
     upstreams.shutdown().await;
 }
 
+/// Refused unread for its token, it waits for another one, and has not left.
+#[tokio::test]
+async fn a_message_that_came_back_has_not_left() {
+    let delay = Delay::default();
+    let slow = Arc::clone(&delay);
+    let fake = Fake::start(move |seen| {
+        if seen.rpc_method() == "GetTask" {
+            return seen.error(200, &json!({ "code": -32001, "message": "?" }));
+        }
+        slow.store(400, Ordering::Relaxed);
+        raw_reply(401, "text/plain", b"another token, please")
+    });
+    let fake = fake.await;
+    let transport = with_tokens(&fake, &delay).await;
+    let upstreams = start_at(transport, short(), TIMING);
+    upstreams.until_up().await;
+    let error = agents::ask(&upstreams).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 150 }), "{error}");
+    sleep(Duration::from_millis(900)).await;
+    assert_eq!(fake.seen("SendMessage").len(), 1);
+    upstreams.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_call_that_has_not_left_in_time_never_does_and_one_that_has_may_have_run() {
     let slow = Arc::new(AtomicU64::new(0));
@@ -76,7 +99,8 @@ async fn a_call_that_has_not_left_in_time_never_does_and_one_that_has_may_have_r
         _ => Reply::Stall,
     })
     .await;
-    let (transport, delay) = with_tokens(&fake).await;
+    let delay = Delay::default();
+    let transport = with_tokens(&fake, &delay).await;
     let upstreams = start(transport, short(), TIMING);
     upstreams.until_up().await;
     upstreams.must_call("{}").await;

@@ -25,8 +25,8 @@ fn began() -> Began {
 fn lines(count: usize) -> Vec<u8> {
     let mut lines = Vec::new();
     let first = Entry { saga: "s".into(), at_ms: 1, what: What::Began(Cow::Owned(began())) };
-    first.write(&mut lines);
-    (1..count).for_each(|step| _ = entry("s", step).write(&mut lines));
+    first.write(&mut lines).unwrap();
+    (1..count).for_each(|step| _ = entry("s", step).write(&mut lines).unwrap());
     lines
 }
 
@@ -73,12 +73,12 @@ async fn what_is_acknowledged_is_there_and_what_follows_a_torn_line_is_readable(
     let (journal, found) = Journal::open(&path).unwrap();
     assert_eq!((found.entries.len(), found.is_torn), (2, true));
     let mut line = Vec::new();
-    entry("s", 9).write(&mut line);
+    entry("s", 9).write(&mut line).unwrap();
     journal.append(line).await.unwrap().unwrap();
     let history = Arc::new(History::new(began()));
     journal.replace(vec![Kept { saga: "s".into(), at_ms: 7, history }]);
     let mut line = Vec::new();
-    entry("s", 10).write(&mut line);
+    entry("s", 10).write(&mut line).unwrap();
     journal.append(line).await.unwrap().unwrap();
     let (_, found) = Journal::open(&path).unwrap();
     assert_eq!((found.entries.len(), found.is_torn), (2, false));
@@ -135,19 +135,28 @@ fn a_file_that_cannot_be_written_is_tried_again_and_goes_on_where_it_was() {
     writer.write(&lines(1)).unwrap();
     assert_eq!(fs::read(&path).unwrap(), [lines(2), lines(1)].concat());
 
-    // It was written anew, and could not be opened then.
+    // Nor written anew while nobody knows how far it is good.
     let kept =
         || vec![Kept { saga: "s".into(), at_ms: 7, history: Arc::new(History::new(began())) }];
-    fs::remove_file(&path).unwrap();
-    fs::create_dir(&path).unwrap();
+    writer.file = None;
+    fs::rename(&path, dir.path().join("aside")).unwrap();
     writer.replace(kept());
-    assert!(writer.file.is_none() && writer.size.now() == u64::MAX);
-    fs::remove_dir(&path).unwrap();
-    fs::write(&path, lines(3)).unwrap();
+    assert!(writer.file.is_none() && !path.exists());
+    let (now, most) = (writer.size.now(), writer.size.most.load(Ordering::Relaxed));
+    assert_eq!(most, now + SMALL, "not at once again");
+    let half = [&lines(2)[..], &lines(1)[..], b"half a line"].concat();
+    fs::write(&path, half).unwrap();
     writer.write(&lines(1)).unwrap();
-    assert_eq!(fs::read(&path).unwrap(), [lines(3), lines(1)].concat());
-    assert_eq!(writer.size.now(), [lines(3), lines(1)].concat().len() as u64);
+    let whole = [lines(2), lines(1), lines(1)].concat();
+    assert_eq!(fs::read(&path).unwrap(), whole);
+
+    // The one that there is stays, where no other can be written.
+    fs::create_dir(beside(&path, ".tmp")).unwrap();
     writer.replace(kept());
+    assert_eq!((fs::read(&path).unwrap(), writer.size.now()), (whole.clone(), whole.len() as u64));
+    fs::remove_dir(beside(&path, ".tmp")).unwrap();
+    writer.replace(kept());
+    assert!(fs::read(&path).unwrap().len() < whole.len());
     assert_eq!(writer.size.now(), fs::metadata(&path).unwrap().len());
 }
 

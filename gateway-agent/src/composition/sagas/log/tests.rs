@@ -1,10 +1,13 @@
 //! A disk that is full: nothing is said to be written, what has happened is kept for later, and no id
 //! is free before the disk knows why. A journal that grows: it is written anew.
 
+use std::sync::atomic::Ordering;
+
 use serde_json::json;
 
 use super::*;
 use crate::{
+    composition::Cause,
     composition::sagas::{Began, Begun, Journal, Status, journal_path},
     identity::HeaderClaim,
 };
@@ -30,7 +33,7 @@ async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
-    log.note(&Event::Acted { step: 0, result: json!("kept") });
+    log.note(&Event::Acted { step: 0, result: json!("kept") }).unwrap();
     let error = log.write(&Event::Acting { step: 1, input: json!({}) }).await.unwrap_err();
     assert!(error.contains("No space"), "{error}");
     let pending = String::from_utf8(log.pending().clone()).unwrap();
@@ -75,8 +78,8 @@ async fn what_cannot_be_tried_again_now_may_be_later() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
-    log.note(&Event::Stuck { step: 0, error: json!("no") });
-    log.note(&Event::Ended(end(Status::CompensationFailed)));
+    log.note(&Event::Stuck { step: 0, error: json!("no") }).unwrap();
+    log.note(&Event::Ended(end(Status::CompensationFailed))).unwrap();
     let told = |history: &History| serde_json::to_string(history).unwrap();
     let before = sagas.lock().claim(log.id()).unwrap();
     assert!(log.history().ended().is_none());
@@ -96,6 +99,7 @@ async fn what_nobody_waited_for_may_be_on_the_disk_and_is_written_again() {
     let mut cut_off = Box::pin(log.write(&acting));
     assert!(futures_util::poll!(cut_off.as_mut()).is_pending());
     drop(cut_off);
+    assert!(log.is_on_disk(), "who is cut off does not know");
     assert!(log.is_on_disk());
     let failed = Event::Failed { step: Some(0), error: json!("cut off"), is_unknown: true };
     log.write(&failed).await.unwrap();
@@ -139,6 +143,54 @@ async fn damage_is_told_once_and_what_it_puts_in_doubt_stays_so() {
         assert_eq!(history.ended().unwrap().status, Status::CompensationFailed);
         assert!(table.get(&damaged).is_none());
     }
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_again_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let nested = |levels: usize| (0..levels).fold(json!(1), |value, _| json!([value]));
+    let sagas = Arc::new(Sagas::open(&cache).unwrap());
+    let deep = Began { input: nested(115), ..began() };
+    assert!(matches!(sagas.begin(deep), Err(Cause::Journal(why)) if why.contains("too deep")));
+    let deepest = Began { input: nested(112), ..began() };
+    let Ok(Begun::First(log)) = sagas.begin(deepest) else { panic!("it is the first") };
+    let acted = |levels| Event::Acted { step: 0, result: nested(levels) };
+    assert!(log.note(&acted(112)).is_err());
+    log.note(&acted(111)).unwrap();
+    log.write(&Event::Acting { step: 1, input: nested(111) }).await.unwrap();
+    // Also when it is written anew.
+    let journal = sagas.journal.as_ref().unwrap();
+    journal.size.most.store(0, Ordering::Relaxed);
+    log.write(&Event::Again).await.unwrap();
+    log.write(&Event::Again).await.unwrap();
+    let written = std::fs::read_to_string(journal_path(&cache)).unwrap();
+    assert!(written.contains(r#""kept""#) && written.lines().count() == 2, "{written}");
+    drop((log, sagas));
+    let sagas = Sagas::open(&cache).unwrap();
+    let table = sagas.lock();
+    assert_eq!(table.damaged, 0);
+    let (_, known) = table.iter().next().unwrap();
+    assert_eq!(known.history.result(0), Some(&nested(111)));
+}
+
+/// Another saga has the journal written anew before this one is in it.
+#[tokio::test]
+async fn what_has_not_begun_on_disk_is_not_written_with_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let sagas = Arc::new(Sagas::open(&cache).unwrap());
+    let other = Began { instance: None, ..began() };
+    let Ok(Begun::First(first)) = sagas.begin(began()) else { panic!("it is the first") };
+    let Ok(Begun::First(other)) = sagas.begin(other) else { panic!("it has no id") };
+    other.write(&Event::Again).await.unwrap();
+    sagas.journal.as_ref().unwrap().size.most.store(0, Ordering::Relaxed);
+    other.write(&Event::Again).await.unwrap();
+    other.write(&Event::Again).await.unwrap();
+    let written = || std::fs::read_to_string(journal_path(&cache)).unwrap();
+    assert!(written().contains("kept") && !written().contains(first.id()));
+    first.write(&Event::Again).await.unwrap();
+    assert!(written().contains(first.id()));
 }
 
 #[tokio::test]

@@ -27,6 +27,14 @@ impl Held {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
+    /// What all callers have, each at most its part.
+    pub(super) fn of_all<'a>(shares: impl Iterator<Item = &'a Self>) -> Self {
+        shares.fold(Self::default(), |all, share| Self {
+            count: all.count + share.count.min(MOST_OPEN / SHARE),
+            bytes: all.bytes + share.bytes.min(MOST_OPEN_BYTES / SHARE),
+        })
+    }
+
     /// Whether this is as much as may be, or as this part of it.
     pub(super) fn is_full(self, part: usize) -> bool {
         self.count >= MOST_OPEN / part || self.bytes >= MOST_OPEN_BYTES / part

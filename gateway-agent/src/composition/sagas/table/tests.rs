@@ -24,6 +24,10 @@ fn began(instance: Option<&str>) -> Began {
     }
 }
 
+fn open(table: &Table) -> Held {
+    Held::of_all(table.shares.values())
+}
+
 /// How long a saga's first line is, in bytes.
 const LINE: usize = 100;
 
@@ -75,7 +79,7 @@ fn what_has_ended_well_is_known_by_its_result_alone_and_what_has_not_in_full() {
     assert!(text(&done).contains("out"));
     assert!(!text(&done).contains("given") && !text(&done).contains("secret"));
     assert!(text(&stuck).contains("given") && text(&stuck).contains("secret"));
-    assert_eq!(table.open.count, 1);
+    assert_eq!(open(&table).count, 1);
 }
 
 #[test]
@@ -174,13 +178,20 @@ fn no_more_begin_than_may_be_open_and_of_one_caller_a_quarter() {
     assert_eq!(refused(&table, &of_caller("other")) + &refused(&table, &began(None)), "");
     table.apply(&last, &end(Status::Completed, None), (10, 1)).unwrap();
     assert_eq!(refused(&table, &of_caller("greedy")), "");
-    table.open.count = MOST_OPEN;
+    // However many are inside of them: of each caller no more than a quarter keeps others out.
+    let full = Held { count: MOST_OPEN, bytes: 0 };
+    for who in ["b", "c"] {
+        table.shares.insert(Some(who.into()), full);
+    }
+    assert_eq!(refused(&table, &of_caller("other")), "");
+    begin(&mut table, of_caller("greedy"));
+    table.shares.insert(Some("d".into()), full);
     assert!(refused(&table, &of_caller("other")).contains("sagas are under way"));
-    assert_eq!(table.shares.len(), 1);
+    table.shares.retain(|who, _| who.as_deref() == Some("greedy"));
     for id in ids {
         table.apply(&id, &end(Status::Completed, None), (10, 1)).unwrap();
     }
-    assert!(table.shares.is_empty(), "nothing is remembered of who has none");
+    assert_eq!(table.shares.values().map(|held| held.count).sum::<usize>(), 1, "the last one");
 }
 
 #[test]
@@ -193,25 +204,26 @@ fn no_more_begin_than_there_is_room_for_what_they_hold() {
         table.apply(&id, &Event::Compensating { step: 0, input: json!("in") }, (17, 1)).unwrap();
         table.apply(&id, &Event::Stuck { step: 0, error: json!("no") }, (19, 1)).unwrap();
         table.apply(&id, &end(Status::CompensationFailed, None), (23, 1)).unwrap();
-        assert_eq!((table.open.bytes, table.bytes), (LINE + 17 + 19, 0));
+        assert_eq!((open(&table).bytes, table.bytes), (LINE + 17 + 19, 0));
         table.apply(&id, &Event::Again, (11, 1)).unwrap();
     }
-    let more = MOST_OPEN_BYTES / 4 - 1 - table.open.bytes;
+    let more = MOST_OPEN_BYTES / 4 - 1 - open(&table).bytes;
     table.apply(&id, &Event::Acted { step: 0, result: json!("out") }, (more, 1)).unwrap();
     assert_eq!(refused(&table, &began(None)), "");
     let other = begin(&mut table, began(None));
     assert!(refused(&table, &began(None)).contains("of this caller"));
     assert_eq!(refused(&table, &of_caller("other")), "");
-    let before = std::mem::replace(&mut table.open.bytes, MOST_OPEN_BYTES);
+    for who in ["a", "b", "c"] {
+        table.shares.insert(Some(who.into()), Held { count: 1, bytes: MOST_OPEN_BYTES });
+    }
     assert!(refused(&table, &of_caller("other")).contains("sagas are under way"));
-    table.open.bytes = before;
+    table.shares.retain(|who, _| who.is_none());
     table.apply(&id, &end(Status::Compensated, None), (29, 1)).unwrap();
-    assert_eq!((table.open.bytes, table.bytes), (LINE, 29));
+    assert_eq!((open(&table).bytes, table.bytes), (LINE, 29));
     // What a journal gives back counts as well.
     let history = (*table.get(&other).unwrap().history).clone();
     table.insert("kept".into(), history, (31, 1));
-    let both = Held { count: 2, bytes: LINE + 31 };
-    assert_eq!((table.open, table.shares[&None]), (both, both));
+    assert_eq!(open(&table), Held { count: 2, bytes: LINE + 31 });
 }
 
 #[test]
@@ -284,7 +296,7 @@ fn a_journal_reads_back_as_what_it_was_written_from() {
     let table = Table::of(found);
     let history = &table.get("s").unwrap().history;
     assert_eq!((history.result(0), history.acting()), (Some(&json!(2)), Some(1)));
-    assert_eq!((table.damaged, table.open.count, table.open.bytes), (2, 1, 40));
+    assert_eq!((table.damaged, open(&table).count, open(&table).bytes), (2, 1, 40));
     assert!(table.find(&began(Some("1"))).is_some());
 }
 
@@ -301,7 +313,7 @@ fn what_may_have_ended_in_a_line_that_is_damaged_is_left_to_an_operator() {
     let status = |id: &str| table.get(id).unwrap().history.status();
     assert_eq!(["1", "2", "3"].map(status), ["compensation_failed", "running", "running"]);
     assert!(table.find(&began(Some("a"))).is_some(), "its id is not free");
-    assert_eq!(table.open.count, 3);
+    assert_eq!(open(&table).count, 3);
 }
 
 #[test]
