@@ -213,9 +213,12 @@ fn no_more_begin_than_there_is_room_for_what_they_hold() {
     let other = begin(&mut table, began(None));
     assert!(refused(&table, &began(None)).contains("of this caller"));
     assert_eq!(refused(&table, &of_caller("other")), "");
-    for who in ["a", "b", "c"] {
-        table.shares.insert(Some(who.into()), Held { count: 1, bytes: MOST_OPEN_BYTES });
+    let full = Held { count: 1, bytes: MOST_OPEN_BYTES };
+    for who in ["a", "b"] {
+        table.shares.insert(Some(who.into()), full);
     }
+    assert_eq!(refused(&table, &of_caller("other")), "");
+    table.shares.insert(Some("c".into()), full);
     assert!(refused(&table, &of_caller("other")).contains("sagas are under way"));
     table.shares.retain(|who, _| who.is_none());
     table.apply(&id, &end(Status::Compensated, None), (29, 1)).unwrap();
