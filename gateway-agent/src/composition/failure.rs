@@ -48,13 +48,7 @@ impl Failure {
 
     /// What an operation that failed so has done, or may have.
     pub(super) fn what_else(&self) -> Beside {
-        let itself = match &*self.cause {
-            Cause::Call { error: Error::Composition(failed), .. } => failed.failure.what_else(),
-            Cause::DeadLetter { failure, letter } => failure.what_else().max(letter.what_else()),
-            cause if is_unknown(cause) => Beside::Unknown,
-            _ => Beside::Nothing,
-        };
-        self.beside.max(itself)
+        self.beside.max(itself(&self.cause))
     }
 
     /// Whether nobody knows what was done, if anything.
@@ -161,9 +155,13 @@ impl Failure {
     }
 }
 
-/// Whether what failed so may have done something itself without saying how it went.
-fn is_unknown(cause: &Cause) -> bool {
-    match cause {
+/// What that which failed so has done itself, or may have without saying how it went.
+fn itself(cause: &Cause) -> Beside {
+    let is_unknown = match cause {
+        Cause::Call { error: Error::Composition(failed), .. } => return failed.failure.what_else(),
+        Cause::DeadLetter { failure, letter } => {
+            return failure.what_else().max(letter.what_else());
+        }
         Cause::Call { error, .. } => may_have_run(error),
         Cause::Timeout { .. }
         | Cause::TooLarge { .. }
@@ -172,7 +170,6 @@ fn is_unknown(cause: &Cause) -> bool {
         | Cause::Cancelled
         | Cause::GivenUp => true,
         Cause::Saga(end) => end.status == Status::CompensationFailed || !end.unsure().is_empty(),
-        Cause::DeadLetter { failure, letter } => failure.is_unknown() || letter.is_unknown(),
         Cause::Tool { .. }
         | Cause::NoObject { .. }
         | Cause::NothingArrived { .. }
@@ -187,7 +184,8 @@ fn is_unknown(cause: &Cause) -> bool {
         | Cause::TooManySagas { .. }
         | Cause::Journal(_)
         | Cause::Unwritable => false,
-    }
+    };
+    if is_unknown { Beside::Unknown } else { Beside::Nothing }
 }
 
 /// Whether the tool may have run without saying how it went.

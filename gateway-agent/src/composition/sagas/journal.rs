@@ -1,8 +1,8 @@
 //! The sagas on disk: a file of lines, each with its own checksum, written before anything is done.
 //!
 //! A line is the first 16 hexadecimal digits of the SHA-256 of its JSON, a space, and the JSON. One
-//! thread writes: what comes at the same time goes to the disk at once. A last line that is torn was
-//! never acknowledged, and is cut off; damage before it is reported, and the file is kept aside.
+//! thread writes: what comes at the same time goes to the disk at once. A last line without its end was
+//! never acknowledged, and is cut off; whole lines that are damaged are reported, and the file is kept aside.
 //! Deliberately absent: what the lines mean.
 
 mod size;
@@ -175,11 +175,11 @@ impl Journal {
         if found.is_torn {
             tracing::warn!(path = %path.display(), "the last line of the sagas' journal is torn and is cut off");
         }
-        let file = OpenOptions::new().append(true).open(path)?;
-        file.set_len(found.length)?;
-        file.sync_all()?;
         let ((jobs, todo), size) = (mpsc::channel(), Size::of(found.length));
-        let writer = Writer { path: path.to_owned(), file: Some(file), size: Arc::clone(&size) };
+        let mut writer = Writer { path: path.to_owned(), file: None, size: Arc::clone(&size) };
+        let file = writer.reopen()?;
+        file.sync_all()?;
+        writer.file = Some(file);
         thread::Builder::new().name("sagas".to_owned()).spawn(move || writer.run(&todo))?;
         Ok((Self { jobs, size }, found))
     }

@@ -7,8 +7,10 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    composition::Cause,
-    composition::sagas::{Began, Begun, Journal, Status, journal_path},
+    composition::{
+        Cause,
+        sagas::{Began, Begun, Journal, Status, journal_path},
+    },
     identity::HeaderClaim,
 };
 
@@ -24,6 +26,12 @@ fn began() -> Began {
     }
 }
 
+/// The log of a saga that is the first with its id.
+fn first(sagas: &Arc<Sagas>, began: Began) -> Log {
+    let Ok(Begun::First(log)) = sagas.begin(began) else { panic!("there is one") };
+    log
+}
+
 fn end(status: Status) -> End {
     End { status, failed_step: None, error: None, steps: Vec::new(), output: None }
 }
@@ -32,7 +40,7 @@ fn end(status: Status) -> End {
 async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
-    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let log = first(&sagas, began());
     log.note(&Event::Acted { step: 0, result: json!("kept") }).unwrap();
     let error = log.write(&Event::Acting { step: 1, input: json!({}) }).await.unwrap_err();
     assert!(error.contains("No space"), "{error}");
@@ -56,7 +64,7 @@ async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
 async fn what_could_not_even_begin_is_forgotten() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
-    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let log = first(&sagas, began());
     let mut ended = log.ended();
     log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap_err();
     assert!(!log.is_on_disk());
@@ -68,7 +76,7 @@ async fn what_could_not_even_begin_is_forgotten() {
 
     let dir = tempfile::tempdir().unwrap();
     let sagas = Arc::new(Sagas::open(&dir.path().join("cache")).unwrap());
-    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let log = first(&sagas, began());
     log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap();
     assert!(log.is_on_disk());
 }
@@ -77,7 +85,7 @@ async fn what_could_not_even_begin_is_forgotten() {
 async fn what_cannot_be_tried_again_now_may_be_later() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
-    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let log = first(&sagas, began());
     log.note(&Event::Stuck { step: 0, error: json!("no") }).unwrap();
     log.note(&Event::Ended(end(Status::CompensationFailed))).unwrap();
     let told = |history: &History| serde_json::to_string(history).unwrap();
@@ -94,13 +102,12 @@ async fn what_nobody_waited_for_may_be_on_the_disk_and_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
-    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let log = first(&sagas, began());
     let acting = Event::Acting { step: 0, input: json!({}) };
     let mut cut_off = Box::pin(log.write(&acting));
     assert!(futures_util::poll!(cut_off.as_mut()).is_pending());
     drop(cut_off);
     assert!(log.is_on_disk(), "who is cut off does not know");
-    assert!(log.is_on_disk());
     let failed = Event::Failed { step: Some(0), error: json!("cut off"), is_unknown: true };
     log.write(&failed).await.unwrap();
     assert!(log.pending().is_empty());
@@ -120,7 +127,7 @@ async fn damage_is_told_once_and_what_it_puts_in_doubt_stays_so() {
     let cache = dir.path().join("cache");
     let begins = async |sagas: &Arc<Sagas>, instance: &str| {
         let began = Began { instance: Some(instance.to_owned()), ..began() };
-        let Ok(Begun::First(log)) = sagas.begin(began) else { panic!("it is the first") };
+        let log = first(sagas, began);
         log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap();
         log.id().to_owned()
     };
@@ -154,7 +161,7 @@ async fn what_could_not_be_read_again_is_not_written() {
     let deep = Began { input: nested(115), ..began() };
     assert!(matches!(sagas.begin(deep), Err(Cause::Journal(why)) if why.contains("too deep")));
     let deepest = Began { input: nested(112), ..began() };
-    let Ok(Begun::First(log)) = sagas.begin(deepest) else { panic!("it is the first") };
+    let log = first(&sagas, deepest);
     let acted = |levels| Event::Acted { step: 0, result: nested(levels) };
     assert!(log.note(&acted(112)).is_err());
     log.note(&acted(111)).unwrap();
@@ -181,16 +188,16 @@ async fn what_has_not_begun_on_disk_is_not_written_with_the_others() {
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
     let other = Began { instance: None, ..began() };
-    let Ok(Begun::First(first)) = sagas.begin(began()) else { panic!("it is the first") };
-    let Ok(Begun::First(other)) = sagas.begin(other) else { panic!("it has no id") };
+    let late = first(&sagas, began());
+    let other = first(&sagas, other);
     other.write(&Event::Again).await.unwrap();
     sagas.journal.as_ref().unwrap().size.most.store(0, Ordering::Relaxed);
     other.write(&Event::Again).await.unwrap();
     other.write(&Event::Again).await.unwrap();
     let written = || std::fs::read_to_string(journal_path(&cache)).unwrap();
-    assert!(written().contains("kept") && !written().contains(first.id()));
-    first.write(&Event::Again).await.unwrap();
-    assert!(written().contains(first.id()));
+    assert!(written().contains("kept") && !written().contains(late.id()));
+    late.write(&Event::Again).await.unwrap();
+    assert!(written().contains(late.id()));
 }
 
 #[tokio::test]
@@ -198,7 +205,7 @@ async fn a_journal_is_written_anew_once_it_is_much_larger_than_what_is_known() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
-    let Ok(Begun::First(log)) = sagas.begin(began()) else { panic!("it is the first") };
+    let log = first(&sagas, began());
     let size = &sagas.journal.as_ref().unwrap().size;
     let written = async || {
         log.write(&Event::Again).await.unwrap();
