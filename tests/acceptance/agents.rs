@@ -89,13 +89,23 @@ async fn skills_are_steps_like_tools_in_both_versions_of_the_protocol() {
         let undone = scene.client.call("safely", json!({ "text": "ink" })).await;
         assert!(undone.text().contains("the saga failed at `print`"), "{undone:?}");
         assert!(undone.text().contains("its task is failed: the ink is dry"), "{undone:?}");
-        assert_eq!(undone.result()["structuredContent"]["steps"][0]["outcome"], "compensated");
+        assert_eq!(
+            undone.result()["_meta"]["registry/failure"]["steps"][0]["outcome"],
+            "compensated"
+        );
 
         // What is text stays as it is, and who gives only files has done its work.
         assert_eq!(scene.value("costs", json!({ "text": "tea" })).await, "1.10");
         let undone = scene.client.call("pictures", json!({ "text": "a cat" })).await;
-        assert_eq!(undone.result()["structuredContent"]["failedStep"], "frame", "{undone:?}");
-        assert_eq!(undone.result()["structuredContent"]["steps"][0]["outcome"], "compensated");
+        assert_eq!(
+            undone.result()["_meta"]["registry/failure"]["failedStep"],
+            "frame",
+            "{undone:?}"
+        );
+        assert_eq!(
+            undone.result()["_meta"]["registry/failure"]["steps"][0]["outcome"],
+            "compensated"
+        );
     }
 }
 

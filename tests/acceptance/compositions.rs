@@ -5,7 +5,10 @@
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually};
 use serde_json::{Value, json};
 
-use crate::page;
+use crate::{
+    conformance::{here, official, run},
+    page,
+};
 
 async fn scene() -> (Registry, Backend, Gateway) {
     let (registry, backend) = (Registry::start(), Backend::start());
@@ -88,6 +91,28 @@ async fn an_order_completes_or_leaves_nothing_behind() {
     assert_ne!(stock().await, before);
     let again = client.call("process_order", order("o-2", "tok_ok")).await;
     assert_eq!(&again.result()["structuredContent"], result, "an order is done once");
+}
+
+/// Both TypeScript SDKs validate `structuredContent` against the output schemas that they have listed.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_composition_raises_no_exception_in_typescript() {
+    let (_registry, _backend, gateway) = scene().await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    eventually("the servers are reached", || async {
+        !client.call("inventory_check", json!({ "productId": PRODUCT })).await.is_tool_error()
+    })
+    .await;
+    for sdk in ["first", "legacy", "modern"] {
+        let order = order(&format!("o-{sdk}"), "tok_declined").to_string();
+        let mut call = official().node(&here("call.mjs"));
+        call.arg(official().modules()).args([sdk, &gateway.mcp_url(), "process_order", &order]);
+        let result: Value = serde_json::from_str(&run(call)).expect("a result");
+        assert_eq!(result["isError"], true, "{sdk}: {result}");
+        assert_eq!(result.get("structuredContent"), None, "{sdk}: {result}");
+        let failure = &result["_meta"]["registry/failure"];
+        assert_eq!(failure["failedStep"], "charge_payment", "{sdk}: {result}");
+        assert_eq!(failure["reason"], "saga-failed", "{sdk}: {result}");
+    }
 }
 
 const NOWHERE: &str = "http://127.0.0.1:1";

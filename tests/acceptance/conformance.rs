@@ -10,8 +10,9 @@ mod sdks;
 
 use std::{collections::BTreeMap, fs, process::Command};
 
-pub(crate) use everything::official;
-use everything::{Everything, here};
+use everything::Everything;
+pub(crate) use everything::{here, official};
+pub(crate) use sdks::run;
 
 /// One run of a requirement set: what it printed, and the line of its summary for each scenario,
 /// such as `✓ tools-list: 4 passed, 0 failed`.

@@ -58,6 +58,8 @@ const MODERN_LIST: &str = r#""ttlMs":0,"cacheScope":"private","#;
 const CATALOG: &str = "registry/catalog";
 /// Where `_meta` tells what was done of a composition.
 const STEPS: &str = "registry/steps";
+/// The `_meta` key of a failed composition's error: its step, reason and message.
+const FAILURE: &str = "registry/failure";
 
 /// A result that is JSON text already.
 pub fn raw(id: Id<'_>, result: &str) -> Answer {
@@ -200,19 +202,22 @@ pub fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
     json(StatusCode::OK, Bytes::from(out))
 }
 
-/// A failed composition: in words, and for programs where and why, and what was done.
+/// The result of a failed composition: the message as text, the error and the steps in `_meta`.
+///
+/// `structuredContent` must match the tool's `outputSchema` even beside `isError`: the TypeScript SDK
+/// validates both and throws.
 pub fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> Answer {
     let text = words::unfinished(tool, &failed.failure);
     let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
-    let mut result = ObjectWriter::with_capacity(text.len() + steps.len() + 512);
+    let failure = failed.failure.to_value().to_string();
+    let mut result = ObjectWriter::with_capacity(text.len() + failure.len() + steps.len() + 512);
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#);
     }
-    if let Some(meta) = own_meta(era, &Object::default(), &[(STEPS, steps)]) {
+    if let Some(meta) = own_meta(era, &Object::default(), &[(FAILURE, failure), (STEPS, steps)]) {
         result.raw("_meta", &meta);
     }
     result.raw("content", &content::of_text(&text)).raw("isError", "true");
-    result.raw("structuredContent", &failed.failure.to_value().to_string());
     raw(id, &result.finish_string())
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn official() -> &'static Official {
 }
 
 /// A file beside this one.
-pub(super) fn here(file: &str) -> PathBuf {
+pub(crate) fn here(file: &str) -> PathBuf {
     root().join("tests/acceptance/conformance").join(file)
 }
 

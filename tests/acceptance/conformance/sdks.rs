@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::everything::{Everything, here, official};
 
 /// Runs a client to its end and gives what it printed.
-fn run(mut client: Command) -> String {
+pub(crate) fn run(mut client: Command) -> String {
     let output = client.output().expect("the client starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{client:?}:\n{said}");

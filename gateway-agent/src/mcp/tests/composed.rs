@@ -126,7 +126,8 @@ impl Composed {
     async fn failure(&self, tool: &str, arguments: Value) -> (String, String, String) {
         let got = self.got(tool, arguments).await;
         let text = got.failure();
-        let error = got.result()["structuredContent"].clone();
+        assert_eq!(got.result().get("structuredContent"), None, "{got:?}");
+        let error = got.result()["_meta"]["registry/failure"].clone();
         let part = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
         assert!(text.contains(&part("message")), "{got:?}");
         (part("step"), part("reason"), part("message"))

@@ -114,7 +114,7 @@ async fn both_eras_get_the_result_and_what_was_done() {
     assert_eq!(got["_meta"]["registry/steps"]["calls"][0]["outcome"], "ok");
     let got = composed.bench.legacy(&session, "", ("tools/call", params("broken"))).await;
     assert_eq!(got.failure(), "broken failed at its step `a`: fail failed: m");
-    assert_eq!(got.result()["structuredContent"]["step"], "a");
+    assert_eq!(got.result()["_meta"]["registry/failure"]["step"], "a");
 }
 
 #[tokio::test]

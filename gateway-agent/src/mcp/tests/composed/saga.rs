@@ -91,7 +91,7 @@ async fn what_was_done_is_undone_in_reverse_and_what_failed_is_not() {
     let text = got.failure();
     assert!(text.contains("the saga failed at `c`, and what it had done was undone"), "{text}");
     assert!(text.contains("fail failed: out of stock"), "{text}");
-    let error = got.result()["structuredContent"].clone();
+    let error = got.result()["_meta"]["registry/failure"].clone();
     assert_eq!(error["reason"], "saga-failed");
     let saga = &got.result()["_meta"]["registry/steps"]["sagas"][0];
     assert_eq!((&saga["status"], &saga["failedStep"]), (&json!("compensated"), &json!("c")));

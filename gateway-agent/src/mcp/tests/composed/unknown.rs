@@ -238,7 +238,7 @@ async fn a_step_of_a_saga_that_was_done_in_part_is_undone_if_it_says_so_and_else
     let (_, _, message) = composed.failure("told", json!({})).await;
     assert!(message.contains("what `one` has done is not known, and was not undone"), "{message}");
     // All that is to be said of it is in its result.
-    let error = composed.got("told", json!({})).await.result()["structuredContent"].clone();
+    let error = composed.got("told", json!({})).await.result()["_meta"]["registry/failure"].clone();
     assert_eq!((&error["status"], &error["failedStep"]), (&json!("compensated"), &json!("one")));
     assert_eq!(error["error"]["message"], "fail failed: no");
     assert_eq!(error["steps"], json!([{ "id": "one", "outcome": "unknown" }]));
