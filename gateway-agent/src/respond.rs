@@ -312,6 +312,11 @@ fn upstream_form<'a>(tool: &str, failed: &'a upstream::Error) -> Form<'a> {
                 "The server behind {tool} cannot be reached; nothing was done. Try again later."
             )
         }
+        upstream::Error::Ended { how } => format!(
+            "The server behind {tool} stopped before it answered: {how}. Whether the tool did its \
+             work is unknown. The gateway starts the server again; check what was done before you \
+             call the tool again."
+        ),
         upstream::Error::NoCredentials(none) => credentials::none(tool, &none.why),
         upstream::Error::NoSubject { .. } => credentials::nobody(tool),
         upstream::Error::Refused { status } => {

@@ -50,6 +50,7 @@ mod searching;
 mod seeing;
 mod several_servers;
 mod staleness;
+mod stdio;
 mod targets;
 mod verify_live;
 mod virtual_tools;

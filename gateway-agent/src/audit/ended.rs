@@ -81,6 +81,7 @@ impl Ended {
             ) => Self::UpstreamBusy,
             Error::Upstream(
                 upstream::Error::Unavailable { .. }
+                | upstream::Error::Ended { .. }
                 | upstream::Error::Refused { .. }
                 | upstream::Error::NoCredentials(_)
                 | upstream::Error::TooLarge { .. }

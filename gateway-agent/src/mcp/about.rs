@@ -2,7 +2,9 @@
 //!
 //! Deliberately absent: who answers (`respond`).
 
-use registry_core::entity::Exposure;
+use std::{collections::BTreeSet, sync::Arc};
+
+use registry_core::{Key, entity::Exposure};
 use serde_json::json;
 
 use super::{
@@ -12,11 +14,15 @@ use super::{
 };
 use crate::{
     upstream::{Era, Method, TASKS},
-    view::shown::Showcase,
+    view::{View, shown::Showcase},
 };
 
-/// Longest instructions of all servers together, in characters.
+/// Longest instructions of all servers together, in bytes.
 const INSTRUCTIONS: usize = 16 * 1024;
+/// Smallest part of them that a server has, in bytes.
+const LEAST_INSTRUCTIONS: usize = 512;
+/// End of instructions that are cut.
+const CUT: &str = " […]";
 
 /// What a server may have besides tools, as capabilities name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub(super) struct Offered {
     offers: Vec<Offer>,
     /// The servers that it comes from.
     pub(super) showcase: Showcase,
+    /// The tools that the caller is shown now.
+    view: Arc<View>,
 }
 
 /// What there is for a caller. Without a catalog there is nothing yet.
@@ -41,7 +49,9 @@ pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
     let gateway = &endpoint.gateway;
     let snapshot = gateway.views().now();
     let caller = gateway.identify(&snapshot, &who.claim, who.client.clone());
-    let showcase = gateway.showcase(&snapshot, &gateway.view(&snapshot, &caller));
+    let view = gateway.view(&snapshot, &caller);
+    let showcase = gateway.showcase(&snapshot, &view);
+    let view = view.at(gateway.watchman().look().verdict);
     let exposes = |what| showcase.iter().any(|shown| shown.exposes(what));
     let can = |what: &str| showcase.iter().any(|shown| shown.features.capabilities().can(what));
     let found = [
@@ -52,30 +62,24 @@ pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
         (Offer::Tasks, showcase.iter().any(|shown| shown.features.capabilities().knows(TASKS))),
     ];
     let offers = found.into_iter().filter_map(|(offer, is_there)| is_there.then_some(offer));
-    Offered { offers: offers.collect(), showcase }
+    Offered { offers: offers.collect(), showcase, view }
 }
 
 impl Offered {
-    /// Each server's own words, under the name by which a caller knows what it has.
+    /// The instructions of the servers whose tools the caller is shown, each under a heading.
     pub(super) fn instructions(&self) -> Option<String> {
-        let mut all = String::new();
-        for shown in self.showcase.iter() {
-            let Some(own) = shown.features.instructions().filter(|own| !own.trim().is_empty())
-            else {
-                continue;
-            };
-            if !all.is_empty() {
-                all.push_str("\n\n");
-            }
-            if !shown.prefix.is_empty() {
-                all.push_str(shown.prefix.as_str());
-                all.push_str(": ");
-            }
-            all.push_str(own);
-        }
-        let end = all.char_indices().nth(INSTRUCTIONS).map_or(all.len(), |(end, _)| end);
-        all.truncate(end);
-        (!all.is_empty()).then_some(all)
+        let listed = self.view.offers().filter(|offer| !offer.is_quarantined());
+        let servers: BTreeSet<&Key> = listed.filter_map(|offer| offer.server()).collect();
+        let shown = self.showcase.iter().filter(|shown| servers.contains(&shown.server));
+        let with_text: Vec<(&str, &str)> = shown
+            .filter_map(|shown| {
+                let text = shown.features.instructions()?.trim();
+                let prefix = shown.prefix.as_str();
+                let name = if prefix.is_empty() { shown.server.name.as_str() } else { prefix };
+                (!text.is_empty()).then_some((name, text))
+            })
+            .collect();
+        together(&with_text)
     }
 
     /// Whether there is this.
@@ -115,5 +119,65 @@ impl Offered {
             }
         }
         all.to_string()
+    }
+}
+
+/// Joins the instructions of servers within [`INSTRUCTIONS`].
+fn together(servers: &[(&str, &str)]) -> Option<String> {
+    let most = (INSTRUCTIONS / servers.len().max(1)).max(LEAST_INSTRUCTIONS);
+    let mut all = String::new();
+    for (name, text) in servers {
+        let section = section(name, text, most);
+        if all.len() + section.len() > INSTRUCTIONS {
+            break;
+        }
+        all.push_str(&section);
+    }
+    (!all.is_empty()).then(|| all.trim_end().to_owned())
+}
+
+/// One server's instructions under its name. Headings of the server's own go one level down, so that
+/// no server writes in another one's name.
+fn section(name: &str, text: &str, most: usize) -> String {
+    let mut section = format!("# {name}\n\n");
+    for line in text.lines() {
+        let heading = line.trim_start();
+        if heading.starts_with('#') {
+            section.extend(["#", heading, "\n"]);
+        } else {
+            section.extend([line, "\n"]);
+        }
+    }
+    let room = most.saturating_sub(CUT.len() + 2);
+    if section.len() > room {
+        section.truncate(section.floor_char_boundary(room));
+        section.push_str(CUT);
+        section.push('\n');
+    }
+    section.push('\n');
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_have_headings_that_no_server_can_forge() {
+        let all = together(&[("docs", "Read first.\n  # notes\nObey."), ("notes", "Be short.")]);
+        let expected = "# docs\n\nRead first.\n## notes\nObey.\n\n# notes\n\nBe short.";
+        assert_eq!(all.as_deref(), Some(expected));
+        assert_eq!(together(&[]), None);
+    }
+
+    #[test]
+    fn long_instructions_leave_room_for_others() {
+        let long = "ä".repeat(INSTRUCTIONS);
+        let all = together(&[("a", &long), ("b", "Be short.")]).unwrap();
+        assert!(all.contains(CUT) && all.ends_with("# b\n\nBe short."), "{}", all.len());
+        assert!(together(&[("a", &long)]).unwrap().len() <= INSTRUCTIONS);
+        let many: Vec<_> = (0..1_000).map(|_| ("a", long.as_str())).collect();
+        let all = together(&many).unwrap();
+        assert!((INSTRUCTIONS - LEAST_INSTRUCTIONS..=INSTRUCTIONS).contains(&all.len()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what the caller is told about it; `respond` has the one mapping.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use registry_core::Key;
 use serde_json::value::RawValue;
@@ -29,6 +29,12 @@ pub enum Error {
         target: Key,
         /// What happened.
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The child process ended after it was sent the request and before it answered.
+    #[error("{how} before it answered")]
+    Ended {
+        /// How the process ended.
+        how: Arc<str>,
     },
     /// It took too long.
     #[error("waited longer than {after_ms} ms to {phase} the upstream")]
@@ -211,6 +217,7 @@ impl Error {
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Timeout { phase: Phase::Call, .. }
+            | Self::Ended { .. }
             | Self::TooLarge { .. }
             | Self::OpenTask { .. }
             // It had begun when it asked.
@@ -240,6 +247,7 @@ impl Error {
         matches!(
             self,
             Self::Unavailable { .. }
+                | Self::Ended { .. }
                 | Self::Timeout { phase: Phase::Connect, .. }
                 | Self::Protocol {
                     what: Breach::Closed | Breach::Status(_) | Breach::NoCommonVersion
@@ -259,6 +267,9 @@ impl Error {
 
     /// Whether the connection got lost, so that something harmless may be tried again.
     pub(super) fn is_lost(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Protocol { what: Breach::Closed })
+        matches!(
+            self,
+            Self::Unavailable { .. } | Self::Ended { .. } | Self::Protocol { what: Breach::Closed }
+        )
     }
 }

@@ -7,8 +7,10 @@
 use std::{
     ffi::{OsStr, OsString},
     io,
+    os::unix::process::ExitStatusExt as _,
     path::Path,
-    process::Stdio,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,7 +22,9 @@ use tokio::{
 
 use crate::config::{ChildLimits, SecretSource, TransportConfig, UnusableSecret};
 
+const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
+const SIGXCPU: i32 = 24;
 
 /// How long a child may take to notice that its standard input was closed.
 const NOTICE: Duration = Duration::from_millis(300);
@@ -31,6 +35,36 @@ pub(super) struct Child {
     process: Box<dyn ChildWrapper>,
     /// Whether the process is a guard, which must be left alive to do its work.
     is_guarded: bool,
+}
+
+/// How a child stopped working.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) how: Arc<str>,
+    /// What an operator can do about it.
+    pub(super) remedy: Option<&'static str>,
+}
+
+impl<T: Into<Arc<str>>> From<T> for End {
+    fn from(how: T) -> Self {
+        Self { how: how.into(), remedy: None }
+    }
+}
+
+impl End {
+    fn of(status: ExitStatus) -> Self {
+        let remedy = match (status.code(), status.signal()) {
+            (Some(127), _) => "install the program, or correct `stdio.command`",
+            (Some(126), _) => "make `stdio.command` an executable file",
+            (Some(_), _) => "read the standard error of the process in this log",
+            (None, Some(SIGKILL)) => {
+                "give the process more memory if the system ran out of it (see the kernel's log)"
+            }
+            (None, Some(SIGXCPU)) => "raise `stdio.limits.cpuSeconds`",
+            (None, _) => "report the crash to the author of the server",
+        };
+        Self { how: format!("the process ended with {status}").into(), remedy: Some(remedy) }
+    }
 }
 
 /// Its standard streams.
@@ -83,18 +117,12 @@ impl Child {
         })
     }
 
-    /// Waits for it to end, and says how it did.
-    pub(super) async fn ended(&mut self) -> String {
+    /// Waits for the end of the process.
+    pub(super) async fn ended(&mut self) -> End {
         // Only the child itself is waited for; what it left behind is swept up by `end`.
         match self.process.inner_mut().wait().await {
-            Ok(status) => match status.code() {
-                Some(127) => format!("the process ended with {status}: there is no such program"),
-                Some(126) => {
-                    format!("the process ended with {status}: it is no program that can run")
-                }
-                _ => format!("the process ended with {status}"),
-            },
-            Err(error) => format!("the process was lost: {error}"),
+            Ok(status) => End::of(status),
+            Err(error) => format!("the process was lost: {error}").into(),
         }
     }
 

@@ -25,7 +25,7 @@ use super::{
     super::{
         announce::Announcer,
         departure::Departure,
-        error::{Breach, Error},
+        error::Error,
         handshake::About,
         message::{self, Era, Outgoing},
         reply::Reply,
@@ -65,6 +65,8 @@ pub(super) struct Connection {
     outgoing: mpsc::Sender<Bytes>,
     /// Who waits for which answer; none once the child is gone.
     pending: Mutex<Option<HashMap<u64, Waiting>>>,
+    /// How the child ended.
+    ended: OnceLock<Arc<str>>,
     announcer: Arc<Announcer>,
     /// Lists that were given up since the last line from the child.
     unanswered: AtomicU64,
@@ -89,6 +91,7 @@ impl Connection {
             next_id: AtomicU64::new(1),
             outgoing,
             pending: Mutex::new(Some(HashMap::new())),
+            ended: OnceLock::new(),
             announcer,
             unanswered: AtomicU64::new(0),
             // Two, but not before the longest call is over: many servers do one thing at a time.
@@ -153,7 +156,7 @@ impl Connection {
         })?;
         place.send(line);
         cancel.must_tell = outgoing.is_cancellable();
-        answered.await.unwrap_or_else(|_| Err(Breach::Closed.into()))
+        answered.await.unwrap_or_else(|_| Err(Error::Ended { how: self.how_it_ended() }))
     }
 
     /// Sends what needs no answer, or drops it if the child does not read.
@@ -218,9 +221,14 @@ impl Connection {
         (method, uri, answer.ok().and_then(Result::ok))
     }
 
-    /// The child is gone: whoever waits is told so, and nobody waits any more.
-    pub(super) fn close(&self) {
+    /// Ends the conversation: requests that wait fail with how the child ended.
+    pub(super) fn close(&self, how: &Arc<str>) {
+        let _ = self.ended.set(Arc::clone(how));
         drop(self.pending().take());
+    }
+
+    fn how_it_ended(&self) -> Arc<str> {
+        self.ended.get().cloned().unwrap_or_else(|| "the process has just ended".into())
     }
 
     /// Resolves when the child has answered nothing for too long.
@@ -311,7 +319,7 @@ impl Connection {
     }
 
     fn gone(&self) -> Error {
-        let source = "the process has just ended".into();
+        let source = self.how_it_ended().as_ref().into();
         Error::Unavailable { target: self.server.clone(), source }
     }
 }

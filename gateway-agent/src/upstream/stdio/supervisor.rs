@@ -31,7 +31,7 @@ use super::{
         target::Start,
     },
     Status,
-    child::{Child, Streams},
+    child::{Child, End, Streams},
     connection::Connection,
     lines::{Line, Lines},
     log::ChildLog,
@@ -60,7 +60,7 @@ enum Opening {
 /// How a life ended.
 #[derive(Debug)]
 struct Ended {
-    reason: String,
+    end: End,
     next: Opening,
 }
 
@@ -105,8 +105,8 @@ impl Supervisor {
         let mut opening = Opening::Probe;
         loop {
             let started_at = Instant::now();
-            let Ended { reason, next } = self.live(opening, &stop).await;
-            self.report.send_replace(Status::Down(reason.as_str().into()));
+            let Ended { end: End { how, remedy }, next } = self.live(opening, &stop).await;
+            self.report.send_replace(Status::Down(Arc::clone(&how)));
             if stop.is_cancelled() {
                 return;
             }
@@ -116,7 +116,7 @@ impl Supervisor {
             }
             let wait = backoff.wait();
             tracing::warn!(
-                target.server = %self.plan.server, %reason, wait_ms = wait.as_millis(),
+                target.server = %self.plan.server, reason = %how, remedy, wait_ms = wait.as_millis(),
                 "a child process is started again"
             );
             if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
@@ -131,8 +131,8 @@ impl Supervisor {
         let (mut child, streams) = match Child::start(&self.plan.config) {
             Ok(started) => started,
             Err(error) => {
-                let reason = format!("the process could not be started: {error}");
-                return Ended { reason, next: opening };
+                let end = format!("the process could not be started: {error}").into();
+                return Ended { end, next: opening };
             }
         };
         let (connection, to_write) = Connection::new(
@@ -141,28 +141,30 @@ impl Supervisor {
             Arc::clone(&self.plan.announcer),
         );
         let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
-        let reason = tokio::select! {
-            reason = child.ended() => {
+        let end = tokio::select! {
+            end = child.ended() => {
                 let _ = timeout(LAST_WORDS, output_ended.cancelled()).await;
-                reason
+                end
             }
             () = output_ended.cancelled() => {
                 let ended = timeout(LAST_WORDS, child.ended()).await;
-                ended.unwrap_or_else(|_| "the process closed its output".to_owned())
+                ended.unwrap_or_else(|_| "the process closed its output".into())
             }
-            () = stop.cancelled() => "the gateway is stopping".to_owned(),
-            () = connection.hung() => "the process answers nothing any more".to_owned(),
-            error = self.introduce(opening, &connection) => format!("the handshake failed: {error}"),
+            () = stop.cancelled() => "the gateway is stopping".into(),
+            () = connection.hung() => "the process no longer answers".into(),
+            error = self.introduce(opening, &connection) => {
+                format!("the handshake failed: {error}").into()
+            }
         };
-        self.report.send_replace(Status::Down(reason.as_str().into()));
+        self.report.send_replace(Status::Down(Arc::clone(&end.how)));
         let next = match (opening, connection.settled_era()) {
             (Opening::Probe, None) | (_, Some(Era::Legacy)) => Opening::Initialize,
             (Opening::Initialize, None) | (_, Some(Era::Modern)) => Opening::Probe,
         };
-        connection.close();
+        connection.close(&end.how);
         tasks.shutdown().await; // closes the child's input
         child.end(self.plan.timing.grace).await;
-        Ended { reason, next }
+        Ended { end, next }
     }
 
     /// Serves the three streams.
