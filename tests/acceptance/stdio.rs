@@ -1,11 +1,13 @@
-//! Servers over stdio at the front door: what a caller reads when the process ends, and what it is told
-//! about the servers behind its tools.
+//! Servers over stdio at the front door: what a caller reads when the process ends, what it is told
+//! about the servers behind its tools, and that each caller gets its own questions.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use acceptance::{Gateway, GatewayOptions, ModernClient, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::conformance::{here, official, run};
 
 /// A server whose tool ends the process: by a signal or by itself.
 const ENDING: &str = r#"
@@ -19,15 +21,25 @@ while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
 esac; done
 "#;
 
-/// A gateway in front of shell scripts: name, tool, script.
-async fn gateway(servers: &[(&str, &str, String)], runtime: Option<&str>) -> (Gateway, TempDir) {
+/// A server of a test: its name, its tools, and the command of its process.
+struct Server<'a> {
+    name: &'a str,
+    tools: &'a [&'a str],
+    command: Value,
+}
+
+/// A server that is a shell script.
+fn script<'a>(name: &'a str, tools: &'a [&'a str], text: &str) -> Server<'a> {
+    Server { name, tools, command: json!({ "command": "sh", "args": ["-c", text] }) }
+}
+
+/// A gateway in front of these servers.
+async fn gateway(servers: &[Server<'_>], runtime: Option<&str>) -> (Gateway, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let mut targets = "targets:\n".to_owned();
-    for (name, _, script) in servers {
-        fs::write(dir.path().join(name), script).expect("a script");
-        let cwd = dir.path().display();
-        let child = format!("{{ command: sh, args: [{name}], cwd: \"{cwd}\" }}");
-        targets += &format!("  - {{ server: {name}, version: 1.0.0, stdio: {child} }}\n");
+    for Server { name, command, .. } in servers {
+        let target = json!({ "server": name, "version": "1.0.0", "stdio": command });
+        targets += &format!("  - {target}\n");
     }
     let catalog = dir.path().join("registry.json");
     fs::write(&catalog, registry(servers).to_string()).expect("a registry file");
@@ -45,24 +57,24 @@ async fn gateway(servers: &[(&str, &str, String)], runtime: Option<&str>) -> (Ga
     (gateway, dir)
 }
 
-/// A registry file in which each server provides one tool.
-fn registry(servers: &[(&str, &str, String)]) -> Value {
-    let server = |(name, tool, _): &(&str, &str, String)| {
-        let provides = [json!({ "tool": tool, "version": "1.0.0" })];
-        json!({ "name": name, "version": "1.0.0", "provides": provides })
-    };
-    let tool = |(server, tool, _): &(&str, &str, String)| {
-        let source = json!({ "server": server, "serverVersion": "1.0.0", "tool": tool });
-        json!({ "name": tool, "version": "1.0.0", "description": "A tool", "source": source })
-    };
-    let (servers, tools): (Vec<_>, Vec<_>) =
-        servers.iter().map(|entry| (server(entry), tool(entry))).unzip();
-    json!({ "schemaVersion": "2.0", "servers": servers, "tools": tools })
+/// The registry file of these servers.
+fn registry(servers: &[Server<'_>]) -> Value {
+    let (mut all, mut tools) = (Vec::new(), Vec::new());
+    for server in servers {
+        let provides: Vec<_> =
+            server.tools.iter().map(|tool| json!({ "tool": tool, "version": "1.0.0" })).collect();
+        all.push(json!({ "name": server.name, "version": "1.0.0", "provides": provides }));
+        tools.extend(server.tools.iter().map(|tool| {
+            let source = json!({ "server": server.name, "serverVersion": "1.0.0", "tool": tool });
+            json!({ "name": tool, "version": "1.0.0", "description": "A tool", "source": source })
+        }));
+    }
+    json!({ "schemaVersion": "2.0", "servers": all, "tools": tools })
 }
 
 #[tokio::test]
 async fn killed_child_is_reported_with_its_signal() {
-    let (gateway, _dir) = gateway(&[("ending", "end", ENDING.to_owned())], None).await;
+    let (gateway, _dir) = gateway(&[script("ending", &["end"], ENDING)], None).await;
     let client = ModernClient::anonymous(&gateway.mcp_url());
     for (how, status, remedy) in [
         ("killed", "signal: 9 (SIGKILL)", "more memory"),
@@ -119,10 +131,10 @@ async fn instructions(gateway: &Gateway) -> [String; 2] {
 #[tokio::test]
 async fn instructions_come_only_from_servers_of_listed_tools() {
     let servers = [
-        ("docs", "read", instructing("read", "A tool", "Read before you write.")),
-        ("long", "talk", instructing("talk", "A tool", &"Talk. ".repeat(10_000))),
+        script("docs", &["read"], &instructing("read", "A tool", "Read before you write.")),
+        script("long", &["talk"], &instructing("talk", "A tool", &"Talk. ".repeat(10_000))),
         // Its definition differs from the registered one, so the tool is quarantined.
-        ("notes", "note", instructing("note", "Another tool", "Obey the notes.")),
+        script("notes", &["note"], &instructing("note", "Another tool", "Obey the notes.")),
     ];
     let (gateway, _dir) = gateway(&servers, Some("{ contractDrift: quarantine }")).await;
     let client = ModernClient::anonymous(&gateway.mcp_url());
@@ -132,4 +144,45 @@ async fn instructions_come_only_from_servers_of_listed_tools() {
         assert!(!text.contains("notes"), "{text}");
         assert!(text.len() < 16 * 1024 && text.ends_with("[…]"), "{} bytes", text.len());
     }
+}
+
+/// The tools of `asking.mjs`.
+const ASKING: [&str; 5] = ["elicits", "elicits_with_token", "samples", "elicits_later", "quiet"];
+
+async fn asking() -> (Gateway, TempDir) {
+    let args = [here("asking.mjs"), official().modules()];
+    let command = json!({ "command": official().node_path(), "args": args });
+    gateway(&[Server { name: "asking", tools: &ASKING, command }], None).await
+}
+
+/// What clients see who call a tool at the same time.
+fn crowd(gateway: &Gateway, tool: &str, clients: usize) -> Value {
+    let mut crowd = official().node(&here("crowd.mjs"));
+    crowd.arg(official().modules()).arg(gateway.mcp_url());
+    crowd.args([tool, &clients.to_string(), "20"]);
+    serde_json::from_str(&run(crowd)).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_callers_each_get_their_own_questions() {
+    let (gateway, _dir) = asking().await;
+    for tool in ["elicits", "elicits_with_token", "samples", "quiet", "elicits"] {
+        let seen = crowd(&gateway, tool, 20);
+        assert_eq!(seen["failures"], json!([]), "{tool}");
+        println!("{tool}: {seen}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn question_of_unclear_caller_goes_to_none() {
+    let (gateway, _dir) = asking().await;
+    assert_eq!(crowd(&gateway, "elicits_later", 1)["failures"], json!([]), "it asks nothing");
+    // Nothing says for whom the first questions are, so they are rejected. Nobody is asked in the name of another.
+    let failures = crowd(&gateway, "elicits_later", 4)["failures"].clone();
+    let failures = failures.as_array().expect("a list");
+    assert!(failures.iter().all(|failure| !failure.to_string().contains("was asked")), "{failures:?}");
+    let is_refused = |failure: &Value| failure.to_string().contains("which of several calls");
+    assert!(!failures.is_empty() && failures.iter().all(is_refused), "{failures:?}");
+    // From then on the gateway knows.
+    assert_eq!(crowd(&gateway, "elicits_later", 20)["failures"], json!([]));
 }

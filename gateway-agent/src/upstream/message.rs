@@ -15,7 +15,7 @@ use super::{
     request::{Method, Request},
     side::Answered,
 };
-use crate::jsonrpc::{self, Id};
+use crate::jsonrpc::{self, Id, Object};
 
 /// The modern protocol version.
 pub(super) const MODERN: &str = "2026-07-28";
@@ -77,6 +77,20 @@ pub(super) enum Outgoing<'a> {
     Initialize { capabilities: &'a str },
     /// `subscriptions/listen` for these (JSON text).
     Listen { notifications: &'a str },
+}
+
+/// Start of a progress token; the request's id follows. Servers number their own requests, so a
+/// number could be taken for one of those.
+const TOKEN: &str = "gateway-";
+
+/// The id of the request whose progress token a message has: in `params`, or in its `_meta`.
+pub(super) fn request_of_token(params: &RawValue) -> Option<u64> {
+    let members = Object::parse(params).ok()?;
+    let meta = members.find("_meta").and_then(|raw| Object::parse(raw).ok());
+    let own = members.find("progressToken");
+    let token = own.or_else(|| meta.as_ref()?.find("progressToken"))?;
+    let token: &str = serde_json::from_str(token.get()).ok()?;
+    token.strip_prefix(TOKEN)?.parse().ok()
 }
 
 /// How the gateway introduces itself.
@@ -176,13 +190,22 @@ impl<'a> Outgoing<'a> {
 
     /// The whole message, on one line if the parameters are.
     pub(super) fn write(&self, id: u64, era: Era) -> Vec<u8> {
+        self.write_with(id, (era, false))
+    }
+
+    /// The same with a progress token, also for a caller that wants no progress.
+    pub(super) fn write_with_token(&self, id: u64, era: Era) -> Vec<u8> {
+        self.write_with(id, (era, true))
+    }
+
+    fn write_with(&self, id: u64, (era, has_token): (Era, bool)) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size_hint());
         write!(out, r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{{"#, self.method())
             .expect("a Vec takes everything");
         let members = out.len();
         self.write_members(&mut out);
         let has_members = out.len() > members;
-        self.write_meta(&mut out, (id, era), if has_members { "," } else { "" });
+        self.write_meta(&mut out, (id, era, has_token), if has_members { "," } else { "" });
         out.extend_from_slice(b"}}");
         out
     }
@@ -222,7 +245,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    fn write_meta(&self, out: &mut Vec<u8>, (id, era): (u64, Era), before: &str) {
+    fn write_meta(&self, out: &mut Vec<u8>, (id, era, has_token): (u64, Era, bool), before: &str) {
         let request = self.request();
         let context = request.map(|request| request.context);
         let start = out.len();
@@ -235,7 +258,7 @@ impl<'a> Outgoing<'a> {
             out.extend_from_slice(capabilities.as_bytes());
         }
         if let Some(request) = request {
-            write_context(out, request, (id, era), empty);
+            write_context(out, request, (id, era, has_token), empty);
         }
         if out.len() == empty {
             out.truncate(start);
@@ -262,13 +285,18 @@ fn write_params(out: &mut Vec<u8>, subject: &str, request: &Request<'_>) {
 
 /// What a caller's request says in `_meta`. Our own id serves as the token of its progress: the
 /// callers' tokens may be the same.
-fn write_context(out: &mut Vec<u8>, request: &Request<'_>, (id, era): (u64, Era), empty: usize) {
+fn write_context(
+    out: &mut Vec<u8>,
+    request: &Request<'_>,
+    (id, era, has_token): (u64, Era, bool),
+    empty: usize,
+) {
     let context = request.context;
     if let (Era::Modern, Some(level)) = (era, &context.log_level) {
         write_member(out, empty, "io.modelcontextprotocol/logLevel", level.get());
     }
-    if context.wants_progress {
-        write_member(out, empty, "progressToken", &id.to_string());
+    if context.wants_progress || has_token {
+        write_member(out, empty, "progressToken", &format!(r#""{TOKEN}{id}""#));
     }
     let trace = request.trace;
     for (name, value) in

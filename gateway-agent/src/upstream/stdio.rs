@@ -8,8 +8,10 @@ mod connection;
 mod lines;
 mod log;
 mod own;
+mod questions;
 mod supervisor;
 mod text;
+mod turns;
 
 use std::{sync::Arc, time::Duration};
 

@@ -46,7 +46,7 @@ fn a_modern_call_says_everything() {
         "io.modelcontextprotocol/clientInfo":
             {"name": "gateway-agent", "version": env!("CARGO_PKG_VERSION")},
         "io.modelcontextprotocol/logLevel": "info",
-        "progressToken": 7,
+        "progressToken": "gateway-7",
         "traceparent": "00-a\"b",
         "baggage": "k=v",
         "com.example/x": [1],

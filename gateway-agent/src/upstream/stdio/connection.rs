@@ -15,7 +15,6 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use registry_core::Key;
-use serde::Deserialize;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::timeout,
@@ -34,7 +33,9 @@ use super::{
         subscriptions::{Subscriptions, Told},
     },
     lines::Line,
+    questions::{Asker, Questions},
     text::{on_one_line, response_id},
+    turns::Habits,
 };
 use crate::{
     config::LimitsConfig,
@@ -48,10 +49,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who waits for an answer.
 #[derive(Debug)]
-struct Waiting {
-    answer: oneshot::Sender<Result<Reply, Error>>,
+pub(super) struct Waiting {
+    /// `None`: the caller has gone, and the child may not know it yet.
+    answer: Option<oneshot::Sender<Result<Reply, Error>>>,
     /// The caller, if it is one.
-    side: Option<Side>,
+    pub(super) side: Option<Side>,
+    pub(super) asker: Option<Asker>,
 }
 
 /// One conversation.
@@ -65,6 +68,7 @@ pub(super) struct Connection {
     outgoing: mpsc::Sender<Bytes>,
     /// Who waits for which answer; none once the child is gone.
     pending: Mutex<Option<HashMap<u64, Waiting>>>,
+    questions: Questions,
     /// How the child ended.
     ended: OnceLock<Arc<str>>,
     announcer: Arc<Announcer>,
@@ -80,7 +84,7 @@ impl Connection {
     pub(super) fn new(
         server: Key,
         limits: LimitsConfig,
-        announcer: Arc<Announcer>,
+        (announcer, habits): (Arc<Announcer>, Arc<Habits>),
     ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (outgoing, to_write) = mpsc::channel(QUEUE);
         let connection = Self {
@@ -91,6 +95,7 @@ impl Connection {
             next_id: AtomicU64::new(1),
             outgoing,
             pending: Mutex::new(Some(HashMap::new())),
+            questions: Questions::new(habits, limits),
             ended: OnceLock::new(),
             announcer,
             unanswered: AtomicU64::new(0),
@@ -130,26 +135,36 @@ impl Connection {
     }
 
     /// Sends a request in the settled era, and waits for its answer.
-    pub(super) async fn request(&self, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
+    pub(super) async fn request(self: &Arc<Self>, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
         self.request_in(self.era(), outgoing).await
     }
 
     /// Sends a request in this era, and waits for its answer.
     pub(super) async fn request_in(
-        &self,
+        self: &Arc<Self>,
         era: Era,
         outgoing: &Outgoing<'_>,
     ) -> Result<Reply, Error> {
+        let asker = match era {
+            Era::Legacy => self.questions.enter(outgoing).await?,
+            Era::Modern => None,
+        };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         let side = outgoing.request().and_then(|request| request.side).cloned();
+        let is_asker = asker.is_some();
+        let waiting = Waiting { answer: Some(answer), side, asker };
         match self.pending().as_mut() {
-            Some(pending) => pending.insert(id, Waiting { answer, side }),
+            Some(pending) => pending.insert(id, waiting),
             None => return Err(self.gone()),
         };
         let is_list = matches!(outgoing, Outgoing::List { .. });
         let mut cancel = CancelOnDrop { connection: self, id, is_list, must_tell: false };
-        let line = on_one_line(outgoing.write(id, era));
+        let line = on_one_line(if is_asker {
+            outgoing.write_with_token(id, era)
+        } else {
+            outgoing.write(id, era)
+        });
         let place = self.outgoing.reserve().await.map_err(|_| self.gone())?;
         outgoing.departure().map_or(Ok(()), Departure::leave).map_err(|off| {
             Error::Unavailable { target: self.server.clone(), source: off.into() }
@@ -168,7 +183,7 @@ impl Connection {
 
     /// Asks to be told about changes, and about other resources when others are watched; the
     /// answer is the notifications that follow.
-    pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
+    pub(super) async fn listen(self: &Arc<Self>, subscriptions: &Subscriptions) {
         let (mut told, mut last) = (Told::default(), None);
         let mut answers = FuturesUnordered::new();
         loop {
@@ -213,7 +228,11 @@ impl Connection {
     }
 
     /// Asks about one resource, and gives the answer, if it is one in time.
-    async fn ask(&self, method: Method, uri: Arc<str>) -> (Method, Arc<str>, Option<Reply>) {
+    async fn ask(
+        self: &Arc<Self>,
+        method: Method,
+        uri: Arc<str>,
+    ) -> (Method, Arc<str>, Option<Reply>) {
         let context = Context::default();
         let request = Request::plain(method, &[], &context);
         let outgoing = Outgoing::Asked { subject: &uri, request, departure: None };
@@ -247,9 +266,13 @@ impl Connection {
             Ok(Message::Response(response)) => {
                 let id = response.id.and_then(|id| id.as_raw().parse().ok());
                 if let Some(waiting) = id.and_then(|id| self.take(id)) {
-                    let _ = waiting.answer.send(Ok(response.outcome.into()));
+                    self.questions.answered(waiting.asker.as_ref());
+                    if let Some(answer) = waiting.answer {
+                        let _ = answer.send(Ok(response.outcome.into()));
+                    }
+                    self.settle_questions();
                 }
-                true // or nobody waits for it any more
+                true
             }
             Ok(Message::Notification(notification)) => {
                 self.notified(&notification);
@@ -263,10 +286,12 @@ impl Connection {
         }
     }
 
-    fn receive_too_long(&self, head: &[u8], tail: &[u8]) -> bool {
+    fn receive_too_long(self: &Arc<Self>, head: &[u8], tail: &[u8]) -> bool {
         let waiting = response_id(head, tail).and_then(|id| self.take(id));
-        waiting.is_some_and(|waiting| {
-            waiting.answer.send(Err(Error::TooLarge { limit_bytes: self.limit_bytes })).is_ok()
+        self.settle_questions();
+        let answer = waiting.and_then(|waiting| waiting.answer);
+        answer.is_some_and(|answer| {
+            answer.send(Err(Error::TooLarge { limit_bytes: self.limit_bytes })).is_ok()
         })
     }
 
@@ -277,8 +302,8 @@ impl Connection {
             return;
         }
         let side = if method == "notifications/progress" {
-            let token = params.and_then(jsonrpc::read_object).map(|Progress { token }| token);
-            self.pending().as_ref().and_then(|pending| pending.get(&token?)?.side.clone())
+            let id = params.and_then(message::request_of_token);
+            self.pending().as_ref().and_then(|pending| pending.get(&id?)?.side.clone())
         } else {
             self.only_caller()
         };
@@ -287,22 +312,7 @@ impl Connection {
         }
     }
 
-    /// A question does not say for whom it is: as long as there is only one caller, for that one.
-    fn asked(self: &Arc<Self>, request: &jsonrpc::Request<'_>) {
-        let side = self.only_caller().filter(|_| request.method != "ping");
-        let Some(side) = side else { return self.send(message::answer(request)) };
-        let answered = side.ask(&request.method, request.params);
-        let id: Box<str> = request.id.as_raw().into();
-        let connection = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let (Ok(answered), Ok(id)) = (answered.await, jsonrpc::Id::parse(&id)) else { return };
-            if let Some(connection) = connection.upgrade() {
-                connection.send(message::answered(id, &answered));
-            }
-        });
-    }
-
-    /// The caller for whom the child works, unless it works for several.
+    /// The only caller for whom the child works.
     fn only_caller(&self) -> Option<Side> {
         let pending = self.pending();
         let mut sides = pending.as_ref()?.values().filter_map(|waiting| waiting.side.as_ref());
@@ -314,7 +324,34 @@ impl Connection {
         self.pending().as_mut()?.remove(&id)
     }
 
-    fn pending(&self) -> MutexGuard<'_, Option<HashMap<u64, Waiting>>> {
+    /// Takes back a request, and says whether it waited for its answer. One that was sent stays
+    /// noted for a while where the child may still ask something for it.
+    fn leave(self: &Arc<Self>, id: u64, was_sent: bool) -> bool {
+        let mut pending = self.pending();
+        let Some(waiting) = pending.as_mut().and_then(|pending| pending.get_mut(&id)) else {
+            return false;
+        };
+        waiting.answer = None;
+        waiting.side = None;
+        let is_kept = was_sent && waiting.asker.as_mut().is_some_and(Asker::leave);
+        if !is_kept && let Some(pending) = pending.as_mut() {
+            pending.remove(&id);
+        }
+        drop(pending);
+        self.settle_questions();
+        true
+    }
+
+    /// The registered server.
+    pub(super) fn server(&self) -> &Key {
+        &self.server
+    }
+
+    pub(super) fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
+    pub(super) fn pending(&self) -> MutexGuard<'_, Option<HashMap<u64, Waiting>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -324,15 +361,9 @@ impl Connection {
     }
 }
 
-#[derive(Deserialize)]
-struct Progress {
-    #[serde(rename = "progressToken")]
-    token: u64,
-}
-
 /// Forgets a request that nobody waits for, and tells the child.
 struct CancelOnDrop<'a> {
-    connection: &'a Connection,
+    connection: &'a Arc<Connection>,
     id: u64,
     is_list: bool,
     must_tell: bool,
@@ -340,7 +371,7 @@ struct CancelOnDrop<'a> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        let was_waiting = self.connection.take(self.id).is_some();
+        let was_waiting = self.connection.leave(self.id, self.must_tell);
         if was_waiting && self.must_tell {
             self.connection.send(message::cancelled(self.id));
         }

@@ -35,6 +35,7 @@ use super::{
     connection::Connection,
     lines::{Line, Lines},
     log::ChildLog,
+    turns::Habits,
 };
 use crate::config::{LimitsConfig, TransportConfig};
 
@@ -72,6 +73,7 @@ pub(super) struct Plan {
     limits: LimitsConfig,
     pub(super) timing: Timing,
     announcer: Arc<Announcer>,
+    habits: Arc<Habits>,
 }
 
 /// What keeps one child running.
@@ -89,6 +91,7 @@ impl Plan {
             limits: start.limits,
             timing: start.timing,
             announcer,
+            habits: Arc::default(),
         }
     }
 }
@@ -138,7 +141,7 @@ impl Supervisor {
         let (connection, to_write) = Connection::new(
             self.plan.server.clone(),
             self.plan.limits,
-            Arc::clone(&self.plan.announcer),
+            (Arc::clone(&self.plan.announcer), Arc::clone(&self.plan.habits)),
         );
         let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
         let end = tokio::select! {
@@ -199,7 +202,11 @@ impl Supervisor {
         std::future::pending().await
     }
 
-    async fn handshake(&self, opening: Opening, connection: &Connection) -> Result<(), Error> {
+    async fn handshake(
+        &self,
+        opening: Opening,
+        connection: &Arc<Connection>,
+    ) -> Result<(), Error> {
         let verdict = match opening {
             Opening::Probe => self.probe(connection).await?,
             Opening::Initialize => Verdict::Legacy,
@@ -224,7 +231,7 @@ impl Supervisor {
     }
 
     /// Asks what it speaks; some legacy servers say nothing to what they do not know.
-    async fn probe(&self, connection: &Connection) -> Result<Verdict, Error> {
+    async fn probe(&self, connection: &Arc<Connection>) -> Result<Verdict, Error> {
         let patience = Duration::from_millis(self.plan.limits.connect_timeout_ms);
         match timeout(patience, connection.request_in(Era::Modern, &Outgoing::Discover)).await {
             Ok(reply) => {

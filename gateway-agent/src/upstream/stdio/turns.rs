@@ -1,0 +1,240 @@
+//! Turns of requests whose questions do not say which request they belong to.
+//!
+//! Before 2026-07-28 a server asks its client in a request of its own. Over HTTP that arrives on the
+//! stream of the request it belongs to; over stdio nothing connects the two unless the server repeats
+//! the progress token. A tool that asks without the token therefore has one call at a time in a
+//! child. Which tools ask, the target learns from their calls: the first call of a tool has a turn,
+//! too, so that concurrent first calls get their own questions.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    shares::{Principal, Scarce, Shares},
+    upstream::gate::Overloaded,
+};
+
+/// Longest wait for the turn of a tool of which nothing is known yet: a slow first call must not hold
+/// up the others.
+const LEARN: Duration = Duration::from_secs(5);
+
+/// How a tool asks questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Habit {
+    /// Its calls have asked nothing.
+    Quiet,
+    /// Its questions repeat the progress token of their call.
+    Correlates,
+    /// Its questions do not say to which call they belong.
+    Asks,
+}
+
+/// What is known of the tools of one target, for all its children.
+#[derive(Debug)]
+pub(super) struct Habits {
+    known: Mutex<HashMap<Box<str>, Habit>>,
+    changed: watch::Sender<()>,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self { known: Mutex::default(), changed: watch::channel(()).0 }
+    }
+}
+
+impl Habits {
+    /// A call of this tool has ended without a question.
+    pub(super) fn asked_nothing(&self, tool: &str) {
+        if !self.lock().contains_key(tool) {
+            self.learn(tool, Habit::Quiet);
+        }
+    }
+
+    /// A call of this tool has asked, with its progress token or without.
+    pub(super) fn has_asked(&self, tool: &str, has_token: bool) {
+        let habit = if has_token { Habit::Correlates } else { Habit::Asks };
+        let known = self.of(tool);
+        if known != Some(habit) && known != Some(Habit::Asks) {
+            self.learn(tool, habit);
+        }
+    }
+
+    fn learn(&self, tool: &str, habit: Habit) {
+        self.lock().insert(tool.into(), habit);
+        self.changed.send_replace(());
+    }
+
+    fn of(&self, tool: &str) -> Option<Habit> {
+        self.lock().get(tool).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Habit>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The turn of one call; the next call has it when this is dropped.
+pub(super) type Turn = OwnedSemaphorePermit;
+
+/// The turns of one child.
+#[derive(Debug)]
+pub(super) struct Turns {
+    habits: Arc<Habits>,
+    one: Arc<Semaphore>,
+    /// Whether a question waits until it is clear for whom it is; meanwhile no request starts.
+    is_unclear: watch::Sender<bool>,
+    /// Each caller has a quarter of the places in the queue.
+    queue: Arc<Shares>,
+    most_waiting: usize,
+}
+
+impl Turns {
+    pub(super) fn new(habits: Arc<Habits>, most_waiting: usize) -> Self {
+        Self {
+            habits,
+            one: Arc::new(Semaphore::new(1)),
+            is_unclear: watch::channel(false).0,
+            queue: Shares::quarters(Scarce::Answers, most_waiting),
+            most_waiting,
+        }
+    }
+
+    pub(super) fn habits(&self) -> &Habits {
+        &self.habits
+    }
+
+    /// Says whether a question waits until it is clear for whom it is.
+    pub(super) fn set_unclear(&self, is_unclear: bool) {
+        self.is_unclear.send_replace(is_unclear);
+    }
+
+    /// Waits until a call of this tool may start, at most this long.
+    pub(super) async fn enter(
+        &self,
+        tool: &str,
+        (principal, within): (&Principal, Duration),
+    ) -> Result<Option<Turn>, Overloaded> {
+        let late = Overloaded { waiting: self.most_waiting };
+        let turn = if self.is_free(tool) {
+            None
+        } else if let Ok(turn) = Arc::clone(&self.one).try_acquire_owned() {
+            Some(turn)
+        } else {
+            let _place = self.queue.take(principal).map_err(|_| late)?;
+            self.queued(tool, Instant::now() + within).await.map_err(|_| late)?
+        };
+        let mut is_unclear = self.is_unclear.subscribe();
+        let clear = tokio::time::timeout(within, is_unclear.wait_for(|is_unclear| !is_unclear));
+        // The sender lives as long as this.
+        clear.await.map_err(|_| late).map(|_| turn)
+    }
+
+    fn is_free(&self, tool: &str) -> bool {
+        matches!(self.habits.of(tool), Some(Habit::Quiet | Habit::Correlates))
+    }
+
+    /// Waits for the turn for as long as the tool needs one.
+    async fn queued(
+        &self,
+        tool: &str,
+        until: Instant,
+    ) -> Result<Option<Turn>, tokio::time::error::Elapsed> {
+        let learnt = Instant::now() + LEARN;
+        let mut changed = self.habits.changed.subscribe();
+        let mut turn = Box::pin(Arc::clone(&self.one).acquire_owned());
+        loop {
+            let habit = self.habits.of(tool);
+            if self.is_free(tool) {
+                return Ok(None);
+            }
+            let until = if habit.is_none() { until.min(learnt) } else { until };
+            let next = async {
+                tokio::select! {
+                    turn = &mut turn => Some(turn.ok()),
+                    _ = changed.changed() => None,
+                }
+            };
+            match timeout_at(until, next).await {
+                // Meanwhile the tool may have turned out not to need it.
+                Ok(Some(turn)) => return Ok(turn.filter(|_| !self.is_free(tool))),
+                Ok(None) => {}
+                Err(_) if habit.is_none() && Instant::now() >= learnt => return Ok(None),
+                Err(late) => return Err(late),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn turns() -> Turns {
+        Turns::new(Arc::default(), 8)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn asking_tool_has_one_call_at_a_time() {
+        let turns = turns();
+        turns.habits().has_asked("asks", false);
+        turns.habits().asked_nothing("quiet");
+        let first = turns.enter("asks", (&None, LONG)).await.unwrap();
+        assert!(first.is_some());
+        let mut second = Box::pin(turns.enter("asks", (&None, LONG)));
+        assert!(second.as_mut().now_or_never().is_none());
+        assert!(turns.enter("quiet", (&None, LONG)).await.unwrap().is_none());
+        drop(first);
+        assert!(second.await.unwrap().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_calls_wait_until_the_tool_is_known() {
+        let turns = turns();
+        let first = turns.enter("new", (&None, LONG)).await.unwrap();
+        let mut second = Box::pin(turns.enter("new", (&None, LONG)));
+        assert!(second.as_mut().now_or_never().is_none());
+        turns.habits().has_asked("new", true);
+        assert!(second.await.unwrap().is_none(), "its questions say for whom they are");
+        let began = Instant::now();
+        assert!(turns.enter("slow", (&None, LONG)).await.unwrap().is_none());
+        assert_eq!(began.elapsed(), LEARN);
+        drop(first);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_starts_while_a_question_is_unclear() {
+        let turns = turns();
+        turns.habits().asked_nothing("quiet");
+        turns.set_unclear(true);
+        let mut call = Box::pin(turns.enter("quiet", (&None, LONG)));
+        assert!(call.as_mut().now_or_never().is_none());
+        turns.set_unclear(false);
+        assert!(call.await.unwrap().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends_in_time_and_each_caller_has_a_share() {
+        let turns = turns();
+        turns.habits().has_asked("asks", false);
+        let _first = turns.enter("asks", (&None, LONG)).await.unwrap();
+        let ann = Some(Arc::from("ann"));
+        let mut waiting = [0, 1].map(|_| Box::pin(turns.enter("asks", (&ann, LONG))));
+        assert!(waiting.iter_mut().all(|call| call.as_mut().now_or_never().is_none()));
+        assert!(turns.enter("asks", (&ann, LONG)).await.is_err(), "two of eight are a quarter");
+        let began = Instant::now();
+        assert!(turns.enter("asks", (&None, LONG)).await.is_err());
+        assert_eq!(began.elapsed(), LONG);
+    }
+}
