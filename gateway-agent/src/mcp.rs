@@ -20,6 +20,7 @@ mod modern;
 mod rejection;
 mod session;
 mod stream;
+mod tasks;
 #[cfg(test)]
 mod tests;
 

@@ -60,6 +60,8 @@ pub struct Call {
     pub context: Context,
     /// The way back to the caller.
     pub side: Option<Side>,
+    /// Whether the client knows tasks of 2025-11-25.
+    pub takes_tasks: bool,
 }
 
 /// What a call came to.
@@ -121,10 +123,11 @@ pub async fn call_tool(
     let admission = permit::admit(gateway.policy(), &freshness, &caller, &sight, &call.tool)?;
     record.admitted(&admission);
     let offer = Arc::clone(&admission.offer);
+    let params = task::params(&offer, call)?;
     let passage = Passage {
         claim: &call.claim,
         arguments: call.arguments.as_deref(),
-        params: &call.params,
+        params: &params,
         mirror: call.mirror.as_ref(),
         context: &call.context,
         side: call.side.as_ref(),
@@ -134,7 +137,9 @@ pub async fn call_tool(
     let Passed { result, steps } = pass(gateway, admission, &passage, record).await?;
     let prefix = prefix_of(gateway, &snapshot, &offer);
     let begins = offer.server().filter(|_| result.result_type == ResultType::Task);
-    let tasks = begins.map(|server| TaskNames::begun(gateway, &call.claim, &call.tool, server));
+    let begun =
+        |server| TaskNames::begun(gateway, &call.claim, (&call.tool, server), &result.result);
+    let tasks = begins.map(begun);
     Ok(Outcome { result, revision, freshness, prefix, tasks, steps })
 }
 

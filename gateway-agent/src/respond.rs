@@ -180,9 +180,7 @@ fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
         (Method::ReadResource | Method::Subscribe, Era::Modern) => {
             ("resource", code::INVALID_PARAMS)
         }
-        (Method::GetTask | Method::UpdateTask | Method::CancelTask, _) => {
-            ("task", code::INVALID_PARAMS)
-        }
+        (method, _) if method.is_of_task() => ("task", code::INVALID_PARAMS),
         (Method::Complete, _) => ("reference", code::INVALID_PARAMS),
         _ => ("prompt", code::INVALID_PARAMS),
     };
@@ -260,6 +258,17 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
         Error::NothingWaits => protocol(
             code::INVALID_PARAMS,
             "nothing waits for this input any more; make the request again without it".to_owned(),
+        ),
+        Error::TaskSupport { is_required: true } => protocol(
+            code::METHOD_NOT_FOUND,
+            format!(
+                "{tool} must be called as a task (execution.taskSupport is required): send \
+                 params.task, with a client of protocol version 2025-11-25"
+            ),
+        ),
+        Error::TaskSupport { is_required: false } => protocol(
+            code::METHOD_NOT_FOUND,
+            format!("{tool} cannot be called as a task: send the call without params.task"),
         ),
         Error::Upstream(error) => upstream_form(tool, error),
     }

@@ -54,7 +54,9 @@ pub use self::{
     message::Era,
     naming::Prefix,
     reply::{RawResult, ResultType, RpcError},
-    request::{Context, LOG_LEVELS, Method, Param, Request, TASKS, TraceContext},
+    request::{
+        Context, LOG_LEVELS, Method, Param, RELATED_TASK, Request, TASK_PARAM, TASKS, TraceContext,
+    },
     side::{Answered, Meanwhile, Question, Side},
     stdio::Crowded,
     subscriptions::Subscribed,

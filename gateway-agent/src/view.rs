@@ -13,6 +13,7 @@ pub mod params;
 pub mod shelf;
 pub mod shown;
 mod slot;
+mod tasks;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -32,16 +33,14 @@ use tokio::sync::watch;
 pub use self::{
     input::{Input, ParamHeader},
     offer::Offer,
-    pages::{Cursor, Listing},
+    pages::{Cursor, Form, Listing},
     shown::Shown,
+    tasks::TaskSupport,
 };
 use self::{pages::Pages, shelf::Shelf, slot::Slot};
 use crate::{
-    contract::Contracts,
-    fast_map::FastMap,
-    freshness::Verdict,
-    identity::newest_usable,
-    upstream::{Definitions, Era},
+    contract::Contracts, fast_map::FastMap, freshness::Verdict, identity::newest_usable,
+    upstream::Definitions,
 };
 
 /// Whose view it is.
@@ -78,6 +77,8 @@ pub struct View {
     offers: FastMap<Name, Arc<Offer>>,
     pages: Pages,
     fingerprint: u64,
+    /// Whether calls of some tool can be tasks of 2025-11-25.
+    takes_tasks: bool,
     /// What is left of it while the catalog is too old for the rest, once somebody asks.
     read_only: OnceLock<Arc<Self>>,
 }
@@ -92,8 +93,10 @@ impl View {
             offer.fingerprint().hash(&mut hasher);
         }
         let pages = Pages::new(&listed, previous.map(|view| &view.pages));
+        let takes_tasks = listed.iter().any(|offer| offer.task_support() != TaskSupport::Forbidden);
         let offers = offers.into_iter().map(|offer| (offer.name().clone(), offer)).collect();
-        Self { offers, pages, fingerprint: hasher.finish(), read_only: OnceLock::new() }
+        let fingerprint = hasher.finish();
+        Self { offers, pages, fingerprint, takes_tasks, read_only: OnceLock::new() }
     }
 
     /// What is left of it when the catalog has some age.
@@ -131,8 +134,13 @@ impl View {
     }
 
     /// One page of the list: the first, or the one after a cursor.
-    pub fn list(&self, after: Option<&Cursor>, era: Era) -> Listing {
-        self.pages.list(after, era)
+    pub fn list(&self, after: Option<&Cursor>, form: impl Into<Form>) -> Listing {
+        self.pages.list(after, form.into())
+    }
+
+    /// Whether calls of some tool can be tasks of 2025-11-25.
+    pub fn takes_tasks(&self) -> bool {
+        self.takes_tasks
     }
 
     fn is_of_same_offers(&self, other: &Self) -> bool {

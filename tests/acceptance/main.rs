@@ -33,6 +33,7 @@ mod identity;
 mod import_a2a;
 mod import_mcp;
 mod import_registry;
+mod legacy_tasks;
 mod liar;
 mod locking;
 mod mcp_registry;

@@ -1,5 +1,5 @@
-//! Servers over stdio at the front door: what a caller reads when the process ends, what it is told
-//! about the servers behind its tools, and that each caller gets its own questions.
+//! Servers over stdio at the front door: reports of a process that ended, `instructions`, and questions
+//! to concurrent callers.
 
 use std::fs;
 
@@ -155,7 +155,7 @@ async fn asking() -> (Gateway, TempDir) {
     gateway(&[Server { name: "asking", tools: &ASKING, command }], None).await
 }
 
-/// What clients see who call a tool at the same time.
+/// Runs clients that call a tool at the same time, and returns their report.
 fn crowd(gateway: &Gateway, tool: &str, clients: usize) -> Value {
     let mut crowd = official().node(&here("crowd.mjs"));
     crowd.arg(official().modules()).arg(gateway.mcp_url());
@@ -174,15 +174,18 @@ async fn concurrent_callers_each_get_their_own_questions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn question_of_unclear_caller_goes_to_none() {
+async fn ambiguous_question_reaches_no_caller() {
     let (gateway, _dir) = asking().await;
     assert_eq!(crowd(&gateway, "elicits_later", 1)["failures"], json!([]), "it asks nothing");
-    // Nothing says for whom the first questions are, so they are rejected. Nobody is asked in the name of another.
+    // The first questions are ambiguous: the gateway rejects them and asks no caller.
     let failures = crowd(&gateway, "elicits_later", 4)["failures"].clone();
     let failures = failures.as_array().expect("a list");
-    assert!(failures.iter().all(|failure| !failure.to_string().contains("was asked")), "{failures:?}");
+    assert!(
+        failures.iter().all(|failure| !failure.to_string().contains("was asked")),
+        "{failures:?}"
+    );
     let is_refused = |failure: &Value| failure.to_string().contains("which of several calls");
     assert!(!failures.is_empty() && failures.iter().all(is_refused), "{failures:?}");
-    // From then on the gateway knows.
+    // The gateway has learned that the tool asks.
     assert_eq!(crowd(&gateway, "elicits_later", 20)["failures"], json!([]));
 }

@@ -58,6 +58,7 @@ impl Ended {
             | Error::HiddenField { .. }
             | Error::Incapable { .. }
             | Error::NothingWaits
+            | Error::TaskSupport { .. }
             | Error::InvalidInput { .. } => Self::InvalidInput,
             Error::Composition(failed) => match &*failed.failure.cause {
                 Cause::Call { error, .. } => Self::of(error),

@@ -205,6 +205,7 @@ fn may_have_run(error: &Error) -> bool {
         | Error::Arguments(_)
         | Error::HiddenField { .. }
         | Error::InvalidInput { .. }
+        | Error::TaskSupport { .. }
         | Error::UnusableSchema { .. }
         | Error::MissingVariable { .. } => false,
     }

@@ -31,7 +31,10 @@ pub(super) enum Offer {
     Resources,
     Completions,
     Logging,
+    /// Those of the extension.
     Tasks,
+    /// Those of 2025-11-25.
+    ToolTasks,
 }
 
 /// What there is for one caller.
@@ -59,6 +62,7 @@ pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
         (Offer::Resources, exposes(Exposure::Resources)),
         (Offer::Completions, can("completions")),
         (Offer::Logging, can("logging")),
+        (Offer::ToolTasks, who.takes_tasks && view.takes_tasks()),
         (Offer::Tasks, showcase.iter().any(|shown| shown.features.capabilities().knows(TASKS))),
     ];
     let offers = found.into_iter().filter_map(|(offer, is_there)| is_there.then_some(offer));
@@ -94,8 +98,9 @@ impl Offered {
                 self.has(Offer::Prompts)
             }
             Feature::Relayed(Method::Complete) => self.has(Offer::Completions),
-            Feature::Relayed(Method::GetTask | Method::UpdateTask | Method::CancelTask) => {
-                self.has(Offer::Tasks)
+            Feature::Tasks | Feature::Relayed(Method::TaskResult) => self.has(Offer::ToolTasks),
+            Feature::Relayed(method) if method.is_of_task() => {
+                self.has(Offer::Tasks) || self.has(Offer::ToolTasks)
             }
             Feature::List(_) | Feature::Relayed(_) => self.has(Offer::Resources),
         }
@@ -116,6 +121,10 @@ impl Offered {
                     all["extensions"] = json!({ TASKS: {} });
                 }
                 Offer::Tasks => {}
+                Offer::ToolTasks => {
+                    let requests = json!({ "tools": { "call": {} } });
+                    all["tasks"] = json!({ "list": {}, "cancel": {}, "requests": requests });
+                }
             }
         }
         all.to_string()

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     audit::CallRecord,
-    pipeline::{self, Call},
+    pipeline::{self, Call, Task},
     respond::{self, http::Answer},
     upstream::{Era, Method, Side},
 };
@@ -50,10 +50,11 @@ pub(super) async fn serve(
         params: incoming.other_params(&["name", "arguments"]),
         mirror: (who.era == Era::Modern).then(|| incoming.param_headers()),
         side: Some(side),
+        takes_tasks: who.takes_tasks,
     };
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
     let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span);
-    let request = run(endpoint.clone(), call, record, who.era);
+    let request = run(endpoint.clone(), call, record, who);
     let running = manner::cancellable(running, request);
     let flight = Flight { running, meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
@@ -68,7 +69,7 @@ async fn run(
     endpoint: Arc<Endpoint>,
     mut call: Call,
     mut record: CallRecord,
-    era: Era,
+    Who { era, session, .. }: Who,
 ) -> Finished {
     let mut rounds = 0;
     let outcome = loop {
@@ -81,6 +82,13 @@ async fn run(
             Err(error) => break Err(error),
         }
     };
+    // Before the answer: the client may ask at once for the list of its tasks.
+    let begun = outcome.as_ref().ok().and_then(|outcome| outcome.tasks.as_ref()?.id());
+    if let (Some(session), Some(known)) = (session, begun)
+        && let Some(task) = Task::open(&endpoint.gateway, &call.claim, known)
+    {
+        session.begun(|begun| begun.add(known, task));
+    }
     Box::new(move |id| {
         let answer = match &outcome {
             Ok(outcome) => respond::result::tool(id, era, outcome),

@@ -27,6 +27,11 @@ pub fn of_header(headers: &HeaderMap) -> Result<Option<&'static str>, Rejection>
     known(requested).map(Some)
 }
 
+/// Whether a version of the older kind has tasks.
+pub fn has_tasks(version: Option<&str>) -> bool {
+    version == Some(LEGACY[0])
+}
+
 /// The version by this name, if it is served.
 pub fn known(requested: &str) -> Result<&'static str, Rejection> {
     let found = SUPPORTED_VERSIONS.into_iter().find(|version| *version == requested);

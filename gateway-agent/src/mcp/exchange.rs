@@ -18,7 +18,7 @@ use super::{
     held::{Asked, Owner, Waiting},
     rejection::Rejection,
     session::Session,
-    stream as events,
+    stream as events, tasks,
 };
 use crate::{
     jsonrpc::{self, Id, Object, ObjectWriter},
@@ -54,6 +54,8 @@ pub(super) struct Manner {
     pub(super) capabilities: Capabilities,
     /// Whose the request is, and what it asks.
     pub(super) owner: Owner,
+    /// The task that it is about: its server's id, and the client's.
+    pub(super) task: Option<(Box<str>, Box<str>)>,
 }
 
 /// One exchange with a caller.
@@ -170,7 +172,14 @@ impl Exchange {
             "notifications/elicitation/complete" => params?.get().to_owned(),
             _ => return None,
         };
-        Some(jsonrpc::notification(method, Some(&text)))
+        let known = self.with_known_task(&text);
+        Some(jsonrpc::notification(method, Some(known.as_deref().unwrap_or(&text))))
+    }
+
+    /// Replaces the server's task id in parameters by the client's id.
+    fn with_known_task(&self, params: &str) -> Option<String> {
+        let task = self.manner.task.as_ref().map(|(own, known)| (&**own, &**known));
+        tasks::with_known_task(params, task)
     }
 
     /// Whether a log message is severe enough. Before 2026-07-28 who says nothing gets what the
@@ -203,6 +212,8 @@ impl Exchange {
             }
         };
         let Question { method, params, answer, .. } = question;
+        let known = params.as_deref().and_then(|params| self.with_known_task(params.get()));
+        let params = known.and_then(|known| RawValue::from_string(known).ok()).or(params);
         let asked = Asked { method, params, answer };
         let flight = self.flight.take()?;
         let owner = self.manner.owner.clone();
@@ -219,6 +230,8 @@ impl Exchange {
         let Question { method, params, answer, .. } = question;
         let number = self.manner.session.as_ref()?.ask(answer)?.to_string();
         let params = params.as_deref().map_or("{}", RawValue::get);
+        let known = self.with_known_task(params);
+        let params = known.as_deref().unwrap_or(params);
         Some(jsonrpc::request(Id::parse(&number).ok()?, &method, params))
     }
 }

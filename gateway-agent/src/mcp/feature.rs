@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use registry_core::entity::Exposure;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::{
     Endpoint, Rejection, about,
@@ -14,7 +15,7 @@ use super::{
     incoming::Incoming,
     inputs,
     manner::{self, Who},
-    session,
+    session, tasks,
 };
 use crate::{
     audit::{self, CallRecord},
@@ -35,6 +36,8 @@ pub(super) enum Feature {
     List(List),
     /// Something that goes on to a server.
     Relayed(Method),
+    /// The list of the session's tasks, in 2025-11-25.
+    Tasks,
 }
 
 /// The lists.
@@ -58,6 +61,8 @@ impl Feature {
             "resources/unsubscribe" => Self::Relayed(Method::Unsubscribe),
             "completion/complete" => Self::Relayed(Method::Complete),
             "tasks/get" => Self::Relayed(Method::GetTask),
+            "tasks/result" => Self::Relayed(Method::TaskResult),
+            "tasks/list" => Self::Tasks,
             "tasks/update" => Self::Relayed(Method::UpdateTask),
             "tasks/cancel" => Self::Relayed(Method::CancelTask),
             _ => return None,
@@ -66,11 +71,14 @@ impl Feature {
 
     /// Whether an era has it.
     pub(super) fn is_served(self, era: Era) -> bool {
-        let Self::Relayed(method) = self else { return true };
-        match method {
-            Method::Subscribe | Method::Unsubscribe => era == Era::Legacy,
-            Method::GetTask | Method::UpdateTask | Method::CancelTask => era == Era::Modern,
-            _ => true,
+        match self {
+            Self::List(_) => true,
+            Self::Tasks
+            | Self::Relayed(Method::Subscribe | Method::Unsubscribe | Method::TaskResult) => {
+                era == Era::Legacy
+            }
+            Self::Relayed(Method::UpdateTask) => era == Era::Modern,
+            Self::Relayed(_) => true,
         }
     }
 }
@@ -88,6 +96,7 @@ pub(super) async fn serve(
     }
     match feature {
         Feature::List(list) => listed(incoming, who.era, (&offered.showcase, list)),
+        Feature::Tasks => tasks::list(endpoint, incoming, &who).await,
         Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {
             let is_wanted = feature == Feature::Relayed(Method::Subscribe);
             subscribed(endpoint, incoming, (&who, is_wanted)).await
@@ -103,10 +112,9 @@ fn own_task(
     incoming: &Incoming<'_>,
     (who, feature): (&Who, Feature),
 ) -> Option<Task> {
-    let Feature::Relayed(Method::GetTask | Method::UpdateTask | Method::CancelTask) = feature
-    else {
+    if !matches!(feature, Feature::Relayed(method) if method.is_of_task()) {
         return None;
-    };
+    }
     Task::open(&endpoint.gateway, &who.claim, &incoming.text("taskId")?)
 }
 
@@ -182,10 +190,13 @@ async fn relayed(
     let about = about(endpoint, incoming, (&who, method))?;
     let subject: Box<str> = about.known().into();
     let context = manner::context(incoming, &who);
-    if matches!(method, Method::GetTask | Method::UpdateTask | Method::CancelTask) {
+    if method.is_of_task() && who.era == Era::Modern {
         manner::demand(&context, TASKS)?;
     }
-    let manner = manner::of(incoming, &who, &context, (method, &subject));
+    let mut manner = manner::of(incoming, &who, &context, (method, &subject));
+    if let About::Task(known, Some(task)) = &about {
+        manner.task = Some((task.id.clone(), known.clone()));
+    }
     if let Some(handle) = inputs::handle(incoming) {
         return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
     }
@@ -218,7 +229,7 @@ fn about(
     let about = match method {
         Method::GetPrompt => text("name").map(About::Prompt),
         Method::ReadResource => text("uri").map(About::Resource),
-        Method::GetTask | Method::UpdateTask | Method::CancelTask => {
+        method if method.is_of_task() => {
             let task = own_task(endpoint, incoming, (who, Feature::Relayed(method)));
             text("taskId").map(|known| About::Task(known, task))
         }
@@ -268,8 +279,17 @@ async fn run(
     (era, subject): (Era, Box<str>),
 ) -> Finished {
     let mut rounds = 0;
+    let until = Instant::now() + tasks::LONGEST;
     let outcome = loop {
+        if relay.method == Method::TaskResult
+            && let Err(error) = tasks::settled(&endpoint, (&relay, until), &mut record).await
+        {
+            break Err(error);
+        }
         let outcome = pipeline::relay(&endpoint.gateway, &relay, &mut record).await;
+        if relay.method == Method::TaskResult && tasks::goes_on(&outcome, until) {
+            continue;
+        }
         let Ok(result) = &outcome else { break outcome };
         let way = (relay.side.as_ref(), &mut relay.params);
         match inputs::is_to_be_repeated(result, way, (era, rounds)).await {

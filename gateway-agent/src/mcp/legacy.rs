@@ -19,7 +19,7 @@ use super::{
     manner::Who,
     refuse,
     session::{Passport, SESSION_HEADER, Session},
-    stream, subject,
+    stream, subject, tasks,
 };
 use crate::{
     identity::ClientInfo,
@@ -37,7 +37,7 @@ pub(super) async fn serve(
     if incoming.method == "initialize" {
         return initialize(endpoint, incoming);
     }
-    era::of_header(incoming.headers())?;
+    let version = era::of_header(incoming.headers())?;
     let claim = claim(incoming.parts);
     let session = endpoint.sessions.find(incoming.headers(), &claim)?;
     let who = Who {
@@ -46,6 +46,7 @@ pub(super) async fn serve(
         client: session.client(),
         subject: subject(incoming.parts),
         session: Some(session.clone()),
+        takes_tasks: era::has_tasks(version),
     };
     let running = session.begin(incoming.id.as_raw())?;
     match incoming.method {
@@ -90,11 +91,13 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     let claim = claim(incoming.parts);
     let passport = Passport::new(claim.clone(), client.clone(), capabilities(incoming)?);
     let id = endpoint.sessions.open(&passport)?;
-    let who = Who { era: Era::Legacy, claim, client, subject: None, session: None };
+    let version = era::negotiated(&requested);
+    let takes_tasks = era::has_tasks(Some(version));
+    let who = Who { era: Era::Legacy, claim, client, subject: None, session: None, takes_tasks };
     let offered = about::of(endpoint, &who);
     let mut result = ObjectWriter::with_capacity(256);
     result
-        .string("protocolVersion", era::negotiated(&requested))
+        .string("protocolVersion", version)
         .raw("capabilities", &offered.capabilities(Era::Legacy))
         .raw("serverInfo", SERVER_INFO);
     if let Some(instructions) = offered.instructions() {
@@ -117,7 +120,8 @@ fn capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
             what: "params.capabilities must be an object of at most 2 KiB",
         });
     }
-    Ok(raw.into())
+    // The gateway passes on no tasks of clients, so upstreams must not ask for any.
+    Ok(Capabilities::from(raw).except("tasks"))
 }
 
 /// Takes the answer to something that the client was asked.
@@ -126,9 +130,12 @@ pub(super) fn answered(
     parts: &Parts,
     response: jsonrpc::Response<'_>,
 ) -> Result<Answer, Rejection> {
-    let session = endpoint.sessions.find(&parts.headers, &claim(parts))?;
+    let claim = claim(parts);
+    let session = endpoint.sessions.find(&parts.headers, &claim)?;
     let answered = match response.outcome {
-        jsonrpc::Outcome::Result(raw) => Ok(raw.to_owned()),
+        jsonrpc::Outcome::Result(raw) => {
+            Ok(tasks::with_own_task(endpoint, &claim, raw).unwrap_or_else(|| raw.to_owned()))
+        }
         jsonrpc::Outcome::Error(error) => Err(error.into()),
     };
     if let Some(id) = response.id {

@@ -6,7 +6,7 @@ use super::{Endpoint, Rejection, incoming::Incoming, manner::Who};
 use crate::{
     audit,
     respond::{self, http::Answer},
-    view::Cursor,
+    view::{Cursor, Form},
 };
 
 /// A page, and what the whole list is known by.
@@ -34,7 +34,8 @@ pub(super) fn serve(
     let view = gateway.view(&snapshot, &caller);
     let view = view.at(gateway.watchman().look().verdict);
     audit::count_list(who.era);
-    let page = view.list(cursor.as_ref(), who.era);
+    let form = if who.takes_tasks { Form::LegacyTasks } else { who.era.into() };
+    let page = view.list(cursor.as_ref(), form);
     let answer = respond::result::listing(incoming.id, who.era, page);
     Ok(Listed { answer, fingerprint: view.fingerprint() })
 }

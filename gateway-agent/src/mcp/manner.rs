@@ -32,6 +32,8 @@ pub(super) struct Who {
     pub(super) subject: Option<Arc<SubjectToken>>,
     /// Before 2026-07-28.
     pub(super) session: Option<Arc<Session>>,
+    /// Whether it speaks 2025-11-25, which has tasks.
+    pub(super) takes_tasks: bool,
 }
 
 /// How the sender of a request is told and asked things meanwhile.
@@ -54,6 +56,7 @@ pub(super) fn of(
             subject: subject.into(),
             params: inputs::digest(incoming, who, context),
         },
+        task: None,
     }
 }
 

@@ -56,6 +56,7 @@ pub(super) async fn serve(
         client: incoming.client(),
         subject: subject(incoming.parts),
         session: None,
+        takes_tasks: false,
     };
     match incoming.method {
         "server/discover" => Ok(discover(endpoint, incoming, &who)),

@@ -25,7 +25,7 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::Rejection;
+use super::{Rejection, tasks::Begun};
 use crate::{
     audit::{Gauge, Held},
     identity::{ClientInfo, HeaderClaim},
@@ -81,6 +81,7 @@ pub(super) struct Session {
     asked: AtomicU64,
     log_level: Mutex<Option<Box<RawValue>>>,
     watched: Mutex<BTreeMap<Box<str>, Subscribed>>,
+    begun: Mutex<Begun>,
     _held: Held,
 }
 
@@ -141,6 +142,11 @@ impl Session {
 
     pub(super) fn watches(&self, uri: &str) -> bool {
         lock(&self.watched).contains_key(uri)
+    }
+
+    /// The tasks that the client began.
+    pub(super) fn begun<T>(&self, look: impl FnOnce(&mut Begun) -> T) -> T {
+        look(&mut lock(&self.begun))
     }
 
     /// Notes a request, so that it can be cancelled until what is returned is dropped; a cancellation
@@ -284,6 +290,7 @@ impl Sessions {
             asked: AtomicU64::new(0),
             log_level: Mutex::default(),
             watched: Mutex::default(),
+            begun: Mutex::default(),
             _held: Gauge::Sessions.hold(),
         });
         table.in_use.insert(id, session.clone());

@@ -25,7 +25,7 @@ use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-pub(super) use self::tasks::watches as task_watches;
+pub(super) use self::tasks::{pace, watches as task_watches};
 use self::{
     tasks::Tasks,
     watcher::{Change, Watcher},
@@ -63,6 +63,7 @@ pub(super) fn of_session(
         client: session.client(),
         subject: None,
         session: None,
+        takes_tasks: false,
     };
     let mut watcher = Watcher::new(endpoint, &who)?;
     // What changed between the last list and this stream is told at once.
@@ -89,8 +90,17 @@ impl SessionStream {
             let endpoint = self.watcher.endpoint().clone();
             tokio::select! {
                 change = self.watcher.changed() => {
-                    if self.session.upgrade()?.wants(&change) {
-                        return Some(change);
+                    let session = self.session.upgrade()?;
+                    match change {
+                        Change::Task { server, id, params } => {
+                            let known = session.begun(|begun| begun.known(&server, &id).map(str::to_owned));
+                            let told = known.and_then(|known| super::tasks::status(&params, (&id, &known)));
+                            if let Some(params) = told {
+                                return Some(Change::TaskStatus(params.into()));
+                            }
+                        }
+                        change if session.wants(&change) => return Some(change),
+                        _ => {}
                     }
                 }
                 // A newer stream took over, or the session has ended.
@@ -106,7 +116,8 @@ impl Session {
     fn wants(&self, change: &Change) -> bool {
         match change {
             Change::Updated(uri) => self.watches(uri),
-            Change::Tools | Change::Prompts | Change::Resources => true,
+            Change::Tools | Change::Prompts | Change::Resources | Change::TaskStatus(_) => true,
+            Change::Task { .. } => false,
         }
     }
 }
@@ -240,6 +251,7 @@ impl Subscription {
             Change::Prompts => self.filter.prompts_list_changed,
             Change::Resources => self.filter.resources_list_changed,
             Change::Updated(uri) => self.watched.contains_key(uri),
+            Change::Task { .. } | Change::TaskStatus(_) => false,
         }
     }
 
@@ -289,6 +301,9 @@ impl Subscription {
 }
 
 fn notification(change: &Change, meta: Option<&str>) -> Bytes {
+    if let Change::TaskStatus(params) = change {
+        return jsonrpc::notification("notifications/tasks/status", Some(params));
+    }
     let mut params = ObjectWriter::with_capacity(128);
     if let Some(meta) = meta {
         params.raw("_meta", meta);
@@ -301,6 +316,7 @@ fn notification(change: &Change, meta: Option<&str>) -> Bytes {
             params.string("uri", uri);
             "notifications/resources/updated"
         }
+        Change::Task { .. } | Change::TaskStatus(_) => "notifications/tasks/status",
     };
     let params = params.finish_string();
     jsonrpc::notification(method, Some(params.as_str()).filter(|params| *params != "{}"))

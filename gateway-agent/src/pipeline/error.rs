@@ -75,6 +75,16 @@ pub enum Error {
     /// What the caller sends does not go on with anything that waits for it.
     #[error("nothing waits for this input any more")]
     NothingWaits,
+    /// The call is a task, or is none, against the tool's `execution.taskSupport`.
+    #[error("{}", if *.is_required {
+        "the tool must be called as a task"
+    } else {
+        "the tool cannot be called as a task"
+    })]
+    TaskSupport {
+        /// Whether it must be a task.
+        is_required: bool,
+    },
     /// The upstream gave no result.
     #[error(transparent)]
     Upstream(#[from] upstream::Error),

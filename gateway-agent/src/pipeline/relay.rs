@@ -100,21 +100,24 @@ pub async fn relay(
         side: relay.side.as_ref(),
         principal: &caller.principal(&relay.claim),
     };
-    let result = gateway.upstreams().send(permit, request).await;
-    record.returned();
-    let result = result?;
-    finish_input(&result, &relay.context)?;
-    if let Some(offer) = began {
-        task::check(gateway, &offer, &result.result, record)?;
-    }
-    record.finished(&result);
-    let (revision, prefix) = (snapshot.catalog.revision(), gateway.upstreams().prefix(&server));
     let tasks = match &relay.about {
         About::Task(known, Some(task)) => {
             Some(TaskNames::asked(gateway, &relay.claim, task, known))
         }
         _ => None,
     };
+    let result = gateway.upstreams().send(permit, request).await;
+    record.returned();
+    let result = result.map_err(|error| match &tasks {
+        Some(names) => names.in_error(error),
+        None => error,
+    })?;
+    finish_input(&result, &relay.context)?;
+    if let Some(offer) = began {
+        task::check(gateway, &offer, (relay.method, &result), record)?;
+    }
+    record.finished(&result);
+    let (revision, prefix) = (snapshot.catalog.revision(), gateway.upstreams().prefix(&server));
     Ok(Outcome { result, revision, freshness, prefix, tasks, steps: None })
 }
 

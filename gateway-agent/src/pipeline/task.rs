@@ -4,20 +4,21 @@
 //!
 //! Deliberately absent: what a task is; its server knows.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Error, Gateway, validate};
+use super::{Call, Error, Gateway, validate};
 use crate::{
     audit::CallRecord,
     config::Mode,
     identity::HeaderClaim,
     jsonrpc::{self, Object},
     seal::Sealer,
-    view::Offer,
+    upstream::{self, Method, Param, RawResult, TASK_PARAM},
+    view::{Offer, TaskSupport},
 };
 
 /// What ids of tasks are sealed for, besides for whom.
@@ -46,10 +47,21 @@ impl Task {
 pub(super) fn check(
     gateway: &Gateway,
     offer: &Offer,
-    task: &RawValue,
+    (method, task): (Method, &RawResult),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let members = Object::parse(task).unwrap_or_default();
+    if method == Method::TaskResult {
+        if offer.projection().is_some() {
+            return Err(Error::TaskSupport { is_required: false });
+        }
+        let is_checked = !task.is_error && offer.checks().output != Mode::Ignore;
+        return if is_checked {
+            validate::output(gateway, offer, &task.result, record)
+        } else {
+            Ok(())
+        };
+    }
+    let members = Object::parse(&task.result).unwrap_or_default();
     let Some(result) = members.find("result").filter(|_| offer.checks().output != Mode::Ignore)
     else {
         return Ok(());
@@ -83,16 +95,30 @@ pub struct TaskNames {
 }
 
 impl TaskNames {
-    /// For what a tool begins.
-    pub(super) fn begun(gateway: &Gateway, caller: &HeaderClaim, tool: &str, server: &Key) -> Self {
-        let (sealer, owner) = (Arc::clone(gateway.task_ids()), owner(caller));
-        Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
+    /// For the task that a tool begins with this result.
+    pub(super) fn begun(
+        gateway: &Gateway,
+        caller: &HeaderClaim,
+        (tool, server): (&str, &Key),
+        result: &RawValue,
+    ) -> Self {
+        let names = Self::of(gateway, caller, (tool, server));
+        let asked = id_in(result).map(|own| {
+            let known = names.known(&own).into();
+            (own, known)
+        });
+        Self { asked, ..names }
     }
 
     /// For what is said of a task that its caller knows by this id.
     pub(super) fn asked(gateway: &Gateway, caller: &HeaderClaim, task: &Task, known: &str) -> Self {
         let asked = Some((task.id.clone(), known.into()));
-        Self { asked, ..Self::begun(gateway, caller, &task.tool, &task.server) }
+        Self { asked, ..Self::of(gateway, caller, (&task.tool, &task.server)) }
+    }
+
+    fn of(gateway: &Gateway, caller: &HeaderClaim, (tool, server): (&str, &Key)) -> Self {
+        let (sealer, owner) = (Arc::clone(gateway.task_ids()), owner(caller));
+        Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
     }
 
     /// The id under which the caller knows a task.
@@ -104,5 +130,58 @@ impl TaskNames {
         let sealed = serde_json::to_vec(&task).ok();
         // Without random bytes nothing can be sealed; that text names no task.
         sealed.and_then(|sealed| self.sealer.seal(&self.owner, &sealed).ok()).unwrap_or_default()
+    }
+
+    /// The id of the task that this is about, as its caller knows it.
+    pub fn id(&self) -> Option<&str> {
+        self.asked.as_ref().map(|(_, known)| &**known)
+    }
+
+    /// Replaces the server's id of the task in a text by the caller's id. `None`: the text has no id.
+    pub fn in_text(&self, text: &str) -> Option<String> {
+        let (own, known) = self.asked.as_ref().filter(|(own, _)| text.contains(&**own))?;
+        // A short id may be a part of other words.
+        Some(if own.len() < SHORT { String::new() } else { text.replace(&**own, known) })
+    }
+
+    /// The error of a server about the task, without the server's own id of it.
+    pub(super) fn in_error(&self, error: upstream::Error) -> upstream::Error {
+        let upstream::Error::Rpc { code, message, data } = error else { return error };
+        let own = self.asked.as_ref().map(|(own, _)| &**own);
+        let data = data.filter(|raw| !own.is_some_and(|own| raw.get().contains(own)));
+        let message = match self.in_text(&message) {
+            Some(text) if text.is_empty() => {
+                format!("the server rejected the request about this task (error {code})")
+            }
+            Some(text) => text,
+            None => message,
+        };
+        upstream::Error::Rpc { code, message, data }
+    }
+}
+
+/// Shortest id of a task that is replaced in texts.
+const SHORT: usize = 8;
+
+/// The id of the task that a result begins: its own member, or in 2025-11-25 one of `task`.
+fn id_in(result: &RawValue) -> Option<Box<str>> {
+    let members = Object::parse(result).ok()?;
+    let id = match members.find("task") {
+        Some(task) => Object::parse(task).ok()?.find("taskId").map(ToOwned::to_owned),
+        None => members.find("taskId").map(ToOwned::to_owned),
+    };
+    serde_json::from_str(id?.get()).ok()
+}
+
+/// The parameters of a call as its tool takes them: `task` of 2025-11-25 only where the client and the
+/// tool agree on it.
+pub(super) fn params<'a>(offer: &Offer, call: &'a Call) -> Result<Cow<'a, [Param]>, Error> {
+    let is_other = |param: &&Param| &*param.name != TASK_PARAM;
+    let asks = call.params.iter().any(|param| !is_other(&param));
+    match (asks && call.takes_tasks, offer.task_support()) {
+        (true, TaskSupport::Forbidden) => Err(Error::TaskSupport { is_required: false }),
+        (false, TaskSupport::Required) => Err(Error::TaskSupport { is_required: true }),
+        (false, _) if asks => Ok(call.params.iter().filter(is_other).cloned().collect()),
+        _ => Ok(Cow::Borrowed(&call.params)),
     }
 }

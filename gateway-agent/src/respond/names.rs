@@ -35,6 +35,15 @@ pub(super) fn renamed(
     let is_task = Object::parse(result).is_ok_and(|members| members.find("taskId").is_some());
     let changed = object(result, |name, value| match name {
         "taskId" => Some(quoted(&tasks?.known(&string(value)?))),
+        "statusMessage" => tasks?.in_text(&string(value)?).map(|text| quoted(&text)),
+        // The task of a 2025-11-25 `tools/call`.
+        "task" => tasks.and_then(|tasks| {
+            object(value, |name, value| match name {
+                "taskId" => Some(quoted(&tasks.known(&string(value)?))),
+                "statusMessage" => tasks.in_text(&string(value)?).map(|text| quoted(&text)),
+                _ => None,
+            })
+        }),
         // What a task that has ended gave is a result itself.
         "result" if is_task => object(value, |name, value| match name {
             "_meta" => unreserved(value),

@@ -22,8 +22,8 @@ use crate::{
     content,
     jsonrpc::{self, Id, Object, ObjectWriter},
     permit::{Stale, told},
-    pipeline::Outcome,
-    upstream::{Era, Method, RawResult, ResultType},
+    pipeline::{Outcome, TaskNames},
+    upstream::{Era, Method, RELATED_TASK, RawResult, ResultType},
     view::Listing,
 };
 
@@ -60,6 +60,10 @@ const CATALOG: &str = "registry/catalog";
 const STEPS: &str = "registry/steps";
 /// The `_meta` key of a failed composition's error: its step, reason and message.
 const FAILURE: &str = "registry/failure";
+
+/// The key of the text that a model reads while a task runs (2025-11-25). Upstreams write it like the
+/// result.
+const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
 
 /// A result that is JSON text already.
 pub fn raw(id: Id<'_>, result: &str) -> Answer {
@@ -104,7 +108,12 @@ pub fn entries(
 /// The result of something besides tools, as the caller's era and names want it.
 pub fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answer {
     let result = &outcome.result;
-    let added = added(outcome);
+    let mut added = added(outcome);
+    if method == Method::TaskResult
+        && let Some(id) = outcome.tasks.as_ref().and_then(TaskNames::id)
+    {
+        added.push((RELATED_TASK, serde_json::json!({ "taskId": id }).to_string()));
+    }
     let mut out = Vec::with_capacity(result.result.get().len() + 256);
     let renamed = renamed(outcome);
     rewritten(&mut out, (era, method), renamed.as_ref().unwrap_or(result), &added);
@@ -298,7 +307,10 @@ fn own_meta(era: Era, upstream: &Object<'_>, added: &[(&str, String)]) -> Option
     if era == Era::Modern {
         meta.raw("io.modelcontextprotocol/serverInfo", SERVER_INFO);
     }
-    let kept = upstream.members().iter().filter(|member| !is_reserved(&member.name));
+    let kept = upstream
+        .members()
+        .iter()
+        .filter(|member| !is_reserved(&member.name) || member.name == IMMEDIATE);
     for (name, value) in added {
         meta.raw(name, value);
     }

@@ -43,6 +43,13 @@ pub enum News {
     Resources,
     /// A resource that somebody subscribed to; the upstream's own URI.
     Updated(Arc<str>),
+    /// The status of a task of 2025-11-25, under the upstream's own id.
+    Task {
+        /// The id.
+        id: Arc<str>,
+        /// The parameters of the notification.
+        params: Arc<str>,
+    },
 }
 
 /// The lists that may change, as bits.
@@ -123,6 +130,14 @@ impl Announcer {
             }
             return true;
         }
+        if method == "notifications/tasks/status" {
+            if let Some((raw, Status { id })) =
+                params.and_then(|raw| Some((raw, jsonrpc::read_object(raw)?)))
+            {
+                self.announce(News::Task { id: id.into(), params: raw.get().into() });
+            }
+            return true;
+        }
         if method != "notifications/resources/updated" {
             return false;
         }
@@ -169,6 +184,12 @@ impl Announcer {
 #[derive(Deserialize)]
 struct Updated {
     uri: String,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(rename = "taskId")]
+    id: String,
 }
 
 #[derive(Deserialize)]

@@ -25,6 +25,28 @@ impl Capabilities {
         self.declared().is_some_and(|all| all.find(capability).is_some())
     }
 
+    /// Whether calls of tools can be tasks as in 2025-11-25.
+    pub fn takes_tasks(&self) -> bool {
+        let member = |raw: Box<RawValue>, name: &&str| {
+            Object::parse(&raw).ok()?.find(name).map(ToOwned::to_owned)
+        };
+        let declared = RawValue::from_string(self.as_json().to_owned()).ok();
+        let path = ["tasks", "requests", "tools", "call"];
+        declared.and_then(|all| path.iter().try_fold(all, member)).is_some()
+    }
+
+    /// The same without one capability.
+    pub fn except(&self, capability: &str) -> Self {
+        let Some(all) = self.declared().filter(|all| all.find(capability).is_some()) else {
+            return self.clone();
+        };
+        let mut kept = ObjectWriter::with_capacity(self.as_json().len());
+        for member in all.members().iter().filter(|member| member.name != capability) {
+            kept.member(&member.name, member.value.get());
+        }
+        Self(RawValue::from_string(kept.finish_string()).ok().map(Into::into))
+    }
+
     /// Whether there is an extension of the protocol of this name.
     pub fn knows(&self, extension: &str) -> bool {
         let declared = self.declared();

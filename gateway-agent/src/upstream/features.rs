@@ -26,6 +26,7 @@ pub struct Features {
     resources: Entries,
     templates: Entries,
     about: About,
+    takes_tasks: bool,
 }
 
 /// Definitions by what they are known by, both as callers know them.
@@ -46,7 +47,8 @@ impl PartialEq for Features {
 
 impl Features {
     pub(super) fn of(about: About) -> Self {
-        Self { about, ..Self::default() }
+        let takes_tasks = about.capabilities.takes_tasks();
+        Self { about, takes_tasks, ..Self::default() }
     }
 
     /// The prompts.
@@ -67,6 +69,11 @@ impl Features {
     /// How the target's tools are best used, in its own words.
     pub fn instructions(&self) -> Option<&str> {
         self.about.instructions.as_deref()
+    }
+
+    /// Whether calls of its tools can be tasks as in 2025-11-25.
+    pub fn takes_tasks(&self) -> bool {
+        self.takes_tasks
     }
 
     /// What the target says that it can do: `completions`, `logging` …

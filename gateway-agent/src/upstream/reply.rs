@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use super::{
     error::{Breach, Error},
     message::Era,
-    request::{Request, TASKS},
+    request::{Method, Request, TASKS},
 };
-use crate::jsonrpc::{ErrorObject, Outcome, code, read_object};
+use crate::jsonrpc::{ErrorObject, Object, Outcome, code, read_object};
 
 /// A result, as the upstream wrote it.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub enum ResultType {
     Complete,
     /// `input_required`.
     InputRequired,
-    /// `task`, of the tasks extension.
+    /// `task`, of the tasks extension; in 2025-11-25 the result of a call that asked for a task.
     Task,
 }
 
@@ -66,6 +66,9 @@ struct Steering<'a> {
     result_type: Option<Cow<'a, str>>,
     #[serde(rename = "_meta")]
     meta: Option<IgnoredAny>,
+    /// The task that a call of 2025-11-25 has begun.
+    #[serde(borrow)]
+    task: Option<&'a RawValue>,
 }
 
 impl RawResult {
@@ -79,6 +82,12 @@ impl RawResult {
         let method = request.method;
         let steering: Steering<'_> = read_object(&result).ok_or(Breach::Shape(method.as_str()))?;
         let result_type = match steering.result_type.as_deref() {
+            None if steering.task.is_some_and(is_task) && method == Method::CallTool => {
+                if !request.begins_task() {
+                    return Err(Breach::ResultType.into());
+                }
+                ResultType::Task
+            }
             None => ResultType::Absent,
             Some("complete") => ResultType::Complete,
             Some("input_required") if method.may_need_input() => ResultType::InputRequired,
@@ -89,6 +98,11 @@ impl RawResult {
         let has_meta = steering.meta.is_some();
         Ok(Self { result, is_error, result_type, has_meta, era })
     }
+}
+
+/// Whether a member of a result is a task.
+fn is_task(raw: &RawValue) -> bool {
+    Object::parse(raw).is_ok_and(|members| members.find("taskId").is_some())
 }
 
 /// An answer, cut loose from the bytes that it came in.

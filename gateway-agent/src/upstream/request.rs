@@ -33,11 +33,13 @@ pub enum Method {
     Complete,
     /// `logging/setLevel`, before 2026-07-28.
     SetLevel,
-    /// `tasks/get` of the tasks extension.
+    /// `tasks/get` of the tasks extension, or of 2025-11-25.
     GetTask,
+    /// `tasks/result` of 2025-11-25.
+    TaskResult,
     /// `tasks/update` of the tasks extension.
     UpdateTask,
-    /// `tasks/cancel` of the tasks extension.
+    /// `tasks/cancel` of the tasks extension, or of 2025-11-25.
     CancelTask,
 }
 
@@ -54,6 +56,7 @@ impl Method {
             Self::Complete => "completion/complete",
             Self::SetLevel => "logging/setLevel",
             Self::GetTask => "tasks/get",
+            Self::TaskResult => "tasks/result",
             Self::UpdateTask => "tasks/update",
             Self::CancelTask => "tasks/cancel",
         }
@@ -64,14 +67,28 @@ impl Method {
         match self {
             Self::CallTool | Self::GetPrompt => Some("name"),
             Self::ReadResource | Self::Subscribe | Self::Unsubscribe => Some("uri"),
-            Self::GetTask | Self::UpdateTask | Self::CancelTask => Some("taskId"),
+            Self::GetTask | Self::TaskResult | Self::UpdateTask | Self::CancelTask => {
+                Some("taskId")
+            }
             Self::SendMessage { .. } | Self::Complete | Self::SetLevel => None,
         }
     }
 
     /// Whether it changes nothing, whatever it is about.
     pub fn only_reads(self) -> bool {
-        matches!(self, Self::GetPrompt | Self::ReadResource | Self::Complete | Self::GetTask)
+        matches!(
+            self,
+            Self::GetPrompt
+                | Self::ReadResource
+                | Self::Complete
+                | Self::GetTask
+                | Self::TaskResult
+        )
+    }
+
+    /// Whether it is about a task.
+    pub fn is_of_task(self) -> bool {
+        matches!(self, Self::GetTask | Self::TaskResult | Self::UpdateTask | Self::CancelTask)
     }
 
     /// Whether its answer may be that more input is needed (basic/patterns/mrtr).
@@ -104,6 +121,12 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// Whether it asks for a task as in 2025-11-25.
+    pub(super) fn begins_task(&self) -> bool {
+        self.method == Method::CallTool
+            && self.params.iter().any(|param| &*param.name == TASK_PARAM)
+    }
+
     /// One of the gateway's own.
     pub(super) fn plain(method: Method, params: &'a [Param], context: &'a Context) -> Self {
         let trace = &context.trace;
@@ -154,6 +177,12 @@ impl Context {
 /// The severities of log messages, the least first (server/utilities/logging).
 pub const LOG_LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// The parameter of 2025-11-25 that makes a call a task.
+pub const TASK_PARAM: &str = "task";
+
+/// The key in `_meta` that names the task of a message, in 2025-11-25.
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// The extension of long-running calls.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";

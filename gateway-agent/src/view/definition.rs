@@ -1,8 +1,8 @@
 //! A tool's entry in `tools/list`: what its registration says, and from the upstream's own
 //! definition whatever the registration leaves open.
 //!
-//! Deliberately absent: the upstream's `_meta` and `execution`, which speak for the upstream, not
-//! for this gateway.
+//! The upstream's `_meta` speaks for the upstream and is left out. `execution` is there for clients
+//! that can begin tasks through this gateway.
 
 use serde_json::value::RawValue;
 
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     jsonrpc::{Object, ObjectWriter},
     upstream::Era,
+    view::pages::Form,
 };
 
 /// An entry, and whether older clients need another form of it.
@@ -23,7 +24,8 @@ pub(super) struct Entry {
 
 /// Renders the entry of an offer. Before 2026-07-28 an output schema describes an object, and strict
 /// clients refuse a whole list over one that does not, so there it is left out.
-pub(super) fn render(offer: &Offer, era: Era) -> Entry {
+pub(super) fn render(offer: &Offer, form: Form) -> Entry {
+    let era = form.era();
     let tool = offer.tool();
     let live = offer.live().and_then(|live| Object::parse(live).ok()).unwrap_or_default();
     let inherited = |member: &str, start: char| {
@@ -52,6 +54,9 @@ pub(super) fn render(offer: &Offer, era: Era) -> Entry {
     }
     if let Some(text) = inherited("icons", '[') {
         entry.raw("icons", text);
+    }
+    if let Some(execution) = offer.task_support().as_execution().filter(|_| form.has_tasks()) {
+        entry.raw("execution", execution);
     }
     entry.raw("_meta", &format!(r#"{{"registry/version":"{}"}}"#, tool.version));
     Entry { json: entry.finish_string(), is_modern_only }

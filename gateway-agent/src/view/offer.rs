@@ -23,7 +23,7 @@ use registry_core::{
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    Input, Snapshot,
+    Input, Snapshot, TaskSupport,
     input::{self, Schema},
     way::{Backing, Way},
 };
@@ -220,6 +220,22 @@ impl Offer {
     fn says(&self, hint: &str) -> bool {
         let annotations = self.tool().annotations.as_ref();
         annotations.and_then(|all| all.get(hint)) == Some(&Value::Bool(true))
+    }
+
+    /// Whether it is called as a task of 2025-11-25.
+    pub fn task_support(&self) -> TaskSupport {
+        let support = self.backing().map(|backing| backing.tasks).unwrap_or_default();
+        match support {
+            // The result of a task would come past the projection.
+            TaskSupport::Optional if self.projection.is_some() => TaskSupport::Forbidden,
+            support => support,
+        }
+    }
+
+    /// Whether a client can call it that knows tasks of 2025-11-25, or does not.
+    pub(super) fn is_callable_by(&self, takes_tasks: bool) -> bool {
+        let is_task = self.task_support() == TaskSupport::Required;
+        !is_task || (takes_tasks && self.projection.is_none())
     }
 
     /// What a call costs as its registration says (`metadata.cost`), in whatever unit its owners

@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use registry_core::{Kind, Name};
 
-use super::{Offer, definition::render};
+use super::{Offer, TaskSupport, definition::render};
 use crate::upstream::Era;
 
 /// Most tools on a page.
@@ -77,6 +77,39 @@ fn hex(digit: u8) -> Option<u8> {
     }
 }
 
+/// The protocol revision of a list's clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Of 2026-07-28.
+    Modern,
+    /// Of the revisions before.
+    Legacy,
+    /// Of 2025-11-25, which has tasks.
+    LegacyTasks,
+}
+
+impl From<Era> for Form {
+    fn from(era: Era) -> Self {
+        match era {
+            Era::Modern => Self::Modern,
+            Era::Legacy => Self::Legacy,
+        }
+    }
+}
+
+impl Form {
+    pub(super) fn era(self) -> Era {
+        match self {
+            Self::Modern => Era::Modern,
+            Self::Legacy | Self::LegacyTasks => Era::Legacy,
+        }
+    }
+
+    pub(super) fn has_tasks(self) -> bool {
+        self == Self::LegacyTasks
+    }
+}
+
 /// One page as it is sent.
 #[derive(Debug, Clone)]
 pub struct Listing {
@@ -95,6 +128,7 @@ struct Page {
     offers: Vec<Arc<Offer>>,
     modern: OnceLock<Bytes>,
     legacy: OnceLock<Bytes>,
+    with_tasks: OnceLock<Bytes>,
 }
 
 impl Pages {
@@ -112,7 +146,7 @@ impl Pages {
     }
 
     /// The first page, or the one that holds what comes after the cursor.
-    pub(super) fn list(&self, after: Option<&Cursor>, era: Era) -> Listing {
+    pub(super) fn list(&self, after: Option<&Cursor>, form: Form) -> Listing {
         let index = after.map_or(0, |Cursor(seen)| {
             self.0.partition_point(|page| page.last().is_none_or(|last| last <= seen))
         });
@@ -120,7 +154,7 @@ impl Pages {
             return Listing { tools: Bytes::from_static(b"[]"), next: None };
         };
         let next = page.last().filter(|_| index + 1 < self.0.len()).cloned().map(Cursor);
-        Listing { tools: page.bytes(era), next }
+        Listing { tools: page.bytes(form), next }
     }
 }
 
@@ -139,7 +173,8 @@ impl Page {
             same.map(|same| bytes(same).clone()).unwrap_or_default()
         };
         let (modern, legacy) = (kept(|page| &page.modern), kept(|page| &page.legacy));
-        Self { offers: offers.to_vec(), modern, legacy }
+        let with_tasks = kept(|page| &page.with_tasks);
+        Self { offers: offers.to_vec(), modern, legacy, with_tasks }
     }
 
     fn says_the_same(&self, offers: &[Arc<Offer>]) -> bool {
@@ -151,27 +186,43 @@ impl Page {
         self.offers.last().map(|offer| offer.name())
     }
 
-    fn bytes(&self, era: Era) -> Bytes {
-        match era {
-            Era::Modern => self.modern.get_or_init(|| self.render(era).0).clone(),
-            Era::Legacy => self.legacy.get_or_init(|| self.legacy_bytes()).clone(),
+    fn bytes(&self, form: Form) -> Bytes {
+        let has_tasks =
+            || self.offers.iter().any(|offer| offer.task_support() != TaskSupport::Forbidden);
+        match form {
+            Form::Modern => self.modern.get_or_init(|| self.render(form).0).clone(),
+            Form::LegacyTasks if has_tasks() => {
+                self.with_tasks.get_or_init(|| self.render(form).0).clone()
+            }
+            Form::Legacy | Form::LegacyTasks => {
+                self.legacy.get_or_init(|| self.legacy_bytes()).clone()
+            }
         }
     }
 
     /// Nearly always both forms are the same bytes.
     fn legacy_bytes(&self) -> Bytes {
-        let (modern, differs) = self.render(Era::Modern);
+        let (modern, differs) = self.render(Form::Modern);
         if differs {
-            return self.render(Era::Legacy).0;
+            return self.render(Form::Legacy).0;
         }
         self.modern.get_or_init(|| modern).clone()
     }
 
-    fn render(&self, era: Era) -> (Bytes, bool) {
+    fn render(&self, form: Form) -> (Bytes, bool) {
         let mut text = String::from("[");
         let mut differs = false;
         for offer in &self.offers {
-            let entry = render(offer, era);
+            if !offer.is_callable_by(form.has_tasks()) {
+                tracing::info!(
+                    tool.name = %offer.name(), clients = ?form,
+                    "a tool is not listed to these clients: its server requires task augmentation \
+                     (execution.taskSupport), which needs a client of 2025-11-25 and a tool without \
+                     outputTransform"
+                );
+                continue;
+            }
+            let entry = render(offer, form);
             if text.len() > 1 {
                 text.push(',');
             }

@@ -8,6 +8,7 @@ use super::{
     testing::{Registered, agent, catalog, composed, schema, tool},
     *,
 };
+use crate::upstream::Era;
 
 struct World {
     views: Views,

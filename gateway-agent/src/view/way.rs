@@ -13,7 +13,7 @@ use registry_core::{
 };
 use serde_json::value::RawValue;
 
-use super::{Offer, Snapshot};
+use super::{Offer, Snapshot, TaskSupport};
 use crate::{
     composition::Plan,
     contract::Contracts,
@@ -35,6 +35,7 @@ pub(super) struct Backing {
     /// How it is asked for.
     pub(super) method: Method,
     pub(super) live: Option<Arc<Tools>>,
+    pub(super) tasks: TaskSupport,
 }
 
 impl Way {
@@ -43,18 +44,25 @@ impl Way {
     pub(super) fn of(
         snapshot: &Snapshot,
         tool: &Tool,
-        part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
+        mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
     ) -> Option<Self> {
         let Some(source) = tool.source() else {
-            return Plan::new(tool, part).map(|plan| Self::Composed(Arc::new(plan)));
+            // A step has no client that could wait for a task.
+            let callable = |declared: &Dependency| {
+                part(declared).filter(|offer| offer.task_support() != TaskSupport::Required)
+            };
+            return Plan::new(tool, callable).map(|plan| Self::Composed(Arc::new(plan)));
         };
         let server = source.server_key();
         let live = snapshot.definitions.find(&server).cloned();
         if live.as_ref().is_some_and(|tools| tools.has_left_out(&source.tool)) {
             return None;
         }
+        let features = snapshot.definitions.features(&server).map(Arc::as_ref);
+        let definition = live.as_ref().and_then(|tools| tools.find(&source.tool));
+        let tasks = TaskSupport::of(features, definition);
         let (tool, method) = (source.tool.as_str().into(), Method::CallTool);
-        Some(Self::Upstream(Backing { server, tool, method, live }))
+        Some(Self::Upstream(Backing { server, tool, method, live, tasks }))
     }
 
     /// To a skill of an agent, which lists no tools.
@@ -71,14 +79,16 @@ impl Way {
             tool: skill.id.as_str().into(),
             method,
             live,
+            tasks: TaskSupport::Forbidden,
         })
     }
 
     /// What else than documents it is made of.
     pub(super) fn hash(&self, hasher: &mut DefaultHasher) {
         match self {
-            Self::Upstream(Backing { tool, live, .. }) => {
+            Self::Upstream(Backing { tool, live, tasks, .. }) => {
                 tool.hash(hasher);
+                tasks.hash(hasher);
                 text_in(live.as_ref(), tool).hash(hasher);
             }
             Self::Composed(plan) => {
@@ -108,8 +118,12 @@ impl Way {
         mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
     ) -> bool {
         match self {
-            Self::Upstream(Backing { server, live, .. }) => {
+            Self::Upstream(Backing { server, live, tasks, tool, method }) => {
+                let definition = live.as_ref().and_then(|tools| tools.find(tool));
+                let features = snapshot.definitions.features(server).map(Arc::as_ref);
                 is_live_as(live.as_ref(), snapshot.definitions.find(server))
+                    && (*method != Method::CallTool
+                        || TaskSupport::of(features, definition) == *tasks)
             }
             Self::Composed(plan) => plan
                 .parts()

@@ -180,13 +180,15 @@ fn is_over(error: &Error) -> bool {
 }
 
 /// How long to wait before the server of a task that stands so is asked again; `None`: it has ended.
-fn pace(task: &RawValue) -> Option<Duration> {
+pub(in super::super) fn pace(task: &RawValue) -> Option<Duration> {
     let members = Object::parse(task).unwrap_or_default();
     let status = members.find("status").map_or("", RawValue::get);
     if matches!(status, r#""completed""# | r#""failed""# | r#""cancelled""#) {
         return None;
     }
-    let wanted = members.find("pollIntervalMs").and_then(|ms| ms.get().parse().ok());
+    // The second name is that of 2025-11-25.
+    let wanted = members.find("pollIntervalMs").or_else(|| members.find("pollInterval"));
+    let wanted = wanted.and_then(|ms| ms.get().parse().ok());
     let wanted = wanted.and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok());
     Some(wanted.unwrap_or(PACE).clamp(SHORTEST, LONGEST))
 }

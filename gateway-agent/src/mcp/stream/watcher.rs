@@ -33,6 +33,14 @@ pub(super) enum Change {
     Resources,
     /// A resource, under the name that callers know.
     Updated(Box<str>),
+    /// The status of a task of 2025-11-25, under the server's id.
+    Task {
+        server: Key,
+        id: Arc<str>,
+        params: Arc<str>,
+    },
+    /// The parameters of `notifications/tasks/status`, under the client's id.
+    TaskStatus(Arc<str>),
 }
 
 /// What the lists are known by.
@@ -170,8 +178,13 @@ impl Watcher {
         }
         let sight = self.look();
         let mut changes = self.compare(&sight.fingerprints);
-        changes.extend(self.announced.drain(..).filter_map(|announced| sight.concerns(&announced)));
+        let concerning = self.announced.drain(..).filter_map(|news| sight.concerns(&news));
+        let is_task = |change: &Change| matches!(change, Change::Task { .. });
+        let (tasks, others): (Vec<_>, Vec<_>) = concerning.partition(is_task);
+        changes.extend(others);
         self.changes.extend(changes);
+        // Task states keep their order.
+        self.changes.extend(tasks);
     }
 
     fn compare(&mut self, now: &Fingerprints) -> BTreeSet<Change> {
@@ -197,6 +210,10 @@ impl Sight {
             News::Tools => self.servers.contains(server).then_some(Change::Tools),
             News::Prompts => shown(Exposure::Prompts).map(|_| Change::Prompts),
             News::Resources => shown(Exposure::Resources).map(|_| Change::Resources),
+            News::Task { id, params } => {
+                let (server, id, params) = (server.clone(), id.clone(), params.clone());
+                self.servers.contains(&server).then_some(Change::Task { server, id, params })
+            }
             News::Updated(uri) => {
                 let known = shown(Exposure::Resources)?.prefix.uri(uri)?.into_owned();
                 Some(Change::Updated(known.into()))

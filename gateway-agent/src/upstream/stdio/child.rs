@@ -41,7 +41,7 @@ pub(super) struct Child {
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) how: Arc<str>,
-    /// What an operator can do about it.
+    /// The remedy for an operator.
     pub(super) remedy: Option<&'static str>,
 }
 

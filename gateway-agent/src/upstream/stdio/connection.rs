@@ -50,7 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Who waits for an answer.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// `None`: the caller has gone, and the child may not know it yet.
+    /// `None`: the request was cancelled and the child may still work on it.
     answer: Option<oneshot::Sender<Result<Reply, Error>>>,
     /// The caller, if it is one.
     pub(super) side: Option<Side>,
@@ -312,7 +312,7 @@ impl Connection {
         }
     }
 
-    /// The only caller for whom the child works.
+    /// The caller, if exactly one has requests at this child.
     fn only_caller(&self) -> Option<Side> {
         let pending = self.pending();
         let mut sides = pending.as_ref()?.values().filter_map(|waiting| waiting.side.as_ref());
@@ -324,8 +324,8 @@ impl Connection {
         self.pending().as_mut()?.remove(&id)
     }
 
-    /// Takes back a request, and says whether it waited for its answer. One that was sent stays
-    /// noted for a while where the child may still ask something for it.
+    /// Cancels a request and returns whether it was waiting. A sent request that may cause questions
+    /// stays in the table for a short time.
     fn leave(self: &Arc<Self>, id: u64, was_sent: bool) -> bool {
         let mut pending = self.pending();
         let Some(waiting) = pending.as_mut().and_then(|pending| pending.get_mut(&id)) else {

@@ -1,8 +1,8 @@
-//! Questions of a child before 2026-07-28: for which of its callers each one is.
+//! Routing of a child's questions before 2026-07-28 to the callers they belong to.
 //!
-//! A question that repeats a progress token is for the request with that token. Any other one is for
-//! the only request that is under way. While there are several, it waits until one is left; a
-//! question never goes to a caller that it may not be for.
+//! A question that repeats a progress token belongs to the request with that token. Any other question
+//! belongs to the only running request. While several run, the question is ambiguous and waits until
+//! one request remains. An ambiguous question never reaches a caller.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,38 +17,40 @@ use super::{
         error::Error,
         message::{self, Outgoing},
         reply::RpcError,
-        request::Method,
+        request::{Method, RELATED_TASK},
     },
     connection::Connection,
     turns::{Habits, Turn, Turns},
 };
 use crate::{
     config::LimitsConfig,
-    jsonrpc::{self, code},
+    jsonrpc::{self, Object, code},
 };
 
-/// How long a question waits until it is clear for whom it is.
+/// Longest time that a question stays ambiguous.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often that is looked at.
+/// Interval between two checks of ambiguous questions.
 const PACE: Duration = Duration::from_millis(200);
-/// Most questions that wait so.
+/// Most ambiguous questions of one child.
 const MOST: usize = 64;
-/// How long a child may still ask for a request that was cancelled.
+/// Time after a cancellation in which the child may still send questions of the request.
 const AFTERMATH: Duration = Duration::from_secs(2);
 
-/// A request for which the child may ask something.
+/// A running request that may cause questions.
 #[derive(Debug)]
 pub(super) struct Asker {
-    /// What is learnt about: the tool, or the method of other requests.
+    /// The name in [`Habits`]: the tool, or the method of other requests.
     tool: Box<str>,
     has_asked: bool,
     turn: Option<Turn>,
-    /// When the child has forgotten it, if it was cancelled.
+    /// End of the time in which a cancelled request may cause questions.
     forgotten: Option<Instant>,
+    /// The task of a `tasks/result` (2025-11-25). Its questions name the task.
+    task: Option<Box<str>>,
 }
 
 impl Asker {
-    /// The request was cancelled. The child may still ask something for it, which is nobody's then.
+    /// Marks the request as cancelled. The child may still send a question of it.
     pub(super) fn leave(&mut self) -> bool {
         self.turn = None;
         self.forgotten = Some(Instant::now() + AFTERMATH);
@@ -60,7 +62,7 @@ impl Asker {
     }
 }
 
-/// A question as it came.
+/// A received question.
 #[derive(Debug)]
 struct Question {
     id: Box<str>,
@@ -73,12 +75,12 @@ struct Question {
 pub(super) struct Questions {
     turns: Turns,
     limit: Duration,
-    unclear: Mutex<Unclear>,
+    held: Mutex<Held>,
 }
 
-/// Questions that wait until it is clear for whom they are.
+/// Ambiguous questions, and since when there are any.
 #[derive(Debug, Default)]
-struct Unclear {
+struct Held {
     questions: Vec<Question>,
     since: Option<Instant>,
 }
@@ -88,46 +90,58 @@ impl Questions {
         Self {
             turns: Turns::new(habits, limits.upstream_requests),
             limit: Duration::from_millis(limits.call_timeout_ms),
-            unclear: Mutex::default(),
+            held: Mutex::default(),
         }
     }
 
-    /// Waits until a request may start; of those for which a child never asks it is `None`.
+    /// Waits until a request may start. Requests that cause no questions give `None`.
     pub(super) async fn enter(&self, outgoing: &Outgoing<'_>) -> Result<Option<Asker>, Error> {
         let Outgoing::Asked { subject, request, .. } = outgoing else { return Ok(None) };
+        if request.method == Method::TaskResult {
+            let (tool, task) = (request.method.as_str().into(), Some((*subject).into()));
+            return Ok(Some(Asker { tool, has_asked: false, turn: None, forgotten: None, task }));
+        }
         let tool = match request.method {
             Method::CallTool => *subject,
             Method::GetPrompt | Method::ReadResource | Method::Complete => request.method.as_str(),
             _ => return Ok(None),
         };
-        // Less than the request may take, so that its caller reads why it did not start.
+        // Less than the time limit of the request, so that its caller reads this reason first.
         let within = request.timeout.unwrap_or(self.limit) / 10 * 9;
         let turn = self.turns.enter(tool, (request.principal, within)).await?;
-        Ok(Some(Asker { tool: tool.into(), has_asked: false, turn, forgotten: None }))
+        Ok(Some(Asker { tool: tool.into(), has_asked: false, turn, forgotten: None, task: None }))
     }
 
-    /// Learns from a request that was answered.
+    /// Records that a request has ended.
     pub(super) fn answered(&self, asker: Option<&Asker>) {
         if let Some(asker) = asker.filter(|asker| !asker.has_asked) {
             self.turns.habits().asked_nothing(&asker.tool);
         }
     }
 
-    fn unclear(&self) -> MutexGuard<'_, Unclear> {
-        self.unclear.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// For whom a question is.
-enum Whom {
+/// The task in the `_meta` of a question (2025-11-25).
+fn related_task(params: &RawValue) -> Option<String> {
+    let members = Object::parse(params).ok()?;
+    let meta = Object::parse(members.find("_meta")?).ok()?;
+    let task = Object::parse(meta.find(RELATED_TASK)?).ok()?;
+    serde_json::from_str(task.find("taskId")?.get()).ok()
+}
+
+/// The request that a question belongs to.
+enum Addressee {
     Request(u64),
-    Nobody,
-    /// One of so many.
-    Unclear(usize),
+    None,
+    /// Any of this number of requests.
+    Ambiguous(usize),
 }
 
 impl Connection {
-    /// Takes a question.
+    /// Routes a question.
     pub(super) fn asked(self: &Arc<Self>, request: &jsonrpc::Request<'_>) {
         if request.method == "ping" {
             return self.send(message::answer(request));
@@ -139,32 +153,38 @@ impl Connection {
         };
         let id = question.params.as_deref().and_then(message::request_of_token);
         if let Some(id) = id.filter(|id| self.is_pending(*id)) {
-            return self.put(question, (id, true));
+            return self.deliver(question, (id, true));
         }
-        match self.whom() {
-            Whom::Request(id) => self.put(question, (id, false)),
-            Whom::Nobody => self.refuse(&question, "no request is under way"),
-            // Roots are the client's, whatever it calls; servers ask for them at any time.
-            Whom::Unclear(_) if &*question.method == "roots/list" => {
+        if let Some(task) = question.params.as_deref().and_then(related_task) {
+            return match self.request_of_task(&task) {
+                Some(id) => self.deliver(question, (id, true)),
+                None => self.refuse(&question, "no client waits for the result of its task"),
+            };
+        }
+        match self.addressee() {
+            Addressee::Request(id) => self.deliver(question, (id, false)),
+            Addressee::None => self.refuse(&question, "no request is under way"),
+            // Servers ask for roots at any time, independently of requests.
+            Addressee::Ambiguous(_) if &*question.method == "roots/list" => {
                 self.refuse(&question, "several callers share this server");
             }
-            Whom::Unclear(_) => self.keep(question),
+            Addressee::Ambiguous(_) => self.hold(question),
         }
     }
 
-    /// Keeps a question until it is clear for whom it is.
-    fn keep(self: &Arc<Self>, question: Question) {
+    /// Holds an ambiguous question.
+    fn hold(self: &Arc<Self>, question: Question) {
         let questions = self.questions();
-        let mut unclear = questions.unclear();
-        if unclear.questions.len() >= MOST {
-            drop(unclear);
+        let mut held = questions.held();
+        if held.questions.len() >= MOST {
+            drop(held);
             return self.refuse(&question, "too many questions wait");
         }
-        unclear.questions.push(question);
-        let is_first = unclear.since.is_none();
-        unclear.since.get_or_insert_with(Instant::now);
-        questions.turns.set_unclear(true);
-        drop(unclear);
+        held.questions.push(question);
+        let is_first = held.since.is_none();
+        held.since.get_or_insert_with(Instant::now);
+        questions.turns.set_ambiguous(true);
+        drop(held);
         if is_first {
             let connection = Arc::downgrade(self);
             tokio::spawn(async move {
@@ -172,7 +192,7 @@ impl Connection {
                     sleep(PACE).await;
                     let Some(connection) = connection.upgrade() else { return };
                     connection.settle_questions();
-                    if connection.questions().unclear().since.is_none() {
+                    if connection.questions().held().since.is_none() {
                         return;
                     }
                 }
@@ -181,30 +201,30 @@ impl Connection {
         self.settle_questions();
     }
 
-    /// Sends on the questions that wait, once it is clear for whom they are, and refuses those of
-    /// which it cannot become clear.
+    /// Delivers the held questions once one request remains. Rejects them if that cannot happen or
+    /// takes too long.
     pub(super) fn settle_questions(self: &Arc<Self>) {
         let questions = self.questions();
-        let mut unclear = questions.unclear();
-        let Some(since) = unclear.since else { return };
-        let whom = self.whom();
-        let is_over = match whom {
-            // When each of them waits for an answer, none of them comes to an end.
-            Whom::Unclear(among) => {
-                unclear.questions.len() >= among || since.elapsed() >= PATIENCE
+        let mut held = questions.held();
+        let Some(since) = held.since else { return };
+        let addressee = self.addressee();
+        let is_over = match addressee {
+            // If each request waits for an answer, none can end.
+            Addressee::Ambiguous(among) => {
+                held.questions.len() >= among || since.elapsed() >= PATIENCE
             }
-            Whom::Request(_) | Whom::Nobody => true,
+            Addressee::Request(_) | Addressee::None => true,
         };
         if !is_over {
             return;
         }
-        let Unclear { questions: waiting, .. } = std::mem::take(&mut *unclear);
-        drop(unclear);
+        let Held { questions: waiting, .. } = std::mem::take(&mut *held);
+        drop(held);
         for question in waiting {
-            match whom {
-                Whom::Request(id) => self.put(question, (id, false)),
-                Whom::Nobody => self.refuse(&question, "its request has ended"),
-                Whom::Unclear(among) => {
+            match addressee {
+                Addressee::Request(id) => self.deliver(question, (id, false)),
+                Addressee::None => self.refuse(&question, "its request has ended"),
+                Addressee::Ambiguous(among) => {
                     self.all_may_have_asked();
                     tracing::warn!(
                         target.server = %self.server(), calls = among, method = %question.method,
@@ -216,27 +236,39 @@ impl Connection {
                 }
             }
         }
-        questions.turns.set_unclear(false);
+        questions.turns.set_ambiguous(false);
     }
 
-    /// For whom a question without a token is.
-    fn whom(&self) -> Whom {
+    /// The request that a question without a token belongs to.
+    fn addressee(&self) -> Addressee {
         let mut pending = self.pending();
-        let Some(pending) = pending.as_mut() else { return Whom::Nobody };
+        let Some(pending) = pending.as_mut() else { return Addressee::None };
         pending.retain(|_, waiting| !waiting.asker.as_ref().is_some_and(Asker::is_forgotten));
-        let mut askers = pending.iter().filter(|(_, waiting)| waiting.asker.is_some());
+        let is_asker = |asker: &Asker| asker.task.is_none();
+        let mut askers =
+            pending.iter().filter(|(_, waiting)| waiting.asker.as_ref().is_some_and(is_asker));
         match (askers.next(), askers.count()) {
-            (None, _) => Whom::Nobody,
-            (Some((id, _)), 0) => Whom::Request(*id),
-            (Some(_), others) => Whom::Unclear(others + 1),
+            (None, _) => Addressee::None,
+            (Some((id, _)), 0) => Addressee::Request(*id),
+            (Some(_), others) => Addressee::Ambiguous(others + 1),
         }
+    }
+
+    /// The running `tasks/result` of a task.
+    fn request_of_task(&self, task: &str) -> Option<u64> {
+        let pending = self.pending();
+        let is_it = |asker: &Asker| asker.task.as_deref() == Some(task);
+        let mut found = pending.as_ref()?.iter().filter(|(_, waiting)| {
+            waiting.side.is_some() && waiting.asker.as_ref().is_some_and(is_it)
+        });
+        found.next().map(|(id, _)| *id)
     }
 
     fn is_pending(&self, id: u64) -> bool {
         self.pending().as_ref().is_some_and(|pending| pending.contains_key(&id))
     }
 
-    /// Learns that each of the tools that are called now may have asked.
+    /// Records that each running tool may have asked.
     fn all_may_have_asked(&self) {
         let pending = self.pending();
         let askers = pending.iter().flat_map(|pending| pending.values());
@@ -245,13 +277,14 @@ impl Connection {
         }
     }
 
-    /// Puts a question to the caller of a request, and sends back the answer.
-    fn put(self: &Arc<Self>, question: Question, (id, has_token): (u64, bool)) {
+    /// Delivers a question to the caller of a request, and returns the answer to the child.
+    fn deliver(self: &Arc<Self>, question: Question, (id, has_token): (u64, bool)) {
         let side = {
             let mut pending = self.pending();
             let waiting = pending.as_mut().and_then(|pending| pending.get_mut(&id));
             let Some(waiting) = waiting else { return };
-            if let Some(asker) = waiting.asker.as_mut().filter(|_| &*question.method != "roots/list")
+            if let Some(asker) =
+                waiting.asker.as_mut().filter(|_| &*question.method != "roots/list")
             {
                 asker.has_asked = true;
                 self.questions().turns.habits().has_asked(&asker.tool, has_token);
@@ -272,8 +305,11 @@ impl Connection {
     }
 
     fn refuse(&self, question: &Question, why: &str) {
-        let error =
-            RpcError { code: code::METHOD_NOT_FOUND, message: format!("no answer: {why}"), data: None };
+        let error = RpcError {
+            code: code::METHOD_NOT_FOUND,
+            message: format!("no answer: {why}"),
+            data: None,
+        };
         if let Ok(id) = jsonrpc::Id::parse(&question.id) {
             self.send(message::answered(id, &Err(error)));
         }

@@ -202,11 +202,7 @@ impl Supervisor {
         std::future::pending().await
     }
 
-    async fn handshake(
-        &self,
-        opening: Opening,
-        connection: &Arc<Connection>,
-    ) -> Result<(), Error> {
+    async fn handshake(&self, opening: Opening, connection: &Arc<Connection>) -> Result<(), Error> {
         let verdict = match opening {
             Opening::Probe => self.probe(connection).await?,
             Opening::Initialize => Verdict::Legacy,

@@ -37,7 +37,10 @@ async fn a_child_that_dies_fails_its_calls_and_is_started_again() {
     let (waiting, dying) =
         tokio::join!(upstreams.try_call(r#"{"a":"wait"}"#), upstreams.try_call(r#"{"a":"die"}"#));
     for error in [waiting.unwrap_err(), dying.unwrap_err()] {
-        assert!(matches!(&error, Error::Ended { how } if how.contains("exit status: 3")), "{error}");
+        assert!(
+            matches!(&error, Error::Ended { how } if how.contains("exit status: 3")),
+            "{error}"
+        );
     }
     eventually(|| async { group(first).is_empty() }).await;
     eventually(|| async { upstreams.try_call("{}").await.is_ok() }).await;

@@ -1,0 +1,274 @@
+//! Tasks of 2025-11-25 for clients of that revision: `tasks/list`, and the wait of `tasks/result`.
+//!
+//! A session remembers the tasks that it began. `tasks/list` polls their servers, and
+//! `notifications/tasks/status` reaches only the session that began the task.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt as _, stream};
+use registry_core::Key;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Endpoint, Rejection,
+    incoming::Incoming,
+    manner::{self, Who},
+    stream::pace,
+};
+use crate::{
+    audit::CallRecord,
+    jsonrpc::{self, Object, ObjectWriter},
+    pipeline::{self, About, Error, Relay, Task},
+    respond::{self, http::Answer, result},
+    upstream::{self, Method, Phase, RELATED_TASK},
+};
+
+/// Most tasks that a session remembers; the oldest are forgotten first.
+const REMEMBERED: usize = 100;
+/// Most tasks on a page of `tasks/list`.
+const PAGE: usize = 20;
+/// Concurrent polls of one `tasks/list`.
+const AT_ONCE: usize = 8;
+/// Longest wait of `tasks/result` for the end of a task.
+pub(super) const LONGEST: Duration = Duration::from_mins(10);
+
+/// The tasks that a session began, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct Begun(VecDeque<(Box<str>, Task)>);
+
+impl Begun {
+    /// Remembers a task under the client's id.
+    pub(super) fn add(&mut self, known: &str, task: Task) {
+        if self.0.len() >= REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((known.into(), task));
+    }
+
+    fn forget(&mut self, known: &str) {
+        self.0.retain(|(other, _)| **other != *known);
+    }
+
+    /// The client's id of a server's task.
+    pub(super) fn known(&self, server: &Key, id: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(_, task)| task.server == *server && *task.id == *id);
+        found.map(|(known, _)| &**known)
+    }
+
+    /// The tasks after this one, or all.
+    fn after(&self, cursor: Option<&str>) -> Vec<(Box<str>, Task)> {
+        let start =
+            cursor.and_then(|cursor| self.0.iter().position(|(known, _)| **known == *cursor));
+        self.0.iter().skip(start.map_or(0, |start| start + 1)).cloned().collect()
+    }
+}
+
+/// Answers `tasks/list`.
+pub(super) async fn list(
+    endpoint: &Arc<Endpoint>,
+    incoming: &Incoming<'_>,
+    who: &Who,
+) -> Result<Answer, Rejection> {
+    let Some(session) = &who.session else { return Err(Rejection::SessionRequired) };
+    let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
+        Some(_) => {
+            let text = incoming.text("cursor").unwrap_or_default();
+            Some(crate::view::pages::transparent(&text)?)
+        }
+        None => None,
+    };
+    let mut page = session.begun(|begun| begun.after(cursor.as_deref()));
+    let has_more = page.len() > PAGE;
+    page.truncate(PAGE);
+    let next = page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::opaque(known));
+    let context = manner::context(incoming, who);
+    let asked = page.into_iter().map(async |(known, task)| {
+        let span = endpoint.gateway.tracer().begin(&context.trace);
+        let about = About::Task(known.clone(), Some(task));
+        let method = Method::GetTask;
+        let mut record = CallRecord::begin(method.as_str(), who.era, &about.audited(), 0, span);
+        let relay = Relay {
+            claim: who.claim.clone(),
+            client: who.client.clone(),
+            method,
+            about,
+            params: Vec::new(),
+            context: context.clone(),
+            side: None,
+        };
+        match pipeline::relay(&endpoint.gateway, &relay, &mut record).await {
+            Ok(outcome) => Some(result::task(&outcome)),
+            Err(error) => {
+                record.failed(&error);
+                if is_gone(&error) {
+                    session.begun(|begun| begun.forget(&known));
+                }
+                None
+            }
+        }
+    });
+    let tasks: Vec<_> =
+        stream::iter(asked).buffered(AT_ONCE).filter_map(std::future::ready).collect().await;
+    let mut result = ObjectWriter::with_capacity(1024);
+    result.raw("tasks", &format!("[{}]", tasks.join(",")));
+    if let Some(next) = next {
+        result.string("nextCursor", &next);
+    }
+    Ok(respond::result::raw(incoming.id, &result.finish_string()))
+}
+
+/// Whether the server has forgotten a task.
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Upstream(upstream::Error::Rpc { code, .. })
+        if *code == jsonrpc::code::INVALID_PARAMS)
+}
+
+/// Polls a task until it has ended or needs input. A blocking `tasks/result` would hold one of the
+/// upstream's concurrent requests for that time.
+pub(super) async fn settled(
+    endpoint: &Endpoint,
+    (relay, until): (&Relay, Instant),
+    record: &mut CallRecord,
+) -> Result<(), Error> {
+    let get = Relay {
+        claim: relay.claim.clone(),
+        client: relay.client.clone(),
+        method: Method::GetTask,
+        about: relay.about.clone(),
+        params: Vec::new(),
+        context: relay.context.clone(),
+        side: None,
+    };
+    loop {
+        let outcome = pipeline::relay(&endpoint.gateway, &get, record).await?;
+        let task = &outcome.result.result;
+        let status =
+            Object::parse(task).ok().and_then(|task| Some(task.find("status")?.get().to_owned()));
+        let Some(wait) = pace(task).filter(|_| status.as_deref() != Some(r#""input_required""#))
+        else {
+            return Ok(());
+        };
+        if Instant::now() + wait > until {
+            let after_ms = u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX);
+            return Err(upstream::Error::Timeout { phase: Phase::Call, after_ms }.into());
+        }
+        sleep(wait).await;
+    }
+}
+
+/// Whether a `tasks/result` timed out while the task is still running.
+pub(super) fn goes_on(outcome: &Result<pipeline::Outcome, Error>, until: Instant) -> bool {
+    let is_late = matches!(
+        outcome,
+        Err(Error::Upstream(upstream::Error::Timeout { phase: Phase::Call, .. }))
+    );
+    is_late && Instant::now() < until
+}
+
+/// Replaces the server's task id in the parameters of its message by the client's id.
+pub(super) fn with_known_task(params: &str, task: Option<(&str, &str)>) -> Option<String> {
+    if !params.contains(RELATED_TASK) {
+        return None;
+    }
+    let renamed = |id: &str| task.filter(|(own, _)| *own == id).map(|(_, known)| known.to_owned());
+    related(&RawValue::from_string(params.to_owned()).ok()?, renamed)
+}
+
+/// Replaces the client's task id in its answer by the server's id.
+pub(super) fn with_own_task(
+    endpoint: &Endpoint,
+    who: &crate::identity::HeaderClaim,
+    answer: &RawValue,
+) -> Option<Box<RawValue>> {
+    if !answer.get().contains(RELATED_TASK) {
+        return None;
+    }
+    let own = |known: &str| Some(Task::open(&endpoint.gateway, who, known)?.id.into());
+    RawValue::from_string(related(answer, own)?).ok()
+}
+
+/// Replaces or removes the task id in the `_meta` of an object.
+fn related(object: &RawValue, renamed: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let members = Object::parse(object).ok()?;
+    let meta = Object::parse(members.find("_meta")?).ok()?;
+    let task = Object::parse(meta.find(RELATED_TASK)?).ok();
+    let id = task.and_then(|task| serde_json::from_str::<String>(task.find("taskId")?.get()).ok());
+    let mut kept = ObjectWriter::with_capacity(256);
+    for member in meta.members().iter().filter(|member| member.name != RELATED_TASK) {
+        kept.member(&member.name, member.value.get());
+    }
+    if let Some(id) = id.as_deref().and_then(renamed) {
+        kept.raw(RELATED_TASK, &serde_json::json!({ "taskId": id }).to_string());
+    }
+    let kept = kept.finish_string();
+    let mut out = ObjectWriter::with_capacity(object.get().len() + 64);
+    for member in members.members() {
+        out.member(&member.name, if member.name == "_meta" { &kept } else { member.value.get() });
+    }
+    Some(out.finish_string())
+}
+
+/// The parameters of `notifications/tasks/status`, under the client's id.
+pub(super) fn status(params: &str, (own, known): (&str, &str)) -> Option<String> {
+    let raw = RawValue::from_string(params.to_owned()).ok()?;
+    let members = Object::parse(&raw).ok()?;
+    let mut out = ObjectWriter::with_capacity(params.len() + known.len());
+    out.string("taskId", known);
+    for name in ["status", "statusMessage", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"] {
+        let value = members.find(name).map(RawValue::get);
+        // A message with the server's id is left out.
+        if let Some(value) = value.filter(|value| name != "statusMessage" || !value.contains(own)) {
+            out.raw(name, value);
+        }
+    }
+    Some(out.finish_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn task(id: &str) -> Task {
+        Task { tool: "t".into(), server: "server/s@1.0.0".parse().unwrap(), id: id.into() }
+    }
+
+    #[test]
+    fn session_remembers_its_latest_tasks() {
+        let mut begun = Begun::default();
+        for number in 0..=REMEMBERED {
+            begun.add(&format!("known {number}"), task(&number.to_string()));
+        }
+        let server = task("").server;
+        assert_eq!(begun.known(&server, "0"), None, "the oldest is forgotten");
+        assert_eq!(begun.known(&server, "100"), Some("known 100"));
+        let after = begun.after(Some("known 98"));
+        assert_eq!(
+            after.iter().map(|(known, _)| &**known).collect::<Vec<_>>(),
+            ["known 99", "known 100"]
+        );
+        begun.forget("known 100");
+        assert_eq!(begun.after(None).len(), REMEMBERED - 1);
+    }
+
+    #[test]
+    fn messages_name_tasks_only_as_clients_know_them() {
+        let params = |id: &str| json!({ "message": "?", "_meta": { RELATED_TASK: { "taskId": id }, "a": 1 } });
+        let renamed = |task| -> Value {
+            serde_json::from_str(&with_known_task(&params("own").to_string(), task).unwrap())
+                .unwrap()
+        };
+        assert_eq!(renamed(Some(("own", "known"))), params("known"));
+        assert_eq!(
+            renamed(Some(("other", "known"))),
+            json!({ "message": "?", "_meta": { "a": 1 } })
+        );
+        assert_eq!(renamed(None), json!({ "message": "?", "_meta": { "a": 1 } }));
+        assert_eq!(with_known_task(r#"{"message":"?"}"#, None), None);
+        let said = json!({ "taskId": "own", "status": "working", "statusMessage": "own runs", "ttl": null });
+        let told = status(&said.to_string(), ("own", "known")).unwrap();
+        assert_eq!(told, r#"{"taskId":"known","status":"working","ttl":null}"#);
+    }
+}

@@ -1,0 +1,176 @@
+//! Tasks of 2025-11-25 through the gateway, with the first TypeScript SDK on both sides.
+
+use std::process::Command;
+
+use acceptance::{Gateway, GatewayOptions, ModernClient, Process, eventually};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::conformance::{here, official, run};
+
+const TOOLS: [&str; 3] = ["slow", "confirm", "endless"];
+
+/// A gateway in front of `tasks.mjs`.
+struct Scene {
+    gateway: Gateway,
+    _server: Option<Process>,
+    _dir: TempDir,
+}
+
+impl Scene {
+    async fn start(is_stdio: bool) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let arguments = [here("tasks.mjs"), official().modules()];
+        let (server, transport) = if is_stdio {
+            let [script, modules] = &arguments;
+            let child = json!({ "command": official().node_path(),
+                "args": [script, modules, "--stdio"] });
+            (None, json!({ "stdio": child }))
+        } else {
+            let mut command = Command::new(official().node_path());
+            command.args(arguments);
+            let server =
+                Process::run("tasks", dir.path(), command).unwrap_or_else(|e| panic!("{e}"));
+            let url = format!("http://{}/mcp", server.address());
+            (Some(server), json!({ "http": url }))
+        };
+        let mut target = json!({ "server": "tasks", "version": "1.0.0" });
+        target
+            .as_object_mut()
+            .expect("an object")
+            .extend(transport.as_object().cloned().expect("one"));
+        let catalog = dir.path().join("registry.json");
+        std::fs::write(&catalog, registry().to_string()).expect("a registry file");
+        let gateway = Gateway::start(&GatewayOptions {
+            source: format!("file://{}", catalog.display()),
+            targets: format!("targets: [{target}]\n"),
+            runtime: None,
+            more: String::new(),
+        });
+        gateway.ready().await;
+        eventually("the server is up", || async {
+            gateway.process.stderr().contains("upstream is up")
+        })
+        .await;
+        Self { gateway, _server: server, _dir: dir }
+    }
+
+    /// Runs a client with this name, which checks its tasks, and returns their ids.
+    fn client(&self, name: &str) -> Vec<String> {
+        let mut client = official().node(&here("task-client.mjs"));
+        client.arg(official().modules()).args([&self.gateway.mcp_url(), name]);
+        serde_json::from_str(&run(client)).expect("ids")
+    }
+}
+
+fn registry() -> Value {
+    let provides = TOOLS.map(|tool| json!({ "tool": tool, "version": "1.0.0" }));
+    let server = json!({ "name": "tasks", "version": "1.0.0", "provides": provides });
+    let mut tools = TOOLS
+        .map(|tool| {
+            let source = json!({ "server": "tasks", "serverVersion": "1.0.0", "tool": tool });
+            json!({ "name": tool, "version": "1.0.0", "description": "Works", "source": source })
+        })
+        .to_vec();
+    // A step cannot be a task, so no client is shown this composition.
+    let steps = [json!({ "id": "one", "operation": { "tool": { "name": "confirm" } } })];
+    let depends = [json!({ "type": "tool", "name": "confirm", "version": "1.0.0" })];
+    tools.push(json!({ "name": "composed", "version": "1.0.0", "description": "Composes",
+        "depends": depends, "spec": { "pipeline": { "steps": steps } } }));
+    json!({ "schemaVersion": "2.0", "servers": [server], "tools": tools })
+}
+
+/// A session of a client with this protocol version.
+struct Session {
+    url: String,
+    version: &'static str,
+    id: String,
+}
+
+impl Session {
+    async fn open(gateway: &Gateway, version: &'static str) -> Self {
+        let url = gateway.mcp_url();
+        let mut session = Self { url, version, id: String::new() };
+        let params = json!({ "protocolVersion": version, "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" } });
+        let response = session.send("initialize", params).await;
+        let id = response.headers().get("mcp-session-id").expect("a session");
+        session.id = id.to_str().expect("text").to_owned();
+        session
+    }
+
+    async fn send(&self, method: &str, params: Value) -> reqwest::Response {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let mut request = reqwest::Client::new().post(&self.url).json(&body);
+        if !self.id.is_empty() {
+            request = request.header("mcp-session-id", &self.id);
+            request = request.header("mcp-protocol-version", self.version);
+        }
+        request.header("accept", "application/json, text/event-stream").send().await.expect("sent")
+    }
+
+    async fn ask(&self, method: &str, params: Value) -> Value {
+        self.send(method, params).await.json().await.expect("JSON")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_work_between_official_clients_and_servers() {
+    for is_stdio in [false, true] {
+        let scene = Scene::start(is_stdio).await;
+        let (one, other) = (scene.client("Ann"), scene.client("Bob"));
+        assert!(one.iter().all(|id| !other.contains(id)), "each client lists its own tasks only");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn required_task_is_hidden_from_clients_without_tasks() {
+    let scene = Scene::start(true).await;
+    let modern = ModernClient::anonymous(&scene.gateway.mcp_url());
+    let older = Session::open(&scene.gateway, "2025-06-18").await;
+    let listed = older.ask("tools/list", json!({})).await["result"]["tools"].clone();
+    for tools in [json!(modern.tools().await), listed] {
+        let tools = tools.as_array().expect("a list");
+        assert_eq!(tools.len(), 1, "{tools:?}");
+        assert_eq!((&tools[0]["name"], tools[0].get("execution")), (&json!("slow"), None));
+    }
+    let log = scene.gateway.process.stderr();
+    let is_told =
+        |line: &str| line.contains("confirm") && line.contains("requires task augmentation");
+    assert!(log.lines().any(is_told), "{log}");
+
+    let call = |name: &str| json!({ "name": name, "arguments": {} });
+    let answer = modern.call("confirm", json!({})).await;
+    assert_eq!(answer.error_code(), -32601, "{answer:?}");
+    let answer = older.ask("tools/call", call("confirm")).await;
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+    // A parameter of a revision that the client does not speak changes nothing.
+    let mut augmented = call("slow");
+    augmented["task"] = json!({ "ttl": 1000 });
+    let answer = older.ask("tools/call", augmented).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
+    assert_eq!(older.ask("tasks/list", json!({})).await["error"]["code"], -32601);
+    let newer = Session::open(&scene.gateway, "2025-11-25").await;
+    assert_eq!(newer.ask("tools/call", call("endless")).await["error"]["code"], -32601);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn task_ids_belong_to_their_callers() {
+    let scene = Scene::start(true).await;
+    let session = Session::open(&scene.gateway, "2025-11-25").await;
+    let params = json!({ "name": "endless", "arguments": {}, "task": {} });
+    let task = session.ask("tools/call", params).await["result"]["task"].clone();
+    let id = task["taskId"].as_str().expect("an id").to_owned();
+    let got = session.ask("tasks/get", json!({ "taskId": id })).await;
+    assert_eq!(got["result"]["taskId"], json!(id), "{got}");
+    // One letter less is an id that never was.
+    let never = json!({ "taskId": &id[..id.len() - 1] });
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let answer = session.ask(method, never.clone()).await;
+        assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+    }
+    let other = Session::open(&scene.gateway, "2025-11-25").await;
+    assert_eq!(other.ask("tasks/list", json!({})).await["result"]["tasks"], json!([]));
+    let listed = session.ask("tasks/list", json!({})).await;
+    assert_eq!(listed["result"]["tasks"][0]["taskId"], json!(id), "{listed}");
+}
