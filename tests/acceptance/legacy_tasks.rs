@@ -1,8 +1,9 @@
-//! Tasks of 2025-11-25 through the gateway, with the first TypeScript SDK on both sides.
+//! Tasks of 2025-11-25 through the gateway, between clients and servers of the first TypeScript and
+//! Python SDKs.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
-use acceptance::{Gateway, GatewayOptions, ModernClient, Process, eventually};
+use acceptance::{Gateway, GatewayOptions, ModernClient, Process, PythonEnvironment, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -34,24 +35,7 @@ impl Scene {
             let url = format!("http://{}/mcp", server.address());
             (Some(server), json!({ "http": url }))
         };
-        let mut target = json!({ "server": "tasks", "version": "1.0.0" });
-        target
-            .as_object_mut()
-            .expect("an object")
-            .extend(transport.as_object().cloned().expect("one"));
-        let catalog = dir.path().join("registry.json");
-        std::fs::write(&catalog, registry().to_string()).expect("a registry file");
-        let gateway = Gateway::start(&GatewayOptions {
-            source: format!("file://{}", catalog.display()),
-            targets: format!("targets: [{target}]\n"),
-            runtime: None,
-            more: String::new(),
-        });
-        gateway.ready().await;
-        eventually("the server is up", || async {
-            gateway.process.stderr().contains("upstream is up")
-        })
-        .await;
+        let gateway = gateway(&dir, &TOOLS, &transport).await;
         Self { gateway, _server: server, _dir: dir }
     }
 
@@ -63,15 +47,36 @@ impl Scene {
     }
 }
 
-fn registry() -> Value {
-    let provides = TOOLS.map(|tool| json!({ "tool": tool, "version": "1.0.0" }));
+/// A gateway in front of the server with these tools.
+async fn gateway(dir: &TempDir, tools: &[&str], transport: &Value) -> Gateway {
+    let mut target = json!({ "server": "tasks", "version": "1.0.0" });
+    let members = target.as_object_mut().expect("an object");
+    members.extend(transport.as_object().cloned().expect("an object"));
+    let catalog = dir.path().join("registry.json");
+    std::fs::write(&catalog, registry(tools).to_string()).expect("a registry file");
+    let gateway = Gateway::start(&GatewayOptions {
+        source: format!("file://{}", catalog.display()),
+        targets: format!("targets: [{target}]\n"),
+        runtime: None,
+        more: String::new(),
+    });
+    gateway.ready().await;
+    eventually("the server is up", || async {
+        gateway.process.stderr().contains("upstream is up")
+    })
+    .await;
+    gateway
+}
+
+fn registry(names: &[&str]) -> Value {
+    let provides: Vec<_> =
+        names.iter().map(|tool| json!({ "tool": tool, "version": "1.0.0" })).collect();
     let server = json!({ "name": "tasks", "version": "1.0.0", "provides": provides });
-    let mut tools = TOOLS
-        .map(|tool| {
-            let source = json!({ "server": "tasks", "serverVersion": "1.0.0", "tool": tool });
-            json!({ "name": tool, "version": "1.0.0", "description": "Works", "source": source })
-        })
-        .to_vec();
+    let tool = |tool: &&str| {
+        let source = json!({ "server": "tasks", "serverVersion": "1.0.0", "tool": tool });
+        json!({ "name": tool, "version": "1.0.0", "description": "Works", "source": source })
+    };
+    let mut tools: Vec<_> = names.iter().map(tool).collect();
     // A step cannot be a task, so no client is shown this composition.
     let steps = [json!({ "id": "one", "operation": { "tool": { "name": "confirm" } } })];
     let depends = [json!({ "type": "tool", "name": "confirm", "version": "1.0.0" })];
@@ -121,6 +126,18 @@ async fn tasks_work_between_official_clients_and_servers() {
         let (one, other) = (scene.client("Ann"), scene.client("Bob"));
         assert!(one.iter().all(|id| !other.contains(id)), "each client lists its own tasks only");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_work_between_python_clients_and_servers() {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("official/2025");
+    let python = PythonEnvironment::of(&here("requirements-2025.txt"), &place);
+    let dir = tempfile::tempdir().expect("a directory");
+    let child = json!({ "command": python.program("python"), "args": [here("tasks.py")] });
+    let gateway = gateway(&dir, &["confirm"], &json!({ "stdio": child })).await;
+    let mut client = python.python();
+    client.arg(here("task_client.py")).arg(gateway.mcp_url());
+    run(client);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -36,10 +36,15 @@ tool("samples", async ({ who }) => {
   return text(answer.content.text);
 });
 
-// Asks only from the second call on.
+// Asks only from the second call on; the next four ask at the same time.
 let calls = 0;
+let meet;
+const met = new Promise((resolve) => (meet = resolve));
 tool("elicits_later", async ({ who }) => {
-  if (calls++ === 0) return text(who);
+  const call = calls++;
+  if (call === 0) return text(who);
+  if (call === 4) meet();
+  await met;
   const answer = await server.server.elicitInput({ message: who, requestedSchema });
   return text(answer.content.name);
 });
