@@ -152,8 +152,11 @@ impl Connection {
             params: request.params.map(ToOwned::to_owned),
         };
         let id = question.params.as_deref().and_then(message::request_of_token);
-        if let Some(id) = id.filter(|id| self.is_pending(*id)) {
-            return self.deliver(question, (id, true));
+        if let Some(id) = id {
+            if self.is_pending(id) {
+                return self.deliver(question, (id, true));
+            }
+            return self.refuse(&question, "its request has ended");
         }
         if let Some(task) = question.params.as_deref().and_then(related_task) {
             return match self.request_of_task(&task) {
@@ -313,5 +316,105 @@ impl Connection {
         if let Ok(id) = jsonrpc::Id::parse(&question.id) {
             self.send(message::answered(id, &Err(error)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::FutureExt as _;
+    use registry_core::Key;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::upstream::{
+        announce::{Announcer, Board},
+        message::Era,
+        request::{Context, Request},
+        side::{Meanwhile, Side},
+        stdio::lines::Line,
+    };
+
+    const TOOL: &str = "t";
+
+    fn connection() -> (Arc<Connection>, mpsc::Receiver<Bytes>) {
+        let server: Key = "server/s@1.0.0".parse().unwrap();
+        let announcer = Announcer::new(server.clone(), Board::new(), Arc::default());
+        let habits = Arc::<Habits>::default();
+        habits.asked_nothing(TOOL);
+        Connection::new(server, LimitsConfig::default(), (Arc::new(announcer), habits))
+    }
+
+    /// Asks without a token, or with this one.
+    fn ask(connection: &Arc<Connection>, token: Option<&str>) {
+        let meta = token.map(|token| serde_json::json!({ "progressToken": token }));
+        let question = serde_json::json!({ "jsonrpc": "2.0", "id": "q",
+            "method": "elicitation/create", "params": { "message": "?", "_meta": meta } });
+        assert!(connection.receive(&Line::Whole(question.to_string().as_bytes())));
+    }
+
+    fn is_asked(meanwhile: &mut mpsc::Receiver<Meanwhile>) -> bool {
+        matches!(meanwhile.try_recv(), Ok(Meanwhile::Question(_)))
+    }
+
+    /// Whether the child got an error instead of an answer.
+    fn is_rejected(written: &mut mpsc::Receiver<Bytes>) -> bool {
+        std::iter::from_fn(|| written.try_recv().ok())
+            .any(|line| String::from_utf8_lossy(&line).contains(r#""code":-32601"#))
+    }
+
+    #[tokio::test]
+    async fn question_reaches_the_call_of_its_token_only() {
+        let (connection, mut written) = connection();
+        let context = Context::default();
+        let (side, mut meanwhile) = Side::open();
+        let request =
+            Request { side: Some(&side), ..Request::plain(Method::CallTool, &[], &context) };
+        let outgoing = Outgoing::Asked { subject: TOOL, request, departure: None };
+        let mut call = Box::pin(connection.request_in(Era::Legacy, &outgoing));
+        assert!(call.as_mut().now_or_never().is_none());
+        ask(&connection, Some("gateway-7"));
+        assert!(!is_asked(&mut meanwhile) && is_rejected(&mut written), "call 7 is not running");
+        ask(&connection, Some("gateway-1"));
+        assert!(is_asked(&mut meanwhile));
+    }
+
+    #[tokio::test]
+    async fn ambiguous_question_waits_until_one_call_remains() {
+        let (connection, mut written) = connection();
+        let context = Context::default();
+        let sides = [Side::open(), Side::open()];
+        let request =
+            |side| Request { side: Some(side), ..Request::plain(Method::CallTool, &[], &context) };
+        let [(first, mut told_first), (second, mut told_second)] = sides;
+        let of_first = Outgoing::Asked { subject: TOOL, request: request(&first), departure: None };
+        let of_second =
+            Outgoing::Asked { subject: TOOL, request: request(&second), departure: None };
+        let mut calls = [&of_first, &of_second]
+            .map(|outgoing| Box::pin(connection.request_in(Era::Legacy, outgoing)));
+        assert!(calls.iter_mut().all(|call| call.as_mut().now_or_never().is_none()));
+        ask(&connection, None);
+        assert!(!is_asked(&mut told_first) && !is_asked(&mut told_second));
+        let answer = br#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        assert!(connection.receive(&Line::Whole(answer)));
+        assert!(!is_asked(&mut told_first) && is_asked(&mut told_second));
+        assert!(!is_rejected(&mut written));
+    }
+
+    #[tokio::test]
+    async fn question_of_a_cancelled_call_reaches_no_other() {
+        let (connection, _written) = connection();
+        let context = Context::default();
+        let (side, mut meanwhile) = Side::open();
+        let request =
+            Request { side: Some(&side), ..Request::plain(Method::CallTool, &[], &context) };
+        let outgoing = Outgoing::Asked { subject: TOOL, request, departure: None };
+        let mut cancelled = Box::pin(connection.request_in(Era::Legacy, &outgoing));
+        let mut running = Box::pin(connection.request_in(Era::Legacy, &outgoing));
+        assert!(cancelled.as_mut().now_or_never().is_none());
+        assert!(running.as_mut().now_or_never().is_none());
+        drop(cancelled);
+        ask(&connection, None);
+        assert!(!is_asked(&mut meanwhile), "the child may not have noticed the cancellation");
     }
 }
