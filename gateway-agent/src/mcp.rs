@@ -267,9 +267,11 @@ async fn discard(body: Body, most_bytes: usize) {
 }
 
 async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
-    let tool = (incoming.method == "tools/call").then(|| incoming.text("name")).flatten();
-    let asked = (incoming.method, tool.as_deref());
-    endpoint.doorkeeper.check_scopes(incoming.parts, asked, &BTreeSet::new())?;
+    if incoming.method != "tools/call" {
+        // A call checks the scopes of its tool as well, after the permit.
+        let method = (incoming.method, None);
+        endpoint.doorkeeper.check_scopes(incoming.parts, method, &BTreeSet::new())?;
+    }
     match incoming.era() {
         Era::Modern => modern::serve(endpoint, incoming).await,
         Era::Legacy => legacy::serve(endpoint, incoming).await,

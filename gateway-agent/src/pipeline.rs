@@ -15,10 +15,10 @@ pub mod relay;
 mod task;
 mod validate;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use http::HeaderMap;
-use registry_core::{Revision, entity::Exposure};
+use registry_core::{Name, Revision, entity::Exposure};
 use serde_json::value::RawValue;
 
 use self::{arguments::Arguments, projection::Shielded};
@@ -33,7 +33,7 @@ use crate::{
     composition::{self, Steps},
     config::Mode,
     freshness::Freshness,
-    identity::{ClientInfo, HeaderClaim},
+    identity::{Caller, ClientInfo, HeaderClaim},
     jsonrpc::Object,
     permit::{self, Admission},
     shares::Principal,
@@ -104,23 +104,51 @@ pub(crate) struct Passed {
     pub(crate) steps: Option<Steps>,
 }
 
+/// The catalog, its age and the caller, all read at one time.
+#[derive(Debug)]
+pub struct Moment {
+    freshness: Freshness,
+    snapshot: Arc<Snapshot>,
+    caller: Caller,
+}
+
+impl Moment {
+    /// Reads the present catalog and finds the caller in it.
+    pub fn now(gateway: &Gateway, claim: &HeaderClaim, client: Option<Arc<ClientInfo>>) -> Self {
+        // The age first: it must not be younger than the catalog.
+        let freshness = gateway.watchman().look();
+        let snapshot = gateway.views().now();
+        let caller = gateway.identify(&snapshot, claim, client);
+        Self { freshness, snapshot, caller }
+    }
+
+    /// A tool and every tool inside it. Empty where the caller may not call the tool.
+    pub fn tools_of(&self, gateway: &Gateway, tool: &str) -> BTreeSet<Name> {
+        let sight = gateway.views().sight(&self.snapshot);
+        let offered = permit::offered(*gateway.policy(), &self.caller, &sight, tool);
+        let Ok((offer, _)) = offered else { return BTreeSet::new() };
+        let mut tools = offer.plan().map(|plan| plan.reach().clone()).unwrap_or_default();
+        tools.insert(offer.name().clone());
+        tools
+    }
+}
+
 /// Runs one call. It finishes on the snapshot that it began with, whatever happens meanwhile.
 pub async fn call_tool(
     gateway: &Arc<Gateway>,
     call: &Call,
+    moment: &Moment,
     record: &mut CallRecord,
 ) -> Result<Outcome, Error> {
-    let freshness = gateway.watchman().look();
-    let snapshot = gateway.views().now();
-    let caller = gateway.identify(&snapshot, &call.claim, call.client.clone());
+    let Moment { freshness, snapshot, caller } = moment;
     let revision = snapshot.catalog.revision();
-    record.identified(revision, &caller);
-    record.dated(freshness);
+    record.identified(revision, caller);
+    record.dated(*freshness);
     if !snapshot.has_catalog() {
         return Err(Error::NoCatalog);
     }
-    let sight = gateway.views().sight(&snapshot);
-    let admission = permit::admit(gateway.policy(), &freshness, &caller, &sight, &call.tool)?;
+    let sight = gateway.views().sight(snapshot);
+    let admission = permit::admit(gateway.policy(), freshness, caller, &sight, &call.tool)?;
     record.admitted(&admission);
     let offer = Arc::clone(&admission.offer);
     let params = task::params(&offer, call)?;
@@ -135,12 +163,12 @@ pub async fn call_tool(
         within: None,
     };
     let Passed { result, steps } = pass(gateway, admission, &passage, record).await?;
-    let prefix = prefix_of(gateway, &snapshot, &offer);
+    let prefix = prefix_of(gateway, snapshot, &offer);
     let begins = offer.server().filter(|_| result.result_type == ResultType::Task);
     let begun =
         |server| TaskNames::begun(gateway, &call.claim, (&call.tool, server), &result.result);
     let tasks = begins.map(begun);
-    Ok(Outcome { result, revision, freshness, prefix, tasks, steps })
+    Ok(Outcome { result, revision, freshness: *freshness, prefix, tasks, steps })
 }
 
 /// What comes after the decision: prepare, invoke, project, finish.

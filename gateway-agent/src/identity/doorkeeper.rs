@@ -138,17 +138,17 @@ impl Doorkeeper {
         !self.proofs.scopes.is_empty()
     }
 
-    /// Whether a request that was let in may use this method, and this tool, which calls those
-    /// others.
+    /// Rejects a request that lacks a scope of its method or of one of `tools`. `tools` must have
+    /// only what the caller may call: the challenge names the scopes. `asked` is for the audit.
     pub(crate) fn check_scopes(
         &self,
         parts: &Parts,
-        (method, tool): (&str, Option<&str>),
-        others: &BTreeSet<Name>,
+        (method, asked): (&str, Option<&str>),
+        tools: &BTreeSet<Name>,
     ) -> Result<(), Refusal> {
         let of = |name: &str| self.proofs.scopes.get(name).map_or(&[][..], Vec::as_slice);
-        let tools = tool.into_iter().chain(others.iter().map(Name::as_str));
-        let needed: Vec<_> = std::iter::once(method).chain(tools).flat_map(of).cloned().collect();
+        let names = std::iter::once(method).chain(tools.iter().map(Name::as_str));
+        let needed: Vec<_> = names.flat_map(of).cloned().collect();
         let admitted = parts.extensions.get::<Admitted>();
         let granted = admitted.map(|admitted| admitted.granted.clone()).unwrap_or_default();
         if granted.cover(needed.iter().map(String::as_str)) {
@@ -160,7 +160,7 @@ impl Doorkeeper {
             _ => Refusal::Missing(challenge),
         };
         let claim = admitted.map_or(&HeaderClaim::Absent, |admitted| &admitted.claim);
-        refused::scopes(parts, (claim, &refusal), Some((method, tool)));
+        refused::scopes(parts, (claim, &refusal), Some((method, asked)));
         Err(refusal)
     }
 

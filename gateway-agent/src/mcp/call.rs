@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     audit::CallRecord,
-    pipeline::{self, Call, Task},
+    pipeline::{self, Call, Moment, Task},
     respond::{self, http::Answer},
     upstream::{Era, Method, Side},
 };
@@ -30,10 +30,11 @@ pub(super) async fn serve(
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
+    let moment = Moment::now(&endpoint.gateway, &who.claim, who.client.clone());
     if endpoint.doorkeeper.asks_for_scopes() {
-        let others = endpoint.gateway.called_by((&who.claim, who.client.clone()), &tool);
+        let tools = moment.tools_of(&endpoint.gateway, &tool);
         let asked = (incoming.method, Some(&*tool));
-        endpoint.doorkeeper.check_scopes(incoming.parts, asked, &others)?;
+        endpoint.doorkeeper.check_scopes(incoming.parts, asked, &tools)?;
     }
     let context = manner::context(incoming, &who);
     let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
@@ -54,7 +55,7 @@ pub(super) async fn serve(
     };
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
     let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span);
-    let request = run(endpoint.clone(), call, record, who);
+    let request = run(endpoint.clone(), (call, moment), record, who);
     let running = manner::cancellable(running, request);
     let flight = Flight { running, meanwhile };
     Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
@@ -67,17 +68,20 @@ fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
 /// Runs a call to its end.
 async fn run(
     endpoint: Arc<Endpoint>,
-    mut call: Call,
+    (mut call, mut moment): (Call, Moment),
     mut record: CallRecord,
     Who { era, session, .. }: Who,
 ) -> Finished {
     let mut rounds = 0;
     let outcome = loop {
-        let outcome = pipeline::call_tool(&endpoint.gateway, &call, &mut record).await;
+        let outcome = pipeline::call_tool(&endpoint.gateway, &call, &moment, &mut record).await;
         let Ok(result) = &outcome else { break outcome };
         let way = (call.side.as_ref(), &mut call.params);
         match inputs::is_to_be_repeated(result, way, (era, rounds)).await {
-            Ok(true) => rounds += 1,
+            Ok(true) => {
+                rounds += 1;
+                moment = Moment::now(&endpoint.gateway, &call.claim, call.client.clone());
+            }
             Ok(false) => break outcome,
             Err(error) => break Err(error),
         }

@@ -2,13 +2,9 @@
 //!
 //! Deliberately absent: sessions and streams, which belong to a protocol.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-use registry_core::{Catalog, Name};
+use registry_core::Catalog;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -198,20 +194,6 @@ impl Gateway {
         client: Option<Arc<ClientInfo>>,
     ) -> Caller {
         identify(self.identity(), &snapshot.catalog, claim, client)
-    }
-
-    /// Every tool that this one calls for such a caller: what a composition is made of.
-    pub(crate) fn called_by(
-        &self,
-        (claim, client): (&HeaderClaim, Option<Arc<ClientInfo>>),
-        tool: &str,
-    ) -> BTreeSet<Name> {
-        let snapshot = self.views.now();
-        let caller = self.identify(&snapshot, claim, client);
-        let sight = self.views.sight(&snapshot);
-        let offer = permit::offered(*self.policy(), &caller, &sight, tool).ok();
-        let plan = offer.as_ref().and_then(|(offer, _)| offer.plan());
-        plan.map(|plan| plan.reach().clone()).unwrap_or_default()
     }
 
     /// Against whose share it counts what such a caller takes now.

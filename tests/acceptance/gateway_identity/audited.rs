@@ -24,7 +24,7 @@ async fn search(client: &ModernClient) -> u16 {
 async fn who_is_refused_for_its_scopes_stands_in_the_audit() {
     let (issuer, backend) = (Issuer::start().await, Backend::start());
     let jwt = issuer.block("requiredScopes: [mcp:use]");
-    let scopes = "{ search_documents: [docs:read] }";
+    let scopes = "{ search_documents: [docs:read], prompts/list: [docs:read] }";
     let identity = format!("{{ jwt: {jwt}, trustHeaders: true, scopes: {scopes} }}");
     let gateway = gateway(&backend, &identity, "");
     let good = issuer.but("scope", json!("mcp:use"));
@@ -56,7 +56,10 @@ async fn who_is_refused_for_its_scopes_stands_in_the_audit() {
     let told = last(&gateway, "scopes-refused");
     assert!(told.contains("claimed_agent=adk-demo-agent identified_by=headers"), "{told}");
     assert!(told.contains("status=401") && !told.contains("principal="), "{told}");
-    assert_eq!(search(&with(&gateway, &[])).await, 401);
+    // A caller that may not see the tool learns nothing of its scopes.
+    assert_eq!(search(&with(&gateway, &[])).await, 200);
+    let answer = with(&gateway, &[]).request("prompts/list", serde_json::json!({})).await;
+    assert_eq!(answer.expect("an answer").status, 401);
     assert!(last(&gateway, "scopes-refused").contains("identified_by=nothing"));
     let log = gateway.process.stderr();
     for token in [good, narrow] {

@@ -1,6 +1,7 @@
 //! Tokens (JWT) at a gateway: which are taken, which are not, and how a client finds out where to
 //! get one.
 
+use acceptance::{Gateway, GatewayOptions};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData as _};
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     Backend, assert_refused, bearing, gateway, is_research_agent,
     issuer::{ISSUER, Issuer},
-    list, with,
+    list, options, with,
 };
 use crate::access::identity_provider::crafted;
 
@@ -150,6 +151,43 @@ async fn a_call_that_needs_more_says_all_that_it_needs() {
     let client = with(&gateway, &[("x-agent-name", "research-agent")]);
     let answer = client.call("search_documents", json!({ "query": "gateway" })).await;
     assert_eq!((answer.status, answer.challenge), (401, format!("Bearer {all}")));
+}
+
+#[tokio::test]
+async fn scoped_tool_looks_unknown_to_callers_without_it() {
+    let (issuer, backend) = (Issuer::start().await, Backend::start());
+    // The research agent declares `fetch`, but neither `get_document` nor the composition, which
+    // calls `fetch`.
+    for method_scopes in ["", "tools/call: [mcp:call], "] {
+        let scopes = "get_document: [docs:read], fetch_and_store: [store], fetch: [web]";
+        let identity = format!(
+            "{{ jwt: {}, trustHeaders: true, scopes: {{ {method_scopes}{scopes} }} }}",
+            issuer.block("")
+        );
+        let runtime = "{ unknownCaller: deny, undeclaredDependency: deny }".to_owned();
+        let options = options(&backend, &identity, "");
+        let gateway = Gateway::start(&GatewayOptions { runtime: Some(runtime), ..options });
+        let agent = [("x-agent-name", "research-agent")];
+        let callers = [
+            bearing(&gateway, &issuer.but("scope", json!("other"))),
+            bearing(&gateway, &issuer.but("scope", json!("mcp:call"))),
+            with(&gateway, &agent),
+        ];
+        is_research_agent(&callers[0]).await;
+        for caller in &callers {
+            let unknown = caller.call("no_such_tool", json!({})).await;
+            for hidden in ["get_document", "fetch_and_store"] {
+                let answer = caller.call(hidden, json!({})).await;
+                let message = answer.message.to_string().replace(hidden, "no_such_tool");
+                assert_eq!(answer.status, unknown.status, "{hidden}: {answer:?}");
+                assert_eq!(answer.challenge, unknown.challenge, "{hidden}");
+                assert_eq!(message, unknown.message.to_string());
+            }
+            let visible = caller.call("fetch", json!({ "url": "https://example.com" })).await;
+            assert!([401, 403].contains(&visible.status), "{visible:?}");
+            assert!(visible.challenge.contains("web"), "{visible:?}");
+        }
+    }
 }
 
 #[tokio::test]
