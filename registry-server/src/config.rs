@@ -10,7 +10,10 @@ mod relay;
 mod tls;
 mod tuning;
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use clap::{Parser, ValueEnum, builder::RangedU64ValueParser};
 use registry_core::mcp_registry::Namespace;
@@ -29,6 +32,8 @@ use crate::store::{DatabaseUrl, InvalidDatabaseUrl};
 
 /// The default database, in the data directory.
 const DATABASE: &str = "registry.db";
+/// The default key that signs checkpoints, in the data directory.
+const CHECKPOINT_KEY: &str = "checkpoint.key";
 
 /// The registry service: one log, validated writes, a stream of every change.
 ///
@@ -70,6 +75,12 @@ pub struct Config {
         value_name = "DIR"
     )]
     pub data_dir: PathBuf,
+
+    /// Create a new, empty SQLite database although its directory already has a checkpoint key.
+    /// Without this flag a missing database beside a key is an error, because the database was
+    /// probably lost or is not mounted.
+    #[arg(long, global = true, env = "REGISTRY_ALLOW_NEW_DATABASE")]
+    pub allow_new_database: bool,
 
     /// The key that signs checkpoints (Ed25519, PKCS #8 PEM), made at the first start. Servers of one
     /// database share it. Default: checkpoint.key in the data directory.
@@ -144,6 +155,12 @@ fn at_most(most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(..=most)
 }
 
+/// Whether two paths name one directory. The empty path is the current one.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| Path::new(".").join(path).canonicalize().ok();
+    real(a).is_some_and(|a| Some(a) == real(b))
+}
+
 /// The kernel's name of the machine; containers get one each.
 fn host_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -206,6 +223,18 @@ pub enum InvalidConfig {
     /// The URL names no database; it is not repeated, because it may hold a password.
     #[error("{0}")]
     Database(#[from] InvalidDatabaseUrl),
+    /// The database is missing where its key still is.
+    #[error(
+        "refusing to create the new, empty database {database}: {key:?} beside it was made for an \
+         earlier one. Mount or restore that database, or name its place (--database, --data-dir); \
+         to start a new registry with this key, pass --allow-new-database once"
+    )]
+    LostDatabase {
+        /// The database.
+        database: DatabaseUrl,
+        /// The key that signed for it.
+        key: PathBuf,
+    },
     /// The default database has no path that can be a URL.
     #[error("the data directory {path:?} cannot be used: {reason}")]
     DataDir {
@@ -217,12 +246,30 @@ pub enum InvalidConfig {
 }
 
 impl Config {
-    /// The database to use; the data directory is made where it is needed and missing.
+    /// The database to open. Creates the data directory where it is needed and missing. Refuses to
+    /// create a database beside the key of an earlier one.
     pub fn database(&self) -> Result<DatabaseUrl, InvalidConfig> {
         if self.database.is_none() {
             self.in_data_dir(DATABASE)?;
         }
-        self.database_url()
+        let database = self.database_url()?;
+        match self.orphaned_key(&database) {
+            Some(key) if !self.allow_new_database => {
+                Err(InvalidConfig::LostDatabase { database, key })
+            }
+            _ => Ok(database),
+        }
+    }
+
+    /// The checkpoint key in the directory of a SQLite database that is missing.
+    fn orphaned_key(&self, database: &DatabaseUrl) -> Option<PathBuf> {
+        let directory = database.missing_from()?;
+        let key = match &self.checkpoint_key {
+            Some(key) => key.clone(),
+            None => self.data_dir.join(CHECKPOINT_KEY),
+        };
+        let is_beside = key.exists() && key.parent().is_some_and(|of| is_same(of, directory));
+        is_beside.then_some(key)
     }
 
     /// The database to use, wherever it is, if it is.
@@ -238,7 +285,7 @@ impl Config {
     pub fn checkpoint_key(&self) -> Result<PathBuf, InvalidConfig> {
         match &self.checkpoint_key {
             Some(path) => Ok(path.clone()),
-            None => self.in_data_dir("checkpoint.key"),
+            None => self.in_data_dir(CHECKPOINT_KEY),
         }
     }
 

@@ -207,6 +207,12 @@ impl Store {
         self.within(CHECK, read::check(&self.backend)).await
     }
 
+    /// Rejects a database whose file was deleted or replaced since it was opened. It reads no
+    /// database; Postgres has no such file.
+    pub fn check_file(&self) -> Result<(), Error> {
+        self.backend.check_file()
+    }
+
     /// Closes the connections, when nobody uses them any more; SQLite then folds its journal into
     /// the file. Nothing is lost without it.
     pub async fn close(&self) {

@@ -258,6 +258,12 @@ fn store_refusal(error: &store::Error) -> Refusal {
         Error::ReadOnly { .. } => {
             (Code::Unavailable, "READ_ONLY", "the database takes no writes at the moment")
         }
+        Error::Moved { .. } => (
+            Code::Unavailable,
+            "DATABASE_FILE_MISSING",
+            "the database file was deleted or replaced while the server runs; reads and streams go \
+             on, writes are rejected until its operator restores it",
+        ),
         Error::Full { .. } => (Code::Unavailable, "DATABASE_FULL", "the database has no room left"),
         Error::Corrupt { .. } => (
             Code::DataLoss,

@@ -19,7 +19,10 @@ impl Database {
         use store::Error;
         match self {
             Self::ReadOnly(
-                error @ (Error::Unavailable { .. } | Error::Corrupt { .. } | Error::Newer { .. }),
+                error @ (Error::Unavailable { .. }
+                | Error::Moved { .. }
+                | Error::Corrupt { .. }
+                | Error::Newer { .. }),
             ) => Some(error),
             Self::ReadOnly(
                 Error::ReadOnly { .. }

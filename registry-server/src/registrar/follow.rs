@@ -23,6 +23,7 @@ impl Writer {
     }
 
     async fn read_log(&mut self) -> Result<(), store::Error> {
+        self.log.store.check_file()?;
         let catalog = self.hub.catalog();
         let is_due = self.proved_at.elapsed() > self.poll_interval() / 2;
         if is_due || self.database.borrow().refusal().is_some() {

@@ -214,6 +214,13 @@ impl Backend {
         found.map_err(|e| self.explain(&e))
     }
 
+    pub(super) fn check_file(&self) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(store) => store.check_file().map_err(|e| store.explain(&e)),
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
     pub(super) async fn close(&self) {
         match self {
             Self::Sqlite(store) => store.close().await,

@@ -26,6 +26,18 @@ pub enum Error {
         /// What the database says.
         detail: String,
     },
+    /// The path of the database no longer names the file that is open.
+    #[error(
+        "the file of the database {database} {detail} while the server runs; writes are rejected, \
+         because the next start would not find them; put the original file back (with its -wal \
+         file), or stop the server and restore a backup"
+    )]
+    Moved {
+        /// Which.
+        database: String,
+        /// How the file changed.
+        detail: String,
+    },
     /// There is no room for more.
     #[error("the database {database} has no room left: {detail}; free or add disk space")]
     Full {

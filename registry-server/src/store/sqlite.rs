@@ -4,6 +4,7 @@
 //! acknowledged (`synchronous = FULL`). Deliberately absent: waking other processes.
 
 mod append;
+mod identity;
 mod refusal;
 
 use std::{
@@ -21,6 +22,7 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
+use self::identity::{FileIdentity, Moved};
 use super::{
     Error,
     backend::Meddler,
@@ -41,6 +43,7 @@ pub(super) struct SqliteStore {
     name: Arc<str>,
     writer: SqlitePool,
     readers: SqlitePool,
+    file: Arc<FileIdentity>,
 }
 
 impl SqliteStore {
@@ -55,19 +58,31 @@ impl SqliteStore {
             .busy_timeout(BUSY)
             .pragma("cache_size", CACHE);
         let registry = prepare(&options, &name).await?;
-        let options = options.journal_mode(SqliteJournalMode::Wal);
-        let pool = || {
+        let file = Arc::new(FileIdentity::of(path));
+        // A connection that is opened later must not create an empty file in place of a lost one.
+        let options = options.create_if_missing(false).journal_mode(SqliteJournalMode::Wal);
+        // All connections are opened now and stay open: one that is opened later might find another
+        // file at the path, which `after_connect` refuses.
+        let pool = |connections| {
+            let file = Arc::clone(&file);
             PoolOptions::new()
                 .acquire_timeout(ACQUIRE)
                 .idle_timeout(None)
                 .max_lifetime(None)
                 .test_before_acquire(false)
+                .min_connections(connections)
+                .max_connections(connections)
+                .after_connect(move |_, _| {
+                    let checked = file.check().map_err(moved);
+                    Box::pin(async { checked })
+                })
         };
         let reading = options.clone().pragma("query_only", "on");
         let store = Self {
-            writer: pool().max_connections(1).connect_lazy_with(options),
-            readers: pool().max_connections(READERS).connect_lazy_with(reading),
+            writer: pool(1).connect_lazy_with(options),
+            readers: pool(READERS).connect_lazy_with(reading),
             name: name.into(),
+            file,
         };
         Ok((store, registry))
     }
@@ -85,8 +100,14 @@ impl SqliteStore {
         &self.writer
     }
 
+    /// Fails where the file was deleted or replaced since it was opened.
+    pub(super) fn check_file(&self) -> Result<(), sqlx::Error> {
+        self.file.check().map_err(moved)
+    }
+
     /// Begins to write; nobody else writes until it is committed or dropped.
     pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
+        self.check_file()?;
         self.writer.begin_with("BEGIN IMMEDIATE").await
     }
 
@@ -103,6 +124,11 @@ impl SqliteStore {
     pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
         refusal::explain(&self.name, error)
     }
+}
+
+/// As the driver's error, which `refusal.rs` reads again.
+fn moved(moved: Moved) -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::other(moved))
 }
 
 /// Makes the file ours in one transaction, so that whoever else opens it waits for all of it. Only

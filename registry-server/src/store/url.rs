@@ -3,7 +3,11 @@
 //!
 //! The password is kept out of everything that prints. Deliberately absent: connecting.
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use sqlx::postgres::PgConnectOptions;
 
@@ -34,12 +38,17 @@ impl DatabaseUrl {
         Self(Target::Sqlite(path.into()))
     }
 
-    /// Whether to open it would make it: there is no such file.
+    /// Whether opening it would create it.
     pub fn is_missing(&self) -> bool {
-        match &self.0 {
-            Target::Sqlite(path) => !path.exists(),
-            Target::Postgres(_) => false,
-        }
+        self.missing_from().is_some()
+    }
+
+    /// The directory of a SQLite database that opening would create: there is no file, or an empty
+    /// one.
+    pub fn missing_from(&self) -> Option<&Path> {
+        let Target::Sqlite(path) = &self.0 else { return None };
+        let is_missing = std::fs::metadata(path).map_or(true, |file| file.len() == 0);
+        path.parent().filter(|_| is_missing)
     }
 }
 

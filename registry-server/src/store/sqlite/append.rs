@@ -23,6 +23,7 @@ impl SqliteStore {
         batch: &Batch<'_>,
     ) -> Result<Appended, Refusal> {
         let refused = |e: sqlx::Error| super::refusal::refusal(&self.name, &e);
+        self.check_file().map_err(refused)?;
         let mut connection = self.writer.acquire().await.map_err(refused)?;
         let appended = self.append_on(&mut connection, expected, batch).await;
         if appended.is_err() {
@@ -48,6 +49,7 @@ impl SqliteStore {
         }
         check_chain(&head, batch)?;
         write(&mut transaction, batch).await.map_err(refused)?;
+        self.check_file().map_err(refused)?;
         transaction.commit().await.map_err(refused)?;
         Ok(Appended::Yes)
     }

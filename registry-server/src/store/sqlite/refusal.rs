@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: codes that only a bug could bring; they are [`Error::Refused`].
 
+use super::identity::Moved;
 use crate::store::{Error, backend::Refusal};
 
 const BUSY: i32 = 5;
@@ -57,6 +58,11 @@ pub(super) fn explain_open(database: &str, error: &sqlx::Error) -> Error {
 /// What the driver says without SQLite.
 fn explain_driver(database: String, error: &sqlx::Error) -> Error {
     let detail = error.to_string();
+    if let sqlx::Error::Io(failed) = error
+        && let Some(Moved(detail)) = failed.get_ref().and_then(|inner| inner.downcast_ref())
+    {
+        return Error::Moved { database, detail: detail.clone() };
+    }
     match error {
         sqlx::Error::Io(_)
         | sqlx::Error::PoolTimedOut
