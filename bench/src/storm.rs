@@ -111,7 +111,8 @@ impl Felt {
 }
 
 async fn storm(report: &mut Report) {
-    let mut registry = Registry::start();
+    // All of them have one address.
+    let mut registry = Registry::start_fresh(&["--max-address-connections", "20000"]);
     reads::apply_all(&registry, TOOLS).await;
     let (quiet, ()) = feel(&registry, 0, sleep(Duration::from_secs(3))).await;
     let mut places = Vec::new();

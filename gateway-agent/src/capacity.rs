@@ -11,6 +11,11 @@ pub(crate) fn connections() -> usize {
     CONNECTIONS.min(open_files() / 2).max(2)
 }
 
+/// Most connections of one address, where the operator sets none.
+pub(crate) fn address_connections() -> usize {
+    connections().div_ceil(4)
+}
+
 /// Most event streams at once. Each holds a connection for as long as its client likes, so at
 /// least half of the connections stay free for calls and probes.
 pub(crate) fn streams(wanted: usize) -> usize {

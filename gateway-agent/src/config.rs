@@ -76,6 +76,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// The same of single tools, where it is otherwise.
     pub tool_limits: Vec<ToolLimits>,
+    /// After the signal to stop: how long to report not ready and accept calls all the same.
+    pub drain_notice: Duration,
     /// Where operators look; `None`: nowhere.
     pub admin: Option<AdminConfig>,
     /// What is kept and sent of calls.
@@ -286,6 +288,8 @@ pub struct LimitsConfig {
     pub request_bytes: usize,
     /// Largest answer of an upstream, in bytes.
     pub response_bytes: usize,
+    /// Most connections of one address; `None`: a quarter of all.
+    pub address_connections: Option<usize>,
     /// Most legacy sessions at once.
     pub sessions: usize,
     /// Most requests that one upstream works on at once.
@@ -327,6 +331,7 @@ impl Default for LimitsConfig {
         Self {
             request_bytes: 4 * 1024 * 1024,
             response_bytes: 16 * 1024 * 1024,
+            address_connections: None,
             sessions: 10_000,
             upstream_requests: 256,
             upstream_waiting: 1_024,

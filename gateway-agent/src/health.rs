@@ -19,6 +19,7 @@ use axum::{
 };
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     cache::Cache,
@@ -46,6 +47,8 @@ pub struct Health {
     pub upstreams: Arc<Upstreams>,
     /// What was counted.
     pub metrics: PrometheusHandle,
+    /// Cancelled when the gateway begins to stop.
+    pub draining: CancellationToken,
 }
 
 /// Starts counting; a process has one set of metrics, however many gateways run in it.
@@ -93,11 +96,20 @@ fn describe_metrics() {
     describe_counter!("gateway_sync_reconnects_total", "Attempts to open a stream after the first");
     describe_counter!("gateway_sync_nacks_total", "Messages of the registry that were refused");
     describe_counter!("gateway_cache_write_failures_total", "Writes of the cache that failed");
+    describe_counter!(
+        "gateway_rejected_connections_total",
+        "Connections closed because their address had as many as one address may have"
+    );
     describe_counter!("gateway_tls_changes_total", "Changes of files of TLS, by outcome");
     describe_counter!(
         "gateway_tls_refused_certificates_total",
         "Connections refused for the certificate of the caller"
     );
+}
+
+/// A connection was closed because its address has too many.
+pub(crate) fn connection_rejected() {
+    metrics::counter!("gateway_rejected_connections_total").increment(1);
 }
 
 /// Files of TLS have changed, and were taken or refused.
@@ -147,6 +159,7 @@ async fn readyz(State(health): State<Health>) -> (StatusCode, Json<Readiness>) {
     let catalog = health.cache.current();
     let freshness = health.watchman.look();
     let reason = match (health.cache.has_catalog(), freshness.verdict) {
+        _ if health.draining.is_cancelled() => Some("draining"),
         (false, _) => Some("no catalog yet"),
         (true, Verdict::Refuse) => Some("the catalog is older than registry.maxStaleness allows"),
         (true, Verdict::Serve | Verdict::ReadOnly) => None,

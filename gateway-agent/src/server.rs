@@ -8,12 +8,17 @@ mod connections;
 mod reload;
 mod writes;
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use registry_core::Catalog;
 use registry_tls::{Acceptor, Counts, InvalidFile};
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -23,6 +28,7 @@ use self::{
 use crate::{
     admin,
     cache::{Cache, CacheError, Writer},
+    capacity,
     composition::{
         Memory,
         sagas::{self, Sagas},
@@ -41,8 +47,8 @@ use crate::{
     upstream::{self, Upstreams},
 };
 
-/// How long calls may take to finish after the signal to stop.
-const DRAIN: Duration = Duration::from_secs(20);
+/// How long requests to the admin address may take to finish after the callers' have.
+const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 /// Why the gateway does not run.
 #[derive(Debug, thiserror::Error)]
@@ -110,14 +116,18 @@ pub async fn run(
         status: status.clone(),
         upstreams: upstreams.clone(),
         metrics,
+        draining: CancellationToken::new(),
     };
+    let draining = health.draining.clone();
     let lanes = Arc::new(Lanes::start().map_err(Error::Lanes)?);
     let admin = admin_routes(&reloader, &mcp, (&tracer, &contracts, &upstreams));
-    let admin = open_admin(&config, (tls.clone(), lanes.clone()), admin).await?;
-    let door = Door { listener, tls, lanes: lanes.clone() };
-    let callers = mcp.router().merge(health::router(health));
-    let mut running = Running::start(door, callers, (cache, writer))?;
-    running.admin = admin.map(|(door, router)| running.serve(door, router));
+    let probes = health::router(health);
+    let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, &probes)).await?;
+    let of_address =
+        config.limits.address_connections.unwrap_or_else(capacity::address_connections);
+    let door = Door { listener, tls, lanes: lanes.clone(), of_address };
+    let mut running = Running::start(door, mcp.router().merge(probes), (cache, writer))?;
+    running.admin = admin.map(|(door, router)| running.serve_admin(door, router));
     tokio::spawn(contracts.keep(running.cache.subscribe(), definitions, running.stop.clone()));
     sagas::recovery::recover(&mcp.gateway());
     let stop = running.stop.clone();
@@ -127,9 +137,16 @@ pub async fn run(
         () = shutdown => Ok(()),
         ended = &mut following => rejected(ended),
     };
-    tracing::info!("stopping: calls that have begun may finish");
+    draining.cancel();
+    if outcome.is_ok() {
+        let notice = mcp.gateway().config().drain_notice;
+        tracing::info!("stopping: not ready, new calls are accepted for {notice:?}");
+        sleep(notice).await;
+    }
+    let limit = mcp.gateway().config().drain_timeout();
+    tracing::info!("stopping: calls that have begun may finish within {limit:?}");
     mcp.gateway().close_streams();
-    running.stop().await;
+    running.stop(limit).await;
     compositions.shutdown().await;
     upstreams.shutdown().await;
     // What they still send to upstreams is done.
@@ -161,11 +178,11 @@ fn admin_routes(
         .merge(reload::router(Arc::clone(reloader)))
 }
 
-/// Opens the admin address, if there is one. It has the callers' TLS.
+/// Opens the admin address, if there is one. It has the callers' TLS. Probes need no token.
 async fn open_admin(
     config: &Config,
     (tls, lanes): (Option<Acceptor>, Arc<Lanes>),
-    routes: Router,
+    (routes, probes): (Router, &Router),
 ) -> Result<Option<(Door, Router)>, Error> {
     let Some(admin) = &config.admin else { return Ok(None) };
     let address = admin.listen;
@@ -173,7 +190,8 @@ async fn open_admin(
         TcpListener::bind(address).await.map_err(|source| Error::Admin { address, source })?;
     let address = listener.local_addr()?;
     tracing::info!(%address, "the admin routes are served");
-    Ok(Some((Door { listener, tls, lanes }, admin::guarded(routes, admin, address))))
+    let door = Door { listener, tls, lanes, of_address: capacity::address_connections() };
+    Ok(Some((door, admin::guarded(routes, admin, address).merge(probes.clone()))))
 }
 
 /// How the source's task ended before it was told to.
@@ -191,6 +209,9 @@ struct Running {
     admin: Option<JoinHandle<()>>,
     writing: JoinHandle<()>,
     stop: CancellationToken,
+    /// Cancelled when calls that have begun may go on no longer.
+    cut: CancellationToken,
+    stop_admin: CancellationToken,
     stop_writing: CancellationToken,
 }
 
@@ -203,8 +224,8 @@ impl Running {
     ) -> std::io::Result<Self> {
         let address = door.listener.local_addr()?;
         let scheme = if door.tls.is_some() { "https" } else { "http" };
-        let (stop, stop_writing) = (CancellationToken::new(), CancellationToken::new());
-        let serving = connections::serve(door, router, stop.clone(), DRAIN);
+        let [stop, cut, stop_admin, stop_writing] = [(); 4].map(|()| CancellationToken::new());
+        let serving = connections::serve(door, router, (stop.clone(), cut.clone()));
         let (serving, writing) =
             (tokio::spawn(serving), tokio::spawn(writer.run(stop_writing.clone())));
         let origin = if cache.has_catalog() {
@@ -213,12 +234,26 @@ impl Running {
             "none".to_owned()
         };
         announce(&format!("gateway-agent listening on {scheme}://{address} (catalog {origin})"));
-        Ok(Self { cache, serving, admin: None, writing, stop, stop_writing })
+        Ok(Self { cache, serving, admin: None, writing, stop, cut, stop_admin, stop_writing })
     }
 
-    /// Serves these routes, too.
-    fn serve(&self, door: Door, router: Router) -> JoinHandle<()> {
-        tokio::spawn(connections::serve(door, router, self.stop.clone(), DRAIN))
+    /// Serves these routes until the callers' calls have ended.
+    fn serve_admin(&self, door: Door, router: Router) -> JoinHandle<()> {
+        let (stop, cut) = (self.stop_admin.clone(), CancellationToken::new());
+        tokio::spawn(async move {
+            let mut serving = pin!(connections::serve(door, router, (stop.clone(), cut.clone())));
+            let late = async {
+                stop.cancelled().await;
+                sleep(ADMIN_DRAIN).await;
+            };
+            tokio::select! {
+                () = &mut serving => {}
+                () = late => {
+                    cut.cancel();
+                    serving.await;
+                }
+            }
+        })
     }
 
     /// Begins to follow the source.
@@ -237,11 +272,17 @@ impl Running {
         tokio::spawn(async move { source::follow(&config, feed).await })
     }
 
-    /// Stops following and accepting, lets calls finish, and writes what the disk lacks.
-    async fn stop(&mut self) {
+    /// Stops following and accepting, lets calls finish within the limit, and writes what the disk
+    /// lacks.
+    async fn stop(&mut self, limit: Duration) {
         self.stop.cancel();
         // A task that broke has said so; the others are to end all the same.
-        let _ = (&mut self.serving).await;
+        if timeout(limit, &mut self.serving).await.is_err() {
+            tracing::warn!("some calls did not finish within {limit:?} and are cut off");
+            self.cut.cancel();
+            let _ = (&mut self.serving).await;
+        }
+        self.stop_admin.cancel();
         if let Some(admin) = &mut self.admin {
             let _ = admin.await;
         }

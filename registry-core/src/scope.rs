@@ -7,12 +7,16 @@
 mod part;
 mod root;
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeSet, HashSet},
+    fmt,
+};
 
 use imbl::OrdSet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 pub use part::Part;
+use root::has_any_tag;
 pub use root::{InvalidRoot, Root};
 
 use crate::{
@@ -82,8 +86,28 @@ impl Scope {
 
     /// The registered entities that it names. Looks at every entity.
     fn named(&self, catalog: &Catalog) -> OrdSet<Key> {
-        let named = catalog.iter().filter(|(_, record)| self.names(record));
-        named.map(|(key, _)| key.clone()).collect()
+        self.named_while(catalog, &|| true).unwrap_or_default()
+    }
+
+    /// The same. Stops with `None` as soon as `is_wanted` returns false.
+    fn named_while(&self, catalog: &Catalog, is_wanted: &dyn Fn() -> bool) -> Option<OrdSet<Key>> {
+        let tags: HashSet<&str> = self.roots().filter_map(Root::tag).collect();
+        let others: Vec<_> = self.roots().filter(|root| root.tag().is_none()).collect();
+        let is_named = |record: &Record| {
+            *self == Self::Everything
+                || others.iter().any(|root| root.names(record))
+                || !tags.is_empty() && has_any_tag(record, &tags)
+        };
+        let mut named = OrdSet::new();
+        for (key, record) in catalog.iter() {
+            if !is_wanted() {
+                return None;
+            }
+            if is_named(record) {
+                named.insert(key.clone());
+            }
+        }
+        Some(named)
     }
 
     /// Whether an entity is in scope for itself, and not only because another needs it.

@@ -177,9 +177,10 @@ impl Feed {
         let (outbox, outgoing) = outbox::pair(seat.clone());
         let (scope, wanted) = watch::channel(hello.scope);
         let wants = Wants { history: hello.history, signatures: hello.signatures };
+        let caller = hello.caller.clone();
         let listener =
             Listener { feed: self.clone(), seat: seat.clone(), caller: hello.caller, held, scope };
-        let teller = Teller { feed: self, seat, outbox: outbox.clone(), wants };
+        let teller = Teller { feed: self, seat, outbox: outbox.clone(), wants, caller };
         tokio::spawn(async move {
             let signals = std::pin::pin!(signals);
             let end = tokio::select! {

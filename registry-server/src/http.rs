@@ -27,14 +27,24 @@ use crate::{
 /// The routes, and what answers on all others.
 pub fn router(app: Arc<App>) -> Router {
     Router::new()
-        .route("/livez", get(|| async { "alive\n" }))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(render_metrics))
+        .merge(probe_routes())
         .route("/registry.json", get(export::registry_file))
         .route_layer(from_fn(guard::guard))
         .merge(mcp_registry::router())
         .fallback(nothing_here)
         .with_state(app)
+}
+
+/// The routes of the admin address: for probes and scrapers.
+pub fn probes(app: Arc<App>) -> Router {
+    probe_routes().route_layer(from_fn(guard::guard)).with_state(app)
+}
+
+fn probe_routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/livez", get(|| async { "alive\n" }))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(render_metrics))
 }
 
 async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {

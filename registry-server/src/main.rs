@@ -124,7 +124,9 @@ fn code(error: &Error) -> u8 {
         | Error::Relay(relay::Error::Store(_))
         | Error::CheckpointKey(checkpoint_key::Error::Store(_)) => DATABASE,
         Error::Config(_) | Error::CheckpointKey(_) | Error::Relay(_) => USAGE,
-        Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => FAILED,
+        Error::Admin { .. } | Error::Reflection(_) | Error::Transport(_) | Error::Writer(_) => {
+            FAILED
+        }
     }
 }
 

@@ -22,6 +22,7 @@ const COMMITS: &str = "registry_commits_total";
 const CHANGES: &str = "registry_changes_total";
 const REVISION: &str = "registry_revision";
 const ENTITIES: &str = "registry_entities";
+const CROWDED: &str = "registry_rejected_connections_total";
 const WRITABLE: &str = "registry_database_writable";
 const LISTENER_LOSSES: &str = "registry_listener_losses_total";
 const STREAMS: &str = "registry_streams";
@@ -113,7 +114,16 @@ fn describe() {
     describe_histogram!(REQUESTS, "Time to answer a request, by method; of streams, to begin");
     describe_counter!(TLS, "Changes of the files of TLS that were seen, by what became of them");
     describe_counter!(CERTIFICATES, "Connections refused for the certificate of the client");
+    describe_counter!(
+        CROWDED,
+        "Connections closed because their address had as many as one address may have"
+    );
     describe_counter!(ERRORS, "Failed requests, by reason");
+}
+
+/// A connection was closed because its address has too many.
+pub(crate) fn connection_rejected() {
+    counter!(CROWDED).increment(1);
 }
 
 /// A batch was answered.

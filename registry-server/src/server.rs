@@ -14,7 +14,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, sleep, timeout_at},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{service::Routes, transport::Server as Transport};
 
 use crate::{
@@ -41,6 +41,9 @@ use crate::{
 /// Most documents of the MCP registry API that are checked at once.
 const VALIDATIONS: usize = 2;
 
+/// Most connections to the admin address, in all and of one address.
+const ADMIN_CONNECTIONS: (usize, usize) = (256, 64);
+
 /// Largest headers of a request.
 const MAX_HEADER_BYTES: u32 = 32 * 1024;
 /// How long it may take to note who has left.
@@ -63,6 +66,14 @@ pub enum Error {
     /// The database, before anything is served.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// The admin address.
+    #[error("cannot listen on the admin address {address}: {source}")]
+    Admin {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The reflection service.
     #[error("the API's description cannot be served: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -92,6 +103,7 @@ pub struct Server {
     memory: Memory,
     config: ServeConfig,
     tls: Option<Acceptor>,
+    admin: Option<TcpListener>,
     _claim: Claim,
 }
 
@@ -100,6 +112,10 @@ impl Server {
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
         let tls = config.tls.acceptor()?;
+        let admin = match config.serve.admin_listen {
+            Some(address) => Some(open_admin(address).await?),
+            None => None,
+        };
         let database = config.database()?;
         let store = Store::open(&database).await?;
         let claim = database.claim()?;
@@ -155,7 +171,7 @@ impl Server {
         });
         let memory = Memory::start(app.feed.clone());
         app.feed.start_forgetting();
-        Ok(Self { app, writer, memory, config: config.serve, tls, _claim: claim })
+        Ok(Self { app, writer, memory, config: config.serve, tls, admin, _claim: claim })
     }
 
     /// The line that says that the server is there.
@@ -177,12 +193,15 @@ impl Server {
         let routes = services.merge(http::router(self.app.clone()));
         let routes = access::layer(routes, self.app.access.clone());
         let refuse = CancellationToken::new();
+        let most = (self.config.max_connections, self.config.address_connections());
         let serving =
             self.transport().add_routes(Routes::from(routes)).serve_with_incoming_shutdown(
-                connections::connections(listener, self.config.max_connections, self.tls.clone()),
+                connections::connections(listener, most, self.tls.clone()),
                 refuse.clone().cancelled_owned(),
             );
         let mut serving = std::pin::pin!(serving);
+        // It ends with this function: probes are answered while the callers' requests finish.
+        let _admin = self.admin.take().map(|listener| self.serve_admin(listener));
         tokio::select! {
             served = &mut serving => return Ok(served?),
             ended = &mut self.writer => return Err(Error::Writer(describe(ended))),
@@ -196,7 +215,7 @@ impl Server {
             health.close().await;
             refuse.cancel();
         };
-        let limit = Instant::now() + self.config.drain_timeout;
+        let limit = Instant::now() + self.config.drain_notice + self.config.drain_timeout();
         let (drained, ()) = tokio::join!(timeout_at(limit, serving), notice);
         if let Ok(served) = drained {
             served?;
@@ -212,6 +231,25 @@ impl Server {
         Ok(())
     }
 
+    /// Serves probes in a task that ends when the guard is dropped.
+    fn serve_admin(&self, listener: TcpListener) -> DropGuard {
+        let stop = CancellationToken::new();
+        let guard = stop.clone().drop_guard();
+        let serving = Transport::builder()
+            .accept_http1(true)
+            .add_routes(Routes::from(http::probes(self.app.clone())))
+            .serve_with_incoming_shutdown(
+                connections::connections(listener, ADMIN_CONNECTIONS, None),
+                stop.cancelled_owned(),
+            );
+        tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!(%error, "the admin address is no longer served");
+            }
+        });
+        guard
+    }
+
     fn transport(&self) -> Transport {
         Transport::builder()
             .accept_http1(true)
@@ -220,6 +258,14 @@ impl Server {
             .http2_keepalive_timeout(Some(self.config.keepalive))
             .http2_max_header_list_size(MAX_HEADER_BYTES)
     }
+}
+
+async fn open_admin(address: SocketAddr) -> Result<TcpListener, Error> {
+    let failed = |source| Error::Admin { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    tracing::info!(%address, "probes and metrics are served on the admin address");
+    Ok(listener)
 }
 
 /// The key that signs, which the database knows.

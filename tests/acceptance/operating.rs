@@ -1,6 +1,7 @@
 //! Looking after a gateway that serves: another configuration without a restart, targets that are
 //! stopped and started, limits of single tools.
 
+mod draining;
 mod kept;
 
 use std::{

@@ -34,10 +34,15 @@ pub struct Registry {
 impl Registry {
     /// Starts a fresh registry on SQLite in a directory of its own.
     pub fn start() -> Self {
+        Self::start_fresh(&[])
+    }
+
+    /// The same with flags.
+    pub fn start_fresh(flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let database = format!("sqlite:{}", dir.path().join("registry.db").display());
         let path = dir.path().to_path_buf();
-        Self::start_at("127.0.0.1:0", (&database, &[]), path, Some(dir))
+        Self::start_at("127.0.0.1:0", (&database, flags), path, Some(dir))
     }
 
     /// Starts a registry on a database that is there already.
@@ -181,6 +186,8 @@ impl Registry {
 
 fn configure(command: &mut Command, listen: &str, database: &str, dir: &Path) {
     command.env("REGISTRY_CHECKPOINT_KEY", checkpoint_key(database));
+    // Shorter than a test waits for the end of a process.
+    command.env("REGISTRY_DRAIN_TIMEOUT", "20s");
     command.args(["--listen", listen, "--database", database]).arg("--data-dir").arg(dir);
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
-    parse_wait,
+    parse_duration, parse_wait,
 };
 
 use super::{
@@ -34,6 +34,8 @@ const NAME_BYTES: usize = 128;
 const DEFAULT_CACHE: &str = "./cache/registry-v2.json";
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7080);
 const DEFAULT_POLL: Duration = Duration::from_secs(10);
+/// As the registry's.
+const DEFAULT_DRAIN_NOTICE: Duration = Duration::from_millis(200);
 
 /// `validation.startup`, and what nobody answers for.
 const FINDINGS: &[(&str, Mode)] =
@@ -106,6 +108,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let variables = variables(&root);
     let (limits, tool_limits) = limits(&root);
     let (admin, tracing) = (seeing::admin(&root), seeing::tracing(&root));
+    let drain_notice = root.find("drainNotice").and_then(|field| field.parse(parse_duration));
     let allowed_origins = root.parsed("allowedOrigins", reach::origin);
     let allowed_hosts = root.parsed("allowedHosts", reach::host);
     root.finish();
@@ -123,6 +126,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         variables,
         limits,
         tool_limits,
+        drain_notice: drain_notice.unwrap_or(DEFAULT_DRAIN_NOTICE),
         admin,
         tracing,
     })
@@ -265,6 +269,7 @@ fn limits(root: &Section<'_>) -> (LimitsConfig, Vec<ToolLimits>) {
     let limits = LimitsConfig {
         request_bytes: section.positive("requestBytes", default.request_bytes),
         response_bytes: section.positive("responseBytes", default.response_bytes),
+        address_connections: section.find("addressConnections").and_then(|f| f.positive()),
         sessions: section.positive("sessions", default.sessions),
         upstream_requests: section.positive("upstreamRequests", default.upstream_requests),
         upstream_waiting: section.positive("upstreamWaiting", default.upstream_waiting),

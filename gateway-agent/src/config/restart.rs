@@ -16,6 +16,10 @@ impl Config {
             ("tls", self.tls != started.tls),
             ("admin", self.admin != started.admin),
             ("tracing", self.tracing != started.tracing),
+            (
+                "limits.addressConnections",
+                self.limits.address_connections != started.limits.address_connections,
+            ),
             ("limits.sessions", self.limits.sessions != started.limits.sessions),
             ("registry.source", new.source != old.source),
             ("registry.scope", new.scope != old.scope),
@@ -41,7 +45,8 @@ impl Config {
 
     /// This configuration with what needs a restart as the gateway was started with it.
     pub fn as_served(self, started: &Self) -> Self {
-        let limits = LimitsConfig { sessions: started.limits.sessions, ..self.limits };
+        let LimitsConfig { sessions, address_connections, .. } = started.limits;
+        let limits = LimitsConfig { address_connections, sessions, ..self.limits };
         let (runtime, tools) = (self.registry.runtime, self.registry.tools);
         let registry = RegistryConfig { runtime, tools, ..started.registry.clone() };
         Self {

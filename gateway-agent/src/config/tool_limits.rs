@@ -29,6 +29,14 @@ impl Config {
         let own = exact.or(named).map(|entry| entry.call_timeout_ms);
         Duration::from_millis(own.unwrap_or(self.limits.call_timeout_ms))
     }
+
+    /// How long calls that have begun may take after the signal to stop: as long as any of them may
+    /// take, with the connection to its upstream.
+    pub fn drain_timeout(&self) -> Duration {
+        let calls = self.tool_limits.iter().map(|entry| entry.call_timeout_ms);
+        let longest = calls.chain([self.limits.call_timeout_ms]).max().unwrap_or_default();
+        Duration::from_millis(longest.saturating_add(self.limits.connect_timeout_ms))
+    }
 }
 
 /// Reads the list; an entry that is wrong is left out and reported.

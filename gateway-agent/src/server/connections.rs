@@ -13,7 +13,7 @@ use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
-use registry_tls::{Acceptor, Holder};
+use registry_tls::{Acceptor, AddressLimit, AddressPlace, Holder};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -24,12 +24,14 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::{body::Timely, writes::TimelyWrites};
-use crate::{capacity, identity::proof::PeerCertificate, lanes::Lanes};
+use crate::{capacity, health, identity::proof::PeerCertificate, lanes::Lanes};
 
 /// How long the head of a request may take, and so how long an idle connection is kept.
 const HEAD: Duration = Duration::from_secs(30);
-/// How long the handshake of TLS may take.
+/// How long the handshake of TLS may take, with the wait for other handshakes of the address.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How many handshakes of one address run at the same time.
+const HANDSHAKES: usize = 64;
 /// Largest head of a request, in bytes.
 const HEAD_BYTES: usize = 64 * 1024;
 /// How long a client may read nothing of an answer that waits.
@@ -44,16 +46,18 @@ pub(super) struct Door {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<Acceptor>,
     pub(super) lanes: Arc<Lanes>,
+    /// Most connections of one address.
+    pub(super) of_address: usize,
 }
 
-/// Serves until it is stopped; then lets calls that have begun finish, but not for ever.
+/// Serves until `stop`; then lets calls that have begun finish, until `cut`.
 pub(super) async fn serve(
-    Door { listener, tls, lanes }: Door,
+    Door { listener, tls, lanes, of_address }: Door,
     router: Router,
-    stop: CancellationToken,
-    drain: Duration,
+    (stop, cut): (CancellationToken, CancellationToken),
 ) {
-    let (graceful, cut) = (GracefulShutdown::new(), CancellationToken::new());
+    let graceful = GracefulShutdown::new();
+    let addresses = AddressLimit::new(of_address, HANDSHAKES);
     let most = capacity::connections();
     let room = Arc::new(Semaphore::new(most));
     let mut failed: Option<Instant> = None;
@@ -68,9 +72,14 @@ pub(super) async fn serve(
                 if failed.take_if(|failed| failed.elapsed() >= CALM).is_some() {
                     tracing::info!("connections are accepted again");
                 }
+                let Some(address) = addresses.admit(peer.ip()) else {
+                    health::connection_rejected();
+                    continue;
+                };
                 let (router, tls) = (router.clone(), tls.clone());
+                let place = (place, address);
                 let (stop, cut) = (stop.clone(), cut.clone());
-                let connection = Connection { router, peer, tls, stop, cut, _place: place };
+                let connection = Connection { router, peer, tls, stop, cut, place };
                 lanes.spawn(connection.run(stream, graceful.watcher()));
             }
             Err(e) => {
@@ -85,10 +94,8 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    if timeout(drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some calls did not finish within {} s and are cut off", drain.as_secs());
-    }
-    // All are gone before upstreams are: what is cut off is cancelled there.
+    // All connections end before the upstreams do: a call that is cut off is cancelled there.
+    let _ = cut.run_until_cancelled(graceful.shutdown()).await;
     cut.cancel();
     let _ = room.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
 }
@@ -111,7 +118,8 @@ struct Connection {
     stop: CancellationToken,
     /// Cancelled when there is no more time for what has begun.
     cut: CancellationToken,
-    _place: OwnedSemaphorePermit,
+    /// Among all connections, and among those of its address.
+    place: (OwnedSemaphorePermit, AddressPlace),
 }
 
 impl Connection {
@@ -124,7 +132,10 @@ impl Connection {
         // Without it answers wait for acknowledgements; where it fails they do.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else { return self.serve(stream, None, watcher).await };
-        let accepted = timeout(HANDSHAKE, tls.accept(stream));
+        let accepted = timeout(HANDSHAKE, async {
+            let _turn = self.place.1.handshake().await;
+            tls.accept(stream).await
+        });
         if let Some(Ok(Some(stream))) = self.stop.run_until_cancelled(accepted).await {
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate = shown.map(|shown| PeerCertificate(Holder::read(shown)));

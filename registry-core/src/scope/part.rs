@@ -28,6 +28,21 @@ impl Part {
     /// The part of a catalog. Looks at every entity.
     pub fn of(scope: Arc<Scope>, source: &Catalog) -> Self {
         let named = scope.named(source);
+        Self::of_named(scope, source, named)
+    }
+
+    /// The same. Stops with `None` as soon as `is_wanted` returns false; it is called for each
+    /// entity.
+    pub fn of_while(
+        scope: Arc<Scope>,
+        source: &Catalog,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<Self> {
+        let named = scope.named_while(source, &is_wanted)?;
+        is_wanted().then(|| Self::of_named(scope, source, named))
+    }
+
+    fn of_named(scope: Arc<Scope>, source: &Catalog, named: OrdSet<Key>) -> Self {
         let catalog = source.with_only(scope.clone(), &closure(source, &named));
         Self { scope, source: source.clone(), named, catalog }
     }

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: what a root needs.
 
-use std::{fmt, str::FromStr};
+use std::{collections::HashSet, fmt, str::FromStr};
 
 use serde_json::Value;
 
@@ -48,6 +48,14 @@ pub enum InvalidRoot {
 }
 
 impl Root {
+    /// The tag, if it is one.
+    pub(super) fn tag(&self) -> Option<&str> {
+        match self {
+            Self::Tag(tag) => Some(tag),
+            Self::Version(_) | Self::Name(..) | Self::Namespace(_) => None,
+        }
+    }
+
     /// Whether this is about the entity itself.
     pub(super) fn names(&self, record: &Record) -> bool {
         let Key { kind, name, .. } = record.document.key();
@@ -64,15 +72,24 @@ impl Root {
 
 fn has_tag(record: &Record, tag: &str) -> bool {
     // Few documents have the word at all, and reading one costs more than looking for it.
-    let word = Value::from(tag).to_string();
-    let document = &record.document;
-    if !document.bytes().windows(word.len()).any(|bytes| bytes == word.as_bytes()) {
-        return false;
-    }
-    let value = document.entity().to_value();
+    has_text(record, &Value::from(tag).to_string()) && has_tag_where(record, |text| text == tag)
+}
+
+/// Whether an entity has one of many tags. Reads its document once, however many they are.
+pub(super) fn has_any_tag(record: &Record, tags: &HashSet<&str>) -> bool {
+    record.is_active()
+        && has_text(record, "\"tags\"")
+        && has_tag_where(record, |text| tags.contains(text))
+}
+
+fn has_text(record: &Record, text: &str) -> bool {
+    record.document.bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
+}
+
+fn has_tag_where(record: &Record, is_wanted: impl Fn(&str) -> bool) -> bool {
+    let value = record.document.entity().to_value();
     let has = |tags: &Value| {
-        let tags = tags.as_array().into_iter().flatten();
-        tags.filter_map(Value::as_str).any(|text| text == tag)
+        tags.as_array().into_iter().flatten().filter_map(Value::as_str).any(&is_wanted)
     };
     has(&value["metadata"]["tags"])
         || value["skills"].as_array().is_some_and(|skills| skills.iter().any(|s| has(&s["tags"])))

@@ -11,15 +11,14 @@ use std::{
     time::Instant,
 };
 
+use registry_tls::client_network;
+
 use super::{Denied, RateLimit};
 
 /// Failures a second that each address may go on with.
 const PER_SECOND: NonZeroU32 = NonZeroU32::MIN;
 /// Failures of an address before that rate holds.
 const BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(59);
-/// What is left of an IPv6 address: its network of 64 bits, which one host has as a rule (RFC 4291
-/// section 2.5.4).
-const NETWORK: u128 = !0 << 64;
 
 /// The failures of each address.
 #[derive(Debug)]
@@ -59,11 +58,7 @@ impl Failures {
 
 /// Whose failures they are. Callers without an address are all one.
 pub(super) fn network(address: Option<SocketAddr>) -> IpAddr {
-    match address.map(|address| address.ip().to_canonical()) {
-        Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
-        Some(address) => address,
-        None => Ipv6Addr::UNSPECIFIED.into(),
-    }
+    address.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| client_network(address.ip()))
 }
 
 #[cfg(test)]
@@ -74,15 +69,6 @@ mod tests {
 
     fn at(address: &str) -> SocketAddr {
         SocketAddr::new(address.parse().unwrap(), 1)
-    }
-
-    #[test]
-    fn an_address_of_version_6_counts_by_its_network() {
-        let same = |a, b| network(Some(at(a))) == network(Some(at(b)));
-        assert!(same("2001:db8::1", "2001:db8::ffff:1"));
-        assert!(!same("2001:db8::1", "2001:db8:0:1::1"));
-        assert!(same("::ffff:192.0.2.1", "192.0.2.1"));
-        assert!(!same("192.0.2.1", "192.0.2.2"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: limits on documents, which are the domain's and the same everywhere.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
 use registry_core::{parse_duration, parse_wait};
@@ -25,6 +25,12 @@ pub struct ServeConfig {
     #[arg(long, env = "REGISTRY_MAX_CONNECTIONS", default_value_t = 20_000, value_parser = at_least_one(1_000_000))]
     pub max_connections: usize,
 
+    /// Most connections of one address (IPv6: /64); more are closed. Raise it to --max-connections
+    /// where a proxy or NAT in front hides the clients' addresses
+    /// [default: a quarter of --max-connections].
+    #[arg(long, env = "REGISTRY_MAX_ADDRESS_CONNECTIONS", value_parser = at_least_one(1_000_000))]
+    pub max_address_connections: Option<usize>,
+
     /// Most requests and streams that one connection may have open.
     #[arg(long, env = "REGISTRY_MAX_CONNECTION_STREAMS", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connection_streams: u32,
@@ -41,9 +47,28 @@ pub struct ServeConfig {
     #[arg(long, env = "REGISTRY_DRAIN_NOTICE", default_value = "200ms", value_parser = parse_duration)]
     pub drain_notice: Duration,
 
-    /// After a signal to stop: how long work that has begun may take to finish.
-    #[arg(long, env = "REGISTRY_DRAIN_TIMEOUT", default_value = "20s", value_parser = parse_duration)]
-    pub drain_timeout: Duration,
+    /// After a signal to stop: how long work that has begun may take to finish. A shorter time than
+    /// --request-timeout cuts off slow requests [default: as --request-timeout].
+    #[arg(long, env = "REGISTRY_DRAIN_TIMEOUT", value_parser = parse_duration)]
+    pub drain_timeout: Option<Duration>,
+
+    /// Serve /livez, /readyz and /metrics on this address too, in plain HTTP and without
+    /// authentication: for probes and scrapers that must get through when clients fill --listen
+    /// [default: none].
+    #[arg(long, env = "REGISTRY_ADMIN_LISTEN", value_name = "ADDRESS")]
+    pub admin_listen: Option<SocketAddr>,
+}
+
+impl ServeConfig {
+    /// How long work that has begun may take to finish after the signal to stop.
+    pub fn drain_timeout(&self) -> Duration {
+        self.drain_timeout.unwrap_or(self.request_timeout)
+    }
+
+    /// Most connections of one address.
+    pub fn address_connections(&self) -> usize {
+        self.max_address_connections.unwrap_or(self.max_connections.div_ceil(4))
+    }
 }
 
 /// How writes are batched.

@@ -3,8 +3,10 @@
 //!
 //! Deliberately absent: a limit on those who wait; the one on streams is.
 
+use std::sync::Arc;
+
 use metrics::Gauge;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::metrics::{Stage, turns};
 
@@ -24,13 +26,13 @@ pub(super) struct Admission {
 
 /// Turns at one kind of work.
 pub(super) struct Turns {
-    places: Semaphore,
+    places: Arc<Semaphore>,
     work: &'static str,
 }
 
-/// A turn, which ends when this is dropped.
-pub(super) struct Turn<'a> {
-    _place: Option<SemaphorePermit<'a>>,
+/// A turn, which ends when this is dropped. Work that outlives its follower keeps it.
+pub(super) struct Turn {
+    _place: Option<OwnedSemaphorePermit>,
     _admitted: Counted,
 }
 
@@ -39,7 +41,7 @@ struct Counted(Gauge);
 
 impl Default for Admission {
     fn default() -> Self {
-        let turns = |work, at_once| Turns { places: Semaphore::new(at_once), work };
+        let turns = |work, at_once| Turns { places: Arc::new(Semaphore::new(at_once)), work };
         Self {
             log: turns("log", LOG_READERS),
             snapshots: turns("snapshot", SNAPSHOTS),
@@ -50,10 +52,10 @@ impl Default for Admission {
 
 impl Turns {
     /// Waits for a turn, after those who came before.
-    pub(super) async fn take(&self) -> Turn<'_> {
+    pub(super) async fn take(&self) -> Turn {
         let waiting = Counted::new(turns(Stage::Waiting, self.work));
         // Nobody closes the semaphore.
-        let place = self.places.acquire().await.ok();
+        let place = self.places.clone().acquire_owned().await.ok();
         drop(waiting);
         Turn { _place: place, _admitted: Counted::new(turns(Stage::Admitted, self.work)) }
     }

@@ -65,9 +65,10 @@ async fn run_in_scope(
     (told, state, content): (Revision, Option<Arc<State>>, Option<Digest>),
     wanted: &mut watch::Receiver<Scope>,
 ) -> Result<(Revision, Arc<State>), Error> {
-    let Feed { scopes, hub, admission, .. } = &*teller.feed;
+    let Feed { scopes, hub, admission, holders, .. } = &*teller.feed;
+    let opening = holders.opening(&teller.caller, &scope);
     let channel = tokio::select! {
-        opened = scopes.channel(scope, hub, &admission.scopes) => opened?,
+        opened = scopes.channel(scope, hub, (opening, &admission.scopes)) => opened?,
         end = teller.end() => return Err(end),
     };
     let from = state.or_else(|| channel.find(content?));

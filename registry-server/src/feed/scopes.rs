@@ -18,11 +18,17 @@ use tokio::{
     sync::{OnceCell, watch},
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 
 use self::keeper::{Keeper, Place};
 use super::{
-    Error, Hub, Said, Shared, Voucher, admission::Turns, roster::lock, shared::Reached,
-    snapshot::Snapshot, step::Step,
+    Error, Hub, Said, Shared, Voucher,
+    admission::Turns,
+    holders::{Opening, OpeningTurn},
+    roster::lock,
+    shared::Reached,
+    snapshot::Snapshot,
+    step::Step,
 };
 
 /// How long a relay waits for its registry's word on a scope that is new to it.
@@ -96,15 +102,14 @@ impl Scopes {
         Self { channels: Arc::default(), limit }
     }
 
-    /// The scope's state, kept up to date from now on. Where nobody follows it yet, that takes a
-    /// turn.
+    /// The scope's state, kept up to date from now on. A scope without followers is opened, which
+    /// takes a turn; dropping the future stops that work.
     pub(super) async fn channel(
         &self,
         scope: Scope,
         hub: &Arc<Hub>,
-        turns: &Turns,
+        (opening, turns): (Opening, &Turns),
     ) -> Result<Arc<Channel>, Error> {
-        let shared = Arc::new(scope.clone());
         let cell = {
             let mut channels = lock(&self.channels);
             if channels.len() >= self.limit && !channels.contains_key(&scope) {
@@ -115,21 +120,14 @@ impl Scopes {
             }
             channels.entry(scope.clone()).or_default().clone()
         };
-        let opened = cell.get_or_init(|| async {
-            let _turn = turns.take().await;
-            let (head, catalog) = (hub.watch(), hub.catalog());
-            let part = beside(move || Part::of(shared, &catalog)).await;
-            let words = hub.voucher().witness(&scope);
-            let (channel, told) = Channel::new(&part, hub.voucher(), words.clone());
-            let place = Place { channels: self.channels.clone(), scope, channel: channel.clone() };
-            let content = told.borrow().content;
-            let hub = Arc::downgrade(hub);
-            tokio::spawn(
-                Keeper { place, told, part, content, head, words, hub, unsigned_since: None }.run(),
-            );
-            channel
-        });
-        let channel = opened.await.clone();
+        let channel = if let Some(channel) = cell.get() {
+            channel.clone()
+        } else {
+            // Outside of the cell: a caller that waits for its own turn delays no others in it.
+            let of_caller = opening.of_caller().await;
+            let open = || self.open(scope, hub, of_caller.of_all(turns));
+            cell.get_or_init(open).await.clone()
+        };
         // A relay hears from its registry. Where it does not, who knows no key is served all the same.
         let mut now = channel.watch();
         let signed = now.wait_for(|state| state.catalog.attestation().is_some());
@@ -141,6 +139,27 @@ impl Scopes {
             }
         }
         Ok(channel)
+    }
+
+    /// Works out what is in a scope and keeps it up to date from now on.
+    async fn open(
+        &self,
+        scope: Scope,
+        hub: &Arc<Hub>,
+        turn: impl Future<Output = OpeningTurn>,
+    ) -> Arc<Channel> {
+        let turn = turn.await;
+        let (head, catalog) = (hub.watch(), hub.catalog());
+        let part = part(&scope, catalog, turn).await;
+        let words = hub.voucher().witness(&scope);
+        let (channel, told) = Channel::new(&part, hub.voucher(), words.clone());
+        let place = Place { channels: self.channels.clone(), scope, channel: channel.clone() };
+        let content = told.borrow().content;
+        let hub = Arc::downgrade(hub);
+        tokio::spawn(
+            Keeper { place, told, part, content, head, words, hub, unsigned_since: None }.run(),
+        );
+        channel
     }
 
     /// How many scopes are known at the moment.
@@ -219,6 +238,25 @@ async fn no_room(words: Option<watch::Receiver<Said>>) -> Arc<str> {
 /// Whether somebody has the channel beside the map and its keeper, or is about to get it.
 fn is_followed(cell: &Cell) -> bool {
     Arc::strong_count(cell) > 1 || cell.get().is_some_and(|channel| Arc::strong_count(channel) > 2)
+}
+
+/// The part of a catalog, with its digest. Dropping the future stops the work; the turn ends with it.
+async fn part(scope: &Scope, catalog: Arc<Catalog>, turn: OpeningTurn) -> Part {
+    let stop = CancellationToken::new();
+    let _stop_with_the_future = stop.clone().drop_guard();
+    let scope = Arc::new(scope.clone());
+    let work = move || {
+        let _turn = turn;
+        let part = Part::of_while(scope, &catalog, || !stop.is_cancelled())?;
+        // It is kept in the catalog; here it does not hold up the runtime.
+        part.catalog().content_digest();
+        Some(part)
+    };
+    match beside(work).await {
+        Some(part) => part,
+        // Not reached: the work stops only when this future is dropped.
+        None => std::future::pending().await,
+    }
 }
 
 /// Runs long work beside the runtime.

@@ -11,7 +11,7 @@ use super::{
     Error, Feed, Message, Piece, Place, Shared, admission::Turn, outbox::Outbox, roster::Seat,
     snapshot::Snapshot,
 };
-use crate::{jitter, metrics};
+use crate::{access::Caller, jitter, metrics};
 
 /// How long a turn at a snapshot lasts; what is not told by then is told without one.
 const TURN: Duration = Duration::from_secs(2);
@@ -22,6 +22,7 @@ pub(super) struct Teller {
     pub(super) seat: Arc<Seat>,
     pub(super) outbox: Outbox,
     pub(super) wants: Wants,
+    pub(super) caller: Caller,
 }
 
 /// What a relay wants.
@@ -90,7 +91,7 @@ impl Teller {
     }
 
     /// Waits for a turn; meanwhile a piece without entities tells that the stream is alive.
-    async fn turn_at_snapshots(&self) -> Result<Turn<'_>, Error> {
+    async fn turn_at_snapshots(&self) -> Result<Turn, Error> {
         let mut turn = pin!(self.feed.admission.snapshots.take());
         loop {
             tokio::select! {

@@ -1,10 +1,9 @@
-//! Connections: bounded in number, and closed where nobody says which protocol they speak.
-//!
-//! Deliberately absent: the time that a request's head, body or answer may take; the protocols see
-//! to that.
+//! Connections: bounded in number, in all and for each address, and closed where the client does not
+//! show its protocol in time. The protocols bound the time of requests and answers.
 
 use std::{
     io,
+    net::SocketAddr,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
@@ -12,7 +11,7 @@ use std::{
 };
 
 use futures_util::{Stream, StreamExt as _, future::ready, stream};
-use registry_tls::Acceptor;
+use registry_tls::{Acceptor, AddressLimit, AddressPlace};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
@@ -23,32 +22,42 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use super::Peer;
+use crate::metrics;
 
 /// How long a connection may take to show its protocol.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Bytes that tell the protocol: the preface of HTTP/2 (RFC 9113 section 3.4).
 const PREFACE: usize = 24;
-/// How many new connections are looked at, at the same time. When thousands come at once the others wait
-/// in the kernel's queue, and not in ours before those that are there already.
+/// How many new connections are served at the same time. When thousands come at once, the others
+/// wait, so that connections that are already served are not delayed.
 const NEW: usize = 256;
+/// The same for one address.
+const NEW_OF_ADDRESS: usize = NEW / 4;
 /// For how long a connection counts as new, if it says nothing.
 const NEW_FOR: Duration = Duration::from_millis(100);
 /// How long to wait when no connection can be accepted (no file descriptors, say).
 const BREATHER: Duration = Duration::from_millis(100);
 
-/// Accepts for ever, but never more than `most` at once; others wait in the kernel's queue. Nobody
-/// waits for another's handshake.
+/// Accepts connections without end, at most `most` at once; others wait in the kernel's queue. Those
+/// of an address beyond `of_address` are closed. No connection waits for another one's handshake.
 pub(super) fn connections(
     listener: TcpListener,
-    most: usize,
+    (most, of_address): (usize, usize),
     tls: Option<Acceptor>,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let room = Room { places: Arc::new(Semaphore::new(most)), new: Arc::new(Semaphore::new(NEW)) };
-    stream::unfold((listener, room), |(listener, room)| async move {
-        let accepted = accept(&listener, &room).await?;
-        Some((accepted, (listener, room)))
+    let room = Room::new(most, AddressLimit::new(of_address, NEW_OF_ADDRESS), NEW);
+    stream::unfold((listener, room), move |(listener, room)| {
+        let tls = tls.clone();
+        async move {
+            let (stream, address, place) = accept(&listener, &room).await?;
+            let new = Arc::clone(&room.new);
+            let opening = async move {
+                let place = place.begin(new).await?;
+                open((stream, address), place, tls, SILENCE).await
+            };
+            Some((opening, (listener, room)))
+        }
     })
-    .map(move |(stream, place)| open(stream, place, tls.clone(), SILENCE))
     .buffer_unordered(most)
     .filter_map(|opened| ready(opened.map(Ok)))
 }
@@ -56,23 +65,42 @@ pub(super) fn connections(
 /// How many connections there may be.
 struct Room {
     places: Arc<Semaphore>,
+    addresses: AddressLimit,
     new: Arc<Semaphore>,
 }
 
-/// A connection's place among those allowed, and among the new ones.
+impl Room {
+    fn new(most: usize, addresses: AddressLimit, new: usize) -> Self {
+        let (places, new) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(new)));
+        Self { places, addresses, new }
+    }
+}
+
+/// A connection's place in all counts.
 struct Place {
     _any: OwnedSemaphorePermit,
-    new: Option<OwnedSemaphorePermit>,
+    address: AddressPlace,
+    /// While it is new: its turn in its address, and among all.
+    new: Option<[OwnedSemaphorePermit; 2]>,
+}
+
+impl Place {
+    /// Waits for a turn as a new connection.
+    async fn begin(mut self, new: Arc<Semaphore>) -> Option<Self> {
+        // The address first: the connections of one that wait take no turns from others.
+        self.new = Some([self.address.handshake().await?, new.acquire_owned().await.ok()?]);
+        Some(self)
+    }
 }
 
 /// A connection whose caller finishes the handshake in time.
 async fn open(
-    stream: TcpStream,
+    (stream, address): (TcpStream, SocketAddr),
     mut place: Place,
     tls: Option<Acceptor>,
     patience: Duration,
 ) -> Option<Connection> {
-    let (address, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
+    let (address, local) = (Some(address), stream.local_addr().ok());
     let (stream, certificate) = match tls {
         None => (Socket::Plain(stream), None),
         Some(tls) => {
@@ -94,17 +122,25 @@ async fn open(
     Some(Connection { stream, peer, silence, place })
 }
 
-/// A shortage is told once, not ten times a second.
-async fn accept(listener: &TcpListener, room: &Room) -> Option<(TcpStream, Place)> {
+/// The next connection whose address has room for it. A shortage is logged once, not ten times a
+/// second.
+async fn accept(listener: &TcpListener, room: &Room) -> Option<(TcpStream, SocketAddr, Place)> {
     let any = room.places.clone().acquire_owned().await.ok()?;
-    let place = Place { _any: any, new: Some(room.new.clone().acquire_owned().await.ok()?) };
     let mut is_told = false;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
+                let Some(of_address) = room.addresses.admit(address.ip()) else {
+                    metrics::connection_rejected();
+                    continue;
+                };
                 // Without it answers wait for acknowledgements; where it fails they do.
                 let _ = stream.set_nodelay(true);
-                return Some((stream, place));
+                return Some((
+                    stream,
+                    address,
+                    Place { _any: any, address: of_address, new: None },
+                ));
             }
             Err(e) => {
                 if !std::mem::replace(&mut is_told, true) {
@@ -227,7 +263,7 @@ mod tests {
     async fn no_more_than_allowed_are_open_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut connections = std::pin::pin!(connections(listener, 1, None));
+        let mut connections = std::pin::pin!(connections(listener, (1, 1), None));
         let _clients = [TcpStream::connect(address).await, TcpStream::connect(address).await];
         let first = connections.next().await.unwrap().unwrap();
         let patience = Duration::from_millis(200);
@@ -237,7 +273,27 @@ mod tests {
     }
 
     fn room(places: usize, new: usize) -> Room {
-        Room { places: Arc::new(Semaphore::new(places)), new: Arc::new(Semaphore::new(new)) }
+        Room::new(places, AddressLimit::new(places, new), new)
+    }
+
+    /// The next connection with its turn as a new one.
+    async fn begun(listener: &TcpListener, room: &Room) -> ((TcpStream, SocketAddr), Place) {
+        let (stream, address, place) = accept(listener, room).await.unwrap();
+        ((stream, address), place.begin(room.new.clone()).await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn connection_beyond_the_address_limit_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let room = Room::new(9, AddressLimit::new(1, 1), 9);
+        let mut clients = [(); 2].map(|()| std::net::TcpStream::connect(address).unwrap());
+        let first = accept(&listener, &room).await.unwrap();
+        assert!(timeout(NEW_FOR, accept(&listener, &room)).await.is_err());
+        assert_eq!(std::io::Read::read(&mut clients[1], &mut [0]).unwrap(), 0, "it is closed");
+        drop(first);
+        let _client = std::net::TcpStream::connect(address).unwrap();
+        assert!(accept(&listener, &room).await.is_some());
     }
 
     #[tokio::test]
@@ -249,16 +305,17 @@ mod tests {
             for _ in 0..2 {
                 clients.push(TcpStream::connect(address).await.unwrap());
             }
-            let (stream, place) = accept(&listener, &room).await.unwrap();
+            let (stream, place) = begun(&listener, &room).await;
             let mut connection = open(stream, place, None, SILENCE).await.unwrap();
-            assert!(timeout(NEW_FOR, accept(&listener, &room)).await.is_err(), "it waits");
+            let mut next = pin!(begun(&listener, &room));
+            assert!(timeout(NEW_FOR, &mut next).await.is_err(), "it waits");
             if says_something {
                 clients[0].write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
             }
             let reading = tokio::spawn(async move {
                 let _ = connection.read_exact(&mut [0; PREFACE + 1]).await;
             });
-            assert!(timeout(SILENCE / 2, accept(&listener, &room)).await.is_ok());
+            assert!(timeout(SILENCE / 2, next).await.is_ok());
             reading.abort();
         }
     }
@@ -273,7 +330,7 @@ mod tests {
         {
             let mut client = TcpStream::connect(address).await.unwrap();
             client.write_all(said).await.unwrap();
-            let (stream, place) = accept(&listener, &room).await.unwrap();
+            let (stream, place) = begun(&listener, &room).await;
             let mut connection = open(stream, place, None, patience).await.unwrap();
             let mut came = vec![0; said.len()];
             connection.read_exact(&mut came).await.unwrap();
