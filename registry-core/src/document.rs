@@ -288,11 +288,11 @@ fn is_exact(number: &serde_json::Number) -> bool {
     }
 }
 
-/// A text that is not JSON, or that writes a name twice in one object.
+/// A text that is not JSON, writes a name twice in one object, or nests too deep.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not valid JSON: {reason} at line {line} column {column}")]
+#[error("{reason} at line {line} column {column}")]
 pub struct InvalidJson {
-    /// What is wrong.
+    /// The text in words: `not valid JSON: …`, or `JSON nested deeper than … levels`.
     pub reason: String,
     /// In which line, from 1.
     pub line: usize,
@@ -301,8 +301,8 @@ pub struct InvalidJson {
 }
 
 impl InvalidJson {
-    /// What to do about it.
-    pub const HELP: &str = "check the text at that line and column";
+    /// The remedy.
+    pub const HELP: &str = "correct the text at that line and column";
 }
 
 impl From<InvalidJson> for Diagnostic {
@@ -317,7 +317,13 @@ pub fn parse_json(bytes: &[u8]) -> Result<Value, InvalidJson> {
         let (line, column) = (e.line(), e.column());
         let text = e.to_string();
         let place = format!(" at line {line} column {column}");
-        let reason = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+        let reason = match text.strip_suffix(&place).unwrap_or(&text) {
+            // Valid JSON, which `serde_json` reads only so far.
+            "recursion limit exceeded" => {
+                format!("JSON nested deeper than {} levels", limits::JSON_DEPTH)
+            }
+            reason => format!("not valid JSON: {reason}"),
+        };
         InvalidJson { reason, line, column }
     })
 }

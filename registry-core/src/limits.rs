@@ -7,6 +7,8 @@
 pub const DOCUMENT_BYTES: usize = 256 * 1024;
 /// Deepest nesting of objects and arrays in a document.
 pub const DOCUMENT_DEPTH: usize = 64;
+/// Deepest nesting of JSON text that is parsed; `serde_json` reads no deeper.
+pub const JSON_DEPTH: usize = 127;
 /// Most changes in one commit.
 pub const BATCH_CHANGES: usize = 5_000;
 /// Most bytes of canonical documents in one commit.
@@ -112,6 +114,8 @@ pub const CANDIDATES: usize = 20;
 pub const COMPARISON_STEPS: usize = 50_000;
 /// Most steps that all comparisons of one commit may take together.
 pub const BATCH_COMPARISON_STEPS: usize = 1_000_000;
+/// Most steps of checking all compositions of one commit: comparisons, and calls of trial runs.
+pub const FLOW_STEPS: usize = 4_000_000;
 /// Most differences and doubts that an answer names of one comparison.
 pub const COMPARISON_FINDINGS: usize = 100;
 /// Longest value that an answer gives to show a difference, in bytes of JSON.

@@ -195,10 +195,21 @@ fn a_document_reports_all_its_problems_even_without_a_name() {
 #[test]
 fn names_in_json_text_are_used_once() {
     let twice = parse_json(br#"{ "a": 1, "b": { "c": 1, "c": 2 } }"#).unwrap_err();
-    assert_eq!(twice.reason, "`c` is written twice in one object");
+    assert_eq!(twice.reason, "not valid JSON: `c` is written twice in one object");
     assert_eq!((twice.line, twice.column), (1, 28));
     assert!(parse_json(br#"{ "a": 1, "b": { "a": 1 } }"#).is_ok());
     assert!(parse_json(b"{} {}").unwrap_err().reason.contains("trailing"));
+}
+
+#[test]
+fn json_nested_too_deep_is_not_called_invalid() {
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    assert!(parse_json(nested(127).as_bytes()).is_ok());
+    let deep = parse_json(nested(128).as_bytes()).unwrap_err().to_string();
+    assert_eq!(deep, "JSON nested deeper than 127 levels at line 1 column 128");
+    // Invalid JSON is reported as invalid at any depth.
+    let broken = parse_json(b"[").unwrap_err().to_string();
+    assert!(broken.starts_with("not valid JSON: EOF"), "{broken}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::{Position, SyntaxError, segments};
 pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {
     parse_json(text.as_bytes()).map_err(|InvalidJson { reason, line, column }| SyntaxError {
         position: Some(character_position(text, line, column)),
-        message: format!("not valid JSON: {reason}"),
+        message: reason,
     })
 }
 
