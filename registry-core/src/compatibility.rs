@@ -34,7 +34,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-pub use decide::covers;
+pub use decide::{covers, samples};
 pub use entity::compare;
 pub use mode::{Direction, InvalidMode, Mode};
 
@@ -61,6 +61,11 @@ impl Budget {
         Self(limits::BATCH_COMPARISON_STEPS)
     }
 
+    /// The steps for the compositions of one commit.
+    pub fn of_flows() -> Self {
+        Self(limits::FLOW_STEPS)
+    }
+
     /// Whether nothing is left.
     pub fn is_spent(&self) -> bool {
         self.0 == 0
@@ -70,7 +75,7 @@ impl Budget {
         self.0.min(limits::COMPARISON_STEPS)
     }
 
-    fn spend(&mut self, steps: usize) {
+    pub(crate) fn spend(&mut self, steps: usize) {
         self.0 = self.0.saturating_sub(steps.max(1));
     }
 }
@@ -158,7 +163,7 @@ impl Difference {
 }
 
 /// A value on one line, cut where it is long.
-fn shortened(value: &Value) -> String {
+pub(crate) fn shortened(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(EXAMPLE) {
         Some((end, _)) => format!("{}…", &text[..end]),

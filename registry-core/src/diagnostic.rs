@@ -79,7 +79,7 @@ codes! {
     DependencyAmbiguous = "dependency-ambiguous",
     /// A composition that breaks the grammar.
     CompositionInvalid = "composition-invalid",
-    /// What flows through a composition never fits (error) or need not fit (warning) what it calls.
+    /// A value in a composition never fits its place (error), or may not fit (warning).
     CompositionMismatch = "composition-mismatch",
     /// An `x-mcp-header` annotation that breaks the MCP rules.
     HeaderAnnotationInvalid = "header-annotation-invalid",

@@ -43,12 +43,14 @@ fn the_field_example_lacks_exactly_five_provisions() {
     assert_eq!(
         warnings,
         [
-            // A composition that takes less care of its input than its first step does.
-            "what comes here need not fit the input schema of `fetch`: `type` refuses \
-             {\"maxLength\":{},\"url\":\"\"}",
-            // One that promises a summary under another name than the skill that it ends with.
-            "what comes here need not fit the composition's output schema: `type` refuses \
-             {\"executiveSummary\":\"\",\"summary\":\"\"}",
+            // The composition accepts more than its first step does.
+            "input of step \"fetch_content\": \"maxLength\" may refuse $.maxLength in the input of the \
+             composition: `type` refuses {}",
+            // It promises results under other names than the skill that it ends with.
+            "result: \"executiveSummary\" may refuse $.executiveSummary in the result of \
+             \"summarize\": `type` refuses \"\"",
+            "result: \"research\" may refuse $.research in the result of \"summarize\": `type` \
+             refuses \"\"",
         ]
     );
 }

@@ -2,7 +2,9 @@
 //!
 //! Deliberately absent: patterns one by one; the gateway's own tests have those.
 
-use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually};
+use acceptance::{
+    Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -145,8 +147,8 @@ fn compositions_are_checked_and_drawn_without_a_registry() {
     assert!(!none.success() && none.stderr.contains("is called `process_orders`"), "{none:?}");
 }
 
-#[test]
-fn what_never_fits_is_refused_with_an_example() {
+/// Runs `command` on the example with another binding for the title of `fetch_and_store`.
+fn with_title(command: &[&str], binding: Value) -> CtlOutput {
     let dir = tempfile::tempdir().expect("a directory");
     let text = std::fs::read_to_string(acceptance::root().join("examples/registry-v2.json"));
     let mut registry: Value = serde_json::from_str(&text.expect("a file")).expect("JSON");
@@ -154,14 +156,50 @@ fn what_never_fits_is_refused_with_an_example() {
     let tool =
         tools.iter_mut().find(|tool| tool["name"] == "fetch_and_store").expect("it is there");
     let fields = &mut tool["spec"]["pipeline"]["steps"][1]["input"]["construct"]["fields"];
-    fields["title"] = json!({ "constant": 7 });
+    fields["title"] = binding;
     let file = dir.path().join("registry.json");
-    std::fs::write(&file, registry.to_string()).expect("written");
-    let checked = ctl(NOWHERE, &["compose", "check", "-f", file.to_str().expect("UTF-8")]);
-    assert_eq!(checked.code, 1, "{checked:?}");
-    let told = "error[composition-mismatch]: what comes here never fits the input schema of \
-                `create_document`: `type` refuses";
-    assert!(checked.stderr.contains(told) && checked.stderr.contains("\"title\":7"), "{checked:?}");
+    let text = serde_json::to_string_pretty(&registry).expect("JSON");
+    std::fs::write(&file, text).expect("written");
+    ctl(NOWHERE, &[command, &["-f", file.to_str().expect("UTF-8")]].concat())
+}
+
+#[test]
+fn mismatch_is_refused_at_its_binding() {
+    for command in [&["compose", "check"][..], &["validate"]] {
+        let checked = with_title(command, json!({ "constant": 7 }));
+        assert_eq!(checked.code, 1, "{checked:?}");
+        let told = "error[composition-mismatch]: input of step \"store_document\": \"title\" must be a \
+                    string, but the constant is a number";
+        assert!(checked.stderr.contains(told), "{checked:?}");
+        let place = "/spec/pipeline/steps/1/input/construct/fields/title";
+        assert!(checked.stderr.contains(place), "{checked:?}");
+    }
+}
+
+#[test]
+fn misspelled_path_is_reported_with_a_suggestion() {
+    let path = json!({ "reference": { "step": "fetch_content", "path": "$.tilte" } });
+    let checked = with_title(&["validate"], path);
+    let told = "input of step \"store_document\": \"title\" is required but $.tilte may select nothing \
+                in the result of \"fetch_content\": its schema does not declare it";
+    assert!(checked.stderr.contains(told), "{checked:?}");
+    assert!(checked.stderr.contains("help: did you mean `title`?"), "{checked:?}");
+    // The caret is below the binding.
+    let lines: Vec<_> = checked.stderr.lines().collect();
+    let caret = lines.iter().position(|line| line.trim_end().ends_with('^')).expect("a caret");
+    let (before, line) = (lines[caret - 1], lines[caret]);
+    assert!(before.contains("\"title\": {"), "{checked:?}");
+    assert_eq!(before.find('{'), line.find('^'), "{checked:?}");
+}
+
+#[test]
+fn json_nested_too_deep_is_reported_as_such() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("deep.json");
+    std::fs::write(&file, format!("{}{}", "[".repeat(200), "]".repeat(200))).expect("written");
+    let checked = ctl(NOWHERE, &["validate", "-f", file.to_str().expect("UTF-8")]);
+    assert!(checked.stderr.contains("JSON nested deeper than 127 levels"), "{checked:?}");
+    assert!(!checked.stderr.contains("not valid JSON"), "{checked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

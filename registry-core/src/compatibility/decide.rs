@@ -66,6 +66,20 @@ pub fn covers<'a>(
     }
 }
 
+/// Some values that a schema without references accepts.
+pub fn samples(schema: &Value, budget: &mut Budget) -> Vec<Value> {
+    let mut arena = Arena::new(&|_| None);
+    let root = arena.add(schema, "");
+    let share = budget.share();
+    let mut prover = Prover::new(arena, Side::New, root, share);
+    let found = prover.given([root]).and_then(|given| prover.samples(&given));
+    budget.spend(share - prover.left() + COMPILING_STEPS);
+    let mut found = found.unwrap_or_default();
+    let Ok(validator) = compile(schema, &|_| None) else { return Vec::new() };
+    found.retain(|value| validator.accepts(value) == Some(true));
+    found
+}
+
 /// Two schemas, and what is known of them.
 struct Question<'a> {
     prover: Prover<'a>,

@@ -16,6 +16,7 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Agent, Effect, Entity, Hints, Implementation, Skill, Tool},
     json_schema::each_object,
+    limits,
     reference::Key,
     schema_inline::{Budget, inlined},
     spec::{
@@ -25,11 +26,9 @@ use crate::{
     tool_schema::{self, hide::HiddenField},
 };
 
-const HELP: &str = "bind what the step demands, or change one of the two schemas";
-
 /// Looks at every new composition that follows the grammar.
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
-    let mut comparing = compatibility::Budget::of_batch();
+    let mut comparing = compatibility::Budget::of_flows();
     let mut inlining = Budget::of_server();
     for new in &proposal.new {
         let Entity::Tool(tool) = new.entity() else { continue };
@@ -50,7 +49,7 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
             } else {
                 Diagnostic::warning(Code::CompositionMismatch, pointer, message)
             };
-            new.report(found, diagnostic.with_help(HELP));
+            new.report(found, diagnostic.with_help(mismatch.help));
         }
     }
 }
@@ -124,6 +123,26 @@ fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, target: &Target) -> Option<Cal
 
 /// What a tool takes and gives, as far as its registration says.
 fn signature(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Signature {
+    let mut signature = registered(proposal, tool, budget);
+    // A composition without an input schema has the schema of its entry.
+    let (mut tool, mut depth) = (Cow::Borrowed(tool), 0);
+    while signature.input.is_none() && depth < limits::COMPOSITION_DEPTH {
+        let Some(entry) = entry(proposal, &tool) else { break };
+        tool = entry;
+        signature.input = registered(proposal, &tool, budget).input;
+        depth += 1;
+    }
+    signature
+}
+
+/// The entry of a composition: the tool that receives its unchanged input.
+fn entry<'a>(proposal: &Proposal<'a>, tool: &Tool) -> Option<Cow<'a, Tool>> {
+    let Implementation::Spec(spec) = &tool.implementation else { return None };
+    let composition = Composition::parse(spec).ok()?;
+    Some(find(proposal, tool, types::entry(&composition.spec)?)?.tool())
+}
+
+fn registered(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Signature {
     let resolve: tool_schema::bundle::Resolve<'_> = &|key| schema_of(proposal, key);
     let mut whole = |schema: Option<Result<Value, _>>| {
         let schema: Value = schema?.ok()?;
@@ -194,8 +213,9 @@ mod tests {
         assert_eq!(
             found(gives.clone(), takes("integer"), json!({})),
             "warning[composition-mismatch] tool/both@1.0.0 at \"/spec/pipeline/steps/1/operation/tool\": \
-             what comes here need not fit the input schema of `take`: `required` refuses {} (bind what \
-             the step demands, or change one of the two schemas)"
+             input of step \"b\": \"n\" is required but $.n may select nothing in the result of \"a\": \
+             `required` refuses {} (require it in the schema of the result of \"a\", or make \"n\" optional \
+             in the input schema of `take`)"
         );
         assert!(
             found(gives, takes("string"), json!({})).starts_with("error[composition-mismatch]")
@@ -207,6 +227,31 @@ mod tests {
         assert!(found(defined, takes("integer"), json!({})).starts_with("error"));
         let circle = json!({ "type": "object", "properties": { "n": { "$ref": "#" } } });
         assert_eq!(found(circle, takes("string"), json!({})), "");
+    }
+
+    #[test]
+    fn input_schema_of_a_called_composition_is_implied() {
+        let depends = |name: &str| json!([{ "type": "tool", "name": name, "version": "1.0.0" }]);
+        let around = |name: &str| {
+            let spec = json!({ "retry": { "inner": { "tool": name }, "maxAttempts": 2,
+                "backoff": { "fixed": { "delayMs": 1 } } } });
+            json!({ "spec": spec, "depends": depends(name) })
+        };
+        let bound = json!({ "construct": { "fields": { "n": { "constant": "x" } } } });
+        let steps = json!([{ "id": "a", "operation": { "tool": "outer" }, "input": bound }]);
+        let takes = json!({ "properties": { "n": { "type": "integer" } } });
+        let batch = [
+            step("take", json!({ "inputSchema": takes })),
+            tool("inner", around("take")),
+            tool("outer", around("inner")),
+            tool(
+                "all",
+                json!({ "spec": { "pipeline": { "steps": steps } }, "depends": depends("outer") }),
+            ),
+        ];
+        let told = found_of(Code::CompositionMismatch, &[], &batch);
+        assert!(told.starts_with("error[composition-mismatch] tool/all@1.0.0"), "{told}");
+        assert!(told.contains("\"n\" must be a number, but the constant is a string"), "{told}");
     }
 
     #[test]
@@ -248,8 +293,8 @@ mod tests {
         assert!(
             never.starts_with(
                 "error[composition-mismatch] tool/both@1.0.0 at \
-                 \"/spec/pipeline/steps/1/operation/agent\": what comes here never fits the input \
-                 schema of `take of a`"
+                 \"/spec/pipeline/steps/1/operation/agent\": input of step \"b\": \"n\" must be a number, \
+                 but $.n in the result of \"a\" is a string"
             ),
             "{never}"
         );

@@ -1,153 +1,237 @@
-//! What flows through a composition, as the registered schemas of its tools tell it: whether what a
-//! step gets can be what it demands, and what a step may get that it refuses.
+//! Static checking of a composition: by the registered schemas of its tools, whether each value
+//! fits the place where it is used.
 //!
-//! A mismatch is certain only where nothing that may come would do; otherwise it comes with a value
-//! that may come and is refused. Where a schema is not known, or too much for this, nothing is said.
-//! Deliberately absent: values; the gateway judges those by the same schemas.
+//! `patterns` follows shapes, which are upper bounds, through the composition. `demand` compares a
+//! shape with a schema: a mismatch is an error if no value can work, and else a warning. `trial`
+//! runs the composition with sampled values, so each example in a warning is one that can occur.
+//! Where a schema is not registered, nothing is reported.
 
+mod demand;
+mod label;
 mod patterns;
+mod sample;
+mod schema;
 mod select;
+mod shape;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use self::work::Work;
-
-use super::{Path, Spec, Target};
-use crate::{
-    compatibility::{Budget, Side, Verdict, covers},
-    decode::At,
+use self::{
+    demand::{Fit, Sink},
+    label::{Given, Label},
+    schema::Kinds,
+    shape::{Origin, Shape},
+    trial::Tools,
+    work::Work,
 };
+use super::{Operation, Spec, Target};
+use crate::{compatibility::Budget, decode::At};
 
-/// What a tool, or a skill of an agent, takes and gives, as self-contained JSON Schemas without references; `None`: not known.
+/// The schemas of a tool, or of a skill of an agent, self-contained and without references; `None`:
+/// not registered.
 #[derive(Debug, Clone, Default)]
 pub struct Signature {
-    /// Of the arguments that callers may send.
+    /// The arguments that callers may send.
     pub input: Option<Value>,
-    /// Of the structured result.
+    /// The structured result.
     pub output: Option<Value>,
 }
 
-/// Something that does not fit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A value that does not fit its place, or may not.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mismatch {
-    /// Where, as a JSON pointer inside of the spec.
+    /// The binding or operation, as a JSON pointer inside of the spec.
     pub pointer: String,
-    /// What, with an example where there is one.
+    /// The place, the source of the value, and an example where one was found.
     pub message: String,
-    /// Whether it never fits, rather than not always.
+    /// The remedy.
+    pub help: String,
+    /// Whether no value can work.
     pub is_certain: bool,
+    /// The place that takes the value: a call, a pattern or a key, as a JSON pointer.
+    pub place: String,
+    /// A run that ends in this mismatch.
+    pub witness: Option<Witness>,
 }
 
-/// Looks through a composition of this signature.
+/// A run of the composition that ends in a mismatch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Witness {
+    /// The composition's input.
+    pub input: Value,
+    /// The results of each call in order, by the JSON pointer of the call.
+    pub results: BTreeMap<String, Vec<Value>>,
+    /// The operations that fail, time out or are skipped, by their JSON pointers.
+    pub failing: BTreeSet<String>,
+    /// The JSON pointer of the place that refuses a value.
+    pub at: String,
+    /// The refused value.
+    pub value: Value,
+}
+
+/// Checks a composition of this signature.
 pub fn check(
     spec: &Spec,
     own: &Signature,
     called: &mut dyn FnMut(&Target) -> Signature,
     budget: &mut Budget,
 ) -> Vec<Mismatch> {
-    let mut checker =
-        Checker { called, budget, work: Work::default(), is_optional: false, found: Vec::new() };
-    // Whatever is known of them: arguments are an object.
-    let any = || Flow { schema: json!({ "type": "object" }), is_known: false };
-    let input = own.input.clone().map_or_else(any, Flow::known);
-    let output = checker.pattern(spec, &input, At::ROOT);
+    let mut tools = Tools::new(called);
+    let implied = || entry(spec).and_then(|entry| tools.get(entry).input.clone());
+    let own_input = own.input.clone().or_else(implied).map(arguments);
+    let origin = Some(Origin { source: "".into(), path: [].into() });
+    let input = match own_input.as_ref().and_then(schema::modern) {
+        Some(schema) => Shape::Schema(schema.into(), origin),
+        None => Shape::Unknown(origin),
+    };
+    let inputs = tools.samples(own_input.as_ref(), budget);
+    let mut checker = Checker {
+        spec,
+        inputs,
+        own_input,
+        tools,
+        budget,
+        work: Work::default(),
+        failable: Vec::new(),
+        is_optional: false,
+        is_cut: false,
+        found: Vec::new(),
+    };
+    let label = Label::whole("the input of the composition", String::new());
+    let output = checker.pattern(spec, &Given { shape: input, label }, "", At::ROOT);
     if let Some(demanded) = &own.output {
-        checker.fits(&output, (demanded, "the composition's output schema"), At::ROOT);
+        let whose = "the output schema of the composition";
+        let at = trial::RESULT.to_owned();
+        let sink = Sink { subject: "result", whose, demanded, at, remedy: None };
+        checker.fits(&output, &sink);
     }
-    checker.found
+    checker.finish()
 }
 
-/// What may come: a schema of at least all of it.
-#[derive(Debug, Clone, PartialEq)]
-struct Flow {
-    schema: Value,
-    /// Whether all of it is known, so that whatever the schema allows may really come.
-    is_known: bool,
+/// A schema of arguments, which are an object.
+fn arguments(schema: Value) -> Value {
+    if schema::modern(&schema).is_none_or(|modern| schema::kinds(&modern) == Kinds::OBJECT) {
+        return schema;
+    }
+    json!({ "allOf": [{ "type": "object" }, schema] })
 }
 
-impl Flow {
-    fn known(schema: Value) -> Self {
-        Self { schema, is_known: true }
-    }
-
-    /// Anything.
-    fn unknown() -> Self {
-        Self { schema: Value::Bool(true), is_known: false }
-    }
-
-    /// One of these.
-    fn any_of(flows: impl IntoIterator<Item = Self>) -> Self {
-        let mut all: Vec<Self> = flows.into_iter().collect();
-        all.dedup();
-        if let [one] = all.as_slice() {
-            return one.clone();
+/// The entry of a composition: the tool that receives its unchanged input. Without a schema of its own, the
+/// composition has that tool's.
+pub(crate) fn entry(spec: &Spec) -> Option<&Target> {
+    let operation = match spec {
+        Spec::Pipeline(pipeline) => {
+            let first = pipeline.steps.first().filter(|step| step.input.is_none())?;
+            &first.operation
         }
-        let is_known = all.iter().all(|flow| flow.is_known);
-        let schemas: Vec<_> = all.into_iter().map(|flow| flow.schema).collect();
-        Self { schema: json!({ "anyOf": schemas }), is_known }
-    }
-
-    /// An array of these; how many, nobody knows.
-    fn array_of(self) -> Self {
-        Self { schema: json!({ "type": "array", "items": self.schema }), is_known: false }
+        Spec::Saga(saga) => &saga.steps.first().filter(|step| step.input.is_none())?.action,
+        Spec::Retry(retry) => &retry.inner,
+        Spec::Timeout(timeout) => &timeout.inner,
+        Spec::Cache(cache) => &cache.inner,
+        Spec::Idempotent(idempotent) => &idempotent.inner,
+        Spec::CircuitBreaker(breaker) => &breaker.inner,
+        Spec::DeadLetter(letter) => &letter.inner,
+        Spec::ScatterGather(_)
+        | Spec::Filter(_)
+        | Spec::SchemaMap(_)
+        | Spec::MapEach(_)
+        | Spec::ClaimCheck(_) => return None,
+    };
+    match operation {
+        Operation::Call(target) => Some(target),
+        Operation::Pattern(spec) => entry(spec),
     }
 }
 
 struct Checker<'a> {
-    called: &'a mut dyn FnMut(&Target) -> Signature,
+    spec: &'a Spec,
+    own_input: Option<Value>,
+    /// Samples of the composition's input.
+    inputs: Vec<Value>,
+    tools: Tools<'a>,
     budget: &'a mut Budget,
     work: Work,
-    /// Whether what is looked at may never be called: an array may have no items.
+    /// Groups of operations that may fail without ending the composition.
+    failable: Vec<BTreeSet<String>>,
+    /// Whether the place may never be reached: an array may have no items.
     is_optional: bool,
+    /// Whether something was too much to compare.
+    is_cut: bool,
     found: Vec<Mismatch>,
 }
 
 impl Checker<'_> {
-    /// Reports where what comes is not what is demanded.
-    fn fits(&mut self, flow: &Flow, (demanded, whose): (&Value, &str), at: At<'_>) {
-        let covered = |given: &Value, wanted: &Value, budget: &mut Budget| {
-            covers((given, ""), (wanted, ""), Side::New, &|_| None, budget)
-        };
-        let difference = match covered(&flow.schema, demanded, self.budget) {
-            Verdict::No(difference) => difference,
-            Verdict::Yes | Verdict::Undecided(_) => return,
-        };
-        let never = json!({ "not": demanded });
-        let is_certain = covered(&flow.schema, &never, self.budget) == Verdict::Yes;
-        if !is_certain && !flow.is_known {
-            return;
-        }
-        let example = difference.example().map(|told| format!(": {told}")).unwrap_or_default();
-        let often = if is_certain { "never fits" } else { "need not fit" };
-        let message = format!("what comes here {often} {whose}{example}");
-        self.report(at, message, is_certain && !self.is_optional);
-    }
-
-    fn report(&mut self, at: At<'_>, message: String, is_certain: bool) {
-        self.found.push(Mismatch { pointer: at.to_string(), message, is_certain });
-    }
-
-    /// What takes an array gets this.
-    fn is_array(&mut self, flow: &Flow, what: &str, at: At<'_>) {
-        self.fits(flow, (&json!({ "type": "array" }), what), at);
-    }
-
-    /// What must be there is looked for in this.
-    fn is_there(&mut self, path: &Path, flow: &Flow, at: At<'_>) {
-        if select::select(path, flow, &self.work).is_none() {
-            self.report(at, format!("nothing that may come has what {path} selects"), true);
+    fn report(&mut self, mismatch: Mismatch) {
+        if !self
+            .found
+            .iter()
+            .any(|known| known.pointer == mismatch.pointer && known.message == mismatch.message)
+        {
+            self.found.push(mismatch);
         }
     }
 
-    /// A tool or a skill is called with this.
-    fn call(&mut self, target: &Target, input: &Flow, at: At<'_>) -> Flow {
-        let Signature { input: demanded, output } = (self.called)(target);
-        // It takes an object, whatever its schema leaves open.
-        let demanded = demanded.unwrap_or_else(|| json!({ "type": "object" }));
-        self.fits(input, (&demanded, &format!("the input schema of `{target}`")), at);
-        output.and_then(|schema| self.work.copy(&schema)).map_or_else(Flow::unknown, Flow::known)
+    fn finish(mut self) -> Vec<Mismatch> {
+        if self.is_cut {
+            self.found.push(Mismatch {
+                pointer: String::new(),
+                message: "the composition is too large to be checked completely".to_owned(),
+                help: "register it in a smaller batch, or divide it".to_owned(),
+                is_certain: false,
+                place: String::new(),
+                witness: None,
+            });
+        }
+        self.found
+    }
+
+    /// Reports that a place that takes an array gets something else.
+    fn takes_array(&mut self, given: &Given, subject: &str, whose: &str, at: At<'_>) {
+        let demanded = &json!({ "type": "array" });
+        let remedy = Some("bind an array");
+        let sink = Sink { subject, whose, demanded, at: at.to_string(), remedy };
+        self.fits(given, &sink);
+    }
+
+    /// Calls a tool or a skill.
+    fn call(&mut self, target: &Target, given: &Given, subject: &str, at: At<'_>) -> Given {
+        let tool = self.tools.get(target);
+        let whose = format!("the input schema of `{target}`");
+        let any = json!({ "type": "object" });
+        let demanded = tool.input.as_ref().unwrap_or(&any);
+        let place = at.to_string();
+        let sink =
+            |demanded| Sink { subject, whose: &whose, demanded, at: place.clone(), remedy: None };
+        // A tool takes an object, even where its schema does not say so.
+        let is_object = schema::kinds(demanded) == Kinds::OBJECT;
+        if !is_object && matches!(target, Target::Tool(_)) {
+            self.fits(given, &sink(&any));
+        }
+        self.fits(given, &sink(demanded));
+        let origin = Some(Origin { source: at.to_string().into(), path: [].into() });
+        let shape = match &tool.gives {
+            Some(schema) if self.work.take(1) => Shape::Schema(std::rc::Rc::clone(schema), origin),
+            _ => Shape::Unknown(origin),
+        };
+        Given { shape, label: Label::whole(&format!("the result of `{target}`"), at.to_string()) }
+    }
+
+    /// Does something that need not be done in a run.
+    fn optionally<T>(&mut self, is_optional: bool, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.is_optional;
+        self.is_optional |= is_optional;
+        let result = work(self);
+        self.is_optional = before;
+        result
+    }
+
+    fn decided(&mut self, shape: &Shape, demanded: &Value) -> Fit {
+        demand::decide(shape, demanded, self)
     }
 }

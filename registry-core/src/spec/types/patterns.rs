@@ -1,224 +1,578 @@
-//! What each pattern gives, by what it gets; on the way each call is looked at.
+//! The result of each pattern for its input. Each call on the way is checked.
 //!
-//! Deliberately absent: conditions; what they let through is what comes in.
+//! Conditions are ignored: their result is as wide as their input.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 
 use super::{
-    Checker, Flow,
-    select::{Scope, bound, items, mapped},
-    work::Work,
+    Checker,
+    demand::Sink,
+    label::{From, Given, Label, Scope},
+    schema::Kinds,
+    select::{Presence, names, select},
+    shape::{Array, MANY, Member, Object, Shape},
 };
 use crate::{
     decode::At,
     spec::{
-        AggregationOp, Binding, DeadLetter, OnDuplicate, Operation, Pipeline, Saga, ScatterGather,
-        Spec, Target,
+        AggregationOp, DeadLetter, FieldPath, FieldSource, MapEach, Mappings, OnDuplicate,
+        Operation, Path, Pipeline, Predicate, PredicateOp, Saga, ScatterGather, Spec, Target,
     },
 };
 
 impl Checker<'_> {
-    pub(super) fn pattern(&mut self, spec: &Spec, input: &Flow, at: At<'_>) -> Flow {
+    /// `subject` names the input in messages; it is empty for the composition's own.
+    pub(super) fn pattern(
+        &mut self,
+        spec: &Spec,
+        given: &Given,
+        subject: &str,
+        at: At<'_>,
+    ) -> Given {
+        let result = |shape| Given { shape, label: Label::whole("the result", at.to_string()) };
         match spec {
-            Spec::Pipeline(pipeline) => self.pipeline(pipeline, input, at.member("pipeline")),
+            Spec::Pipeline(pipeline) => {
+                self.pipeline(pipeline, &scoped(given, subject), at.member("pipeline"))
+            }
             Spec::ScatterGather(scatter) => {
-                self.scatter(scatter, input, at.member("scatterGather"))
+                self.scatter(scatter, &scoped(given, subject), at.member("scatterGather"))
             }
-            Spec::Filter(_) => {
-                self.is_array(input, "an array, which `filter` takes", at.member("filter"));
-                items(input, &self.work).array_of()
+            Spec::Filter(filter) => {
+                self.takes_array(given, subject_of(subject), "`filter`", at.member("filter"));
+                result(filtered(&filter.predicate, &given.shape))
             }
-            Spec::SchemaMap(mappings) => mapped(mappings, input, &self.work),
-            Spec::MapEach(each) => {
-                let at = at.member("mapEach");
-                self.is_array(input, "an array, which `mapEach` takes", at);
-                let item = items(input, &self.work);
-                let is_optional = std::mem::replace(&mut self.is_optional, true);
-                let result = self.operation(&each.inner, &item, at.member("inner"));
-                self.is_optional = is_optional;
-                result.array_of()
-            }
-            Spec::Saga(saga) => self.saga(saga, input, at.member("saga")),
+            Spec::SchemaMap(mappings) => result(mapped(mappings, &given.shape)),
+            Spec::MapEach(each) => self.map_each(each, given, subject, at.member("mapEach")),
+            Spec::Saga(saga) => self.saga(saga, &scoped(given, subject), at.member("saga")),
             Spec::Retry(retry) => {
-                self.operation(&retry.inner, input, at.member("retry").member("inner"))
+                self.operation(&retry.inner, given, subject, at.member("retry").member("inner"))
             }
             Spec::Timeout(limit) => {
-                self.or_else((&limit.inner, limit.fallback.as_ref()), input, at.member("timeout"))
+                let both = (&limit.inner, limit.fallback.as_ref());
+                self.or_else(both, given, subject, at.member("timeout"))
             }
             Spec::CircuitBreaker(breaker) => {
                 let both = (&breaker.inner, breaker.fallback.as_ref());
-                self.or_else(both, input, at.member("circuitBreaker"))
+                self.or_else(both, given, subject, at.member("circuitBreaker"))
             }
             Spec::Cache(cache) => {
-                self.operation(&cache.inner, input, at.member("cache").member("inner"))
+                self.operation(&cache.inner, given, subject, at.member("cache").member("inner"))
             }
             Spec::Idempotent(once) => {
                 let at = at.member("idempotent");
                 for (i, path) in once.key_paths.iter().enumerate() {
-                    self.is_there(path, input, at.member("keyPaths").index(i));
+                    self.is_key(path, given, subject, at.member("keyPaths").index(i));
                 }
-                let result = self.operation(&once.inner, input, at.member("inner"));
+                let inner = at.member("inner");
+                let done = self.operation(&once.inner, given, subject, inner);
+                if once.on_duplicate == OnDuplicate::Skip {
+                    self.failable.push(BTreeSet::from([inner.to_string()]));
+                }
                 match once.on_duplicate {
-                    OnDuplicate::Cached | OnDuplicate::Error => result,
+                    OnDuplicate::Cached | OnDuplicate::Error => done,
                     OnDuplicate::Skip => {
-                        Flow::any_of([result, Flow::known(json!({ "const": null }))])
+                        result(Shape::any([done.shape, Shape::constant(&Value::Null)]))
                     }
                 }
             }
-            Spec::DeadLetter(letter) => self.dead_letter(letter, input, at.member("deadLetter")),
+            Spec::DeadLetter(letter) => {
+                self.dead_letter(letter, given, subject, at.member("deadLetter"))
+            }
             Spec::ClaimCheck(check) => {
                 let at = at.member("claimCheck");
-                let reference = self.call(&check.store_tool, input, at.member("storeTool"));
-                let result = self.operation(&check.inner, &reference, at.member("inner"));
+                let stored = self.call(&check.store_tool, given, subject, at.member("storeTool"));
+                let inner = at.member("inner");
+                let result = self.operation(&check.inner, &stored, "input of `inner`", inner);
                 if !check.retrieve_at_end {
                     return result;
                 }
-                self.call(&check.retrieve_tool, &reference, at.member("retrieveTool"))
+                let place = at.member("retrieveTool");
+                self.call(&check.retrieve_tool, &stored, "input of `retrieveTool`", place)
             }
         }
     }
 
-    fn operation(&mut self, operation: &Operation, input: &Flow, at: At<'_>) -> Flow {
+    fn operation(
+        &mut self,
+        operation: &Operation,
+        given: &Given,
+        subject: &str,
+        at: At<'_>,
+    ) -> Given {
         match operation {
             Operation::Call(target @ Target::Tool(_)) => {
-                self.call(target, input, at.member("tool"))
+                self.call(target, given, subject, at.member("tool"))
             }
-            Operation::Call(target) => self.call(target, input, at.member("agent")),
-            Operation::Pattern(spec) => self.pattern(spec, input, at.member("pattern")),
+            Operation::Call(target) => self.call(target, given, subject, at.member("agent")),
+            Operation::Pattern(spec) => self.pattern(spec, given, subject, at.member("pattern")),
         }
     }
 
     fn or_else(
         &mut self,
         (inner, fallback): (&Operation, Option<&Operation>),
-        input: &Flow,
+        given: &Given,
+        subject: &str,
         at: At<'_>,
-    ) -> Flow {
-        let result = self.operation(inner, input, at.member("inner"));
-        let Some(fallback) = fallback else { return result };
-        let instead = self.operation(fallback, input, at.member("fallback"));
-        Flow::any_of([result, instead])
+    ) -> Given {
+        let place = at.member("inner");
+        let done = self.operation(inner, given, subject, place);
+        let Some(fallback) = fallback else { return done };
+        self.may_fail(inner, place);
+        let instead =
+            self.operation(fallback, given, "input of the fallback", at.member("fallback"));
+        let label = Label::whole("the result", at.to_string());
+        Given { shape: Shape::any([done.shape, instead.shape]), label }
     }
 
-    fn dead_letter(&mut self, letter: &DeadLetter, input: &Flow, at: At<'_>) -> Flow {
-        let result = self.operation(&letter.inner, input, at.member("inner"));
-        let told = object_of([
-            ("input", self.work.copied(input)),
-            ("error", Flow { schema: json!({ "type": "object" }), is_known: false }),
-            ("attempts", Flow::known(json!({ "type": "integer", "minimum": 1 }))),
-        ]);
-        // Nothing may ever fail.
-        let is_optional = std::mem::replace(&mut self.is_optional, true);
-        let instead = self.call(&letter.dead_letter_tool, &told, at.member("deadLetterTool"));
-        self.is_optional = is_optional;
-        if letter.rethrow { result } else { Flow::any_of([result, instead]) }
-    }
-
-    /// What a step gets: what is bound, or what there is without.
-    fn given(
-        &mut self,
-        (binding, otherwise): (Option<&Binding>, &Flow),
-        (input, steps): (&Flow, &[(&str, Flow)]),
-        at: At<'_>,
-    ) -> Flow {
-        let Some(binding) = binding else { return self.work.copied(otherwise) };
-        if let Some(selected) = bound(binding, &Scope { input, steps, work: &self.work }) {
-            return selected.flow;
+    /// Notes an operation that may fail, or take too long, without ending the composition.
+    fn may_fail(&mut self, operation: &Operation, at: At<'_>) {
+        if calls_something(operation) {
+            self.failable.push(BTreeSet::from([at.to_string()]));
         }
-        let message = "nothing that may come has what this binding selects".to_owned();
-        self.report(at, message, true);
-        Flow::unknown()
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline, input: &Flow, at: At<'_>) -> Flow {
+    fn dead_letter(
+        &mut self,
+        letter: &DeadLetter,
+        given: &Given,
+        subject: &str,
+        at: At<'_>,
+    ) -> Given {
+        let place = at.member("inner");
+        let done = self.operation(&letter.inner, given, subject, place);
+        self.may_fail(&letter.inner, place);
+        let sure = |shape| Member { shape, is_sure: true };
+        let message = Shape::object([
+            ("input".to_owned(), sure(given.shape.clone())),
+            ("error".to_owned(), sure(failure())),
+            (
+                "attempts".to_owned(),
+                sure(Shape::schema(json!({ "type": "integer", "minimum": 1 }))),
+            ),
+        ]);
+        let at = at.member("deadLetterTool");
+        let label = Label::whole("the dead letter", at.to_string());
+        let message = Given { shape: message, label };
+        let place = "input of the dead-letter tool";
+        let instead = self.call(&letter.dead_letter_tool, &message, place, at);
+        if letter.rethrow {
+            return done;
+        }
+        let label = Label::whole("the result", at.to_string());
+        Given { shape: Shape::any([done.shape, instead.shape]), label }
+    }
+
+    fn map_each(&mut self, each: &MapEach, given: &Given, subject: &str, at: At<'_>) -> Given {
+        self.takes_array(given, subject_of(subject), "`mapEach`", at);
+        let array = given.shape.items();
+        let (item, min, max) = match &array {
+            Some(array) => (array.each(), array.min, array.max),
+            None => (Shape::Unknown(None), 0, MANY),
+        };
+        let item =
+            Given { shape: item, label: Label::whole("an item", given.label.pointer.clone()) };
+        let inner = at.member("inner");
+        let result = self.optionally(min == 0, |checker| {
+            checker.operation(&each.inner, &item, "input for each item", inner)
+        });
+        let label = Label::whole("the result", at.to_string());
+        Given { shape: Shape::array(result.shape, (min, max)), label }
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline, given: &Given, at: At<'_>) -> Given {
         let at = at.member("steps");
-        let mut steps: Vec<(&str, Flow)> = Vec::new();
+        let mut steps: Vec<(&str, Given)> = Vec::new();
         for (i, step) in pipeline.steps.iter().enumerate() {
             let at = at.index(i);
-            let previous = steps.last().map_or(input, |(_, flow)| flow);
+            let subject = format!("input of step \"{}\"", step.id);
+            let previous = steps.last().map_or(given, |(_, result)| result);
             let bound = (step.input.as_ref(), previous);
-            let given = self.given(bound, (input, &steps), at.member("input"));
-            let result = self.operation(&step.operation, &given, at.member("operation"));
-            steps.push((&step.id, result));
+            let scope = Scope { input: given, steps: &steps, error: None };
+            let taken = self.given(bound, scope, &subject, at.member("input"));
+            let done = self.operation(&step.operation, &taken, &subject, at.member("operation"));
+            steps.push((&step.id, result_of(&step.id, done, at)));
         }
-        steps.pop().map_or_else(Flow::unknown, |(_, flow)| flow)
+        steps.pop().map_or_else(|| given.clone(), |(_, result)| result)
     }
 
-    fn scatter(&mut self, scatter: &ScatterGather, input: &Flow, at: At<'_>) -> Flow {
+    fn scatter(&mut self, scatter: &ScatterGather, given: &Given, at: At<'_>) -> Given {
         let targets = at.member("targets");
-        let mut results = Vec::new();
+        let (mut results, mut groups) = (Vec::new(), BTreeSet::new());
         for (i, target) in scatter.targets.iter().enumerate() {
             let at = targets.index(i);
-            let bound = (target.input.as_ref(), input);
-            let given = self.given(bound, (input, &[]), at.member("input"));
-            results.push(self.operation(&target.operation, &given, at));
+            let subject = format!("input of target {i}");
+            let scope = Scope { input: given, steps: &[], error: None };
+            let bound = (target.input.as_ref(), given);
+            let taken = self.given(bound, scope, &subject, at.member("input"));
+            results.push(self.operation(&target.operation, &taken, &subject, at).shape);
+            if !scatter.fail_fast && calls_something(&target.operation) {
+                groups.insert(at.to_string());
+            }
         }
-        let mut flow = Flow::any_of(results).array_of();
+        self.failable.push(groups);
         let ops = at.member("aggregation");
         let ops = ops.member("ops");
+        let label = Label::whole("the gathered results", at.to_string());
+        let mut flow = Given { shape: gathered(&results, scatter.fail_fast), label };
         for (i, op) in scatter.aggregation.iter().enumerate() {
-            self.is_array(&flow, "an array, which the operation takes", ops.index(i));
-            flow = aggregated(op, flow, &self.work);
+            let at = ops.index(i);
+            let whose = format!("`{}`", op_name(op));
+            let demanded = match op {
+                AggregationOp::Merge => json!({ "type": "array", "items": { "type": "object" } }),
+                _ => json!({ "type": "array" }),
+            };
+            let sink = Sink {
+                subject: "aggregation",
+                whose: &whose,
+                demanded: &demanded,
+                at: at.to_string(),
+                remedy: Some(match op {
+                    AggregationOp::Merge => "let every target return an object: only objects merge",
+                    _ => "an operation takes an array: put it before `merge`",
+                }),
+            };
+            flow.label.pointer = at.to_string();
+            self.fits(&flow, &sink);
+            flow.shape = aggregated(op, &flow.shape);
         }
         flow
     }
 
-    fn saga(&mut self, saga: &Saga, input: &Flow, at: At<'_>) -> Flow {
+    fn saga(&mut self, saga: &Saga, given: &Given, at: At<'_>) -> Given {
         if let Some(path) = &saga.saga_id_path {
-            self.is_there(path, input, at.member("sagaIdPath"));
+            self.is_key(path, given, "", at.member("sagaIdPath"));
         }
         let all = at.member("steps");
-        let (mut steps, mut inputs): (Vec<(&str, Flow)>, Vec<Flow>) = Default::default();
+        let (mut steps, mut inputs): (Vec<(&str, Given)>, Vec<Given>) = Default::default();
         for (i, step) in saga.steps.iter().enumerate() {
             let at = all.index(i);
-            let previous = steps.last().map_or(input, |(_, flow)| flow);
+            let subject = format!("input of step \"{}\"", step.id);
+            let previous = steps.last().map_or(given, |(_, result)| result);
             let bound = (step.input.as_ref(), previous);
-            let given = self.given(bound, (input, &steps), at.member("input"));
-            let result = self.operation(&step.action, &given, at.member("action"));
-            steps.push((&step.id, result));
-            inputs.push(given);
+            let scope = Scope { input: given, steps: &steps, error: None };
+            let taken = self.given(bound, scope, &subject, at.member("input"));
+            let done = self.operation(&step.action, &taken, &subject, at.member("action"));
+            steps.push((&step.id, result_of(&step.id, done, at)));
+            inputs.push(taken);
         }
-        for (i, (step, given)) in saga.steps.iter().zip(&inputs).enumerate() {
+        let label = Label::whole("the error", at.to_string());
+        let error = Given { shape: failure(), label };
+        for (i, (step, taken)) in saga.steps.iter().zip(&inputs).enumerate() {
             let Some(compensate) = &step.compensate else { continue };
             let at = all.index(i);
-            let bound = (step.compensate_input.as_ref(), given);
-            let given = self.given(bound, (input, &steps), at.member("compensateInput"));
-            self.operation(compensate, &given, at.member("compensate"));
+            let subject = format!("input of the compensation of step \"{}\"", step.id);
+            let bound = (step.compensate_input.as_ref(), taken);
+            // Later steps need not have completed.
+            let later = steps.iter().enumerate().map(|(j, (id, result))| {
+                let shape = if j > i { Shape::Unknown(None) } else { result.shape.clone() };
+                (*id, Given { shape, label: result.label.clone() })
+            });
+            let later: Vec<_> = later.collect();
+            let scope = Scope { input: given, steps: &later, error: Some(&error) };
+            let taken = self.given(bound, scope, &subject, at.member("compensateInput"));
+            self.operation(compensate, &taken, &subject, at.member("compensate"));
         }
-        let Some(output) = &saga.output else { return object_of(steps) };
-        self.given((Some(output), &Flow::unknown()), (input, &steps), at.member("output"))
+        let label = Label::whole("the result", at.to_string());
+        let Some(output) = &saga.output else {
+            let member = |(id, result): (&str, Given)| {
+                (id.to_owned(), Member { shape: result.shape, is_sure: true })
+            };
+            return Given { shape: Shape::object(steps.into_iter().map(member)), label };
+        };
+        let scope = Scope { input: given, steps: &steps, error: None };
+        let nothing = Given { shape: Shape::Unknown(None), label };
+        self.given((Some(output), &nothing), scope, "output", at.member("output"))
+    }
+
+    /// Checks that a path selects a key.
+    fn is_key(&mut self, path: &Path, given: &Given, subject: &str, at: At<'_>) {
+        let selected = select(path, &given.shape);
+        let from = key_label(path, given, subject, at);
+        if self.is_present(&selected, &from, "key", at) {
+            let demanded = json!({ "not": { "type": "null" } });
+            let whose = "a key";
+            let remedy = Some("use a field that is never null as a key");
+            let (demanded, at) = (&demanded, at.to_string());
+            let sink = Sink { subject: "key", whose, demanded, at, remedy };
+            self.fits(&Given { shape: selected.shape, label: from }, &sink);
+        }
     }
 }
 
-/// An object with all of these members, and no other.
-fn object_of<'a>(members: impl IntoIterator<Item = (&'a str, Flow)>) -> Flow {
-    let (mut properties, mut is_known) = (Map::new(), true);
-    for (name, flow) in members {
-        is_known &= flow.is_known;
-        properties.insert(name.to_owned(), flow.schema);
+/// The label of a key.
+fn key_label(path: &Path, given: &Given, subject: &str, at: At<'_>) -> Label {
+    let of = From::Path {
+        path: path.as_str().to_owned(),
+        of: input_of(subject),
+        has: given.shape.names(),
+    };
+    Label { pointer: at.to_string(), is_binding: true, from: of }
+}
+
+/// The failure of an operation, as gateways describe it.
+fn failure() -> Shape {
+    let text = json!({ "type": "string" });
+    Shape::schema(json!({ "type": "object", "required": ["message", "reason", "step"],
+        "properties": { "message": text, "reason": text, "step": text, "tool": text } }))
+}
+
+fn subject_of(subject: &str) -> &str {
+    if subject.is_empty() { "input" } else { subject }
+}
+
+fn input_of(subject: &str) -> String {
+    if subject.is_empty() {
+        "the input of the composition".to_owned()
+    } else {
+        format!("the {subject}")
     }
-    let required: Vec<_> = properties.keys().cloned().collect();
-    let schema = json!({ "type": "object", "properties": properties, "required": required,
-        "additionalProperties": false });
-    Flow { schema, is_known }
+}
+
+/// A pattern's input as the bindings in it call it.
+fn scoped(given: &Given, subject: &str) -> Given {
+    let label = Label::whole(&input_of(subject), given.label.pointer.clone());
+    Given { shape: given.shape.clone(), label }
+}
+
+fn result_of(id: &str, done: Given, at: At<'_>) -> Given {
+    Given {
+        shape: done.shape,
+        label: Label::whole(&format!("the result of \"{id}\""), at.to_string()),
+    }
+}
+
+fn op_name(op: &AggregationOp) -> &'static str {
+    match op {
+        AggregationOp::Flatten => "flatten",
+        AggregationOp::Concat => "concat",
+        AggregationOp::Sort { .. } => "sort",
+        AggregationOp::Dedupe { .. } => "dedupe",
+        AggregationOp::Limit { .. } => "limit",
+        AggregationOp::Merge => "merge",
+    }
+}
+
+/// Whether an operation can fail for reasons of its own.
+fn calls_something(operation: &Operation) -> bool {
+    match operation {
+        Operation::Call(_) => true,
+        Operation::Pattern(spec) => {
+            matches!(**spec, Spec::DeadLetter(_) | Spec::ClaimCheck(_))
+                || spec.operations().into_iter().any(calls_something)
+        }
+    }
+}
+
+/// The results of targets, in their order.
+fn gathered(results: &[Shape], is_complete: bool) -> Shape {
+    let count = results.len() as u64;
+    let at = |i: usize| {
+        // A failed target is left out, so the result of a later one may take its position.
+        if is_complete { results[i].clone() } else { Shape::any(results[i..].iter().cloned()) }
+    };
+    let first = (0..results.len()).map(at).collect();
+    let min = if is_complete { count } else { 1 };
+    Shape::Array(Array { first, rest: Shape::nothing(), min, max: count }.into())
+}
+
+/// The items that a predicate keeps.
+fn filtered(predicate: &Predicate, shape: &Shape) -> Shape {
+    let Some(array) = shape.items() else { return Shape::array(Shape::Unknown(None), (0, MANY)) };
+    let kept = match predicate.op {
+        PredicateOp::Eq => Some(json!({ "const": predicate.value })),
+        PredicateOp::In => Some(json!({ "enum": predicate.value })),
+        _ => None,
+    };
+    let item = match (kept, names(&predicate.field)) {
+        (Some(kept), Some(names)) => array.each().narrowed(&names, &kept),
+        _ => array.each(),
+    };
+    Shape::array(item, (0, array.max))
 }
 
 /// What an operation makes of an array.
-fn aggregated(op: &AggregationOp, flow: Flow, work: &Work) -> Flow {
+fn aggregated(op: &AggregationOp, shape: &Shape) -> Shape {
+    let Some(array) = shape.items() else { return Shape::Unknown(None) };
     match op {
-        AggregationOp::Concat
-        | AggregationOp::Sort { .. }
-        | AggregationOp::Dedupe { .. }
-        | AggregationOp::Limit { .. } => flow,
-        AggregationOp::Flatten => {
-            let item = items(&flow, work);
-            // Only where each is an array it is known what is left.
-            if item.schema.get("type") == Some(&Value::from("array")) {
-                items(&item, work).array_of()
-            } else {
-                Flow { schema: json!({ "type": "array" }), is_known: false }
+        AggregationOp::Concat => Shape::Array(array.into()),
+        AggregationOp::Sort { .. } => Shape::array(array.each(), (array.min, array.max)),
+        AggregationOp::Dedupe { .. } => {
+            let first: Vec<_> = (array.max > 0).then(|| array.at(0).clone()).into_iter().collect();
+            let (rest, min, max) = (array.each(), array.min.min(1), array.max);
+            Shape::Array(Array { first, rest, min, max }.into())
+        }
+        AggregationOp::Limit { count } => {
+            let mut first = array.first;
+            first.truncate(usize::try_from(*count).unwrap_or(usize::MAX));
+            let (min, max) = (array.min.min(*count), array.max.min(*count));
+            Shape::Array(Array { first, rest: array.rest, min, max }.into())
+        }
+        AggregationOp::Flatten => flattened(&array),
+        AggregationOp::Merge => merged(&array),
+    }
+}
+
+/// The items that `flatten` makes of one item.
+fn levelled(item: &Shape) -> Array {
+    let arrays = item.items();
+    let kinds = item.kinds();
+    let own = (kinds != Kinds::ARRAY).then(|| {
+        let shape = if kinds.has(Kinds::ARRAY) { not_an_array(item) } else { item.clone() };
+        Array { first: vec![shape], rest: Shape::nothing(), min: 1, max: 1 }
+    });
+    match (arrays, own) {
+        (Some(arrays), Some(own)) => arrays.or(own),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => Array { first: Vec::new(), rest: Shape::nothing(), min: 0, max: 0 },
+    }
+}
+
+/// The part of a shape that is not an array.
+fn not_an_array(shape: &Shape) -> Shape {
+    match shape {
+        Shape::Unknown(_) | Shape::Object(_) => shape.clone(),
+        Shape::Schema(schema, origin) => {
+            let rest = json!({ "allOf": [**schema, { "not": { "type": "array" } }] });
+            Shape::Schema(rest.into(), origin.clone())
+        }
+        Shape::Array(_) => Shape::nothing(),
+        Shape::OneOf(all) => Shape::any(all.iter().map(not_an_array)),
+    }
+}
+
+fn flattened(array: &Array) -> Shape {
+    let most = usize::try_from(array.max).unwrap_or(usize::MAX).min(array.first.len());
+    let first: Vec<_> = array.first[..most].iter().map(levelled).collect();
+    let rest = levelled(&array.rest);
+    let is_one = |one: &Array| (one.min, one.max) == (1, 1);
+    let has_rest = array.max > array.first.len() as u64;
+    if first.iter().all(is_one) && (!has_rest || is_one(&rest)) {
+        let first = first.iter().map(|one| one.at(0).clone()).collect();
+        let rest = if has_rest { rest.each() } else { Shape::nothing() };
+        return Shape::Array(Array { first, rest, min: array.min, max: array.max }.into());
+    }
+    let sure = array.sure();
+    let beyond = array.min.saturating_sub(array.first.len() as u64);
+    let min = first.iter().take(sure).map(|one| one.min).fold(0, u64::saturating_add);
+    let min = min.saturating_add(rest.min.saturating_mul(beyond));
+    let more = array.max.saturating_sub(array.first.len() as u64);
+    let max = first.iter().map(|one| one.max).fold(0, u64::saturating_add);
+    let max = max.saturating_add(rest.max.saturating_mul(more));
+    let rest = has_rest.then(|| rest.each());
+    Shape::array(Shape::any(first.iter().map(Array::each).chain(rest)), (min, max))
+}
+
+/// One object of the members of all; later ones win.
+fn merged(array: &Array) -> Shape {
+    let most = usize::try_from(array.max).unwrap_or(usize::MAX);
+    let mut items: Vec<_> = array.first.iter().take(most).cloned().collect();
+    if most > items.len() {
+        items.push(array.rest.clone());
+    }
+    let mut names: Vec<_> = items.iter().flat_map(Shape::names).collect();
+    names.sort();
+    names.dedup();
+    let is_fixed = array.min == array.max && most == array.first.len();
+    let member = |name: &String| {
+        let found: Vec<_> = items.iter().map(|item| item.member(name)).collect();
+        let is_sure = if is_fixed {
+            found.iter().any(|one| one.min > 0)
+        } else {
+            array.min > 0 && found.iter().all(|one| one.min > 0)
+        };
+        let mut shapes = Vec::new();
+        for one in found.into_iter().rev().filter(|one| one.max > 0) {
+            shapes.push(one.shape);
+            if is_fixed && one.min > 0 {
+                break;
             }
         }
-        AggregationOp::Merge => Flow { schema: json!({ "type": "object" }), is_known: false },
+        (!shapes.is_empty()).then(|| (name.clone(), Member { shape: Shape::any(shapes), is_sure }))
+    };
+    let members = names.iter().filter_map(member).collect();
+    let rest = items.iter().map(|item| item.member("\u{0}")).filter(|one| one.max > 0);
+    let rest: Vec<_> = rest.map(|one| one.shape).collect();
+    let rest = (!rest.is_empty()).then(|| Shape::any(rest));
+    Shape::Object(Object { members, rest }.into())
+}
+
+/// The object that mappings build. Each field is present; it is null where nothing was found.
+fn mapped(mappings: &Mappings, from: &Shape) -> Shape {
+    let fields = mappings.0.iter().filter_map(|mapping| {
+        let FieldPath::Field(name) = &mapping.field else { return None };
+        let shape = match items_mapped(mappings, name, &mapping.source, from) {
+            Some(items) => items,
+            None => source(&mapping.source, from),
+        };
+        Some((name.clone(), Member { shape, is_sure: true }))
+    });
+    Shape::object(fields)
+}
+
+/// The objects that `name[*].field` builds; nothing if there is no such mapping.
+fn items_mapped(
+    mappings: &Mappings,
+    name: &str,
+    from: &FieldSource,
+    whole: &Shape,
+) -> Option<Shape> {
+    let fields = mappings.0.iter().filter_map(|mapping| match &mapping.field {
+        FieldPath::EachItem { array, field } if array == name => Some((field, &mapping.source)),
+        _ => None,
+    });
+    let fields: Vec<_> = fields.collect();
+    if fields.is_empty() {
+        return None;
+    }
+    let value = source(from, whole);
+    let array = value.items();
+    let is_array = value.kinds() == Kinds::ARRAY;
+    let (min, max) = match &array {
+        Some(array) if is_array => (array.min, array.max),
+        Some(array) => (0, array.max.max(1)),
+        None => (0, 1),
+    };
+    let other = (!is_array).then(|| not_an_array(&value));
+    let item = Shape::any(array.map(|array| array.each()).into_iter().chain(other));
+    let object = fields
+        .into_iter()
+        .map(|(field, from)| (field.clone(), Member { shape: source(from, &item), is_sure: true }));
+    Some(Shape::array(Shape::object(object), (min, max)))
+}
+
+fn source(from: &FieldSource, whole: &Shape) -> Shape {
+    let null = || Shape::constant(&Value::Null);
+    match from {
+        FieldSource::Path(path) => {
+            let selected = select(path, whole);
+            match selected.presence {
+                Presence::Never => null(),
+                Presence::Perhaps => Shape::any([selected.shape, null()]),
+                Presence::Always => selected.shape,
+            }
+        }
+        FieldSource::Literal(value) => Shape::constant(value),
+        FieldSource::Template { .. } | FieldSource::Concat { .. } => {
+            Shape::schema(json!({ "type": "string" }))
+        }
+        FieldSource::Coalesce(paths) => {
+            let (mut shapes, mut is_sure) = (Vec::new(), false);
+            for path in paths {
+                let selected = select(path, whole);
+                if selected.presence == Presence::Never {
+                    continue;
+                }
+                is_sure = selected.presence == Presence::Always && !selected.shape.may_be_null();
+                shapes.push(selected.shape.without_null());
+                if is_sure {
+                    break;
+                }
+            }
+            Shape::any(shapes.into_iter().chain((!is_sure).then(null)))
+        }
+        FieldSource::Nested(mappings) => mapped(mappings, whole),
     }
 }

@@ -1,92 +1,98 @@
-//! What a path selects of what may come, and what bindings and mappings build of that.
+//! The part of a shape that a JSONPath selects.
 //!
-//! Only paths of names, positions and `[*]` are followed, through schemas that say it plainly.
-//! Deliberately absent: exactness; what is not plain is unknown.
+//! One selected value is itself, several are an array. Descents (`..`) select anything.
 
-use serde_json::{Map, Value, json};
-
-use super::{Flow, work::Work};
-use crate::spec::{Binding, FieldPath, FieldSource, Mappings, Path};
-
-/// What schemas say of a value that is not about its type, members or items, and may say more of those.
-const OTHERWISE: [&str; 16] = [
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "$ref",
-    "$dynamicRef",
-    "patternProperties",
-    "dependentSchemas",
-    "prefixItems",
-    "additionalItems",
-    "enum",
-    "const",
-    "unevaluatedProperties",
-];
-
-/// A part of a path.
-enum Segment {
-    Name(String),
-    Position,
-    All,
-}
+use super::shape::{Found, Shape, Step};
+use crate::spec::Path;
 
 /// What a path selects.
+#[derive(Debug, Clone)]
 pub(super) struct Selected {
-    pub(super) flow: Flow,
-    /// Whether it always selects something.
-    pub(super) is_sure: bool,
+    pub(super) shape: Shape,
+    pub(super) presence: Presence,
+    /// Whether a schema names everything on the way.
+    pub(super) is_declared: bool,
+}
+
+/// Whether a path selects something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    Never,
+    Perhaps,
+    Always,
 }
 
 impl Selected {
-    fn unknown() -> Self {
-        Self { flow: Flow::unknown(), is_sure: false }
+    pub(super) fn always(shape: Shape) -> Self {
+        Self { shape, presence: Presence::Always, is_declared: true }
     }
 }
 
-/// What a path selects of this; `None`: never anything.
-pub(super) fn select(path: &Path, from: &Flow, work: &Work) -> Option<Selected> {
-    let Some(segments) = segments(path.as_str()) else { return Some(Selected::unknown()) };
-    let (mut at, mut is_sure, mut is_many) = (&from.schema, true, false);
-    for segment in segments {
-        let part = match &segment {
-            Segment::Name(name) => match member(at, name) {
-                Member::Never => return None,
-                Member::Unknown => None,
-                Member::Is(schema, is_always) => {
-                    is_sure &= is_always;
-                    Some(schema)
+/// A selector of a path.
+enum Selector {
+    One(Step),
+    /// Several selectors in one pair of brackets.
+    Each(Vec<Step>),
+}
+
+/// Selects a part of a shape.
+pub(super) fn select(path: &Path, from: &Shape) -> Selected {
+    let Some(selectors) = selectors(path.as_str()) else {
+        let shape =
+            if from.is_unknown() { Shape::Unknown(None) } else { Shape::schema(true.into()) };
+        return Selected { shape, presence: Presence::Perhaps, is_declared: true };
+    };
+    let mut found = Found { shape: from.clone(), min: 1, max: 1, is_declared: true };
+    for selector in selectors {
+        let next = match &selector {
+            Selector::One(step) => found.shape.child(step),
+            Selector::Each(steps) => {
+                let all: Vec<_> = steps.iter().map(|step| found.shape.child(step)).collect();
+                Found {
+                    min: all.iter().map(|one| one.min).fold(0, u64::saturating_add),
+                    max: all.iter().map(|one| one.max).fold(0, u64::saturating_add),
+                    is_declared: all.iter().all(|one| one.is_declared),
+                    shape: Shape::any(all.into_iter().map(|one| one.shape)),
                 }
-            },
-            Segment::Position | Segment::All => {
-                is_many |= matches!(segment, Segment::All);
-                is_sure = false;
-                items_of(at)
             }
         };
-        let Some(part) = part else { return Some(Selected::unknown()) };
-        at = part;
+        found = Found {
+            shape: next.shape,
+            min: found.min.saturating_mul(next.min),
+            max: found.max.saturating_mul(next.max),
+            is_declared: found.is_declared && next.is_declared,
+        };
+        if found.max == 0 {
+            break;
+        }
     }
-    let Some(schema) = work.copy(at) else { return Some(Selected::unknown()) };
-    let mut flow = Flow { schema, is_known: from.is_known };
-    if is_many {
-        // One is itself, several are an array.
-        flow = Flow::any_of([work.copied(&flow), flow.array_of()]);
-    }
-    Some(Selected { flow, is_sure })
+    let Found { shape, min, max, is_declared } = found;
+    let presence = match (min, max) {
+        (_, 0) => Presence::Never,
+        (0, _) => Presence::Perhaps,
+        _ => Presence::Always,
+    };
+    let one = (min <= 1 && max > 0).then(|| shape.clone());
+    let several = (max > 1).then(|| Shape::array(shape, (min.max(2), max)));
+    Selected { shape: Shape::any(one.into_iter().chain(several)), presence, is_declared }
 }
 
-/// The segments of a path that is plain.
-fn segments(text: &str) -> Option<Vec<Segment>> {
-    let mut rest = text.strip_prefix('$')?;
-    let mut segments = Vec::new();
+/// The names of a path that has nothing else.
+pub(super) fn names(path: &Path) -> Option<Vec<String>> {
+    let name = |selector| match selector {
+        Selector::One(Step::Name(name)) => Some(name),
+        _ => None,
+    };
+    selectors(path.as_str())?.into_iter().map(name).collect()
+}
+
+/// The selectors of a path; nothing for one with a descent.
+fn selectors(text: &str) -> Option<Vec<Selector>> {
+    let mut rest = text.strip_prefix('$')?.trim();
+    let mut selectors = Vec::new();
     while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix("[*]") {
-            segments.push(Segment::All);
+        if let Some(after) = rest.strip_prefix(".*") {
+            selectors.push(Selector::One(Step::Each { is_filtered: false }));
             rest = after;
         } else if let Some(after) = rest.strip_prefix('.') {
             let is_name = |c: char| c.is_alphanumeric() || c == '_' || !c.is_ascii();
@@ -94,148 +100,76 @@ fn segments(text: &str) -> Option<Vec<Segment>> {
             if name.is_empty() {
                 return None;
             }
-            segments.push(Segment::Name(name.to_owned()));
+            selectors.push(Selector::One(Step::Name(name.to_owned())));
             rest = after;
         } else {
-            let (inside, after) = rest.strip_prefix('[')?.split_once(']')?;
-            segments.push(bracketed(inside)?);
-            rest = after;
-        }
-    }
-    Some(segments)
-}
-
-fn bracketed(inside: &str) -> Option<Segment> {
-    if inside.parse::<i64>().is_ok() {
-        return Some(Segment::Position);
-    }
-    let quote = inside.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
-    let name = inside.strip_prefix(quote)?.strip_suffix(quote)?;
-    (!name.contains(['\\', '\'', '"'])).then(|| Segment::Name(name.to_owned()))
-}
-
-/// A schema that says plainly what it is about.
-fn plain(schema: &Value) -> Option<&Map<String, Value>> {
-    let schema = schema.as_object()?;
-    OTHERWISE.iter().all(|keyword| !schema.contains_key(*keyword)).then_some(schema)
-}
-
-/// What is known of a member.
-enum Member<'s> {
-    Never,
-    Unknown,
-    /// Its schema, and whether it is always there.
-    Is(&'s Value, bool),
-}
-
-fn member<'s>(schema: &'s Value, name: &str) -> Member<'s> {
-    let Some(schema) = plain(schema) else { return Member::Unknown };
-    match schema.get("type").and_then(Value::as_str) {
-        Some("object") => {}
-        Some(_) => return Member::Never,
-        None => return Member::Unknown,
-    }
-    let required = schema.get("required").and_then(Value::as_array);
-    let is_always = required.is_some_and(|names| names.iter().any(|known| known == name));
-    match (
-        schema.get("properties").and_then(|all| all.get(name)),
-        schema.get("additionalProperties"),
-    ) {
-        (Some(member), _) => Member::Is(member, is_always),
-        (None, Some(Value::Bool(false))) => Member::Never,
-        (None, _) => Member::Unknown,
-    }
-}
-
-fn items_of(schema: &Value) -> Option<&Value> {
-    plain(schema)?.get("items")
-}
-
-/// The items of an array.
-pub(super) fn items(flow: &Flow, work: &Work) -> Flow {
-    let items = items_of(&flow.schema).and_then(|items| work.copy(items));
-    items.map_or_else(Flow::unknown, |schema| Flow { schema, is_known: flow.is_known })
-}
-
-/// What bindings see.
-pub(super) struct Scope<'a> {
-    pub(super) input: &'a Flow,
-    pub(super) steps: &'a [(&'a str, Flow)],
-    pub(super) work: &'a Work,
-}
-
-/// What a binding delivers; `None`: never anything.
-pub(super) fn bound(binding: &Binding, scope: &Scope<'_>) -> Option<Selected> {
-    match binding {
-        Binding::Input(path) => select(path, scope.input, scope.work),
-        Binding::Step { id, path } => {
-            let step = scope.steps.iter().find(|(known, _)| known == id);
-            step.map_or_else(
-                || Some(Selected::unknown()),
-                |(_, flow)| select(path, flow, scope.work),
-            )
-        }
-        Binding::Error(_) => Some(Selected::unknown()),
-        Binding::Constant(value) => {
-            let value = scope.work.copy(value).map(|value| Flow::known(json!({ "const": value })));
-            Some(Selected { flow: value.unwrap_or_else(Flow::unknown), is_sure: true })
-        }
-        Binding::Construct(fields) => {
-            let fields = fields.iter().filter_map(|(name, binding)| {
-                bound(binding, scope).map(|selected| (name.as_str(), selected))
+            let inside = rest.strip_prefix('[')?;
+            let end = end_of(inside)?;
+            let mut steps = split(&inside[..end]).map(bracketed).collect::<Option<Vec<_>>>()?;
+            selectors.push(match steps.len() {
+                1 => Selector::One(steps.remove(0)),
+                _ => Selector::Each(steps),
             });
-            Some(Selected { flow: object(fields), is_sure: true })
+            rest = &inside[end + 1..];
         }
+        rest = rest.trim();
     }
+    Some(selectors)
 }
 
-/// An object of exactly these members.
-fn object<'a>(fields: impl Iterator<Item = (&'a str, Selected)>) -> Flow {
-    let (mut properties, mut required, mut is_known) = (Map::new(), Vec::new(), true);
-    for (name, Selected { flow, is_sure }) in fields {
-        is_known &= flow.is_known;
-        properties.insert(name.to_owned(), flow.schema);
-        if is_sure {
-            required.push(name);
-        }
-    }
-    let schema = json!({ "type": "object", "properties": properties, "required": required,
-        "additionalProperties": false });
-    Flow { schema, is_known }
+/// Where the bracket that was opened is closed.
+fn end_of(inside: &str) -> Option<usize> {
+    outside_of_quotes(inside)
+        .find_map(|(at, byte, depth)| (byte == b']' && depth == 0).then_some(at))
 }
 
-/// What mappings build: every field is there, null where nothing was found.
-pub(super) fn mapped(mappings: &Mappings, from: &Flow, work: &Work) -> Flow {
-    let is_nested = |array: &str| {
-        mappings.0.iter().any(|mapping| {
-            matches!(&mapping.field, FieldPath::EachItem { array: known, .. } if known == array)
-        })
+/// The selectors between brackets.
+fn split(inside: &str) -> impl Iterator<Item = &str> {
+    let commas = outside_of_quotes(inside);
+    let commas = commas.filter(|(_, byte, depth)| *byte == b',' && *depth == 0);
+    let commas: Vec<_> = commas.map(|(at, ..)| at).collect();
+    let starts = std::iter::once(0).chain(commas.clone().into_iter().map(|at| at + 1));
+    let ends = commas.into_iter().chain([inside.len()]);
+    starts.zip(ends).map(|(start, end)| inside[start..end].trim())
+}
+
+/// The bytes outside of quotes, with their position and how many brackets are open.
+fn outside_of_quotes(text: &str) -> impl Iterator<Item = (usize, u8, usize)> {
+    let (mut quote, mut is_escaped, mut depth) = (None, false, 0_usize);
+    text.bytes().enumerate().filter_map(move |(at, byte)| {
+        if let Some(open) = quote {
+            let is_end = byte == open && !is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+            if is_end {
+                quote = None;
+            }
+            return None;
+        }
+        let here = depth;
+        match byte {
+            b'\'' | b'"' => quote = Some(byte),
+            b'[' | b'(' => depth += 1,
+            b']' | b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        Some((at, byte, here))
+    })
+}
+
+fn bracketed(inside: &str) -> Option<Step> {
+    if inside == "*" {
+        return Some(Step::Each { is_filtered: false });
+    }
+    if let Ok(position) = inside.parse::<i64>() {
+        return Some(Step::Position(position));
+    }
+    if inside.starts_with('?') {
+        return Some(Step::Each { is_filtered: true });
+    }
+    let Some(quote) = inside.chars().next().filter(|c| matches!(c, '\'' | '"')) else {
+        // A slice.
+        return inside.contains(':').then_some(Step::Each { is_filtered: true });
     };
-    let fields = mappings.0.iter().filter_map(|mapping| {
-        let FieldPath::Field(name) = &mapping.field else { return None };
-        let flow =
-            if is_nested(name) { Flow::unknown() } else { source(&mapping.source, from, work) };
-        Some((name.as_str(), Selected { flow, is_sure: true }))
-    });
-    object(fields)
-}
-
-fn source(source: &FieldSource, from: &Flow, work: &Work) -> Flow {
-    let null = || Flow::known(json!({ "type": "null" }));
-    match source {
-        FieldSource::Path(path) => match select(path, from, work) {
-            None => null(),
-            Some(Selected { flow, is_sure: true }) => flow,
-            Some(Selected { flow, .. }) => Flow::any_of([flow, null()]),
-        },
-        FieldSource::Literal(value) => {
-            let value = work.copy(value).map(|value| Flow::known(json!({ "const": value })));
-            value.unwrap_or_else(Flow::unknown)
-        }
-        FieldSource::Template { .. } | FieldSource::Concat { .. } => {
-            Flow::known(json!({ "type": "string" }))
-        }
-        FieldSource::Coalesce(_) => Flow::unknown(),
-        FieldSource::Nested(mappings) => mapped(mappings, from, work),
-    }
+    let name = inside.strip_prefix(quote)?.strip_suffix(quote)?;
+    (!name.contains('\\')).then(|| Step::Name(name.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! What is told of flows that do not fit, that may not, and that do.
+//! Each kind of mismatch: an error if no value works, and a warning with an example if some do not.
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
@@ -6,35 +6,87 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// `user` gives a user, `mail` wants one, `any` says nothing.
-fn signature(target: &Target) -> Signature {
-    let user = json!({ "type": "object", "required": ["id"], "additionalProperties": false,
-        "properties": { "id": { "type": "string" }, "email": { "type": "string" },
-            "tags": { "type": "array", "items": { "type": "string" } } } });
-    let mail = json!({ "type": "object", "required": ["to"],
-        "properties": { "to": { "type": "string" }, "count": { "type": "integer" } } });
-    match target.to_string().as_str() {
+fn object(properties: Value, required: Value) -> Value {
+    json!({ "type": "object", "properties": properties, "required": required,
+        "additionalProperties": false })
+}
+
+/// The schemas of tools: `user` returns a user and `mail` takes one. `more` has others.
+fn signature(target: &Target, more: &Value) -> Signature {
+    let text = json!({ "type": "string" });
+    let user = object(
+        json!({ "id": text, "email": text, "tags": { "type": "array", "items": text } }),
+        json!(["id"]),
+    );
+    let name = target.to_string();
+    if let Some(schema) = more["takes"].get(&name) {
+        return Signature { input: Some(schema.clone()), output: None };
+    }
+    if let Some(schema) = more["gives"].get(&name) {
+        return Signature { input: None, output: Some(schema.clone()) };
+    }
+    match name.as_str() {
         "user" => Signature { input: None, output: Some(user) },
-        "mail" => Signature { input: Some(mail), output: Some(json!({ "type": "boolean" })) },
         "users" => {
             let all = json!({ "type": "array", "items": user });
             Signature { input: None, output: Some(all) }
+        }
+        "mail" => {
+            let mail = json!({ "type": "object", "required": ["to"],
+                "properties": { "to": text, "count": { "type": "integer" } } });
+            Signature { input: Some(mail), output: Some(json!({ "type": "boolean" })) }
         }
         _ => Signature::default(),
     }
 }
 
-fn found(spec: Value) -> Vec<String> {
-    found_of(spec, Signature::default())
+fn mismatches(spec: Value, own: Signature, more: Value) -> Vec<Mismatch> {
+    let spec = Spec::parse(&spec).unwrap();
+    check(&spec, &own, &mut |target| signature(target, &more), &mut Budget::of_batch())
 }
 
-fn found_of(spec: Value, own: Signature) -> Vec<String> {
-    let spec = Spec::parse(&spec).unwrap();
-    let found = check(&spec, &own, &mut |target| signature(target), &mut Budget::of_batch());
-    let told = |Mismatch { pointer, message, is_certain }: Mismatch| {
+fn told(found: Vec<Mismatch>) -> Vec<String> {
+    let told = |Mismatch { pointer, message, is_certain, .. }: Mismatch| {
         format!("{}{pointer}: {message}", if is_certain { "! " } else { "? " })
     };
     found.into_iter().map(told).collect()
+}
+
+fn found(spec: Value) -> Vec<String> {
+    told(mismatches(spec, Signature::default(), json!({})))
+}
+
+fn found_of(spec: Value, own: Signature) -> Vec<String> {
+    told(mismatches(spec, own, json!({})))
+}
+
+/// A result that comes to the `x` of `take`, which takes it if it is of a schema.
+fn given(gives: Value, path: &str, takes: Value) -> Vec<Mismatch> {
+    let schema = json!({ "type": "object", "properties": { "x": takes }, "required": ["x"] });
+    let bound = json!({ "construct": { "fields": { "x": of("a", path) } } });
+    let steps = json!([{ "id": "a", "operation": { "tool": "give" } },
+        { "id": "b", "operation": { "tool": "take" }, "input": bound }]);
+    let more = json!({ "gives": { "give": gives }, "takes": { "take": schema } });
+    mismatches(json!({ "pipeline": { "steps": steps } }), Signature::default(), more)
+}
+
+/// A result of a pattern that should be of a schema.
+fn after(pattern: Value, wanted: Value, more: Value) -> Vec<Mismatch> {
+    let own = Signature { input: None, output: Some(wanted) };
+    mismatches(pattern, own, more)
+}
+
+fn is_error(found: &[Mismatch]) -> bool {
+    found.iter().any(|found| found.is_certain)
+}
+
+/// Whether there are warnings, all with an example.
+fn is_warning(found: &[Mismatch]) -> bool {
+    !found.is_empty() && found.iter().all(|found| !found.is_certain && found.witness.is_some())
+}
+
+fn of(step: &str, path: &str) -> Value {
+    json!({ "step": { "stepId": step, "path": path } })
 }
 
 /// A user, and then mail with this input.
@@ -47,119 +99,392 @@ fn mail(input: Value) -> Vec<String> {
     found(json!({ "pipeline": { "steps": [first, second] } }))
 }
 
-fn of_user(path: &str) -> Value {
-    json!({ "step": { "stepId": "a", "path": path } })
-}
-
 fn to(binding: Value) -> Value {
     json!({ "construct": { "fields": { "to": binding } } })
 }
 
+const NONE: [String; 0] = [];
+
 #[test]
-fn what_fits_is_not_mentioned() {
-    assert_eq!(mail(to(of_user("$.id"))), Vec::<String>::new());
-    assert_eq!(mail(to(of_user("$['id']"))), Vec::<String>::new());
-    assert_eq!(mail(to(json!({ "constant": "x" }))), Vec::<String>::new());
-    assert_eq!(mail(to(json!({ "path": "$.whatever" }))), Vec::<String>::new(), "nobody knows");
+fn fitting_values_are_not_reported() {
+    assert_eq!(mail(to(of("a", "$.id"))), NONE);
+    assert_eq!(mail(to(of("a", "$['id']"))), NONE);
+    assert_eq!(mail(to(json!({ "constant": "x" }))), NONE);
+    assert_eq!(mail(to(json!({ "path": "$.whatever" }))), NONE, "the input has no schema");
     let unknown = json!([{ "id": "a", "operation": { "tool": "any" } },
         { "id": "b", "operation": { "tool": "mail" } }]);
-    assert_eq!(found(json!({ "pipeline": { "steps": unknown } })), Vec::<String>::new());
+    assert_eq!(found(json!({ "pipeline": { "steps": unknown } })), NONE);
 }
 
 #[test]
-fn what_never_fits_is_an_error_with_an_example() {
-    let place = "! /pipeline/steps/1/operation/tool: what comes here never fits the input schema of \
-                 `mail`: ";
-    for (input, example) in [
-        (json!(null), r#"`required` refuses {"id":""}"#),
-        (to(json!({ "constant": 7 })), r#"`type` refuses {"to":7}"#),
-        (to(of_user("$.missing")), "`required` refuses {}"),
-        (json!({ "construct": { "fields": {} } }), "`required` refuses {}"),
-        (of_user("$.id"), r#"`type` refuses """#),
+fn messages_name_property_step_binding_and_source() {
+    let place = "/pipeline/steps/1";
+    for (input, message) in [
+        (
+            json!(null),
+            "/operation/tool: input of step \"b\": \"to\" is required but $.to selects nothing in the \
+             result of \"a\"",
+        ),
+        (
+            to(json!({ "constant": 7 })),
+            "/input/construct/fields/to: input of step \"b\": \"to\" must be a string, but the \
+             constant is a number",
+        ),
+        (
+            to(of("a", "$.missing")),
+            "/input/construct/fields/to: input of step \"b\": \"to\" is required but $.missing selects \
+             nothing in the result of \"a\"",
+        ),
+        (
+            json!({ "construct": { "fields": {} } }),
+            "/input/construct/fields: input of step \"b\": \"to\" is required but not bound",
+        ),
+        (
+            of("a", "$.id"),
+            "/input: input of step \"b\": the input schema of `mail` demands an object, but $.id in the \
+             result of \"a\" is a string",
+        ),
+        (
+            of("a", "$.missing"),
+            "/input: input of step \"b\": $.missing selects nothing in the result of \"a\"",
+        ),
     ] {
-        assert_eq!(mail(input.clone()), [format!("{place}{example}")], "{input}");
+        assert_eq!(mail(input.clone()), [format!("! {place}{message}")], "{input}");
     }
-    let told = mail(of_user("$.missing"));
-    assert!(told[0].starts_with("! /pipeline/steps/1/input: nothing that may come"), "{told:?}");
+    let may = mail(to(of("a", "$.email")));
+    let message = "/input/construct/fields/to: input of step \"b\": \"to\" is required but $.email may \
+                   select nothing in the result of \"a\": `required` refuses {}";
+    assert_eq!(may, [format!("? {place}{message}")]);
 }
 
 #[test]
-fn what_may_not_fit_is_a_warning_with_an_example() {
-    let told = mail(to(of_user("$.email")));
-    assert_eq!(
-        told,
-        ["? /pipeline/steps/1/operation/tool: what comes here need not fit the input schema of \
-          `mail`: `required` refuses {}"]
+fn remedies_are_specific() {
+    let gives = object(json!({ "name": { "type": "string" }, "id": {} }), json!(["name"]));
+    let help = |path: &str| given(gives.clone(), path, json!({}))[0].help.clone();
+    assert_eq!(help("$.nmae"), "did you mean `name`?");
+    assert_eq!(help("$.other"), "the result of \"a\" has id, name");
+    assert!(help("$.id").starts_with("require it in the schema of the result of \"a\""));
+    let several = json!({ "type": "array", "items": {}, "minItems": 1 });
+    let found = given(several, "$[*]", json!({ "type": "array" }));
+    assert!(found[0].help.contains("bind the array itself, as in $"), "{found:?}");
+}
+
+#[test]
+fn an_undecided_field_silences_no_other_field() {
+    let fields = json!({ "to": { "path": "$.unknown" }, "count": { "constant": "many" } });
+    let told = mail(json!({ "construct": { "fields": fields } }));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("\"count\" must be a number"), "{told:?}");
+    let fields = json!({ "to": { "path": "$.unknown" }, "count": of("a", "$.email") });
+    let told = mail(json!({ "construct": { "fields": fields } }));
+    assert!(told.iter().any(|told| told.contains("\"count\"")), "{told:?}");
+}
+
+#[test]
+fn schemas_with_cases_are_followed() {
+    let kind = |name: &str| {
+        object(
+            json!({ "kind": { "const": name }, name: { "type": "string" } }),
+            json!(["kind", name]),
+        )
+    };
+    for cases in [
+        json!({ "anyOf": [kind("a"), kind("b")] }),
+        json!({ "oneOf": [kind("a"), kind("b")] }),
+        json!({ "type": "object", "properties": { "kind": { "enum": ["a", "b"] } }, "required": ["kind"],
+            "if": { "properties": { "kind": { "const": "a" } } },
+            "then": { "properties": { "a": { "type": "string" } }, "required": ["a"] },
+            "else": { "properties": { "b": { "type": "string" } }, "required": ["b"] } }),
+    ] {
+        assert!(given(cases.clone(), "$.kind", json!({ "type": "string" })).is_empty(), "{cases}");
+        assert!(is_error(&given(cases.clone(), "$.kind", json!({ "type": "integer" }))), "{cases}");
+        assert!(is_warning(&given(cases.clone(), "$.a", json!({ "type": "string" }))), "{cases}");
+    }
+    let both = json!({ "allOf": [object(json!({ "a": { "type": "string" } }), json!([])), { "required": ["a"] }] });
+    assert!(given(both.clone(), "$.a", json!({ "type": "string" })).is_empty());
+    assert!(is_error(&given(both, "$.a", json!({ "type": "boolean" }))));
+}
+
+#[test]
+fn older_drafts_are_followed() {
+    let gives = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+        "properties": { "a": { "type": "array", "items": [{ "type": "string" }], "additionalItems": false,
+            "minItems": 1 } }, "required": ["a"] });
+    assert!(given(gives.clone(), "$.a[0]", json!({ "type": "string" })).is_empty());
+    assert!(is_error(&given(gives.clone(), "$.a[0]", json!({ "type": "integer" }))));
+    assert!(is_error(&given(gives, "$.a[1]", json!({ "type": "string" }))));
+}
+
+#[test]
+fn positions_and_wildcards_are_counted() {
+    let items = |more: Value| {
+        let mut schema = json!({ "type": "array", "items": { "type": "string" } });
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        object(json!({ "items": schema, "name": { "type": "string" } }), json!(["items", "name"]))
+    };
+    let text = json!({ "type": "string" });
+    let list = json!({ "type": "array" });
+    assert!(
+        is_error(&given(items(json!({})), "$.name[0]", text.clone())),
+        "a position into a string"
     );
+    assert!(is_warning(&given(items(json!({})), "$.items[0]", text.clone())), "perhaps empty");
+    assert!(given(items(json!({ "minItems": 1 })), "$.items[0]", text.clone()).is_empty());
+    assert!(is_error(&given(items(json!({ "maxItems": 2 })), "$.items[2]", text.clone())));
+    let bare = given(items(json!({ "minItems": 1 })), "$.items[*]", list.clone());
+    assert!(is_warning(&bare), "one match is a bare value: {bare:?}");
+    assert!(given(items(json!({ "minItems": 2 })), "$.items[*]", list.clone()).is_empty());
+    assert!(is_error(&given(items(json!({ "minItems": 2 })), "$.items[*]", text)));
+    assert!(is_error(&given(items(json!({ "minItems": 1, "maxItems": 1 })), "$.items[*]", list)));
+}
+
+fn scatter(targets: Value, ops: Value, fail_fast: bool) -> Value {
+    json!({ "scatterGather": { "targets": targets, "aggregation": { "ops": ops },
+        "failFast": fail_fast } })
 }
 
 #[test]
-fn arrays_are_looked_into() {
-    let each = json!({ "mapEach": { "inner": { "tool": "mail" } } });
-    let steps = json!([{ "id": "a", "operation": { "tool": "users" } },
-        { "id": "b", "operation": { "pattern": each } }]);
-    let told = found(json!({ "pipeline": { "steps": steps } }));
-    // There may be no items, so it is not certain that it fails.
-    let place =
-        "? /pipeline/steps/1/operation/pattern/mapEach/inner/tool: what comes here never fits";
-    assert!(told[0].starts_with(place), "{told:?}");
+fn aggregations_are_followed() {
+    let text = json!({ "type": "string" });
+    let more = json!({ "gives": {
+        "a": object(json!({ "x": text }), json!(["x"])),
+        "b": object(json!({ "y": { "type": "integer" } }), json!(["y"])),
+        "list": { "type": "array", "items": text, "minItems": 2 },
+    } });
+    let all = json!([{ "tool": "a" }, { "tool": "b" }]);
+    let told = |ops: Value, fail_fast: bool, wanted: Value| {
+        after(scatter(all.clone(), ops, fail_fast), wanted, more.clone())
+    };
+    // `merge`: later members win, and positions of `failFast` are those of the targets.
+    let merge = json!([{ "merge": true }]);
+    let merged =
+        json!({ "required": ["x", "y"], "properties": { "x": text, "y": { "type": "integer" } } });
+    assert!(told(merge.clone(), true, merged.clone()).is_empty());
+    assert!(is_warning(&told(merge.clone(), false, merged)), "a target may fail");
+    assert!(is_error(&told(merge.clone(), true, json!({ "properties": { "y": text } }))));
+    assert!(is_error(&told(merge, true, json!({ "required": ["z"] }))));
+    let position =
+        |of: &Value| json!({ "type": "array", "prefixItems": [true, { "required": [of] }] });
+    assert!(told(json!([]), true, position(&json!("y"))).is_empty());
+    assert!(is_error(&told(json!([]), true, position(&json!("x")))));
+    // `flatten` keeps objects.
+    let flat = json!([{ "flatten": true }]);
+    assert!(is_error(&told(flat.clone(), true, json!({ "items": { "type": "array" } }))));
+    assert!(
+        told(flat.clone(), true, json!({ "type": "array", "items": { "type": "object" } }))
+            .is_empty()
+    );
+    let lists = scatter(json!([{ "tool": "list" }, { "tool": "list" }]), flat, true);
+    assert!(after(lists.clone(), json!({ "minItems": 4, "items": text }), more.clone()).is_empty());
+    assert!(is_error(&after(lists, json!({ "maxItems": 3 }), more.clone())));
+    // `limit`.
+    let limit = json!([{ "limit": { "count": 1 } }]);
+    assert!(is_error(&told(limit.clone(), true, json!({ "minItems": 2 }))));
+    assert!(told(limit, true, json!({ "maxItems": 1 })).is_empty());
+    assert!(is_warning(&told(json!([]), false, json!({ "maxItems": 1 }))));
+    // Only objects merge, and only arrays are sorted.
+    let sort = json!({ "sort": { "field": "$.id", "order": "asc" } });
+    let merge_first = scatter(all.clone(), json!([{ "merge": true }, sort]), true);
+    assert!(told_of(merge_first, &more)[0].starts_with("! /scatterGather/aggregation/ops/1"));
+    let not_objects = scatter(json!([{ "tool": "list" }]), json!([{ "merge": true }]), true);
+    assert!(told_of(not_objects, &more)[0].starts_with("! /scatterGather/aggregation/ops/0"));
+}
+
+fn told_of(spec: Value, more: &Value) -> Vec<String> {
+    told(mismatches(spec, Signature::default(), more.clone()))
 }
 
 #[test]
-fn what_a_composition_promises_is_compared() {
-    let own = |output: Value| Signature { input: None, output: Some(output) };
-    let spec = json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "tool": "user" } }] } });
-    assert_eq!(found_of(spec.clone(), own(json!({ "required": ["id"] }))), Vec::<String>::new());
-    let told = found_of(spec.clone(), own(json!({ "required": ["email"] })));
-    assert!(told[0].starts_with("? : what comes here need not fit the composition's output"));
-    let told = found_of(spec, own(json!({ "type": "array" })));
-    assert!(told[0].starts_with("! : "), "{told:?}");
+fn limit_into_more_items_and_a_position_after_it_are_errors() {
+    let gives = json!({ "type": "array", "items": { "type": "string" } });
+    let gather = scatter(
+        json!([{ "tool": "give" }]),
+        json!([{ "flatten": true }, { "limit": { "count": 2 } }]),
+        true,
+    );
+    let steps = |path: &str| {
+        json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "pattern": gather } },
+            { "id": "b", "operation": { "tool": "take" },
+              "input": { "construct": { "fields": { "x": of("a", path) } } } }] } })
+    };
+    let found = |path: &str, x: Value| {
+        let takes = json!({ "type": "object", "properties": { "x": x }, "required": ["x"] });
+        let more = json!({ "gives": { "give": gives }, "takes": { "take": takes } });
+        mismatches(steps(path), Signature::default(), more)
+    };
+    assert!(is_error(&found("$", json!({ "type": "array", "minItems": 3 }))));
+    assert!(is_error(&found("$[2]", json!({}))));
+    assert!(is_warning(&found("$", json!({ "type": "array", "minItems": 2 }))));
+    assert!(is_warning(&found("$", json!({ "type": "array", "maxItems": 1 }))));
+    assert!(found("$", json!({ "type": "array", "maxItems": 2 })).is_empty());
 }
 
 #[test]
-fn compensations_and_fallbacks_are_looked_at() {
-    let step = json!({ "id": "a", "name": "a", "action": { "tool": "user" },
-        "compensate": { "tool": "mail" }, "compensateInput": of_user("$") });
-    let told = found(json!({ "saga": { "steps": [step] } }));
-    assert!(told[0].starts_with("! /saga/steps/0/compensate/tool"), "{told:?}");
+fn examples_are_reachable() {
+    // A `scatterGather` without results fails.
+    let gives = json!({ "type": "array", "items": { "type": "string" } });
+    let more = json!({ "gives": { "give": gives } });
+    let gather = scatter(json!([{ "tool": "give" }, { "tool": "give" }]), json!([]), false);
+    assert!(after(gather.clone(), json!({ "minItems": 1 }), more.clone()).is_empty());
+    let found = after(gather, json!({ "minItems": 2 }), more);
+    assert_eq!(found[0].witness.as_ref().unwrap().value.as_array().unwrap().len(), 1, "{found:?}");
+    // One path that is bound twice has one value.
+    let takes = json!({ "type": "object", "required": ["x", "y"],
+        "anyOf": [{ "properties": { "x": { "const": "" } } }, { "properties": { "y": { "minLength": 1 } } }] });
+    let fields = json!({ "x": of("a", "$.id"), "y": of("a", "$.id") });
+    let steps = json!([{ "id": "a", "operation": { "tool": "user" } },
+        { "id": "b", "operation": { "tool": "take" }, "input": { "construct": { "fields": fields } } }]);
+    let found = mismatches(
+        json!({ "pipeline": { "steps": steps } }),
+        Signature::default(),
+        json!({ "takes": { "take": takes } }),
+    );
+    assert!(found.iter().all(|found| found.witness.is_none() && !found.is_certain), "{found:?}");
+    assert!(!found.is_empty(), "it is not proved either");
+}
+
+#[test]
+fn filters_and_items_of_results_are_followed() {
+    let text = json!({ "type": "string" });
+    let more = || {
+        json!({ "gives": {
+        "list": { "type": "array", "items": { "type": "string" }, "minItems": 2 },
+        "number": { "type": "integer" },
+    } })
+    };
+    let two = |second: Value| {
+        json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "tool": "list" } },
+            { "id": "b", "operation": { "pattern": second } }] } })
+    };
+    let filter =
+        two(json!({ "filter": { "predicate": { "field": "$", "op": "eq", "value": "x" } } }));
+    assert!(is_warning(&after(filter.clone(), json!({ "minItems": 1 }), more())));
+    assert!(after(filter.clone(), json!({ "items": text }), more()).is_empty());
+    assert!(
+        is_warning(&after(filter, json!({ "items": { "type": "integer" } }), more())),
+        "unless it is empty"
+    );
+    let each = two(json!({ "mapEach": { "inner": { "pattern": { "schemaMap": { "mappings":
+        { "x": { "path": "$" } } } } } } }));
+    let items = |x: Value| json!({ "items": { "properties": { "x": x } } });
+    assert!(after(each.clone(), items(text), more()).is_empty());
+    assert!(is_error(&after(each, items(json!({ "type": "integer" })), more())));
+}
+
+#[test]
+fn mappings_are_followed() {
+    let gives = object(
+        json!({ "n": { "type": "integer" }, "m": { "type": ["integer", "null"] }, "s": { "type": "string" } }),
+        json!(["n"]),
+    );
+    let more = json!({ "gives": { "give": gives } });
+    let found = |source: Value, wanted: Value| {
+        let steps = json!([{ "id": "a", "operation": { "tool": "give" } },
+            { "id": "b", "operation": { "pattern": { "schemaMap": { "mappings": { "x": source } } } } }]);
+        after(
+            json!({ "pipeline": { "steps": steps } }),
+            json!({ "properties": { "x": wanted } }),
+            more.clone(),
+        )
+    };
+    let coalesce = |paths: Value| json!({ "coalesce": { "paths": paths } });
+    let (integer, text) = (json!({ "type": "integer" }), json!({ "type": "string" }));
+    assert!(found(coalesce(json!(["$.m", "$.n"])), integer.clone()).is_empty());
+    assert!(is_error(&found(coalesce(json!(["$.m", "$.n"])), text.clone())));
+    assert!(is_warning(&found(coalesce(json!(["$.m", "$.s"])), integer.clone())));
+    assert!(is_error(&found(json!({ "concat": { "paths": ["$.n"] } }), integer)));
+    assert!(is_warning(&found(json!({ "path": "$.s" }), text)), "null where nothing is found");
+}
+
+#[test]
+fn fallbacks_and_dead_letters_that_never_fit_are_errors() {
     let limit =
         json!({ "inner": { "tool": "any" }, "durationMs": 1, "fallback": { "tool": "mail" } });
-    let own = Signature {
+    let own = || Signature {
         input: Some(json!({ "type": "object", "additionalProperties": false })),
         output: None,
     };
-    let told = found_of(json!({ "timeout": limit }), own);
+    let told = found_of(json!({ "timeout": limit }), own());
     assert!(told[0].starts_with("! /timeout/fallback/tool"), "{told:?}");
+    let letter = json!({ "inner": { "tool": "any" }, "deadLetterTool": "mail", "rethrow": true });
+    let told = found_of(json!({ "deadLetter": letter }), own());
+    assert!(
+        told[0].starts_with(
+            "! /deadLetter/deadLetterTool: input of the dead-letter tool: \"to\" is required"
+        ),
+        "{told:?}"
+    );
+    let takes = object(
+        json!({ "input": {}, "error": { "type": "object" }, "attempts": { "type": "integer" } }),
+        json!(["error"]),
+    );
+    let letter = json!({ "deadLetter": { "inner": { "tool": "any" }, "deadLetterTool": "letters", "rethrow": true } });
+    assert!(mismatches(letter, own(), json!({ "takes": { "letters": takes } })).is_empty());
 }
 
 #[test]
-fn what_takes_an_array_gets_one_and_what_must_be_there_is_there() {
-    let map_each = |path: &str| {
-        let inner = json!({ "schemaMap": { "mappings": { "x": { "path": "$" } } } });
-        let each = json!({ "mapEach": { "inner": { "pattern": inner } } });
-        json!([{ "id": "a", "operation": { "tool": "user" } },
-            { "id": "b", "operation": { "pattern": each }, "input": of_user(path) }])
-    };
-    let told = |path| found(json!({ "pipeline": { "steps": map_each(path) } }));
-    let place = "/pipeline/steps/1/operation/pattern/mapEach: what comes here";
-    assert!(told("$.id")[0].starts_with(&format!("! {place} never fits an array")));
-    assert_eq!(told("$.tags"), Vec::<String>::new());
-    let filter = json!({ "filter": { "predicate": { "field": "$", "op": "eq", "value": 1 } } });
-    assert!(found(filter)[0].starts_with("! /filter: what comes here never fits an array"));
-    let scatter = |ops: Value| {
-        let targets = json!([{ "tool": "user" }]);
-        found(json!({ "scatterGather": { "targets": targets, "aggregation": { "ops": ops } } }))
-    };
-    let sort = json!({ "sort": { "field": "$.id", "order": "asc" } });
+fn results_of_fallbacks_are_united() {
+    let more =
+        json!({ "gives": { "number": { "type": "integer" }, "text": { "type": "string" } } });
+    let limit = json!({ "timeout": { "inner": { "tool": "number" }, "durationMs": 1,
+        "fallback": { "tool": "text" } } });
     assert!(
-        scatter(json!([{ "merge": true }, sort]))[0].starts_with("! /scatterGather/aggregation")
+        after(limit.clone(), json!({ "type": ["integer", "string"] }), more.clone()).is_empty()
     );
-    assert_eq!(scatter(json!([sort, { "merge": true }])), Vec::<String>::new());
+    assert!(is_warning(&after(limit.clone(), json!({ "type": "string" }), more.clone())));
+    assert!(is_error(&after(limit, json!({ "type": "array" }), more)));
+}
 
-    let own = || Signature {
-        input: Some(
-            json!({ "type": "object", "properties": { "id": {} }, "additionalProperties": false }),
+#[test]
+fn the_input_schema_of_the_first_tool_is_implied() {
+    let steps = |path: &str| {
+        let bound = json!({ "construct": { "fields": { "to": { "path": path } } } });
+        json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "tool": "first" } },
+            { "id": "b", "operation": { "tool": "mail" }, "input": bound }] } })
+    };
+    let takes = object(json!({ "name": { "type": "string" } }), json!(["name"]));
+    let found = |path: &str| {
+        told(mismatches(steps(path), Signature::default(), json!({ "takes": { "first": takes } })))
+    };
+    assert_eq!(found("$.name"), NONE);
+    assert_eq!(
+        found("$.nmae"),
+        [
+            "! /pipeline/steps/1/input/construct/fields/to: input of step \"b\": \"to\" is required but \
+          $.nmae selects nothing in the input of the composition"
+        ]
+    );
+}
+
+#[test]
+fn a_compensation_and_an_output_are_checked() {
+    let step = json!({ "id": "a", "name": "a", "action": { "tool": "user" },
+        "compensate": { "tool": "mail" }, "compensateInput": of("a", "$") });
+    let told = found(json!({ "saga": { "steps": [step] } }));
+    assert!(
+        told[0].starts_with(
+            "! /saga/steps/0/compensateInput: input of the compensation of step \"a\": \"to\""
         ),
+        "{told:?}"
+    );
+    let own = |output: Value| Signature { input: None, output: Some(output) };
+    let spec = json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "tool": "user" } }] } });
+    assert_eq!(found_of(spec.clone(), own(json!({ "required": ["id"] }))), NONE);
+    let may = found_of(spec.clone(), own(json!({ "required": ["email"] })));
+    assert!(may[0].starts_with("? /pipeline/steps/0: result: \"email\" is required"), "{may:?}");
+    let never = found_of(spec, own(json!({ "type": "array" })));
+    assert!(never[0].starts_with("! /pipeline/steps/0: result: "), "{never:?}");
+    let steps = json!([{ "id": "x", "name": "x", "action": { "tool": "user" } }]);
+    let saga = json!({ "saga": { "steps": steps } });
+    let both = json!({ "required": ["x"], "properties": { "x": { "required": ["id"] } } });
+    assert_eq!(found_of(saga.clone(), own(both)), NONE);
+    assert!(found_of(saga, own(json!({ "required": ["y"] })))[0].starts_with("! "));
+}
+
+#[test]
+fn arrays_and_keys_are_demanded() {
+    let own = || Signature {
+        input: Some(object(json!({ "id": {}, "a": { "type": "string" } }), json!(["a"]))),
         output: None,
     };
     let once = |key: &str| {
@@ -169,59 +494,59 @@ fn what_takes_an_array_gets_one_and_what_must_be_there_is_there() {
             own(),
         )
     };
-    assert_eq!(once("$.id"), Vec::<String>::new());
-    assert_eq!(
-        once("$.di"),
-        ["! /idempotent/keyPaths/0: nothing that may come has what $.di selects"]
-    );
+    assert_eq!(once("$.a"), NONE);
+    assert!(once("$.di")[0].starts_with(
+        "! /idempotent/keyPaths/0: key: $.di selects nothing in the input of the composition"
+    ));
+    assert!(once("$.id")[0].starts_with("? /idempotent/keyPaths/0: key: $.id may select nothing"));
     let step = json!({ "id": "a", "name": "a", "action": { "tool": "any" } });
     let saga = json!({ "saga": { "steps": [step], "sagaIdPath": "$.di" } });
     assert!(found_of(saga, own())[0].starts_with("! /saga/sagaIdPath"));
+    let filter = json!({ "filter": { "predicate": { "field": "$", "op": "eq", "value": 1 } } });
+    assert!(found_of(filter, own())[0].starts_with("! /filter: input: `filter` demands an array"));
 }
 
 #[test]
-fn what_comes_after_any_pattern_is_known() {
-    let after = |pattern: Value, wanted: Value| {
-        let steps = json!([{ "id": "a", "operation": { "pattern": pattern } }]);
-        let own = Signature { input: None, output: Some(wanted) };
-        found_of(json!({ "pipeline": { "steps": steps } }), own)
-    };
+fn items_of_an_array_that_may_be_empty_are_only_warned_of() {
+    let each = json!({ "mapEach": { "inner": { "tool": "mail" } } });
+    let steps = json!([{ "id": "a", "operation": { "tool": "users" } },
+        { "id": "b", "operation": { "pattern": each } }]);
+    let told = found(json!({ "pipeline": { "steps": steps } }));
+    let place =
+        "? /pipeline/steps/1/operation/pattern/mapEach/inner/tool: input for each item: \"to\"";
+    assert!(told[0].starts_with(place), "{told:?}");
+}
+
+#[test]
+fn a_skipped_duplicate_is_null() {
     let once = |on_duplicate: &str| {
         json!({ "idempotent": { "inner": { "tool": "user" }, "keyPaths": ["$.id"],
             "onDuplicate": on_duplicate } })
     };
-    let user = json!({ "required": ["id"], "type": "object" });
-    assert_eq!(after(once("cached"), user.clone()), Vec::<String>::new());
-    let told = after(once("skip"), user.clone());
-    assert!(told[0].starts_with("? : ") && told[0].ends_with("`type` refuses null"), "{told:?}");
-    assert!(after(once("error"), json!({ "type": "array" }))[0].starts_with("! : "));
-
-    let letter = |rethrow: bool| {
-        json!({ "deadLetter": { "inner": { "tool": "user" }, "deadLetterTool": "mail",
-            "rethrow": rethrow } })
+    let found = |on_duplicate: &str, wanted: Value| {
+        let input = object(json!({ "id": { "type": "string" } }), json!(["id"]));
+        let own = Signature { input: Some(input), output: Some(wanted) };
+        mismatches(once(on_duplicate), own, json!({}))
     };
-    let told = after(letter(true), user.clone());
-    let place = "? /pipeline/steps/0/operation/pattern/deadLetter/deadLetterTool: what comes here \
-                 never fits the input schema of `mail`";
-    assert!(told.len() == 1 && told[0].starts_with(place), "{told:?}");
-    let told = after(letter(false), user);
-    assert!(told[1].ends_with("`type` refuses true"), "{told:?}");
-
-    let steps = json!([{ "id": "x", "name": "x", "action": { "tool": "user" } }]);
-    let saga = json!({ "saga": { "steps": steps } });
-    let both = json!({ "required": ["x"], "properties": { "x": { "required": ["id"] } } });
-    assert_eq!(after(saga.clone(), both), Vec::<String>::new());
-    assert!(after(saga, json!({ "required": ["y"] }))[0].starts_with("! : "));
+    let user = json!({ "required": ["id"], "type": "object" });
+    assert!(found("cached", user.clone()).is_empty());
+    let skipped = found("skip", user);
+    assert!(
+        is_warning(&skipped) && skipped[0].message.ends_with("`type` refuses null"),
+        "{skipped:?}"
+    );
+    assert!(is_error(&found("error", json!({ "type": "array" }))));
 }
 
 #[test]
-fn steps_that_double_what_is_before_them_end() {
+fn steps_that_double_their_input_end() {
     let twice = |id: usize| {
-        let of = json!({ "step": { "stepId": format!("s{}", id - 1), "path": "$" } });
-        json!({ "id": format!("s{id}"), "input": { "construct": { "fields": { "a": of, "b": of } } },
+        let before = of(&format!("s{}", id - 1), "$");
+        json!({ "id": format!("s{id}"),
+            "input": { "construct": { "fields": { "a": before, "b": before } } },
             "operation": { "pattern": { "schemaMap": { "mappings": { "x": { "path": "$" } } } } } })
     };
     let mut steps = vec![json!({ "id": "s0", "operation": { "tool": "user" } })];
     steps.extend((1..100).map(twice));
-    assert_eq!(found(json!({ "pipeline": { "steps": steps } })), Vec::<String>::new());
+    assert_eq!(found(json!({ "pipeline": { "steps": steps } })), NONE);
 }

@@ -1,0 +1,201 @@
+//! Where a value comes from, in words for messages, with the JSON pointer of its binding.
+
+use super::{
+    Checker,
+    select::{Presence, Selected, select},
+    shape::{Member, Shape, Step},
+};
+use crate::{
+    decode::At,
+    spec::{Binding, Path},
+};
+
+/// A shape with its source.
+#[derive(Debug, Clone)]
+pub(super) struct Given {
+    pub(super) shape: Shape,
+    pub(super) label: Label,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone)]
+pub(super) struct Label {
+    /// JSON pointer of the binding, or of the operation without one.
+    pub(super) pointer: String,
+    pub(super) is_binding: bool,
+    pub(super) from: From,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum From {
+    /// All of something: `the result of "fetch"`.
+    Whole(String),
+    /// The part of something that a path selects.
+    Path {
+        path: String,
+        of: String,
+        has: Vec<String>,
+    },
+    Constant,
+    Construct(Vec<(String, Label)>),
+}
+
+impl Label {
+    pub(super) fn whole(of: &str, pointer: String) -> Self {
+        Self { pointer, is_binding: false, from: From::Whole(of.to_owned()) }
+    }
+
+    /// Where the member with this name comes from; nothing for one that a `construct` does not have.
+    pub(super) fn member(&self, name: &str) -> Option<Self> {
+        let from = match &self.from {
+            From::Whole(of) => {
+                From::Path { path: segment("$", name), of: of.clone(), has: Vec::new() }
+            }
+            From::Path { path, of, .. } => {
+                From::Path { path: segment(path, name), of: of.clone(), has: Vec::new() }
+            }
+            From::Constant => From::Constant,
+            From::Construct(fields) => {
+                let field = fields.iter().find(|(known, _)| known == name);
+                return field.map(|(_, label)| label.clone());
+            }
+        };
+        Some(Self { pointer: self.pointer.clone(), is_binding: self.is_binding, from })
+    }
+
+    pub(super) fn words(&self) -> String {
+        match &self.from {
+            From::Whole(of) => of.clone(),
+            From::Path { path, of, .. } => format!("{path} in {of}"),
+            From::Constant => "the constant".to_owned(),
+            From::Construct(_) => "the constructed object".to_owned(),
+        }
+    }
+}
+
+fn segment(path: &str, name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_plain)
+    {
+        format!("{path}.{name}")
+    } else {
+        format!("{path}['{name}']")
+    }
+}
+
+/// The values that bindings can refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'s> {
+    pub(super) input: &'s Given,
+    /// The results of earlier steps.
+    pub(super) steps: &'s [(&'s str, Given)],
+    /// The error that a saga compensates.
+    pub(super) error: Option<&'s Given>,
+}
+
+impl Checker<'_> {
+    /// The input of a step: its binding, or `otherwise` without one.
+    pub(super) fn given(
+        &mut self,
+        (binding, otherwise): (Option<&Binding>, &Given),
+        scope: Scope<'_>,
+        subject: &str,
+        at: At<'_>,
+    ) -> Given {
+        let Some(binding) = binding else { return otherwise.clone() };
+        let (selected, label) = bound(binding, scope, at);
+        self.is_present(&selected, &label, subject, at);
+        match selected.presence {
+            Presence::Never => Given { shape: Shape::Unknown(None), label },
+            Presence::Perhaps | Presence::Always => Given { shape: selected.shape, label },
+        }
+    }
+}
+
+/// The value of a binding.
+fn bound(binding: &Binding, scope: Scope<'_>, at: At<'_>) -> (Selected, Label) {
+    let from = |path: &Path, from: &Given| from_path(path, from, at);
+    match binding {
+        Binding::Input(path) => from(path, scope.input),
+        Binding::Step { id, path } => {
+            let step = scope.steps.iter().find(|(known, _)| known == id);
+            let nothing = || Given {
+                shape: Shape::Unknown(None),
+                label: Label::whole(&format!("the result of \"{id}\""), at.to_string()),
+            };
+            match step {
+                Some((_, given)) => from(path, given),
+                None => from(path, &nothing()),
+            }
+        }
+        Binding::Error(path) => {
+            let unknown = || Given {
+                shape: Shape::Unknown(None),
+                label: Label::whole("the error", at.to_string()),
+            };
+            match scope.error {
+                Some(given) => from(path, given),
+                None => from(path, &unknown()),
+            }
+        }
+        Binding::Constant(value) => {
+            let label = Label { pointer: at.to_string(), is_binding: true, from: From::Constant };
+            (Selected::always(Shape::constant(value)), label)
+        }
+        Binding::Construct(fields) => {
+            let inside = at.member("construct");
+            let inside = inside.member("fields");
+            let (mut members, mut all) = (Vec::new(), Vec::new());
+            for (name, binding) in fields {
+                let (selected, label) = bound(binding, scope, inside.member(name));
+                all.push((name.clone(), label));
+                let is_sure = selected.presence == Presence::Always;
+                if selected.presence != Presence::Never {
+                    members.push((name.clone(), Member { shape: selected.shape, is_sure }));
+                }
+            }
+            let from = From::Construct(all);
+            let label = Label { pointer: at.to_string(), is_binding: true, from };
+            (Selected::always(Shape::object(members)), label)
+        }
+    }
+}
+
+fn from_path(path: &Path, from: &Given, at: At<'_>) -> (Selected, Label) {
+    let selected = select(path, &from.shape);
+    let of = match &from.label.from {
+        From::Whole(of) => of.clone(),
+        _ => "the input".to_owned(),
+    };
+    let has = if selected.is_declared && selected.presence != Presence::Never {
+        Vec::new()
+    } else {
+        from.shape.names()
+    };
+    let path = path.as_str().to_owned();
+    let from = From::Path { path, of, has };
+    let label = Label { pointer: at.to_string(), is_binding: true, from };
+    (selected, label)
+}
+
+impl Shape {
+    /// The names that its objects are known to have.
+    pub(super) fn names(&self) -> Vec<String> {
+        match self {
+            Self::Unknown(_) | Self::Array(_) => Vec::new(),
+            Self::Schema(schema, _) => super::schema::declared(schema),
+            Self::Object(object) => object.members.keys().cloned().collect(),
+            Self::OneOf(all) => {
+                let mut names: Vec<_> = all.iter().flat_map(Self::names).collect();
+                names.sort();
+                names.dedup();
+                names
+            }
+        }
+    }
+
+    /// Its member with this name.
+    pub(super) fn member(&self, name: &str) -> super::shape::Found {
+        self.child(&Step::Name(name.to_owned()))
+    }
+}
