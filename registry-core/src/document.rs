@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-pub use self::canonical::canonical_bytes;
+pub use self::canonical::{canonical_bytes, exact_bytes};
 use crate::{
     decode::{At, Problems, escape},
     diagnostic::{Code, Diagnostic},

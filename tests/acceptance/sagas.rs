@@ -167,6 +167,44 @@ async fn what_has_completed_is_complete_after_a_crash_and_not_done_again() {
     assert_eq!(scene.ledger.calls(), calls);
 }
 
+/// 1234567890123456789 and its successor are one double.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_ids_name_two_sagas_across_restart() {
+    let mut scene = Scene::start().await;
+    let url = scene.gateway.mcp_url();
+    let (alice, bob) =
+        (ModernClient::agent(&url, "alice", "1.0.0"), ModernClient::agent(&url, "bob", "1.0.0"));
+    let order = |id: u64| json!({ "order": id });
+    let (large, next) = (1_234_567_890_123_456_789, 1_234_567_890_123_456_790);
+    assert!(!alice.call("order", order(large)).await.is_tool_error());
+    let calls = scene.ledger.calls();
+    let second = bob.call("order", order(next)).await;
+    assert!(!second.is_tool_error(), "{second:?}");
+    assert_eq!(scene.ledger.calls(), 2 * calls, "another id is another saga");
+    let instances = async |scene: &Scene| {
+        let sagas = scene.sagas().await["sagas"].clone();
+        let each = sagas.as_array().expect("a list").iter();
+        let mut ids: Vec<_> = each.map(|saga| saga["instance"].to_string()).collect();
+        ids.sort();
+        ids
+    };
+    let expected = [format!("\"{large}\""), format!("\"{next}\"")];
+    assert_eq!(instances(&scene).await, expected);
+
+    scene.gateway.process.kill_9();
+    scene.restart().await;
+    assert_eq!(instances(&scene).await, expected);
+    for id in [large, next] {
+        let again =
+            ModernClient::anonymous(&scene.gateway.mcp_url()).call("order", order(id)).await;
+        assert!(!again.is_tool_error(), "{again:?}");
+    }
+    assert_eq!(scene.ledger.calls(), 2 * calls, "a completed saga is not done again");
+    let inexact = json!({ "order": 1e20 });
+    let refused = scene.client().call("order", inexact).await;
+    assert!(refused.text().contains("pass it as a string"), "{refused:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_while_a_saga_is_undone_waits_for_that() {
     let mut scene = Scene::start().await;

@@ -102,6 +102,7 @@ impl Failure {
             | Cause::Unwritable => "limit",
             Cause::Open { .. } => "breaker-open",
             Cause::NoKey { .. } => "no-key",
+            Cause::InexactKey => "inexact-key",
             Cause::Duplicate => "duplicate",
             Cause::Full(_) | Cause::TooManySagas { .. } => "full",
             Cause::Cancelled => "cancelled",
@@ -178,6 +179,7 @@ fn itself(cause: &Cause) -> Beside {
         | Cause::TooManyCalls { .. }
         | Cause::Open { .. }
         | Cause::NoKey { .. }
+        | Cause::InexactKey
         | Cause::LongId { .. }
         | Cause::Duplicate
         | Cause::Full(_)

@@ -59,15 +59,20 @@ impl Run {
         input: &Value,
     ) -> Result<Value, Failure> {
         let targets = scatter.targets.iter().enumerate();
+        let (run, limit) = self.limited();
         let mut running: FuturesUnordered<_> =
-            targets.map(|(i, target)| numbered(i, self.target(target, (at, i), input))).collect();
+            targets.map(|(i, target)| numbered(i, run.target(target, (at, i), input))).collect();
         let deadline = scatter.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
         let mut ended: Vec<Option<Outcome>> = scatter.targets.iter().map(|_| None).collect();
+        let mut late_after_ms = None;
         loop {
             let next = tokio::select! {
                 biased;
                 next = running.next() => next,
-                () = until(deadline) => break,
+                () = until(deadline) => {
+                    late_after_ms = scatter.timeout_ms.inspect(|ms| limit.pass(*ms));
+                    break;
+                }
             };
             let Some((i, outcome)) = next else { break };
             let is_over = scatter.fail_fast && outcome.is_err();
@@ -80,15 +85,16 @@ impl Run {
         if !scatter.fail_fast {
             self.until_undone().await;
         }
-        self.gathered(scatter, at, ended)
+        self.gathered(scatter, at, (ended, late_after_ms))
     }
 
-    /// What came of all targets; `None`: it was cut off.
+    /// The result of all targets. A target without an outcome was cancelled: by the timeout, if that has
+    /// passed, or by the failure of another.
     fn gathered(
         &self,
         scatter: &ScatterGather,
         at: &str,
-        ended: Vec<Option<Outcome>>,
+        (ended, late_after_ms): (Vec<Option<Outcome>>, Option<u64>),
     ) -> Result<Value, Failure> {
         let both = scatter.targets.iter().zip(&ended);
         let beside = both.map(|(target, outcome)| match outcome {
@@ -98,13 +104,19 @@ impl Run {
         });
         let (beside, of) = (beside.max().unwrap_or(Beside::Nothing), ended.len());
         let (mut arrived, mut first) = (Vec::new(), None);
-        for outcome in ended.into_iter().flatten() {
+        for (i, outcome) in ended.into_iter().enumerate() {
             match outcome {
-                Ok(value) => arrived.push(value),
-                Err(failure) if scatter.fail_fast => return Err(failure.beside(beside)),
-                Err(failure) => {
+                Some(Ok(value)) => arrived.push(value),
+                Some(Err(failure)) if scatter.fail_fast => return Err(failure.beside(beside)),
+                Some(Err(failure)) => {
                     self.report.dropped(&failure);
                     first = first.or(Some(failure));
+                }
+                None => {
+                    if let Some(after_ms) = late_after_ms {
+                        let cause = Cause::Timeout { after_ms, message: None };
+                        self.report.dropped(&Failure::new(&place_of(at, i), cause));
+                    }
                 }
             }
         }
@@ -121,7 +133,7 @@ impl Run {
         (at, i): (&str, usize),
         input: &Value,
     ) -> Result<Value, Failure> {
-        let at = under(at, &format!("targets/{i}"));
+        let at = place_of(at, i);
         let given = match &target.input {
             Some(binding) => {
                 let scope = Scope { input, steps: &BTreeMap::new(), error: None };
@@ -179,6 +191,11 @@ impl Run {
         drop(running);
         Ok(results.into())
     }
+}
+
+/// The place of a target of a scatter.
+fn place_of(at: &str, target: usize) -> String {
+    under(at, &format!("targets/{target}"))
 }
 
 /// What a step came to.

@@ -10,7 +10,7 @@ use std::{
 
 use registry_core::{
     Digest,
-    document::canonical_bytes,
+    document::exact_bytes,
     spec::{Cache, Path, eval},
 };
 use serde_json::{Value, json};
@@ -88,6 +88,8 @@ impl Run {
         // One agent may come on behalf of several people; each has results of its own.
         let owner = json!([self.key.to_string(), cache.pointer, self.context.caller, self.claim]);
         let (key, _) = self.key_of((&owner, &cache.key_paths), at, input)?;
+        // Without an exact key, a cached result could be another input's.
+        let Some(key) = key else { return self.operate(&cache.inner, at, input).await };
         let results = &self.memory().results;
         match results.find(&key, Instant::now()) {
             Some(Known::Fresh(value)) => Ok((*value).clone()),
@@ -133,21 +135,20 @@ impl Run {
         });
     }
 
-    /// The digest of whose it is and what paths select, and the first that selects nothing.
+    /// The digest of the owner and the values at the paths, and the first path without a value. No
+    /// digest: the values have a number that cannot be compared exactly.
     pub(super) fn key_of<'p>(
         &self,
         (owner, paths): (&Value, &'p [Path]),
         at: &str,
         input: &Value,
-    ) -> Result<(Digest, Option<&'p Path>), Failure> {
+    ) -> Result<(Option<Digest>, Option<&'p Path>), Failure> {
         let keys = eval::keys(paths, input, &mut self.budget())
             .map_err(|error| Failure::evaluation(at, "keyPaths", error))?;
-        let is_missing = |key: &Option<Value>| key.as_ref().is_none_or(Value::is_null);
-        let missing =
-            paths.iter().zip(&keys).find(|(_, key)| is_missing(key)).map(|(path, _)| path);
-        // What is there is told apart from what is not.
-        let keys: Vec<Value> = keys.into_iter().map(|key| key.into_iter().collect()).collect();
-        Ok((Digest::of(&canonical_bytes(&json!([owner, keys]))), missing))
+        let mut each = paths.iter().zip(&keys);
+        let missing = each.find(|(_, key)| key.iter().all(Value::is_null)).map(|(path, _)| path);
+        let exact = exact_bytes(&json!([owner, keys]));
+        Ok((exact.map(|bytes| Digest::of(&bytes)), missing))
     }
 }
 

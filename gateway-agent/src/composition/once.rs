@@ -155,6 +155,7 @@ impl Run {
         if let Some(path) = missing {
             return Err(Failure::new(at, Cause::NoKey { path: path.clone() }));
         }
+        let key = key.ok_or_else(|| Failure::new(at, Cause::InexactKey))?;
         let ttl = once.ttl_seconds.map_or(TTL, Duration::from_secs);
         let is_repeatable = self.plan.may_be_repeated(&once.inner);
         let principal = &self.principal;

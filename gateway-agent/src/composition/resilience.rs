@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use registry_core::spec::{CircuitBreaker, Predicate, Retry, Timeout};
+use registry_core::spec::{CircuitBreaker, Operation, Predicate, Retry, Timeout};
 use registry_follow::varied;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
@@ -24,10 +24,12 @@ impl Run {
     ) -> Result<Value, Failure> {
         let (mut attempt, mut beside) = (1, Beside::Nothing);
         loop {
-            let running = self.operate(&retry.inner, at, input);
             let failure = match retry.attempt_timeout_ms {
-                Some(after_ms) => within(after_ms, running, (at, None)).await,
-                None => running.await,
+                Some(after_ms) => {
+                    let outcome = self.within_time(after_ms, &retry.inner, (at, input)).await;
+                    outcome.unwrap_or_else(|| Err(over(after_ms, (at, None))))
+                }
+                None => self.operate(&retry.inner, at, input).await,
             };
             let failure = match failure {
                 Ok(value) => return Ok(value),
@@ -56,19 +58,34 @@ impl Run {
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        let running = self.operate(&limit.inner, at, input);
         let place = (at, limit.message.as_ref());
-        let outcome = timeout(Duration::from_millis(limit.duration_ms), running).await;
+        let outcome = self.within_time(limit.duration_ms, &limit.inner, (at, input)).await;
         match (outcome, &limit.fallback) {
-            (Ok(outcome), _) => outcome,
-            (Err(_), Some(fallback)) => {
+            (Some(outcome), _) => outcome,
+            (None, Some(fallback)) => {
                 let cut_off = self.plan.cut_off(&limit.inner);
                 self.until_undone().await;
                 let outcome = self.operate(fallback, at, input).await;
                 outcome.map_err(|failure| failure.beside(cut_off))
             }
-            (Err(_), None) => Err(over(limit.duration_ms, place)),
+            (None, None) => Err(over(limit.duration_ms, place)),
         }
+    }
+
+    /// Does an operation, which is cancelled when its time is over: `None`.
+    async fn within_time(
+        self: &Arc<Self>,
+        after_ms: u64,
+        operation: &Operation,
+        (at, input): (&str, &Value),
+    ) -> Option<Result<Value, Failure>> {
+        let (run, limit) = self.limited();
+        let mut running = run.operate(operation, at, input);
+        let outcome = timeout(Duration::from_millis(after_ms), &mut running).await;
+        if outcome.is_err() {
+            limit.pass(after_ms);
+        }
+        outcome.ok()
     }
 
     /// Not while it keeps failing.
@@ -117,16 +134,6 @@ impl Run {
             .is_met(value, &mut self.budget())
             .map_err(|error| Failure::evaluation(at, what, error))
     }
-}
-
-/// An operation, cancelled when its time is over.
-async fn within(
-    after_ms: u64,
-    running: impl Future<Output = Result<Value, Failure>>,
-    place: (&str, Option<&String>),
-) -> Result<Value, Failure> {
-    let outcome = timeout(Duration::from_millis(after_ms), running).await;
-    outcome.unwrap_or_else(|_| Err(over(after_ms, place)))
 }
 
 fn over(after_ms: u64, (at, message): (&str, Option<&String>)) -> Failure {

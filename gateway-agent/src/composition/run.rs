@@ -5,7 +5,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU32, AtomicUsize, Ordering},
     },
 };
@@ -64,6 +64,28 @@ pub(crate) struct Within {
     taken: Arc<Taken>,
     /// The innermost saga.
     pub(super) saga: Option<Arc<str>>,
+    /// The innermost time limit.
+    limit: Option<Arc<TimeLimit>>,
+}
+
+/// A time limit around operations. A saga that the limit cuts off reports the timeout.
+#[derive(Debug, Default)]
+pub(super) struct TimeLimit {
+    /// The limit in milliseconds, once it has passed.
+    passed_ms: OnceLock<u64>,
+    outer: Option<Arc<Self>>,
+}
+
+impl TimeLimit {
+    /// The limit has passed. Call this before the operations are dropped.
+    pub(super) fn pass(&self, after_ms: u64) {
+        let _ = self.passed_ms.set(after_ms);
+    }
+
+    fn passed_ms(&self) -> Option<u64> {
+        let outer = || self.outer.as_ref()?.passed_ms();
+        self.passed_ms.get().copied().or_else(outer)
+    }
 }
 
 /// What a call has taken so far, with all compositions inside of it.
@@ -141,9 +163,23 @@ impl Run {
         self.within.taken.sagas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same with nothing taken so far.
+    /// The same inside of a time limit.
+    pub(super) fn limited(&self) -> (Arc<Self>, Arc<TimeLimit>) {
+        let outer = self.within.limit.clone();
+        let limit = Arc::new(TimeLimit { outer, ..TimeLimit::default() });
+        let within = Within { limit: Some(Arc::clone(&limit)), ..self.within.clone() };
+        (Arc::new(Self { within, ..self.clone() }), limit)
+    }
+
+    /// Why operations of this run are dropped: a time limit around them has passed, or the caller is gone.
+    pub(super) fn cut_off_by(&self) -> Cause {
+        let passed = self.within.limit.as_ref().and_then(|limit| limit.passed_ms());
+        passed.map_or(Cause::Cancelled, |after_ms| Cause::Timeout { after_ms, message: None })
+    }
+
+    /// The same with nothing taken so far, and no time limit.
     pub(super) fn afresh(&self) -> Arc<Self> {
-        let within = Within { taken: Arc::default(), ..self.within.clone() };
+        let within = Within { taken: Arc::default(), limit: None, ..self.within.clone() };
         Arc::new(Self { within, ..self.clone() })
     }
 

@@ -8,7 +8,7 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use registry_core::{
-    document::canonical_bytes,
+    document::exact_bytes,
     spec::{Operation, Saga, SagaStep, eval},
 };
 use serde_json::Value;
@@ -87,11 +87,17 @@ impl Run {
         let Some(path) = &saga.saga_id_path else { return Ok(None) };
         let keys = eval::keys(std::slice::from_ref(path), input, &mut self.budget())
             .map_err(|error| Failure::evaluation(at, "sagaIdPath", error))?;
-        let id = keys.into_iter().next().flatten().filter(|id| !id.is_null());
-        let Some(id) = id else {
+        let mut selected = keys.into_iter().next().unwrap_or_default();
+        if selected.iter().all(Value::is_null) {
             return Err(Failure::new(at, Cause::NoKey { path: path.clone() }));
+        }
+        // A path for several values has a list as its id, even if it selects one.
+        let id = match selected.pop() {
+            Some(only) if path.is_singular() => only,
+            last => selected.into_iter().chain(last).collect(),
         };
-        let id = String::from_utf8_lossy(&canonical_bytes(&id)).into_owned();
+        let id = exact_bytes(&id).ok_or_else(|| Failure::new(at, Cause::InexactKey))?;
+        let id = String::from_utf8_lossy(&id).into_owned();
         if id.len() > ID_BYTES {
             return Err(Failure::new(at, Cause::LongId { most: ID_BYTES }));
         }
@@ -124,21 +130,18 @@ impl Stopped {
 impl Course {
     /// Does all steps, or what was done is undone.
     async fn forward(self, cancel: CancellationToken) {
-        let limit = self.saga.timeout_ms.map(Duration::from_millis);
+        let (run, limit) = self.run.limited();
         let over = async {
-            match limit {
-                Some(limit) => sleep(limit).await,
-                None => std::future::pending().await,
-            }
+            let Some(after_ms) = self.saga.timeout_ms else { return std::future::pending().await };
+            sleep(Duration::from_millis(after_ms)).await;
+            limit.pass(after_ms);
         };
+        // The other futures are dropped before the cause is read.
         let outcome = tokio::select! {
             biased;
-            outcome = self.steps() => outcome,
-            () = over => {
-                let after_ms = self.saga.timeout_ms.unwrap_or_default();
-                Err(self.interrupted(Cause::Timeout { after_ms, message: None }))
-            }
-            () = cancel.cancelled() => Err(self.interrupted(Cause::Cancelled)),
+            outcome = self.steps(&run) => outcome,
+            () = over => Err(self.interrupted(run.cut_off_by())),
+            () = cancel.cancelled() => Err(self.interrupted(run.cut_off_by())),
         };
         let stopped = match outcome {
             // It is complete only if it is after a crash, too.
@@ -161,7 +164,7 @@ impl Course {
         Stopped { step, failure: Failure::new(&self.at, cause), is_unknown: step.is_some() }
     }
 
-    async fn steps(&self) -> Result<Value, Stopped> {
+    async fn steps(&self, run: &Arc<Run>) -> Result<Value, Stopped> {
         let mut results = BTreeMap::new();
         let mut previous = self.log.history().began().input.clone();
         let input = previous.clone();
@@ -174,12 +177,12 @@ impl Course {
             };
             let scope = eval::Scope { input: &input, steps: &results, error: None };
             let given = match &step.input {
-                Some(binding) => self.run.bound((binding, "input"), scope, &at).map_err(stop)?,
+                Some(binding) => run.bound((binding, "input"), scope, &at).map_err(stop)?,
                 None => previous,
             };
             let written = self.log.write(&Event::Acting { step: i, input: given.clone() }).await;
             written.map_err(|error| stop(Failure::new(&at, Cause::Journal(error))))?;
-            previous = self.run.operate(&step.action, &at, &given).await.map_err(stop)?;
+            previous = run.operate(&step.action, &at, &given).await.map_err(stop)?;
             // It goes to the disk with what is next; a crash before that makes it unknown.
             let noted = self.log.note(&Event::Acted { step: i, result: previous.clone() });
             noted.map_err(|_| stop(Failure::new(&at, Cause::TooDeep)))?;
@@ -189,7 +192,7 @@ impl Course {
             return Ok(Value::Object(results.into_iter().collect()));
         };
         let scope = eval::Scope { input: &input, steps: &results, error: None };
-        self.run.bound((binding, "output"), scope, &self.at).map_err(Stopped::between)
+        run.bound((binding, "output"), scope, &self.at).map_err(Stopped::between)
     }
 
     /// Undoes what was done, the last first; what cannot be undone is left to an operator. Sagas inside of

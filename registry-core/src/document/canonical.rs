@@ -11,36 +11,49 @@ use crate::limits;
 /// The RFC 8785 canonical form of a JSON value.
 pub fn canonical_bytes(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
-    write(&mut out, value);
+    write(&mut out, value, write_number);
     out
 }
 
-fn write(out: &mut Vec<u8>, value: &Value) {
+/// The canonical form for keys: equal values have equal bytes, and different values different bytes.
+///
+/// RFC 8785 rounds integers beyond ±2^53 to doubles; this form keeps every digit. `None`: the value
+/// contains a double of ±2^53 or more, which may have lost digits when its JSON text was parsed.
+pub fn exact_bytes(value: &Value) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(64);
+    is_exact(value).then(|| write(&mut out, value, write_exact_number))?;
+    Some(out)
+}
+
+/// Writes one number.
+type NumberWriter = fn(&mut Vec<u8>, &Number);
+
+fn write(out: &mut Vec<u8>, value: &Value, number_writer: NumberWriter) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Number(number) => write_number(out, number),
+        Value::Number(number) => number_writer(out, number),
         Value::String(text) => write_string(out, text),
         Value::Array(items) => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 separate(out, i);
-                write(out, item);
+                write(out, item, number_writer);
             }
             out.push(b']');
         }
-        Value::Object(map) => write_object(out, map),
+        Value::Object(map) => write_object(out, map, number_writer),
     }
 }
 
-fn write_object(out: &mut Vec<u8>, map: &Map<String, Value>) {
+fn write_object(out: &mut Vec<u8>, map: &Map<String, Value>, number_writer: NumberWriter) {
     out.push(b'{');
     let member = |out: &mut Vec<u8>, i, name: &str, value| {
         separate(out, i);
         write_string(out, name);
         out.push(b':');
-        write(out, value);
+        write(out, value, number_writer);
     };
     if map.keys().all(|name| sorts_alike(name)) {
         map.iter().enumerate().for_each(|(i, (name, value))| member(out, i, name, value));
@@ -86,5 +99,31 @@ fn write_number(out: &mut Vec<u8>, number: &Number) {
         // `Number` is never infinite and never NaN.
         let text = serde_json_canonicalizer::to_vec(number).expect("a number is JSON");
         out.extend_from_slice(&text);
+    }
+}
+
+/// An integer with all of its digits. A double without a fraction has the form of an integer.
+fn write_exact_number(out: &mut Vec<u8>, number: &Number) {
+    match integer(number) {
+        Some(integer) => out.extend_from_slice(integer.to_string().as_bytes()),
+        None => write_number(out, number),
+    }
+}
+
+fn integer(number: &Number) -> Option<i128> {
+    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
+}
+
+/// Whether each number has the value that its JSON text had.
+fn is_exact(value: &Value) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "a power of two")]
+    const LIMIT: f64 = limits::SAFE_INTEGER as f64;
+    match value {
+        Value::Number(number) => {
+            integer(number).is_some() || number.as_f64().is_some_and(|real| real.abs() < LIMIT)
+        }
+        Value::Array(items) => items.iter().all(is_exact),
+        Value::Object(members) => members.values().all(is_exact),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
     }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Digest, Document, InvalidDocument, canonical_bytes, parse_json};
+use super::{Digest, Document, InvalidDocument, canonical_bytes, exact_bytes, parse_json};
 use crate::{
     diagnostic::Diagnostic,
     limits,
@@ -89,6 +89,32 @@ fn the_numbers_of_the_rfc() {
     ] {
         let number = f64::from_bits(bits);
         assert_eq!(canonical(&canonical_bytes_of(number)), expected, "{bits:016x}");
+    }
+}
+
+#[test]
+fn exact_form_keeps_every_digit_or_is_refused() {
+    let exact = |json: &str| {
+        let value: Value = serde_json::from_str(json).unwrap();
+        exact_bytes(&value).map(|bytes| String::from_utf8(bytes).unwrap())
+    };
+    for (json, expected) in [
+        (
+            r#"{"b":1234567890123456789,"a":[null,true]}"#,
+            r#"{"a":[null,true],"b":1234567890123456789}"#,
+        ),
+        ("1234567890123456790", "1234567890123456790"),
+        ("-9223372036854775808", "-9223372036854775808"),
+        ("18446744073709551615", "18446744073709551615"),
+        ("1.0", "1"),
+        ("1e2", "100"),
+        ("-0.0", "0"),
+        ("0.1", "0.1"),
+    ] {
+        assert_eq!(exact(json).as_deref(), Some(expected), "{json}");
+    }
+    for json in ["18446744073709551616", "[-9223372036854775809]", r#"{"a":9007199254740993.0}"#] {
+        assert_eq!(exact(json), None, "{json}");
     }
 }
 

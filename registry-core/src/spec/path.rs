@@ -72,6 +72,21 @@ impl Path {
         &self.text
     }
 
+    /// Whether it can select at most one value.
+    pub fn is_singular(&self) -> bool {
+        !self.shape.is_wide()
+    }
+
+    /// Copies of the values that it selects, in order.
+    pub(super) fn select_copies(
+        &self,
+        value: &Value,
+        budget: &mut Budget,
+    ) -> Result<Vec<Value>, Reason> {
+        let selected = self.select(value, budget)?;
+        selected.into_iter().map(|value| budget.copy(value, 1)).collect()
+    }
+
     /// The values that it selects, in order.
     pub(super) fn select<'v>(
         &self,

@@ -290,11 +290,11 @@ fn naive_sort(items: &[Value], field: &Steps, order: Order) -> Vec<Value> {
 }
 
 fn naive_dedupe(items: &[Value], field: &Steps) -> Vec<Value> {
-    let key = |item: &Value| field.one(item).filter(|key| !key.is_null());
+    let key = |item: &Value| Value::Array(field.select(item));
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
-        let is_known = key(item)
-            .is_some_and(|key_of| kept.iter().filter_map(key).any(|other| equal(&other, &key_of)));
+        let own = key(item);
+        let is_known = own != json!([]) && kept.iter().any(|other| equal(&key(other), &own));
         if !is_known {
             kept.push(item.clone());
         }

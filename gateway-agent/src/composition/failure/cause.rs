@@ -110,6 +110,12 @@ pub enum Cause {
         /// The path.
         path: Path,
     },
+    /// A key has a number that may have lost digits.
+    #[error(
+        "the key has a number that cannot be compared exactly, beyond the 64-bit integers or a \
+         fraction beyond ±2^53; nothing was done; pass it as a string"
+    )]
+    InexactKey,
     /// The id of a saga takes too much.
     #[error("the id of the saga takes more than {most} bytes; nothing was done")]
     LongId {

@@ -34,6 +34,7 @@ impl AggregationOp {
         };
         Ok(match self {
             Self::Flatten => flattened(items).into(),
+            // One item for each result, as `flatten` would not leave them.
             Self::Concat => items.into(),
             Self::Sort { field, order } => sorted(items, (field, *order), budget)?.into(),
             Self::Dedupe { field } => deduped(items, field, budget)?.into(),
@@ -54,8 +55,8 @@ fn flattened(items: Vec<Value>) -> Vec<Value> {
     items.into_iter().flat_map(level).collect()
 }
 
-/// What an item is sorted and told apart by; null is nothing.
-fn key(path: &Path, item: &Value, budget: &mut Budget) -> Result<Option<Value>, Reason> {
+/// The value that an item is sorted by; null counts as missing.
+fn sort_key(path: &Path, item: &Value, budget: &mut Budget) -> Result<Option<Value>, Reason> {
     let found = field(path, item, budget)?.filter(|found| !found.is_null());
     found.map(|found| budget.copy(&found, 1)).transpose()
 }
@@ -65,7 +66,7 @@ fn sorted(
     (field, order): (&Path, Order),
     budget: &mut Budget,
 ) -> Result<Vec<Value>, Reason> {
-    let keyed = items.into_iter().map(|item| Ok((key(field, &item, budget)?, item)));
+    let keyed = items.into_iter().map(|item| Ok((sort_key(field, &item, budget)?, item)));
     let mut keyed: Vec<_> = keyed.collect::<Result<_, Reason>>()?;
     keyed.sort_by(|(a, _), (b, _)| ordered(a.as_ref(), b.as_ref(), order));
     Ok(keyed.into_iter().map(|(_, item)| item).collect())
@@ -89,11 +90,12 @@ fn ordered(a: Option<&Value>, b: Option<&Value>, order: Order) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(within)
 }
 
+/// The first item of each key. Null is a key; an item without the field is kept.
 fn deduped(items: Vec<Value>, field: &Path, budget: &mut Budget) -> Result<Vec<Value>, Reason> {
     let (mut seen, mut kept) = (BTreeSet::new(), Vec::new());
     for item in items {
-        let is_new = key(field, &item, budget)?.is_none_or(|key| seen.insert(Ordered(key)));
-        if is_new {
+        let key = field.select_copies(&item, budget)?;
+        if key.is_empty() || seen.insert(Ordered(Value::Array(key))) {
             kept.push(item);
         }
     }

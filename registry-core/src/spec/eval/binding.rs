@@ -74,14 +74,12 @@ fn construct(
     Ok(Value::Object(object))
 }
 
-/// What paths select of a value, in their order; `None` where one selects nothing.
-pub fn keys(
-    paths: &[Path],
-    value: &Value,
-    budget: &mut Budget,
-) -> Result<Vec<Option<Value>>, Error> {
-    let select =
-        |(i, path)| selected(path, value, 0, budget).map_err(|reason| reason.at(At::ROOT.index(i)));
+/// The values that each path selects, in the order of the paths. Each path has a list, so that one
+/// selected array differs from several selected values.
+pub fn keys(paths: &[Path], value: &Value, budget: &mut Budget) -> Result<Vec<Vec<Value>>, Error> {
+    let select = |(i, path): (usize, &Path)| {
+        path.select_copies(value, budget).map_err(|reason| reason.at(At::ROOT.index(i)))
+    };
     paths.iter().enumerate().map(select).collect()
 }
 

@@ -63,7 +63,7 @@ impl Budget {
     }
 
     /// A copy of a value, to be put this deep into what is produced.
-    pub(super) fn copy(&mut self, value: &Value, depth: usize) -> Result<Value, Reason> {
+    pub(in crate::spec) fn copy(&mut self, value: &Value, depth: usize) -> Result<Value, Reason> {
         self.charge(value, depth)?;
         Ok(value.clone())
     }

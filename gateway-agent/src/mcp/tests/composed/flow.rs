@@ -133,6 +133,10 @@ async fn a_scatter_asks_all_at_once_and_keeps_the_order_of_its_targets() {
     composed.upstream.until(|seen| seen.cancelled == cancelled + 2).await;
     let told = composed.calls("late", json!({})).await;
     assert!(told.contains(&"targets/0 wait cancelled".to_owned()), "{told:?}");
+    let late = composed.got("late", json!({})).await.result();
+    let dropped =
+        json!([{ "step": "targets/0", "reason": "timeout", "message": "no result in 200 ms" }]);
+    assert_eq!(late["_meta"]["registry/steps"]["dropped"], dropped);
     let (_, _, message) = composed.failure("too-late", json!({})).await;
     assert!(message.contains("the time was over"), "{message}");
     assert_eq!(composed.value("nested", json!({ "q": 2 })).await, json!({ "q": 2 }));

@@ -67,6 +67,54 @@ fn once(inner: &str, on_duplicate: &str) -> Value {
     json!({ "idempotent": { "inner": tool_of(inner), "keyPaths": ["$.order"], "onDuplicate": on_duplicate } })
 }
 
+/// Two ids that are equal as doubles.
+const LARGE: [u64; 2] = [1_234_567_890_123_456_789, 1_234_567_890_123_456_790];
+
+#[tokio::test]
+async fn keys_are_compared_exactly_digit_by_digit() {
+    let cache = |path: &str| json!({ "cache": { "inner": tool_of("count"), "keyPaths": [path], "ttlSeconds": 60 } });
+    let composed = Composed::start(vec![
+        composition("once", once("count", "cached")),
+        composition("cached", cache("$.order")),
+        composition("items", cache("$.order[*]")),
+    ])
+    .await;
+    let n = async |tool: &str, order: Value| {
+        let counted = composed.value(tool, json!({ "order": order })).await["n"].clone();
+        counted.as_u64().unwrap()
+    };
+    for tool in ["once", "cached"] {
+        let firsts = [n(tool, json!(LARGE[0])).await, n(tool, json!(LARGE[1])).await];
+        assert_ne!(firsts[0], firsts[1], "{tool}: each id has its own result");
+        assert_eq!(n(tool, json!(LARGE[0])).await, firsts[0], "{tool}");
+        assert_eq!(n(tool, json!([{ "id": LARGE[1] }])).await, firsts[1] + 1, "{tool}: nested");
+    }
+    let one = n("items", json!([1, 2])).await;
+    let other = n("items", json!([[1, 2]])).await;
+    assert_ne!(one, other, "two selected values are not one selected array");
+    assert_eq!(n("items", json!([[1.0, 2]])).await, other);
+}
+
+/// Beyond 64 bits, JSON numbers lose digits when they are read.
+#[tokio::test]
+async fn keys_beyond_64_bits_are_refused_or_not_cached() {
+    let composed = Composed::start(vec![
+        composition("once", once("count", "cached")),
+        composition(
+            "cached",
+            json!({ "cache": { "inner": tool_of("count"), "keyPaths": ["$.order"], "ttlSeconds": 60 } }),
+        ),
+    ])
+    .await;
+    let order = || json!({ "order": 1e20 });
+    let (_, reason, message) = composed.failure("once", order()).await;
+    assert_eq!(reason, "inexact-key");
+    assert!(message.contains("nothing was done; pass it as a string"), "{message}");
+    assert_eq!(composed.upstream.calls("count").len(), 0);
+    assert_eq!(composed.value("cached", order()).await["n"], 1);
+    assert_eq!(composed.value("cached", order()).await["n"], 2, "called without the cache");
+}
+
 #[tokio::test]
 async fn the_same_key_is_not_done_twice() {
     let composed = Composed::start(vec![

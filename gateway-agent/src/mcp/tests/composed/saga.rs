@@ -155,6 +155,65 @@ async fn a_step_of_which_nobody_knows_is_undone_if_it_says_so() {
 }
 
 #[tokio::test]
+async fn compensation_learns_that_a_timeout_cut_off() {
+    let why = fields(json!({ "reason": { "error": { "path": "$.reason" } },
+        "message": { "error": { "path": "$.message" } } }));
+    let slow = [
+        saga_step("a", "echo", undone_by("keep", why)),
+        saga_step("b", "wait", json!({ "input": constant(json!({ "ms": 4_000 })) })),
+    ];
+    let inner = json!({ "pattern": saga(&slow, json!({})) });
+    let limited =
+        |name: &str, more: Value| json!({ name: extended(json!({ "inner": inner }), more) });
+    let backoff = json!({ "fixed": { "delayMs": 1 } });
+    let outer = json!({ "id": "o", "name": "o", "action": inner });
+    // Fails once the saga is in its second step.
+    let later = step("w", "wait", constant(json!({ "ms": 500 })));
+    let fast = json!([inner, { "pattern": pipeline(&[later, step("f", "fail", json!(null))]) }]);
+    let gather = |targets: Value, more: Value| {
+        let ops = json!({ "targets": targets, "aggregation": { "ops": [] } });
+        json!({ "scatterGather": extended(ops, more) })
+    };
+    let composed = Composed::start(vec![
+        composition("timeout", limited("timeout", json!({ "durationMs": 100 }))),
+        composition(
+            "retry",
+            limited(
+                "retry",
+                json!({ "maxAttempts": 1, "attemptTimeoutMs": 100, "backoff": backoff }),
+            ),
+        ),
+        composition("scatter", gather(json!([inner]), json!({ "timeoutMs": 100 }))),
+        composition("outer", saga(&[outer], json!({ "timeoutMs": 100 }))),
+        around_tool("composed", "plain", 100),
+        composition("plain", saga(&slow, json!({}))),
+        composition("first", gather(fast, json!({ "failFast": true }))),
+    ])
+    .await;
+    for (i, tool) in ["timeout", "retry", "scatter", "outer", "composed"].into_iter().enumerate() {
+        composed.failure(tool, json!({})).await;
+        composed
+            .upstream
+            .until(|seen| seen.calls.iter().filter(|(t, _)| t == "keep").count() == i + 1)
+            .await;
+        let told = json!({ "reason": "timeout", "message": "no result in 100 ms" });
+        assert_eq!(undone(&composed)[i], told, "{tool}");
+    }
+    composed.failure("first", json!({})).await;
+    composed
+        .upstream
+        .until(|seen| seen.calls.iter().filter(|(t, _)| t == "keep").count() == 6)
+        .await;
+    assert_eq!(undone(&composed)[5]["reason"], "cancelled", "no time limit has passed");
+}
+
+/// A composition of another one, with a time limit around the call.
+fn around_tool(name: &str, other: &str, duration_ms: u64) -> Registered {
+    let inner = json!({ "tool": { "name": other } });
+    around(name, other, json!({ "timeout": { "inner": inner, "durationMs": duration_ms } }))
+}
+
+#[tokio::test]
 async fn a_compensation_is_tried_again_and_the_others_go_on() {
     let failing = json!({ "input": constant(json!({ "message": "x" })) });
     let steps = [
@@ -241,8 +300,16 @@ async fn an_instance_runs_once() {
     assert_eq!((n(json!("1")).await, n(json!(1.0)).await), (json!(2), json!(1)));
     let (_, reason, message) = composed.failure("counts", json!({})).await;
     assert_eq!((&*reason, message.contains("$.order selects nothing")), ("no-key", true));
+    // Equal as doubles, but two ids.
+    let (large, next) =
+        (json!(1_234_567_890_123_456_789_u64), json!(1_234_567_890_123_456_790_u64));
+    assert_eq!(
+        (n(large.clone()).await, n(next).await, n(large).await),
+        (json!(3), json!(4), json!(3))
+    );
+    assert_eq!(composed.failure("counts", order(json!(1e20))).await.1, "inexact-key");
     let long = |letters: usize| json!("x".repeat(letters));
-    assert_eq!(n(long(1_022)).await, 3, "1,024 bytes as JSON");
+    assert_eq!(n(long(1_022)).await, 5, "1,024 bytes as JSON");
     assert_eq!(composed.failure("counts", order(long(1_023))).await.1, "limit");
     // What was undone may be done again.
     assert_eq!(composed.failure("unsteady", order(json!(1))).await.1, "saga-failed");
