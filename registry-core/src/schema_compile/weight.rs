@@ -3,9 +3,9 @@
 //!
 //! It is counted as if nothing ended early. Below the place itself, of alternatives (`anyOf`,
 //! `oneOf`, `then`, `else`) only the heaviest counts: every tree of expressions leads back through
-//! several, which a value that is told apart early does not pay for. Deliberately absent: such
-//! alternatives that cannot be told apart; there the value decides what it costs, and `metered.rs`
-//! counts it.
+//! several, and a value that matches one of them early does not pay for the others. The value decides
+//! the cost of ambiguous alternatives, and of the second pass of `unevaluatedProperties` and
+//! `unevaluatedItems` over the schemas beside them: `metered.rs` bounds both.
 
 mod read;
 
@@ -106,7 +106,7 @@ pub(super) fn weigh_with<'a>(
 
 /// How often a place below is met, as far as that is known by now.
 fn below(graph: &Graph, node: usize, weights: &[Weight]) -> u64 {
-    let read::Node { all, either, registered, parts, beside, is_double, .. } = &graph.nodes[node];
+    let read::Node { all, either, registered, parts, beside, unevaluated, .. } = &graph.nodes[node];
     let weight = |part: &usize| weights[*part].here.max(weights[*part].below);
     let sum = |list: &Vec<usize>| list.iter().map(weight).fold(0, u64::saturating_add);
     let one = parts.values().map(sum).max().unwrap_or(0);
@@ -115,7 +115,8 @@ fn below(graph: &Graph, node: usize, weights: &[Weight]) -> u64 {
     below = registered.iter().map(|weight| weight.below).fold(below, u64::saturating_add);
     let heaviest = either.iter().map(|other| weights[*other].below).max();
     below = below.saturating_add(heaviest.unwrap_or(0));
-    if *is_double { below.saturating_mul(2) } else { below }
+    // Only places that nothing else applies to.
+    below.max(sum(unevaluated))
 }
 
 #[cfg(test)]

@@ -155,6 +155,58 @@ fn unevaluated_properties_over_recursion_cost_bounded_time() {
     said("unevaluatedProperties", &schema, &deep(60, json!(5)));
     let inside = json!({ "properties": { "x": back }, "unevaluatedProperties": back });
     said("unevaluatedProperties of itself", &inside, &deep(60, json!(5)));
+    let parts = json!({ "properties": { "x": back, "y": back } });
+    let wide: Value = (0..600).map(|i| (i.to_string(), deep(60, json!(5)))).collect();
+    let list = (0..60).fold(json!(5), |inner, _| json!([inner]));
+    for other in [
+        json!({ "anyOf": [parts, { "type": "string" }], "unevaluatedProperties": false }),
+        json!({ "oneOf": [{ "type": "string" }, parts], "unevaluatedProperties": back }),
+        json!({ "if": parts, "unevaluatedProperties": back }),
+        json!({ "allOf": [parts], "unevaluatedProperties": { "type": "object", "properties": parts["properties"] } }),
+        json!({ "not": { "not": parts }, "unevaluatedProperties": back }),
+        json!({ "dependentSchemas": { "x": parts }, "unevaluatedProperties": back }),
+        json!({ "anyOf": [{ "items": back }, { "type": "object" }], "unevaluatedItems": false }),
+        json!({ "contains": back, "unevaluatedItems": back }),
+    ] {
+        for value in [&deep(60, json!(5)), &wide, &list] {
+            said(&other.to_string(), &other, value);
+        }
+    }
+}
+
+/// Trees whose nodes may have no other members or items.
+#[test]
+fn recursion_beside_unevaluated_is_accepted_and_checked() {
+    let back = json!({ "$ref": "#" });
+    let node = |depth: usize, more: Value| {
+        let leaf = json!({ "name": "n", "extra": more });
+        (0..depth).fold(leaf, |inner, _| json!({ "name": "n", "children": [inner] }))
+    };
+    let name = json!({ "properties": { "name": { "type": "string" } }, "required": ["name"] });
+    let children = json!({ "children": { "type": "array", "items": back } });
+    let closed = |more: Value| {
+        let mut schema =
+            json!({ "type": "object", "unevaluatedProperties": { "type": "integer" } });
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        compiled(&schema)
+    };
+    for tree in [
+        closed(
+            json!({ "$ref": "#/$defs/name", "$defs": { "name": name }, "properties": children }),
+        ),
+        closed(json!({ "allOf": [name, { "properties": children }] })),
+        closed(json!({ "anyOf": [{ "properties": children, "required": ["children"] }, name],
+            "properties": name["properties"] })),
+    ] {
+        for depth in [0, 1, 10] {
+            assert_eq!(tree.validate(&node(depth, json!(1))), Ok(()));
+            assert!(!tree.is_valid(&node(depth, json!("no"))), "depth {depth}");
+        }
+    }
+    let list = compiled(&json!({ "anyOf": [{ "prefixItems": [{ "type": "string" }, back] },
+        { "type": "null" }], "unevaluatedItems": false }));
+    assert!(list.is_valid(&json!(["a", ["b", ["c", null]]])));
+    assert!(!list.is_valid(&json!(["a", ["b", ["c", null, 1]]])));
 }
 
 #[test]

@@ -31,8 +31,8 @@ pub(super) struct Node {
     pub(super) parts: BTreeMap<String, Vec<usize>>,
     /// To members or items that others may apply to, too.
     pub(super) beside: Vec<usize>,
-    /// `unevaluated…` looks at everything beside it once more.
-    pub(super) is_double: bool,
+    /// To members or items that no other schema of the node applies to.
+    pub(super) unevaluated: Vec<usize>,
 }
 
 pub(super) struct Graph {
@@ -171,8 +171,7 @@ impl<'a> Reader<'a, '_> {
                     self.items((value, place), &at, node);
                 }
                 "unevaluatedProperties" | "unevaluatedItems" => {
-                    self.nodes[node].is_double = true;
-                    self.add((value, place), at, node, |node| &mut node.beside);
+                    self.add((value, place), at, node, |node| &mut node.unevaluated);
                 }
                 _ => {}
             }

@@ -30,7 +30,7 @@ fn what_doubles_with_every_level_is_refused() {
         |d| json!({ "properties": { "a": d }, "patternProperties": { "a": d } }),
         |d| json!({ "allOf": [{ "properties": { "a": d } }, { "properties": { "a": d } }] }),
         |d| json!({ "items": d, "contains": d }),
-        |d| json!({ "allOf": [{ "items": d }], "unevaluatedItems": d }),
+        |d| json!({ "allOf": [{ "items": d }, { "items": d }], "unevaluatedItems": d }),
     ] {
         assert!(is_refused(&chain(step)), "{}", step(json!("d")));
     }
@@ -93,6 +93,12 @@ fn ordinary_recursion_and_sharing_pass() {
         json!({ "properties": { "left": me, "right": me }, "additionalProperties": me }),
         json!({ "oneOf": operators }),
         json!({ "anyOf": [{ "type": "object", "additionalProperties": me }, { "items": me }] }),
+        json!({ "properties": { "a": me }, "unevaluatedProperties": false }),
+        json!({ "properties": { "a": me }, "unevaluatedProperties": me }),
+        json!({ "allOf": [{ "properties": { "a": me } }], "unevaluatedProperties": me }),
+        json!({ "anyOf": [{ "properties": { "a": me } }, { "type": "null" }], "unevaluatedProperties": false }),
+        json!({ "prefixItems": [me], "unevaluatedItems": me }),
+        json!({ "anyOf": [{ "items": me }, { "type": "string" }], "unevaluatedItems": false }),
         chain(|d| json!({ "properties": { "a": d, "b": d } })),
         chain(|d| json!({ "allOf": [d] })),
     ] {
