@@ -11,6 +11,7 @@ mod loose;
 mod mcp;
 mod names;
 mod origins;
+mod remedy;
 mod repair;
 pub mod text;
 mod wording;
@@ -20,8 +21,9 @@ use serde_json::{Map, Value, json};
 
 pub use a2a::{CardWishes, agent};
 pub use loose::registry_file;
-pub use mcp::{LiveServer, Wishes, server};
+pub use mcp::{LiveServer, Wishes, public_remote, server};
 pub use names::{name_of, version_of};
+pub use remedy::remedy;
 pub use repair::{By, Repair, Repairs, Unlisted};
 
 use crate::{entity::Entity, reference::Kind};

@@ -8,6 +8,7 @@
 mod argument;
 mod convert;
 mod listing;
+mod older;
 mod part;
 mod read;
 mod response;
@@ -18,7 +19,7 @@ use serde_json::{Map, Value};
 
 pub use convert::misfits;
 pub use listing::{Entry, Filter, Listing, Page, Place};
-pub use read::{Found, Reading, document, find, more_pages};
+pub use read::{Found, Reading, document, find, imported, more_pages};
 pub use response::{InvalidStatus, ServerList, ServerResponse, Status, VersionsUpdated};
 pub use served::{InvalidNamespace, Namespace};
 

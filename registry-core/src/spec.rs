@@ -39,6 +39,8 @@ pub use predicate::{Predicate, PredicateOp};
 pub use resilience::{CircuitBreaker, Retry, Timeout};
 pub use saga::{Saga, SagaStep};
 
+pub(crate) use read::plain as plain_literal;
+
 use crate::{decode::At, diagnostic::Diagnostic};
 use read::Reader;
 
@@ -93,6 +95,13 @@ impl Composition {
             _ => Err(problems),
         }
     }
+
+    /// The tools and agents in the readable parts of a `spec`.
+    pub(crate) fn uses_of(spec: &Value) -> Vec<Use> {
+        let reader = Reader::default();
+        let _ = Spec::read(&reader, spec, At::ROOT);
+        reader.into_parts().0
+    }
 }
 
 impl Spec {
@@ -145,7 +154,7 @@ impl Spec {
 }
 
 /// The patterns by the names that they have in JSON.
-const PATTERNS: &[&str] = &[
+pub(crate) const PATTERNS: &[&str] = &[
     "pipeline",
     "scatterGather",
     "filter",

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use registry_core::{
-    Code, Diagnostic,
+    Code, Diagnostic, import,
     mcp_registry::{self, Found},
     registry_file::{FileError, RegistryFile},
     rules::Proposed,
@@ -17,7 +17,7 @@ use crate::{
     failure::Failure,
     input::{self, Source, SyntaxError},
     progress::Progress,
-    report::{Finding, Place, Report},
+    report::{Finding, Level, Place, Report},
 };
 
 /// What all files together want, and what is wrong with them.
@@ -28,6 +28,8 @@ pub(crate) struct Batch {
     origins: Vec<Option<Origin>>,
     sources: Vec<Arc<Source>>,
     findings: Vec<Finding>,
+    /// Whether the sources are registry files.
+    is_registry: bool,
 }
 
 /// Where a change comes from.
@@ -64,7 +66,7 @@ impl Batch {
         let mut diagnostics = Vec::new();
         for Found { pointer, value, withdrawn } in mcp_registry::find(&value) {
             diagnostics.extend(withdrawn);
-            let (document, found) = mcp_registry::document(value);
+            let (document, found) = mcp_registry::imported(value);
             let place = |found: Diagnostic| Diagnostic {
                 pointer: format!("{pointer}{}", found.pointer),
                 ..found
@@ -102,6 +104,7 @@ impl Batch {
 
     fn add(&mut self, source: Source) {
         let source = Arc::new(source);
+        self.is_registry = true;
         self.sources.push(Arc::clone(&source));
         let index = self.sources.len() - 1;
         let Some(value) = self.value(&source) else { return };
@@ -152,7 +155,18 @@ impl Batch {
         for (source, found) in by_source {
             findings.extend(placed(&self.sources[source], found));
         }
+        if findings.iter().any(|found| found.severity == Level::Error) {
+            findings.extend(self.remedy());
+        }
         Report::new(findings)
+    }
+
+    /// That the import repairs the only file. Of several files, one may need what another has.
+    fn remedy(&self) -> Option<Finding> {
+        let [source] = &self.sources[..] else { return None };
+        let value = source.value().ok().filter(|_| self.is_registry)?;
+        let found = import::remedy(&value, source.name())?;
+        Some(Finding { place: Some(Place::new(source, None)), ..Finding::from(&found) })
     }
 }
 

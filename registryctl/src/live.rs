@@ -94,6 +94,13 @@ impl Target {
         })
     }
 
+    /// The names of the headers given by the user, without the secret values.
+    pub(crate) fn header_names(&self) -> Vec<String> {
+        let bearer = self.bearer.iter().map(|_| "Authorization".to_owned());
+        let own = self.headers.iter().map(|header| header.name.clone());
+        bearer.chain(own).collect()
+    }
+
     /// What it is called in messages; a query may be secret.
     fn shown(&self) -> String {
         match &self.place {

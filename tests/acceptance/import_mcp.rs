@@ -34,6 +34,8 @@ fn every_demo_server_is_imported_and_registered() {
     let task: Value = serde_json::from_str(&task).expect("a document");
     assert_eq!(task["source"]["server"], "task-service");
     assert_eq!(task["annotations"]["title"], "Create task");
+    let server = registry.ctl(&["get", "server/task-service@1.0.0", "--document"]).stdout;
+    assert!(!server.contains("remotes"), "nobody else reaches a loopback address: {server}");
     let shared = registry.ctl(&["list", "schema", "--prefix", "task-service."]).stdout;
     assert!(shared.contains("task-service.CompleteTaskOutput"), "{shared}");
     // The same again changes nothing.

@@ -1,6 +1,6 @@
 //! `registryctl import registry`: the file of the field, and files of version 1.
 
-use acceptance::{Registry, ctl};
+use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually};
 use serde_json::{Value, json};
 
 const FIELD: &str = "registry-core/tests/data/field-example.json";
@@ -70,4 +70,104 @@ fn what_is_no_file_is_an_error() {
         assert_eq!(failed.code, code, "{text}: {failed:?}");
     }
     assert_eq!(ctl(nowhere, &["import", "registry", "/no/such/file"]).code, 2);
+}
+
+/// The files of the migration phases of the registry's design, filled in.
+fn migration_phases() -> [Value; 3] {
+    let query = json!({ "name": "SearchQuery", "version": "1.0.0", "schema": { "type": "object",
+        "properties": { "query": { "type": "string" } }, "required": ["query"] } });
+    let provides = json!([{ "tool": "search", "version": "1.0.0" }]);
+    let server = json!({ "name": "doc-svc", "version": "1.0.0", "provides": provides });
+    let source = json!({ "server": "doc-svc", "serverVersion": "1.0.0", "tool": "search" });
+    let sbom = json!({ "uri": "urn:agentgateway:sbom", "params": { "depends": [
+        { "type": "tool", "name": "search", "version": "1.0.0" }] } });
+    let agent = json!({ "name": "researcher", "version": "1.0.0", "url": "https://agents.example/researcher",
+        "skills": [{ "id": "research", "name": "Research", "description": "Researches", "tags": [],
+            "inputSchema": { "type": "schema", "name": "SearchQuery", "version": "1.0.0" } }],
+        "capabilities": { "extensions": [sbom] } });
+    [
+        json!({ "schemaVersion": "2.0", "schemas": [query], "tools": [
+            { "name": "search", "source": { "target": "backend", "tool": "search" },
+                "inputSchema": { "$ref": "#SearchQuery:1.0.0" } }] }),
+        json!({ "servers": [server], "tools": [{ "name": "search", "version": "1.0.0", "source": source }] }),
+        json!({ "schemaVersion": "2.0", "schemas": [query], "servers": [server], "agents": [agent],
+            "tools": [{ "name": "search", "version": "1.0.0", "source": source }] }),
+    ]
+}
+
+#[test]
+fn migration_files_name_the_import_that_repairs_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (i, phase) in migration_phases().iter().enumerate() {
+        let path = dir.path().join(format!("phase-{}.json", i + 1));
+        let path = path.to_str().expect("UTF-8");
+        std::fs::write(path, format!("{phase:#}")).expect("written");
+        let refused = ctl("http://127.0.0.1:1", &["validate", "-f", path]);
+        assert_eq!(refused.code, 1, "{refused:?}");
+        let remedy = format!("registryctl import registry {path} --apply");
+        assert_eq!(refused.stderr.matches(&remedy).count(), 1, "phase {}: {refused:?}", i + 1);
+        let registry = Registry::start();
+        let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
+        assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+        assert!(registry.ctl(&["get", "tool/search@1.0.0"]).success());
+    }
+}
+
+#[tokio::test]
+async fn gateway_names_the_import_for_migration_files() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("registry.json");
+    let nothing = json!({ "schemaVersion": "2.0" });
+    std::fs::write(&path, nothing.to_string()).expect("written");
+    let gateway = Gateway::start(&GatewayOptions {
+        source: format!("file://{}", path.display()),
+        targets: String::new(),
+        runtime: None,
+        more: String::new(),
+    });
+    gateway.ready().await;
+    for (i, phase) in migration_phases().iter().enumerate() {
+        std::fs::write(&path, phase.to_string()).expect("written");
+        eventually("the refusal names the remedy", || async {
+            let log = gateway.process.stderr();
+            log.matches("registryctl import registry FILE --apply").count() == i + 1
+        })
+        .await;
+    }
+}
+
+/// A composition that calls backend tools by their servers, from the file to its result.
+#[tokio::test(flavor = "multi_thread")]
+async fn steps_with_servers_are_imported_and_run() {
+    let (registry, backend, dir) =
+        (Registry::start(), Backend::start(), tempfile::tempdir().expect("a directory"));
+    let call = |tool: &str, server: &str| json!({ "tool": { "name": tool, "server": server } });
+    let both = json!({ "pipeline": { "steps": [
+        { "id": "docs", "operation": call("search_documents", "document-service") },
+        { "id": "text", "operation": { "schemaMap": { "mappings": { "found": { "nested": { "path": "$.first",
+            "mappings": { "title": { "path": "$.title" } } } } } } },
+            "input": { "first": { "path": "$.steps.docs.results[0]" } } }] } });
+    let file = json!({ "schemaVersion": "2.0",
+        "servers": [{ "name": "document-service", "version": "1.2.0" }],
+        "tools": [{ "name": "first_title", "version": "1.0.0", "spec": both, "description": "The first title",
+            "inputSchema": { "type": "object", "properties": { "query": { "type": "string" } } } }] });
+    let path = dir.path().join("loose.json");
+    std::fs::write(&path, file.to_string()).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
+    assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+    let gateway = Gateway::start(&GatewayOptions {
+        source: registry.url().replace("http", "grpc"),
+        targets: backend.targets(),
+        runtime: None,
+        more: String::new(),
+    });
+    gateway.ready().await;
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    eventually("the server is reached", || async {
+        let answer = client.call("first_title", json!({ "query": "vehicles" })).await;
+        answer.message["result"]["structuredContent"]["found"]["title"]
+            == "Electric vehicle market notes"
+    })
+    .await;
 }

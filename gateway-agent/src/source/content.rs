@@ -9,6 +9,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use registry_core::{
     Catalog, ChainHash, Diagnostic, Key, Lifecycle, Record, RegistryFile, RegistryId, Revision,
     Timestamp,
+    document::parse_json,
+    import,
     registry_file::{FileError, InvalidExport, read_export},
     rules::{Proposed, validate},
 };
@@ -77,13 +79,15 @@ pub enum Rejected {
 }
 
 fn list(found: &[Diagnostic]) -> String {
-    found.iter().fold(String::new(), |list, diagnostic| list + "\n  " + &diagnostic.to_string())
+    found.iter().fold(String::new(), |list, diagnostic| {
+        let help = diagnostic.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        format!("{list}\n  {diagnostic}{help}")
+    })
 }
 
-impl From<FileError> for Rejected {
-    fn from(FileError { diagnostics }: FileError) -> Self {
-        Self::File(diagnostics)
-    }
+/// That the import repairs the file, if it does.
+fn remedy(bytes: &[u8]) -> Option<Diagnostic> {
+    import::remedy(&parse_json(bytes).ok()?, "FILE")
 }
 
 /// Takes the content of a source into the cache, unless it is what is served already. Bytes that
@@ -151,13 +155,20 @@ fn check_place(cache: &Cache, catalog: &Catalog) -> Result<(), Rejected> {
 type Plain = BTreeMap<Key, Record>;
 
 fn read_plain(bytes: &[u8], modes: StartupValidation) -> Result<Plain, Rejected> {
-    let file = RegistryFile::parse(bytes)?;
+    let file = RegistryFile::parse(bytes).map_err(|FileError { mut diagnostics }| {
+        diagnostics.extend(remedy(bytes));
+        Rejected::File(diagnostics)
+    })?;
     let empty = Catalog::empty(RegistryId::new(PLAIN));
     let located = validate(&empty, file.proposals()).diagnostics.into_iter().map(|found| {
         let pointer = file.locate(&found);
         Diagnostic { pointer, ..found }
     });
-    startup::judge(file.warnings().iter().cloned().chain(located).collect(), modes)?;
+    let found = file.warnings().iter().cloned().chain(located).collect();
+    startup::judge(found, modes).map_err(|mut refused| {
+        refused.errors.extend(remedy(bytes));
+        refused
+    })?;
     let mut records = Plain::new();
     for proposed in file.proposals() {
         match proposed {

@@ -7,15 +7,21 @@
 //! guessing what a field was meant to be where nobody writes it so.
 
 mod agent;
+mod callee;
 mod links;
+mod mapping;
 mod references;
 mod schema;
 mod server;
 mod shape;
+mod spec;
 mod tool;
 mod versions;
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::{Map, Value};
 
@@ -44,11 +50,14 @@ struct Loose<'a> {
     file: &'a Value,
     entries: BTreeMap<Kind, Vec<Entry>>,
     repairs: Repairs,
+    /// The places of compositions that are explained already.
+    explained: BTreeSet<String>,
 }
 
 /// Repairs a registry file of any version, and says how.
 pub fn registry_file(file: &Value) -> Imported {
-    let mut loose = Loose { file, entries: BTreeMap::new(), repairs: Repairs::default() };
+    let (entries, explained) = (BTreeMap::new(), BTreeSet::new());
+    let mut loose = Loose { file, entries, repairs: Repairs::default(), explained };
     loose.read();
     for kind in Kind::ALL {
         loose.shape(kind);
@@ -57,6 +66,7 @@ pub fn registry_file(file: &Value) -> Imported {
     loose.give_versions();
     loose.name_versions();
     loose.remove_doubles();
+    loose.shape_specs();
     loose.link();
     let draft = loose.draft();
     loose.say_what_is_left(&draft);
@@ -235,20 +245,42 @@ impl Loose<'_> {
         draft
     }
 
-    /// What the registry would refuse all the same.
+    /// All remaining errors in one run: those of unreadable entries, and those between all others.
     fn say_what_is_left(&mut self, draft: &Draft) {
-        let located: Vec<(String, Diagnostic)> = match RegistryFile::from_value(&draft.to_value()) {
-            Err(error) => error.diagnostics.into_iter().map(|d| (d.pointer.clone(), d)).collect(),
-            Ok(file) => {
-                let nothing = Catalog::empty(RegistryId::new("import"));
-                let found = plan(&nothing, file.proposals()).diagnostics.into_iter();
-                found.map(|d| (file.locate(&d), d)).collect()
+        let mut errors: Vec<(String, Diagnostic)> = Vec::new();
+        let mut rest = draft.clone();
+        // Where the entries of the rest are in the draft.
+        let mut places: BTreeMap<Kind, Vec<usize>> = BTreeMap::new();
+        if let Err(error) = RegistryFile::from_value(&draft.to_value()) {
+            errors.extend(error.diagnostics.into_iter().map(|d| (d.pointer.clone(), d)));
+            let entry_of = |pointer: &str| pointer.split('/').take(3).collect::<Vec<_>>().join("/");
+            let unread: BTreeSet<_> = errors.iter().map(|(at, _)| entry_of(at)).collect();
+            for kind in Kind::ALL {
+                let is_read = |i: usize| !unread.contains(&format!("/{}/{i}", member_of(kind)));
+                let entries = draft.of(kind).iter().enumerate();
+                let read = entries.filter(|(i, _)| is_read(*i));
+                let (indices, values): (Vec<_>, Vec<_>) = read.map(|(i, v)| (i, v.clone())).unzip();
+                *rest.of_mut(kind) = values;
+                places.insert(kind, indices);
             }
-        };
-        let errors = located.into_iter().filter(|(_, found)| found.is_error());
-        for (pointer, found) in errors {
+        }
+        if let Ok(file) = RegistryFile::from_value(&rest.to_value()) {
+            let unread =
+                |message: &str| unread_keys(draft, &places).any(|key| message.contains(&key));
+            let nothing = Catalog::empty(RegistryId::new("import"));
+            for found in plan(&nothing, file.proposals()).diagnostics {
+                // The errors of an unreadable entry are listed already.
+                if !unread(&found.message) {
+                    errors.push((in_draft(&file.locate(&found), &places), found));
+                }
+            }
+        }
+        for (pointer, found) in errors.into_iter().filter(|(_, found)| found.is_error()) {
             let help = found.help.unwrap_or_else(|| "see the rules of the registry".to_owned());
-            self.repairs.needed(self.source_of(&pointer), found.message, help);
+            let pointer = self.source_of(&pointer);
+            if !self.explained.contains(&pointer) {
+                self.repairs.needed(pointer, found.message, help);
+            }
         }
     }
 
@@ -262,6 +294,32 @@ impl Loose<'_> {
         let rest = steps.next().map(|rest| format!("/{rest}")).unwrap_or_default();
         existing(self.file, entry.origins.of(&rest))
     }
+}
+
+/// The keys of the entries of a draft that are not among these.
+fn unread_keys<'d>(
+    draft: &'d Draft,
+    read: &'d BTreeMap<Kind, Vec<usize>>,
+) -> impl Iterator<Item = String> + 'd {
+    let unread = |kind: Kind| {
+        let read = read.get(&kind);
+        let is_unread = move |i: &usize| read.is_some_and(|read| read.binary_search(i).is_err());
+        let entries = draft.of(kind).iter().enumerate().filter(move |(i, _)| is_unread(i));
+        entries.filter_map(move |(_, entry)| {
+            Some(format!("{kind}/{}@{}", entry["name"].as_str()?, entry["version"].as_str()?))
+        })
+    };
+    Kind::ALL.into_iter().flat_map(unread)
+}
+
+/// A pointer into the entries that could be read, as a pointer into the draft.
+fn in_draft(pointer: &str, places: &BTreeMap<Kind, Vec<usize>>) -> String {
+    let mut steps = pointer.splitn(4, '/').skip(1);
+    let (list, index) = (steps.next().unwrap_or_default(), steps.next());
+    let kind = Kind::ALL.into_iter().find(|kind| member_of(*kind) == list);
+    let place = kind.and_then(|kind| places.get(&kind)?.get(index?.parse::<usize>().ok()?));
+    let rest = steps.next().map(|rest| format!("/{rest}")).unwrap_or_default();
+    place.map_or(pointer.to_owned(), |place| format!("/{list}/{place}{rest}"))
 }
 
 /// The place in the file, or the closest above it where there is something.

@@ -6,6 +6,7 @@
 //! `instructions`, for which the registry has no place.
 
 mod refused;
+mod remote;
 mod schema;
 mod tool;
 
@@ -13,13 +14,15 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
+pub use remote::public_remote;
+
 use super::{
     Draft, Imported, Repairs, factor, names,
     repair::quoted,
     text::clean,
     wording::{screened_members, worded},
 };
-use crate::{limits, name::Name, reference::Kind, version::Version};
+use crate::{limits, mcp_registry::METADATA_KEY, name::Name, reference::Kind, version::Version};
 
 /// The version of a server that does not say its own.
 const FIRST_VERSION: &str = "0.1.0";
@@ -42,6 +45,8 @@ pub struct Wishes {
     pub name: Option<Name>,
     /// The version of the server, its tools and its schemas.
     pub version: Option<Version>,
+    /// Where clients of the MCP registry API reach the server; see [`public_remote`].
+    pub remote: Option<Value>,
 }
 
 /// What everything that is imported together has in common.
@@ -68,7 +73,7 @@ pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
         .iter()
         .map(|tool| json!({ "tool": tool["name"], "version": tool["version"] }))
         .collect();
-    let server = common.server(&info, provides);
+    let server = common.server(&info, provides, wishes.remote.as_ref());
     let tools = refused::without_refused_schemas(&server, tools, &pointers, &mut common.repairs);
     let prefix = common.server.as_str().rsplit('/').next().unwrap_or_default().to_owned();
     let factored = factor::shared(tools, &prefix, &common.version);
@@ -207,7 +212,7 @@ impl Common {
         Some(free)
     }
 
-    fn server(&mut self, info: &Value, provides: Vec<Value>) -> Value {
+    fn server(&mut self, info: &Value, provides: Vec<Value>, remote: Option<&Value>) -> Value {
         let mut server = Map::new();
         server.insert("name".to_owned(), self.server.as_str().into());
         server.insert("version".to_owned(), self.version.to_string().into());
@@ -223,7 +228,10 @@ impl Common {
             );
         }
         server.insert("provides".to_owned(), provides.into());
-        let metadata = kept(info, &["title", "websiteUrl", "icons"]);
+        let mut metadata = kept(info, &["title", "websiteUrl", "icons"]);
+        if let Some(remote) = remote {
+            metadata.insert(METADATA_KEY.to_owned(), json!({ "remotes": [remote] }));
+        }
         if !metadata.is_empty() {
             server.insert("metadata".to_owned(), metadata.into());
         }

@@ -94,6 +94,11 @@ impl Repairs {
         self.push(Repair { pointer, what, how, by: By::Person });
     }
 
+    /// The places of the repairs for people.
+    pub(crate) fn needed_at(&self) -> impl Iterator<Item = &str> {
+        self.needed.iter().map(|repair| repair.pointer.as_str())
+    }
+
     /// Takes the repairs of a part, of whose pointers this says where they lead.
     pub(crate) fn all_from(
         &mut self,

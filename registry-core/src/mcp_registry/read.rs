@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{METADATA_KEY, OFFICIAL_META, SCHEMA, ServerDetail, Status, part};
+use super::{METADATA_KEY, OFFICIAL_META, SCHEMA, ServerDetail, Status, older, part};
 use crate::{
     decode::{At, Fields, Problems, escape},
     diagnostic::{Code, Diagnostic},
@@ -126,7 +126,7 @@ pub(super) fn misfit(name: &Name) -> Option<String> {
 fn version(problems: &Problems, fields: &Fields<'_>) -> Option<Version> {
     if fields.get("version").is_none() && fields.raw("version_detail").is_some() {
         let help = "this is the format from before September 2025: write `version`, and all names \
-                    in camelCase";
+                    in camelCase, or let `registryctl import server-json` convert it";
         let message = "the required field `version` is missing; `version_detail` is not read";
         problems.invalid(fields.here(), message, help);
         return None;
@@ -170,6 +170,18 @@ pub fn document(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
     }
 }
 
+/// As [`document`], also for the format from before September 2025, which is converted.
+pub fn imported(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
+    match older::converted(value) {
+        None => document(value),
+        Some((value, converted)) => {
+            let (document, mut found) = document(&value);
+            found.push(converted);
+            (document, found)
+        }
+    }
+}
+
 /// The documents of a file: a `server.json`, or what an MCP registry answers with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found<'a> {
@@ -207,8 +219,12 @@ fn withdrawn(item: &Value, pointer: &str) -> Option<Diagnostic> {
 }
 
 /// Finds the documents of a file: the file itself, the one of a `ServerResponse`, or all of a
-/// `ServerList`.
+/// `ServerList` or of a bare list.
 pub fn find(value: &Value) -> Vec<Found<'_>> {
+    if let Value::Array(all) = value {
+        let all = all.iter().enumerate();
+        return all.map(|(i, item)| Found::of(item, &format!("/{i}"))).collect();
+    }
     let list = value.get("servers").and_then(Value::as_array);
     match list.filter(|_| !value.get("server").is_some_and(Value::is_object)) {
         None => vec![Found::of(value, "")],

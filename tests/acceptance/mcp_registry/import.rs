@@ -99,6 +99,37 @@ async fn what_is_imported_can_be_reviewed_first() {
     }
 }
 
+/// A list of documents, one of them in the format from before September 2025.
+#[tokio::test]
+async fn old_format_and_lists_are_converted_and_served() {
+    let api = Api::start();
+    let dir = tempfile::tempdir().unwrap();
+    let old = json!({
+        "name": "com.example/files", "description": "Files", "version_detail": { "version": "1.0.2" },
+        "packages": [{ "registry_name": "npm", "name": "@example/files", "version": "1.0.2", "runtime_hint": "npx",
+            "environment_variables": [{ "name": "KEY", "is_required": true, "is_secret": true }] }],
+        "remotes": [{ "transport_type": "sse", "url": "https://files.example/sse" }],
+    });
+    let list = json!([old, server("com.example/docs", "1.0.0")]);
+    let file = written(dir.path(), "servers.json", &list);
+    let done = import(&api.registry, &file, &["--apply", "--yes"]);
+    assert!(done.success(), "{done:?}");
+    assert!(
+        done.stderr.contains("the format from before September 2025 was converted"),
+        "{done:?}"
+    );
+    let served =
+        api.get("/v0.1/servers/com.example%2Ffiles/versions/1.0.2").await.json()["server"].clone();
+    assert_eq!(
+        served["packages"],
+        json!([{ "registryType": "npm", "identifier": "@example/files", "version": "1.0.2", "runtimeHint": "npx",
+            "environmentVariables": [{ "name": "KEY", "isRequired": true, "isSecret": true }],
+            "transport": { "type": "stdio" } }])
+    );
+    assert_eq!(served["remotes"], json!([{ "type": "sse", "url": "https://files.example/sse" }]));
+    assert_eq!(api.get("/v0.1/servers/com.example%2Fdocs/versions/1.0.0").await.status, 200);
+}
+
 /// What a registry serves is what another takes: a server, a list, and its own entities.
 #[tokio::test]
 async fn one_registry_imports_from_another() {

@@ -25,7 +25,7 @@ impl Loose<'_> {
         self.declare_dependencies();
     }
 
-    fn add(&mut self, kind: Kind, entry: &Value, pointer: &str) {
+    pub(super) fn add(&mut self, kind: Kind, entry: &Value, pointer: &str) {
         if let Value::Object(map) = entry {
             self.of_mut(kind).push(Entry::new(map.clone(), pointer.to_owned()));
         }
@@ -132,8 +132,8 @@ impl Loose<'_> {
         let mut declared = Vec::new();
         for tool in self.entries.entry(Kind::Tool).or_default() {
             let Some(spec) = tool.map.get("spec") else { continue };
-            let uses = Composition::parse(spec).map(|found| found.uses).unwrap_or_default();
-            let targets: BTreeSet<_> = uses.into_iter().map(|found| found.target).collect();
+            let uses = Composition::uses_of(spec).into_iter();
+            let targets: BTreeSet<_> = uses.map(|found| found.target).collect();
             let mut depends =
                 tool.map.get("depends").and_then(Value::as_array).cloned().unwrap_or_default();
             let before = depends.len();

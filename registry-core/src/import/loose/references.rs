@@ -112,6 +112,7 @@ impl Finder<'_> {
         }
         let own = own_places(schema);
         let changed = map_objects(schema, &mut |map| {
+            self.typed_reference(map, at);
             let Some(Value::String(text)) = map.get("$ref") else { return };
             if own.contains(text)
                 || text
@@ -125,6 +126,20 @@ impl Finder<'_> {
             }
         });
         *schema = changed;
+    }
+
+    /// `{ "type": "schema", "name", "version" }` is a `$ref`.
+    fn typed_reference(&mut self, map: &mut Map<String, Value>, at: &str) {
+        let name = map.get("name").and_then(Value::as_str).map(str::to_owned);
+        let Some(name) = name.filter(|_| map.get("type").is_some_and(|of| of == "schema")) else {
+            return;
+        };
+        let version = self.version(Kind::Schema, &name, map.get("version"), at);
+        let reference = format!("#{name}:{version}");
+        let what = format!("a reference to the schema {} by its fields", quoted(&name));
+        self.repairs.made(at, what, format!("\"$ref\": \"{reference}\" is written"));
+        map.retain(|member, _| !["type", "name", "version"].contains(&member.as_str()));
+        map.insert("$ref".to_owned(), reference.into());
     }
 
     /// What a `$ref` should be; `None`: it is right, or not ours.

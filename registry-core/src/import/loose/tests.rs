@@ -1,6 +1,7 @@
 //! The loose forms of the field, each with its repair.
 
 mod places;
+mod specs;
 
 use serde_json::{Value, json};
 

@@ -20,6 +20,9 @@ const PATTERNS: [&str; 6] = ["filter", "mapEach", "pipeline", "saga", "scatterGa
 impl Entry {
     pub(super) fn shape_tool(&mut self, repairs: &mut Repairs) {
         self.shape_implementation(repairs);
+        if self.map.get("output").is_some_and(|output| output.get("mappings").is_some()) {
+            self.rename(repairs, "output", "outputTransform");
+        }
         for (from, to) in [
             ("input_schema", "inputSchema"),
             ("parameters", "inputSchema"),

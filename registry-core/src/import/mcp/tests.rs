@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::{LiveServer, Wishes, server};
 use crate::{
-    Catalog, RegistryFile, RegistryId,
+    Catalog, Entity, Kind, RegistryFile, RegistryId,
     import::{By, Imported, Unlisted},
     limits,
+    mcp_registry::ServerDetail,
     rules::plan,
 };
 
@@ -95,6 +96,7 @@ fn wishes_come_first_and_without_a_name_there_is_nothing() {
     let wishes = Wishes {
         name: crate::import::name_of(crate::Kind::Server, "team/x"),
         version: crate::import::version_of("2.0.0"),
+        ..Wishes::default()
     };
     let renamed = server(&live, &wishes);
     accepted(&renamed);
@@ -252,4 +254,19 @@ fn too_many_and_too_much_is_cut() {
     assert_eq!(found.draft.tools[0]["description"].as_str().unwrap().len(), limits::TEXT_BYTES);
     assert!(found.draft.tools[0].get("metadata").is_none());
     assert_eq!(found.repairs.len(), 2, "{:?}", found.repairs);
+}
+
+#[test]
+fn public_address_is_served_as_remote() {
+    let info = json!({ "name": "com.example/files", "version": "1.0.0" });
+    let live = LiveServer { info, tools: vec![tool("a")], ..LiveServer::default() };
+    let remote = super::public_remote("https://files.example/mcp", &["X-Key".to_owned()]);
+    let found = server(&live, &Wishes { remote, ..Wishes::default() });
+    accepted(&found);
+    let entity = Entity::parse(Kind::Server, &found.draft.servers[0]).unwrap();
+    let Entity::Server(server) = entity else { panic!("{entity:?}") };
+    let detail = ServerDetail::of(&server, "com.example/files");
+    let header = json!({ "name": "X-Key", "isRequired": true, "isSecret": true });
+    let remote = json!({ "type": "streamable-http", "url": "https://files.example/mcp", "headers": [header] });
+    assert_eq!(detail.more["remotes"], json!([remote]));
 }

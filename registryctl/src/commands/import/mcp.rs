@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use registry_core::{
     Kind, Name,
-    import::{Imported, Wishes, server},
+    import::{Imported, Wishes, public_remote, server},
 };
 
 use crate::{
@@ -29,6 +29,8 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<Imported, Failure> {
     let started = Instant::now();
     let said = live::ask(&target).await;
     drop(progress);
-    let (said, wishes) = (said?, Wishes { name, version: args.version.clone() });
+    let (said, version) = (said?, args.version.clone());
+    let remote = args.url.as_deref().and_then(|url| public_remote(url, &target.header_names()));
+    let wishes = Wishes { name, version, remote };
     target.work(started, move || server(&said, &wishes)).await
 }
