@@ -72,13 +72,12 @@ impl Feature {
     /// Whether an era has it.
     pub(super) fn is_served(self, era: Era) -> bool {
         match self {
-            Self::List(_) => true,
             Self::Tasks
             | Self::Relayed(Method::Subscribe | Method::Unsubscribe | Method::TaskResult) => {
                 era == Era::Legacy
             }
             Self::Relayed(Method::UpdateTask) => era == Era::Modern,
-            Self::Relayed(_) => true,
+            Self::List(_) | Self::Relayed(_) => true,
         }
     }
 }
