@@ -12,6 +12,7 @@ mod place;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
+use http::{HeaderMap, HeaderName};
 use registry_core::{Key, Kind, Revision};
 
 pub use self::ended::Ended;
@@ -28,6 +29,8 @@ use crate::{
     view::Offer,
 };
 
+/// The header with the id of an HTTP request.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest name of an unknown tool that is kept.
 const KEPT_BYTES: usize = 128;
 
@@ -59,6 +62,8 @@ impl Check {
 #[derive(Debug)]
 pub struct CallRecord {
     event: &'static str,
+    /// `X-Request-Id` of the HTTP request.
+    request_id: Option<Box<str>>,
     span: Span,
     started: Instant,
     era: Era,
@@ -93,6 +98,7 @@ impl CallRecord {
         let end = tool.floor_char_boundary(KEPT_BYTES);
         Self {
             event,
+            request_id: None,
             span,
             started: Instant::now(),
             era,
@@ -112,6 +118,14 @@ impl CallRecord {
             request_bytes,
             response_bytes: 0,
         }
+    }
+
+    /// Notes the request id of the HTTP request.
+    #[must_use]
+    pub fn of_request(mut self, headers: &HeaderMap) -> Self {
+        let id = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
+        self.request_id = id.map(Into::into);
+        self
     }
 
     /// Who is calling, and with which revision the call began.
@@ -253,6 +267,7 @@ impl CallRecord {
         tracing::info!(
             target: "audit",
             event = self.event,
+            request_id = self.request_id.as_deref(),
             trace_id = %context.trace,
             span_id = %context.span,
             agent = agent.map(|key| tracing::field::display(&key.name)),

@@ -27,6 +27,7 @@ mod tests;
 use std::{
     collections::BTreeSet,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -38,15 +39,21 @@ use axum::{
     routing::{get, post},
 };
 use bytes::Bytes;
-use http::{StatusCode, header::CONTENT_TYPE, request::Parts};
+use http::{
+    HeaderValue, Method, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    request::Parts,
+};
 use registry_jwt::InvalidFile;
 use tokio::sync::Semaphore;
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 pub(crate) use self::guard::check_source;
 pub use self::rejection::Rejection;
 use self::{held::HeldRequests, incoming::Incoming, session::Sessions};
 use crate::{
-    audit, capacity,
+    audit::{self, REQUEST_ID},
+    capacity,
     config::Config,
     identity::{
         HeaderClaim, SubjectToken,
@@ -58,6 +65,9 @@ use crate::{
     shares::Shares,
     upstream::Era,
 };
+
+/// How long a browser may cache the answer to a preflight request.
+const PREFLIGHT: Duration = Duration::from_mins(10);
 
 /// The endpoint, by the configuration of the moment. Clones are the same endpoint.
 #[derive(Debug, Clone)]
@@ -72,12 +82,35 @@ impl Mcp {
     /// The routes.
     pub fn router(&self) -> Router {
         let methods = post(receive).get(legacy::listen).delete(legacy::delete);
-        let suffixed = format!("{METADATA}/mcp");
-        Router::new()
-            .route("/mcp", methods)
-            .route(METADATA, get(metadata))
-            .route(&suffixed, get(metadata))
-            .with_state(self.clone())
+        let mut router = Router::new().route(METADATA, get(metadata));
+        for path in ["/mcp", "/mcp/"] {
+            router = router
+                .route(path, methods.clone())
+                .route(&format!("{METADATA}{path}"), get(metadata));
+        }
+        router.with_state(self.clone()).layer(self.cors())
+    }
+
+    /// Lets pages of `allowedOrigins` call and read the answers, also the errors. The list is read
+    /// for each request, because it can change while serving.
+    fn cors(&self) -> CorsLayer {
+        let mcp = self.clone();
+        let is_allowed = move |origin: &HeaderValue, _: &Parts| {
+            mcp.0.load().gateway.reach().is_listed(origin.as_bytes())
+        };
+        CorsLayer::new()
+            .allow_origin(AllowOrigin::predicate(is_allowed))
+            .allow_methods([Method::GET, Method::POST, Method::DELETE])
+            // `Mcp-Param-*` are any number of headers.
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers([
+                session::SESSION_HEADER,
+                era::VERSION_HEADER,
+                WWW_AUTHENTICATE,
+                RETRY_AFTER,
+                REQUEST_ID,
+            ])
+            .max_age(PREFLIGHT)
     }
 
     /// The gateway that is served.

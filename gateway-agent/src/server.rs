@@ -5,6 +5,7 @@
 
 mod body;
 mod connections;
+mod layers;
 mod reload;
 mod writes;
 
@@ -126,7 +127,8 @@ pub async fn run(
     let of_address =
         config.limits.address_connections.unwrap_or_else(capacity::address_connections);
     let door = Door { listener, tls, lanes: lanes.clone(), of_address };
-    let mut running = Running::start(door, mcp.router().merge(probes), (cache, writer))?;
+    let callers = layers::around(mcp.router().merge(probes));
+    let mut running = Running::start(door, callers, (cache, writer))?;
     running.admin = admin.map(|(door, router)| running.serve_admin(door, router));
     tokio::spawn(contracts.keep(running.cache.subscribe(), definitions, running.stop.clone()));
     sagas::recovery::recover(&mcp.gateway());
@@ -191,7 +193,8 @@ async fn open_admin(
     let address = listener.local_addr()?;
     tracing::info!(%address, "the admin routes are served");
     let door = Door { listener, tls, lanes, of_address: capacity::address_connections() };
-    Ok(Some((door, admin::guarded(routes, admin, address).merge(probes.clone()))))
+    let routes = admin::guarded(routes, admin, address).merge(probes.clone());
+    Ok(Some((door, layers::around(routes))))
 }
 
 /// How the source's task ended before it was told to.

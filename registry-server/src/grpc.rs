@@ -37,7 +37,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{app::App, config::ServeConfig};
 
-pub use status::{denied, unimplemented};
+pub use status::{denied, panicked, unimplemented};
 
 /// Largest request about tokens.
 const ACCESS_REQUEST_BYTES: usize = 64 << 10;

@@ -3,6 +3,7 @@
 //! Deliberately absent: signals and telemetry, which belong to the program.
 
 mod connections;
+mod layers;
 
 use std::{future::Future, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -190,8 +191,8 @@ impl Server {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let (services, health) = grpc::router(&self.app, &self.config).await?;
-        let routes = services.merge(http::router(self.app.clone()));
-        let routes = access::layer(routes, self.app.access.clone());
+        let routes = layers::join(services, http::router(self.app.clone()));
+        let routes = layers::around(access::layer(routes, self.app.access.clone()));
         let refuse = CancellationToken::new();
         let most = (self.config.max_connections, self.config.address_connections());
         let serving =

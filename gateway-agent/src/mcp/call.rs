@@ -54,7 +54,8 @@ pub(super) async fn serve(
         takes_tasks: who.takes_tasks,
     };
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
-    let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span);
+    let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span)
+        .of_request(incoming.headers());
     let request = run(endpoint.clone(), (call, moment), record, who);
     let running = manner::cancellable(running, request);
     let flight = Flight { running, meanwhile };

@@ -164,7 +164,8 @@ async fn subscribed(
     let span = endpoint.gateway.tracer().begin(&incoming.trace());
     let place = audit::place(&uri);
     let mut record =
-        CallRecord::begin(Method::Subscribe.as_str(), who.era, &place, incoming.bytes, span);
+        CallRecord::begin(Method::Subscribe.as_str(), who.era, &place, incoming.bytes, span)
+            .of_request(incoming.headers());
     let caller = (&who.claim, who.client.clone());
     let answer = match relay::watch(&endpoint.gateway, caller, &uri, &mut record).await {
         Ok(subscribed) => {
@@ -202,7 +203,8 @@ async fn relayed(
     let (side, meanwhile) = Side::open();
     let span = endpoint.gateway.tracer().begin(&context.trace);
     let audited = about.audited();
-    let record = CallRecord::begin(method.as_str(), who.era, &audited, incoming.bytes, span);
+    let record = CallRecord::begin(method.as_str(), who.era, &audited, incoming.bytes, span)
+        .of_request(incoming.headers());
     let relay = Relay {
         context,
         claim: who.claim.clone(),

@@ -190,7 +190,8 @@ async fn resources(
     let watched = filter.resource_subscriptions.iter().map(async |uri| {
         let span = endpoint.gateway.tracer().begin(&incoming.trace());
         let (event, place) = ("subscriptions/listen", audit::place(uri));
-        let mut record = CallRecord::begin(event, who.era, &place, incoming.bytes, span);
+        let mut record = CallRecord::begin(event, who.era, &place, incoming.bytes, span)
+            .of_request(incoming.headers());
         let caller = (&who.claim, who.client.clone());
         let subscribed = relay::watch(&endpoint.gateway, caller, uri, &mut record).await;
         match &subscribed {

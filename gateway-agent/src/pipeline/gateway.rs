@@ -35,6 +35,13 @@ pub struct Reach {
     pub hosts: Vec<String>,
 }
 
+impl Reach {
+    /// Whether the configuration names this origin.
+    pub(crate) fn is_listed(&self, origin: &[u8]) -> bool {
+        self.origins.iter().any(|listed| listed.as_bytes().eq_ignore_ascii_case(origin))
+    }
+}
+
 /// The gateway's shared state.
 #[derive(Debug)]
 pub struct Gateway {

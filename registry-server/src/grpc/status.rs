@@ -59,6 +59,12 @@ pub(super) fn intake_full() -> Status {
         .into()
 }
 
+/// A handler panicked.
+pub fn panicked() -> Status {
+    let message = "internal error of the registry server; its log has the details";
+    Refusal::new(Code::Internal, "INTERNAL", message).into()
+}
+
 /// There is no such entity.
 pub(super) fn not_found(key: &registry_core::Key) -> Status {
     Refusal::new(Code::NotFound, "NOT_FOUND", format!("{key} is not registered"))

@@ -1,0 +1,100 @@
+//! Layers around every HTTP route: request ids, spans of requests at level `debug`, and panics.
+
+use std::any::Any;
+
+use axum::{
+    Router,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderValue, Request, StatusCode, header::CONTENT_TYPE};
+use tower::ServiceBuilder;
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
+    trace::{DefaultOnFailure, TraceLayer},
+};
+use tracing::{Level, Span, debug_span};
+
+use crate::{
+    audit::REQUEST_ID,
+    jsonrpc::{self, ErrorObject, code},
+};
+
+/// Longest request id of a caller that is kept, in bytes.
+const LONGEST_ID: usize = 128;
+
+/// The routes with these layers. The response has the request's `X-Request-Id`, or a new one.
+pub(super) fn around(routes: Router) -> Router {
+    let trace = TraceLayer::new_for_http()
+        .make_span_with(span)
+        .on_failure(DefaultOnFailure::new().level(Level::DEBUG));
+    routes.layer(
+        ServiceBuilder::new()
+            .map_request(without_long_id)
+            .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
+            .layer(trace)
+            .layer(PropagateRequestIdLayer::new(REQUEST_ID))
+            .layer(CatchPanicLayer::custom(panicked)),
+    )
+}
+
+fn without_long_id<B>(mut request: Request<B>) -> Request<B> {
+    let is_long = |id: &HeaderValue| id.len() > LONGEST_ID || id.to_str().is_err();
+    if request.headers().get(&REQUEST_ID).is_some_and(is_long) {
+        request.headers_mut().remove(&REQUEST_ID);
+    }
+    request
+}
+
+fn span<B>(request: &Request<B>) -> Span {
+    let id = request.extensions().get::<RequestId>();
+    let id = id.and_then(|id| id.header_value().to_str().ok()).unwrap_or_default();
+    debug_span!("request", id, method = %request.method(), path = request.uri().path())
+}
+
+/// A panic is a defect: the log has it, and the caller gets an answer.
+#[expect(clippy::needless_pass_by_value, reason = "CatchPanicLayer passes the payload by value")]
+fn panicked(payload: Box<dyn Any + Send>) -> Response {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    tracing::error!("a request panicked: {text}");
+    let message = "internal error of the gateway; its log has the details".into();
+    let error = ErrorObject { code: code::INTERNAL_ERROR, message, data: None };
+    let body = jsonrpc::error(None, &error);
+    (StatusCode::INTERNAL_SERVER_ERROR, [(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, routing::get};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn response(id: Option<&str>) -> Response {
+        let routes = Router::new()
+            .route("/", get(|| async { "here" }))
+            .route("/broken", get(|| async { panic!("a defect") as &str }));
+        let path = if id.is_some() { "/" } else { "/broken" };
+        let request = Request::get(path).header(REQUEST_ID, id.unwrap_or("given"));
+        around(routes).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn panic_is_answered_as_internal_error() {
+        let response = response(None).await;
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()[REQUEST_ID], "given");
+        let body = axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["error"]["code"], code::INTERNAL_ERROR);
+        assert!(!body.to_string().contains("a defect"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn request_id_is_kept_unless_it_is_long() {
+        assert_eq!(response(Some("given")).await.headers()[REQUEST_ID], "given");
+        let made = response(Some(&"x".repeat(LONGEST_ID + 1))).await;
+        assert_eq!(made.headers()[REQUEST_ID].len(), 36);
+    }
+}
