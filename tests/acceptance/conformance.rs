@@ -5,6 +5,7 @@
 
 mod clients;
 mod everything;
+mod mcp_remote;
 mod rust;
 mod sdks;
 

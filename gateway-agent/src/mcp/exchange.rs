@@ -25,7 +25,7 @@ use crate::{
     pipeline::QUESTIONS,
     respond::{self, http::Answer},
     seal::NoRandomness,
-    upstream::{Capabilities, Era, LOG_LEVELS, Meanwhile, Question, RpcError},
+    upstream::{Capabilities, LOG_LEVELS, Meanwhile, Question, RpcError},
 };
 
 /// The request on its way, and then how to answer it.
@@ -42,8 +42,8 @@ pub(super) struct Flight {
 /// How a caller is told and asked things.
 #[derive(Debug)]
 pub(super) struct Manner {
-    /// In which era it spoke.
-    pub(super) era: Era,
+    /// Whether it reads messages before the answer; plain requests do not.
+    pub(super) listens: bool,
     /// Its session, before 2026-07-28.
     pub(super) session: Option<Arc<Session>>,
     /// By what it knows progress: a JSON string or number.
@@ -157,6 +157,9 @@ impl Exchange {
 
     /// A notification as this caller wants it, if it does.
     fn told(&mut self, method: &str, params: Option<&RawValue>) -> Option<Bytes> {
+        if !self.manner.listens {
+            return None;
+        }
         let members = Object::parse(params?).ok()?;
         let text = match method {
             "notifications/progress" => {
@@ -182,10 +185,10 @@ impl Exchange {
         tasks::with_known_task(params, task)
     }
 
-    /// Whether a log message is severe enough. Before 2026-07-28 who says nothing gets what the
-    /// server sends.
+    /// Whether a log message is severe enough. A session without `logging/setLevel` gets all
+    /// messages of the server.
     fn wants(&self, message: &Object<'_>) -> bool {
-        let Some(wanted) = self.manner.log_level else { return self.manner.era == Era::Legacy };
+        let Some(wanted) = self.manner.log_level else { return self.manner.session.is_some() };
         let level = message.find("level").map(|raw| raw.get().trim_matches('"'));
         LOG_LEVELS.iter().position(|known| Some(*known) == level).is_some_and(|l| l >= wanted)
     }

@@ -15,7 +15,7 @@ use http::{
     uri::Authority,
 };
 
-use super::Rejection;
+use super::{Rejection, era::VERSION_HEADER, incoming::METHOD_HEADER, session::SESSION_HEADER};
 use crate::pipeline::Reach;
 
 /// Refuses web pages of elsewhere.
@@ -69,13 +69,24 @@ fn is_local(host: &str) -> bool {
 /// What nearly all clients send.
 const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 
-/// Refuses clients that could not read an answer, and bodies that are no JSON.
+/// Whether a request has no header of MCP, as scripts send them. The answer is JSON.
+pub(super) fn is_plain(headers: &HeaderMap) -> bool {
+    ![VERSION_HEADER, SESSION_HEADER, METHOD_HEADER].iter().any(|name| headers.contains_key(name))
+}
+
+/// Rejects clients that cannot read the answer, and bodies that are not JSON.
 pub(super) fn check_media(headers: &HeaderMap) -> Result<(), Rejection> {
     let is_usual = headers.get(ACCEPT).is_some_and(|value| value == USUAL_ACCEPT);
+    let reads_json = || !headers.contains_key(ACCEPT) || accepts(headers, "application", "json");
     let reads_both =
         || accepts(headers, "application", "json") && accepts(headers, "text", "event-stream");
-    if !(is_usual || reads_both()) {
-        return Err(Rejection::NotAcceptable { needed: "application/json and text/event-stream" });
+    if !(is_usual || reads_both() || is_plain(headers) && reads_json()) {
+        let needed = if is_plain(headers) {
+            "application/json"
+        } else {
+            "application/json and text/event-stream"
+        };
+        return Err(Rejection::NotAcceptable { needed });
     }
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let essence = media.split(';').next().unwrap_or("").trim();

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::{
     Rejection,
     era::{self, LEGACY},
+    session::SESSION_HEADER,
 };
 use crate::{
     identity::ClientInfo,
@@ -67,21 +68,26 @@ impl<'a> Incoming<'a> {
         headers
     }
 
-    /// Which era's rules apply. Any sign of the modern era makes a request modern, so that one that
-    /// is incomplete is told what it lacks. `initialize` belongs to the older era unless its own
-    /// metadata says otherwise; then it is an unknown method.
+    /// The era whose rules apply: the version header decides, then the session id, and only then
+    /// `Mcp-Method` and other signs of the stateless era, because proxies add `Mcp-Method` to
+    /// requests of sessions. A stateless version in `_meta` goes first: its checks compare it with
+    /// the header.
     pub(super) fn era(&self) -> Era {
-        let named = self.meta_text(META_VERSION);
-        let version = mirror::single(self.headers(), &era::VERSION_HEADER);
-        let names_modern = match (version, named) {
-            (_, Some(version)) => !LEGACY.contains(&&*version),
-            (_, None) if self.method == "initialize" => return Era::Legacy,
-            (Ok(version), None) => version.is_some_and(|version| !LEGACY.contains(&version)),
-            (Err(_), None) => true,
-        };
-        let is_modern = names_modern
+        let (headers, claimed) = (self.headers(), self.meta_text(META_VERSION));
+        if claimed.is_some_and(|version| !LEGACY.contains(&&*version)) {
+            return Era::Modern;
+        }
+        if self.method == "initialize" {
+            return Era::Legacy;
+        }
+        match mirror::single(headers, &era::VERSION_HEADER) {
+            Ok(Some(version)) if LEGACY.contains(&version) => return Era::Legacy,
+            Ok(Some(_)) | Err(_) => return Era::Modern,
+            Ok(None) if headers.contains_key(&SESSION_HEADER) => return Era::Legacy,
+            Ok(None) => {}
+        }
+        let is_modern = headers.contains_key(&METHOD_HEADER)
             || self.meta.find(META_CAPABILITIES).is_some()
-            || self.headers().contains_key(&METHOD_HEADER)
             || matches!(self.method, "server/discover" | "subscriptions/listen");
         if is_modern { Era::Modern } else { Era::Legacy }
     }

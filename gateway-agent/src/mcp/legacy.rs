@@ -1,7 +1,6 @@
 //! Clients of the revisions before 2026-07-28: `initialize`, a session id on everything after it,
-//! and an event stream by `GET` for what changed.
-//!
-//! Deliberately absent: resuming event streams.
+//! and an event stream by `GET` for what changed. A plain `POST` of `tools/list` or `tools/call`
+//! needs no session.
 
 use std::sync::Arc;
 
@@ -37,6 +36,10 @@ pub(super) async fn serve(
     if incoming.method == "initialize" {
         return initialize(endpoint, incoming);
     }
+    if guard::is_plain(incoming.headers()) && matches!(incoming.method, "tools/list" | "tools/call")
+    {
+        return without_session(endpoint, incoming).await;
+    }
     let version = era::of_header(incoming.headers())?;
     let claim = claim(incoming.parts);
     let session = endpoint.sessions.find(incoming.headers(), &claim)?;
@@ -64,6 +67,26 @@ pub(super) async fn serve(
             }
             None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Legacy }),
         },
+    }
+}
+
+/// Serves a plain request, as a script sends it. The answer is JSON, without messages or questions
+/// before it.
+async fn without_session(
+    endpoint: &Arc<Endpoint>,
+    incoming: &Incoming<'_>,
+) -> Result<Answer, Rejection> {
+    let who = Who {
+        era: Era::Legacy,
+        claim: claim(incoming.parts),
+        client: None,
+        subject: subject(incoming.parts),
+        session: None,
+        takes_tasks: false,
+    };
+    match incoming.method {
+        "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
+        _ => call::serve(endpoint, incoming, (who, None)).await,
     }
 }
 

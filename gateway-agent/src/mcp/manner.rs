@@ -45,7 +45,7 @@ pub(super) fn of(
 ) -> Manner {
     let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
     Manner {
-        era: who.era,
+        listens: who.era == Era::Modern || who.session.is_some(),
         session: who.session.clone(),
         progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
         log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),

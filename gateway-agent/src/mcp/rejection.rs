@@ -84,7 +84,11 @@ pub enum Rejection {
         era: Era,
     },
     /// No session, and not `initialize` either.
-    #[error("the request needs an Mcp-Session-Id header; call initialize first")]
+    #[error(
+        "the request needs an Mcp-Session-Id header; call initialize first. Only tools/list and \
+         tools/call work without a session, if they have no Mcp-Session-Id, MCP-Protocol-Version \
+         and Mcp-Method header either"
+    )]
     SessionRequired,
     /// A session that never was, has ended, or belongs to somebody else.
     #[error("there is no such session; call initialize again")]

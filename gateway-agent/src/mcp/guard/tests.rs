@@ -87,7 +87,7 @@ fn on_loopback_the_host_must_be_this_machine() {
 #[test]
 fn the_client_must_read_both_kinds_of_answer() {
     let media = |accept: &'static [&'static str]| {
-        let mut pairs = vec![("content-type", "application/json")];
+        let mut pairs = vec![("content-type", "application/json"), ("mcp-session-id", "x")];
         pairs.extend(accept.iter().map(|value| ("accept", *value)));
         check_media(&parts("/mcp", &pairs).headers).is_ok()
     };
@@ -98,6 +98,22 @@ fn the_client_must_read_both_kinds_of_answer() {
     assert!(!media(&["text/event-stream"]) && !media(&["text/html, application/xml"]));
     assert!(!media(&["application/json, text/event-stream;q=0"]));
     assert!(!media(&["application/json;q=0.0, text/event-stream"]));
+}
+
+#[test]
+fn plain_request_is_answered_in_json() {
+    let media = |accept: &[&'static str]| {
+        let mut pairs = vec![("content-type", "application/json")];
+        pairs.extend(accept.iter().map(|value| ("accept", *value)));
+        check_media(&parts("/mcp", &pairs).headers)
+    };
+    for good in [&[][..], &["*/*"], &["application/json"]] {
+        assert_eq!(media(good), Ok(()), "{good:?}");
+    }
+    let needed = "application/json";
+    for bad in [&["text/event-stream"][..], &["application/json;q=0"], &[""]] {
+        assert_eq!(media(bad), Err(Rejection::NotAcceptable { needed }), "{bad:?}");
+    }
 }
 
 #[test]
