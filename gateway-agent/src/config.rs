@@ -78,6 +78,8 @@ pub struct Config {
     pub tool_limits: Vec<ToolLimits>,
     /// After the signal to stop: how long to report not ready and accept calls all the same.
     pub drain_notice: Duration,
+    /// The keys of session and task ids; `None`: the gateway's own, beside the cache.
+    pub session_key_file: Option<PathBuf>,
     /// Where operators look; `None`: nowhere.
     pub admin: Option<AdminConfig>,
     /// What is kept and sent of calls.

@@ -1,8 +1,6 @@
 //! The MCP endpoint: `POST /mcp` for clients of both protocol eras, and `GET` and `DELETE` for the
 //! older one. A request that carries modern metadata is served without any state; `initialize`
-//! opens a session of the older kind. Who is calling is found out before anything else.
-//!
-//! Deliberately absent: resuming event streams.
+//! opens a session of the older kind. Callers are authenticated first.
 
 mod about;
 mod call;
@@ -18,6 +16,7 @@ mod list;
 mod manner;
 mod modern;
 mod rejection;
+mod replay;
 mod session;
 mod stream;
 mod tasks;
@@ -50,7 +49,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 pub(crate) use self::guard::check_source;
 pub use self::rejection::Rejection;
-use self::{held::HeldRequests, incoming::Incoming, session::Sessions};
+use self::{held::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
 use crate::{
     audit::{self, REQUEST_ID},
     capacity,
@@ -113,6 +112,12 @@ impl Mcp {
             .max_age(PREFLIGHT)
     }
 
+    /// Cancels the requests that continue without a connection.
+    pub(crate) async fn shutdown(&self) {
+        let replays = Arc::clone(&self.0.load().replays);
+        replays.shutdown().await;
+    }
+
     /// The gateway that is served.
     pub fn gateway(&self) -> Arc<Gateway> {
         Arc::clone(&self.0.load().gateway)
@@ -129,6 +134,7 @@ impl Mcp {
             doorkeeper,
             sessions: Arc::clone(&old.sessions),
             held: Arc::clone(&old.held),
+            replays: Arc::clone(&old.replays),
             streams: Arc::clone(&old.streams),
             most_streams: old.most_streams,
             task_watches: Arc::clone(&old.task_watches),
@@ -173,6 +179,8 @@ struct Endpoint {
     sessions: Arc<Sessions>,
     /// Requests of stateless clients that wait for their input.
     held: Arc<HeldRequests>,
+    /// Streams of sessions that can be resumed.
+    replays: Arc<Replays>,
     /// One permit for each event stream that may be open.
     streams: Arc<Semaphore>,
     most_streams: usize,
@@ -187,9 +195,19 @@ impl Endpoint {
         let sessions = Arc::new(Sessions::new(most, Arc::clone(gateway.sealer())));
         let most_streams = capacity::streams(most);
         let streams = Arc::new(Semaphore::new(most_streams));
-        let (held, successor) = Default::default();
+        let (held, replays, successor) = Default::default();
         let task_watches = stream::task_watches();
-        Self { gateway, doorkeeper, sessions, held, streams, most_streams, task_watches, successor }
+        Self {
+            gateway,
+            doorkeeper,
+            sessions,
+            held,
+            replays,
+            streams,
+            most_streams,
+            task_watches,
+            successor,
+        }
     }
 }
 

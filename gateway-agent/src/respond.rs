@@ -72,6 +72,7 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::Invalid(invalid) => classify_message(invalid),
         Rejection::Incomplete
         | Rejection::ClientResponse
+        | Rejection::EventUnknown
         | Rejection::IdInUse
         | Rejection::SessionRequired => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
         Rejection::Params { .. } | Rejection::MissingMeta { .. } => {

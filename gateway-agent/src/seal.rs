@@ -1,23 +1,29 @@
-//! Texts that say something to this gateway only: encrypted and authenticated (AES-256-GCM), so that no
-//! store is needed and nobody can make one up. Session ids and task ids are such texts.
+//! Session ids and task ids: encrypted and authenticated texts (AES-256-GCM) that only this gateway
+//! and its replicas can read or make, so no store is needed.
 //!
-//! Each is sealed for something, a purpose and for whom, and is nothing for anything else. What outlives
-//! the process is sealed with a key that is kept (`seal/kept.rs`). Deliberately absent: what is in them.
+//! Each text is sealed for a purpose and an owner, and opens for nothing else. The keys come from a file
+//! (`seal/key_file.rs`), because clients keep ids over a restart.
 
-mod kept;
+mod key_file;
 
+use arc_swap::ArcSwap;
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey},
     rand,
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
+pub(crate) use self::key_file::{KeyFile, check as check_key_file};
+
 /// Longest sealed text that is looked at, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// Seals and opens.
+/// The bytes of a key.
+pub(crate) type Key = [u8; 32];
+
+/// Seals with the first key, and opens with all. The keys change while it is in use.
 #[derive(Debug)]
-pub(crate) struct Sealer(Option<RandomizedNonceKey>);
+pub(crate) struct Sealer(ArcSwap<Vec<RandomizedNonceKey>>);
 
 /// The operating system gave no random bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -27,17 +33,24 @@ pub(crate) struct NoRandomness;
 impl Sealer {
     /// With a key of its own, which ends with the process. Without random bytes it seals nothing.
     pub(crate) fn random() -> Self {
-        Self(random_key().ok().and_then(|key| keyed(&key)))
+        let key = random_key().ok();
+        Self::with(key.as_slice())
     }
 
-    /// With a key that other gateways may have too.
-    pub(crate) fn with(key: &[u8; 32]) -> Self {
-        Self(keyed(key))
+    /// With keys that other gateways may have too.
+    pub(crate) fn with(keys: &[Key]) -> Self {
+        Self(ArcSwap::from_pointee(usable(keys)))
     }
 
-    /// Visible ASCII that only this key opens, and only for the same.
+    /// Uses these keys from now on.
+    pub(crate) fn replace(&self, keys: &[Key]) {
+        self.0.store(usable(keys).into());
+    }
+
+    /// Visible ASCII that only these keys open, and only for the same.
     pub(crate) fn seal(&self, what_for: &[u8], content: &[u8]) -> Result<String, NoRandomness> {
-        let key = self.0.as_ref().ok_or(NoRandomness)?;
+        let keys = self.0.load();
+        let key = keys.first().ok_or(NoRandomness)?;
         let mut sealed = content.to_vec();
         let nonce = key
             .seal_in_place_append_tag(Aad::from(what_for), &mut sealed)
@@ -54,12 +67,14 @@ impl Sealer {
         }
         let whole = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (nonce, sealed) = whole.split_at_checked(12)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let mut content = sealed.to_vec();
-        let opened = self.0.as_ref()?.open_in_place(nonce, Aad::from(what_for), &mut content);
-        let length = opened.ok()?.len();
-        content.truncate(length);
-        Some(content)
+        self.0.load().iter().find_map(|key| {
+            let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+            let mut content = sealed.to_vec();
+            let opened = key.open_in_place(nonce, Aad::from(what_for), &mut content);
+            let length = opened.ok()?.len();
+            content.truncate(length);
+            Some(content)
+        })
     }
 }
 
@@ -70,14 +85,14 @@ pub(crate) fn random_text() -> Result<String, NoRandomness> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-fn random_key() -> Result<[u8; 32], NoRandomness> {
+fn random_key() -> Result<Key, NoRandomness> {
     let mut key = [0; 32];
     rand::fill(&mut key).map_err(|_| NoRandomness)?;
     Ok(key)
 }
 
-fn keyed(key: &[u8; 32]) -> Option<RandomizedNonceKey> {
-    RandomizedNonceKey::new(&AES_256_GCM, key).ok()
+fn usable(keys: &[Key]) -> Vec<RandomizedNonceKey> {
+    keys.iter().filter_map(|key| RandomizedNonceKey::new(&AES_256_GCM, key).ok()).collect()
 }
 
 #[cfg(test)]
@@ -86,13 +101,13 @@ mod tests {
 
     #[test]
     fn only_the_same_key_opens_for_the_same_and_nothing_may_change() {
-        let (one, other) = (Sealer::random(), Sealer::with(&[7; 32]));
+        let (one, other) = (Sealer::random(), Sealer::with(&[[7; 32]]));
         let sealed = one.seal(b"a", b"content").unwrap();
         assert_eq!(one.open(b"a", &sealed).unwrap(), b"content");
         assert_eq!(one.open(b"b", &sealed), None);
         assert_ne!(one.seal(b"a", b"content").unwrap(), sealed);
         assert_eq!(other.open(b"a", &sealed), None);
-        let same = Sealer::with(&[7; 32]);
+        let same = Sealer::with(&[[7; 32]]);
         assert_eq!(same.open(b"a", &other.seal(b"a", b"x").unwrap()).unwrap(), b"x");
         for index in 0..sealed.len() {
             let mut changed = sealed.clone().into_bytes();
@@ -102,5 +117,18 @@ mod tests {
         for bad in ["", "AAAA", "=", "ä"] {
             assert_eq!(one.open(b"a", bad), None);
         }
+    }
+
+    #[test]
+    fn earlier_keys_open_and_the_first_seals() {
+        let (old, new) = ([1; 32], [2; 32]);
+        let sealer = Sealer::with(&[old]);
+        let before = sealer.seal(b"a", b"before").unwrap();
+        sealer.replace(&[new, old]);
+        assert_eq!(sealer.open(b"a", &before).unwrap(), b"before");
+        let after = sealer.seal(b"a", b"after").unwrap();
+        assert_eq!(Sealer::with(&[new]).open(b"a", &after).unwrap(), b"after");
+        sealer.replace(&[new]);
+        assert_eq!(sealer.open(b"a", &before), None, "a key that is gone opens nothing");
     }
 }

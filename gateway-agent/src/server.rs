@@ -42,7 +42,7 @@ use crate::{
     lanes::Lanes,
     mcp::Mcp,
     pipeline::{Gateway, Parts},
-    seal::Sealer,
+    seal::{KeyFile, Sealer},
     source::{self, Feed, Rejected, Status},
     trace::{self, Tracer},
     upstream::{self, Upstreams},
@@ -106,7 +106,10 @@ pub async fn run(
     let sagas = Sagas::open(&config.registry.cache).map_err(Error::Sagas)?;
     let compositions = Arc::new(Memory::new(sagas));
     let known = (upstreams.clone(), contracts.clone(), compositions.clone());
-    let gateway = Arc::new(assembled(&config, (catalog, watchman.clone()), known));
+    let keys = KeyFile::of(&config);
+    let sealer = Arc::new(keys.open());
+    let gateway =
+        Arc::new(assembled(&config, (catalog, watchman.clone()), known, Arc::clone(&sealer)));
     let tracer = Arc::clone(gateway.tracer());
     let mcp = Mcp::new(gateway, doorkeeper);
     let reloader = Arc::new(Reloader::new((config.clone(), stamp), mcp.clone(), contracts.clone()));
@@ -133,6 +136,8 @@ pub async fn run(
     tokio::spawn(contracts.keep(running.cache.subscribe(), definitions, running.stop.clone()));
     sagas::recovery::recover(&mcp.gateway());
     let stop = running.stop.clone();
+    tokio::spawn(async move { stop.run_until_cancelled(keys.keep(sealer)).await });
+    let stop = running.stop.clone();
     tokio::spawn(async move { stop.run_until_cancelled(reloader.watch()).await });
     let mut following = running.follow(config, (watchman, status));
     let outcome = tokio::select! {
@@ -149,6 +154,7 @@ pub async fn run(
     tracing::info!("stopping: calls that have begun may finish within {limit:?}");
     mcp.gateway().close_streams();
     running.stop(limit).await;
+    mcp.shutdown().await;
     compositions.shutdown().await;
     upstreams.shutdown().await;
     // What they still send to upstreams is done.
@@ -161,9 +167,9 @@ fn assembled(
     config: &Config,
     (catalog, watchman): (watch::Receiver<Arc<Catalog>>, Watchman),
     (upstreams, contracts, compositions): (Arc<Upstreams>, Arc<Contracts>, Arc<Memory>),
+    sealer: Arc<Sealer>,
 ) -> Gateway {
-    let task_ids = Arc::new(Sealer::kept(&config.registry.cache));
-    let parts = Parts { catalog, watchman, upstreams, contracts, compositions, task_ids };
+    let parts = Parts { catalog, watchman, upstreams, contracts, compositions, sealer };
     Gateway::new(config, parts)
 }
 

@@ -23,6 +23,10 @@ pub enum Scarce {
     Tasks,
     /// Keys of what is done once (`idempotent`).
     Keys,
+    /// Requests of sessions that continue without a connection.
+    Detached,
+    /// Bytes of events that are kept for clients that reconnect.
+    Events,
 }
 
 impl fmt::Display for Scarce {
@@ -33,6 +37,8 @@ impl fmt::Display for Scarce {
             Self::Watches => "resources of this server are watched",
             Self::Tasks => "tasks are watched",
             Self::Keys => "keys of what is done once are remembered",
+            Self::Detached => "requests continue without a connection",
+            Self::Events => "bytes of events are kept",
         })
     }
 }
@@ -77,11 +83,12 @@ pub(crate) struct Shares {
     taken: Mutex<HashMap<Principal, usize>>,
 }
 
-/// A part of somebody's share, until it is dropped.
+/// A part of a caller's share, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<Shares>,
     principal: Principal,
+    count: usize,
 }
 
 impl Shares {
@@ -92,13 +99,22 @@ impl Shares {
 
     /// Takes one for a principal.
     pub(crate) fn take(self: &Arc<Self>, principal: &Principal) -> Result<Share, Exhausted> {
+        self.take_many(principal, 1)
+    }
+
+    /// Takes `count` units for a principal, or none.
+    pub(crate) fn take_many(
+        self: &Arc<Self>,
+        principal: &Principal,
+        count: usize,
+    ) -> Result<Share, Exhausted> {
         let mut taken = self.taken();
-        let count = taken.entry(principal.clone()).or_default();
-        if *count >= self.each {
+        let had = taken.get(principal).copied().unwrap_or_default();
+        if had + count > self.each {
             return Err(Exhausted::Own { what: self.what, most: self.each });
         }
-        *count += 1;
-        Ok(Share { of: Arc::clone(self), principal: principal.clone() })
+        taken.insert(principal.clone(), had + count);
+        Ok(Share { of: Arc::clone(self), principal: principal.clone(), count })
     }
 
     fn taken(&self) -> MutexGuard<'_, HashMap<Principal, usize>> {
@@ -110,7 +126,7 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut taken = self.of.taken();
         let Some(count) = taken.get_mut(&self.principal) else { return };
-        *count -= 1;
+        *count -= self.count;
         if *count == 0 {
             taken.remove(&self.principal);
         }

@@ -24,16 +24,16 @@ pub(crate) const MODERN: &str = "2026-07-28";
 pub(crate) const LEGACY: &str = "2025-11-25";
 
 /// What a far side does with a call: the head, the message, and what it answers.
-type Call = Arc<dyn Fn(&str, &Value) -> Option<String> + Send + Sync>;
+pub(crate) type Call = Arc<dyn Fn(&str, &Value) -> Option<String> + Send + Sync>;
 
 /// A gateway in front of one far side, which has the tool `fetch`.
-struct Scene {
-    gateway: Gateway,
-    liar: Liar,
+pub(crate) struct Scene {
+    pub(crate) gateway: Gateway,
+    pub(crate) liar: Liar,
 }
 
 impl Scene {
-    async fn start(version: &'static str, more: &str, call: Call) -> Self {
+    pub(crate) async fn start(version: &'static str, more: &str, call: Call) -> Self {
         let liar = Liar::start(far_side(version, call)).await;
         let gateway = gateway(&format!("http: \"{}\"", liar.url), more).await;
         Self { gateway, liar }
@@ -87,12 +87,12 @@ fn far_side(version: &'static str, call: Call) -> Script {
 }
 
 /// The response with this result to a message.
-fn result_of(message: &Value, result: &Value) -> Value {
+pub(crate) fn result_of(message: &Value, result: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })
 }
 
 /// What a page is that was fetched.
-fn page() -> Value {
+pub(crate) fn page() -> Value {
     json!({ "resultType": "complete", "content": [{ "type": "text", "text": "a page" }],
         "structuredContent": { "url": "http://x/", "title": "t", "text": "a page" } })
 }

@@ -52,6 +52,7 @@ mod scopes;
 mod sdk;
 mod searching;
 mod seeing;
+mod sessions;
 mod several_servers;
 mod staleness;
 mod stdio;

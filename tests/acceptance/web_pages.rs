@@ -1,5 +1,4 @@
-//! Web pages as clients: what a browser asks the gateway before it lets a page call, and what it lets
-//! the page read.
+//! Web pages as clients: preflight requests of browsers, and the headers that pages may read.
 
 use acceptance::{Backend, Gateway, GatewayOptions, mcp::LEGACY, root};
 use http::HeaderMap;
@@ -28,7 +27,7 @@ impl Site {
         Self { gateway, _backend: backend, options }
     }
 
-    /// What a browser asks before a `POST` of a page.
+    /// The response to the preflight request of a page that wants to `POST`.
     async fn preflight(&self, path: &str, origin: &str) -> HeaderMap {
         let asked = "content-type,authorization,mcp-protocol-version,mcp-param-region";
         let request = reqwest::Client::new()

@@ -25,6 +25,7 @@ use super::{
     scope, seeing, staleness, target, tls, tool_limits, tools,
     yaml::{self, Node},
 };
+use crate::seal;
 
 /// Largest configuration file, in bytes.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -109,6 +110,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let (limits, tool_limits) = limits(&root);
     let (admin, tracing) = (seeing::admin(&root), seeing::tracing(&root));
     let drain_notice = root.find("drainNotice").and_then(|field| field.parse(parse_duration));
+    let session_key_file = session_key_file(&root);
     let allowed_origins = root.parsed("allowedOrigins", reach::origin);
     let allowed_hosts = root.parsed("allowedHosts", reach::host);
     root.finish();
@@ -127,9 +129,19 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         limits,
         tool_limits,
         drain_notice: drain_notice.unwrap_or(DEFAULT_DRAIN_NOTICE),
+        session_key_file,
         admin,
         tracing,
     })
+}
+
+/// The file is read once here, so that a mistake in it is a problem of the configuration.
+fn session_key_file(root: &Section<'_>) -> Option<PathBuf> {
+    let file = tls::file(root, "sessionKeyFile")?;
+    if let Err(e) = seal::check_key_file(&file) {
+        root.problem(format!("sessionKeyFile: {} cannot be used: {e}", file.display()));
+    }
+    Some(file)
 }
 
 fn name(problems: &Problems, root: &Section<'_>, args: &Args) -> String {

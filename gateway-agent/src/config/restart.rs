@@ -14,6 +14,7 @@ impl Config {
             ("name", self.name != started.name),
             ("listen", self.listen != started.listen),
             ("tls", self.tls != started.tls),
+            ("sessionKeyFile", self.session_key_file != started.session_key_file),
             ("admin", self.admin != started.admin),
             ("tracing", self.tracing != started.tracing),
             (
@@ -55,6 +56,7 @@ impl Config {
             name: started.name.clone(),
             listen: started.listen,
             tls: started.tls.clone(),
+            session_key_file: started.session_key_file.clone(),
             admin: started.admin.clone(),
             tracing: started.tracing.clone(),
             ..self

@@ -34,6 +34,19 @@ fn a_source_is_enough() {
 }
 
 #[test]
+fn session_key_file_must_have_keys() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = format!("{DEFAULTS}\nsessionKeyFile: {}\n", file.path().display());
+    std::fs::write(&file, "A".repeat(43)).unwrap();
+    assert_eq!(parse(&text).unwrap().session_key_file.as_deref(), Some(file.path()));
+    std::fs::write(&file, "A".repeat(44)).unwrap();
+    let problems = parse(&text).unwrap_err();
+    assert!(problems.len() == 1 && problems[0].contains("line 1 must be"), "{problems:?}");
+    drop(file);
+    assert!(parse(&text).unwrap_err()[0].contains("sessionKeyFile"));
+}
+
+#[test]
 fn a_registry_may_have_several_servers() {
     let config = parse("registry: { source: 'grpcs://a:1, b:2' }").unwrap();
     let addresses = ["https://a:1", "https://b:2"].map(str::to_owned);

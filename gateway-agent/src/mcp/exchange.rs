@@ -1,22 +1,23 @@
 //! A request that goes on to an upstream, with all that is said until it is answered: the answer is
 //! JSON as long as there is nothing else to say, and an event stream from the first message on.
 //!
-//! Whoever drops the response drops the request, here and upstream. Deliberately absent: what the
-//! request is.
+//! Without a session, a dropped response cancels the request, here and upstream. With a session, the
+//! request continues for a bounded time, and its event stream can be resumed (`replay.rs`).
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::BodyExt as _;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
 use super::{
     Endpoint,
     held::{Asked, Owner, Waiting},
     rejection::Rejection,
+    replay::Replay,
     session::Session,
     stream as events, tasks,
 };
@@ -27,6 +28,9 @@ use crate::{
     seal::NoRandomness,
     upstream::{Capabilities, LOG_LEVELS, Meanwhile, Question, RpcError},
 };
+
+/// How long the answer may take before an event stream begins that can be resumed.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// The request on its way, and then how to answer it.
 pub(super) type Running = Pin<Box<dyn Future<Output = Finished> + Send>>;
@@ -46,6 +50,8 @@ pub(super) struct Manner {
     pub(super) listens: bool,
     /// Its session, before 2026-07-28.
     pub(super) session: Option<Arc<Session>>,
+    /// Whether it reads an event that has an id and no data (2025-11-25).
+    pub(super) reads_empty_events: bool,
     /// By what it knows progress: a JSON string or number.
     pub(super) progress: Option<Box<RawValue>>,
     /// The least severity of log messages that it wants, in [`LOG_LEVELS`].
@@ -94,24 +100,99 @@ impl Exchange {
 
     /// Waits for the answer, or for the first message before it.
     pub(super) async fn respond(mut self) -> Answer {
+        if let Some(session) = self.manner.session.clone() {
+            return self.respond_in_session(&session).await;
+        }
         match self.next().await {
             Step::Answer(answer) => answer,
             Step::Message(first) => {
                 let stream = stream::unfold((Some(first), Some(self)), |(first, exchange)| async {
                     if let Some(first) = first {
-                        return Some((events::event(&first), (None, exchange)));
+                        return Some((events::event(None, &first), (None, exchange)));
                     }
                     let mut exchange = exchange?;
                     match exchange.next().await {
                         Step::Message(message) => {
-                            Some((events::event(&message), (None, Some(exchange))))
+                            Some((events::event(None, &message), (None, Some(exchange))))
                         }
-                        Step::Answer(answer) => {
-                            Some((events::event(&content(answer.response).await), (None, None)))
-                        }
+                        Step::Answer(answer) => Some((
+                            events::event(None, &content(answer.response).await),
+                            (None, None),
+                        )),
                     }
                 });
                 Answer { response: events::respond(stream), bytes: 0 }
+            }
+        }
+    }
+
+    /// As [`Exchange::respond`], but a dropped connection does not cancel the request.
+    async fn respond_in_session(self, session: &Session) -> Answer {
+        let quiet = if self.manner.reads_empty_events { QUIET } else { Duration::MAX };
+        let mut connected = Connected(Some(self));
+        let first = {
+            let Some(exchange) = &mut connected.0 else { return respond::http::cancelled() };
+            timeout(quiet, exchange.next()).await
+        };
+        let Some(exchange) = connected.0.take() else { return respond::http::cancelled() };
+        let first = match first {
+            Ok(Step::Answer(answer)) => return answer,
+            Ok(Step::Message(message)) => Some(message),
+            Err(_) => None,
+        };
+        let Some(replay) = exchange.replay(session) else {
+            return super::refuse(Id::parse(&exchange.id).ok(), &Rejection::NoRandomness);
+        };
+        let reader = replay.reader(0);
+        exchange.run_apart(replay, first);
+        Answer { response: events::of_reader(reader), bytes: 0 }
+    }
+
+    fn replay(&self, session: &Session) -> Option<Arc<Replay>> {
+        let endpoint = &self.endpoint;
+        let principal = endpoint.gateway.principal(&self.manner.owner.claim);
+        endpoint.replays.begin(session.id(), &principal, Id::parse(&self.id).ok()?).ok()
+    }
+
+    /// Runs the request in its own task, and keeps its events until they expire.
+    fn run_apart(self, replay: Arc<Replay>, first: Option<Bytes>) {
+        let replays = Arc::clone(&self.endpoint.replays);
+        let tasks = replays.tasks.clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                () = self.run(&replay, first) => {
+                    replay.complete();
+                    tokio::select! {
+                        () = replay.abandoned() => {}
+                        () = replays.stop.cancelled() => {}
+                    }
+                }
+                () = replay.abandoned() => {}
+                () = replays.stop.cancelled() => {}
+            }
+            replays.end(&replay);
+            replay.complete();
+        });
+    }
+
+    async fn run(mut self, replay: &Replay, first: Option<Bytes>) {
+        // An id to resume from, also if there is no message yet.
+        if self.manner.reads_empty_events {
+            replay.push(Bytes::new(), false).await;
+        }
+        if let Some(first) = first {
+            replay.push(first, false).await;
+        }
+        loop {
+            match self.next().await {
+                Step::Message(message) => replay.push(message, false).await,
+                Step::Answer(answer) => {
+                    let message = content(answer.response).await;
+                    if !message.is_empty() {
+                        replay.push(message, true).await;
+                    }
+                    return;
+                }
             }
         }
     }
@@ -236,6 +317,21 @@ impl Exchange {
         let known = self.with_known_task(params);
         let params = known.as_deref().unwrap_or(params);
         Some(jsonrpc::request(Id::parse(&number).ok()?, &method, params))
+    }
+}
+
+/// A request of a session whose connection waits for the answer. The request continues if the
+/// connection drops.
+struct Connected(Option<Exchange>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let Some(exchange) = self.0.take() else { return };
+        let Some(session) = exchange.manner.session.clone() else { return };
+        if let Some(replay) = exchange.replay(&session) {
+            drop(replay.reader(0));
+            exchange.run_apart(replay, None);
+        }
     }
 }
 

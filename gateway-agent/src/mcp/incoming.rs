@@ -92,6 +92,11 @@ impl<'a> Incoming<'a> {
         if is_modern { Era::Modern } else { Era::Legacy }
     }
 
+    /// Whether the version header names this version.
+    pub(super) fn names_version(&self, version: &str) -> bool {
+        self.headers().get(era::VERSION_HEADER).is_some_and(|named| named == version)
+    }
+
     /// A parameter, raw.
     pub(super) fn param(&self, name: &str) -> Option<&'a RawValue> {
         self.params.find(name)

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderValue, request::Parts};
+use http::{HeaderName, HeaderValue, request::Parts};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -27,6 +27,9 @@ use crate::{
     respond::{self, http::Answer, result::SERVER_INFO},
     upstream::{Capabilities, Era, LOG_LEVELS},
 };
+
+/// The header that names the last event that the client has.
+const LAST_EVENT_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Serves one request.
 pub(super) async fn serve(
@@ -197,11 +200,14 @@ fn cancel(session: &Session, params: Option<&RawValue>) {
     }
 }
 
-/// `GET`: the session's event stream.
+/// `GET`: the session's event stream, or the rest of the stream of one request.
 pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response {
     let checked = check(&endpoint, &parts).and_then(|session| {
         guard::check_stream(&parts.headers)?;
-        stream::of_session(&endpoint, &session)
+        match parts.headers.get(LAST_EVENT_HEADER) {
+            Some(event) => stream::resumed(&endpoint, &session, event),
+            None => stream::of_session(&endpoint, &session),
+        }
     });
     checked.unwrap_or_else(|rejection| refuse(None, &rejection).into_response())
 }
@@ -212,6 +218,7 @@ pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response
         .and_then(|_| endpoint.sessions.close(&parts.headers, &claim(&parts)));
     match closed {
         Ok(id) => {
+            endpoint.replays.end_session(&id);
             endpoint.gateway.upstreams().end_session(&id);
             respond::http::no_content().into_response()
         }

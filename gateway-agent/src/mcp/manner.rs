@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{
     Rejection,
+    era::LEGACY,
     exchange::{Finished, Manner, Running},
     held::Owner,
     incoming::{Incoming, META_CAPABILITIES},
@@ -47,6 +48,7 @@ pub(super) fn of(
     Manner {
         listens: who.era == Era::Modern || who.session.is_some(),
         session: who.session.clone(),
+        reads_empty_events: incoming.names_version(LEGACY[0]),
         progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
         log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),
         capabilities: context.capabilities.clone(),

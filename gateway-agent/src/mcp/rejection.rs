@@ -93,6 +93,13 @@ pub enum Rejection {
     /// A session that never was, has ended, or belongs to somebody else.
     #[error("there is no such session; call initialize again")]
     SessionUnknown,
+    /// A `Last-Event-ID` of no stream that can be resumed.
+    #[error(
+        "there is no stream to resume at this Last-Event-ID: streams can be resumed for 60 s, in \
+         their session, at the gateway that began them. Send the request again if it is safe to \
+         repeat"
+    )]
+    EventUnknown,
     /// The id of a request that is still running in the session.
     #[error(
         "a request with this id is still running in this session; each request of a session needs \
@@ -143,6 +150,7 @@ impl Rejection {
             Self::UnknownMethod { .. } => "unknown-method",
             Self::SessionRequired => "session-required",
             Self::SessionUnknown => "session-unknown",
+            Self::EventUnknown => "event-unknown",
             Self::IdInUse => "id-in-use",
             Self::Cursor(_) => "invalid-cursor",
             Self::NoCatalog => "no-catalog",

@@ -39,10 +39,20 @@ pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-sessi
 const PURPOSE: &[u8] = b"mcp-session-1";
 /// How long a session may be idle before what is going on in it is forgotten.
 const IDLE: Duration = Duration::from_mins(30);
+/// What the client of a session of another process last saw of its list: perhaps another list.
+const UNKNOWN_LIST: u64 = 1;
 /// Most sessions that were ended and are remembered as such.
 const ENDED: usize = 100_000;
 /// Most questions that wait for the answer of one client.
 const QUESTIONS: usize = 256;
+
+/// The content of a session id.
+#[derive(Debug, Serialize, Deserialize)]
+struct Sealed<P> {
+    /// The process that opened the session.
+    home: Box<str>,
+    passport: P,
+}
 
 /// What a session is, as its id says it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,8 +73,12 @@ impl Passport {
         client: Option<Arc<ClientInfo>>,
         capabilities: Capabilities,
     ) -> Self {
-        Self { number: Uuid::new_v4().simple().to_string().into(), claim, client, capabilities }
+        Self { number: unique(), claim, client, capabilities }
     }
+}
+
+fn unique() -> Box<str> {
+    Uuid::new_v4().simple().to_string().into()
 }
 
 #[derive(Debug)]
@@ -221,6 +235,8 @@ pub(super) struct Sessions {
     table: RwLock<Table>,
     limit: usize,
     started: Instant,
+    /// Tells this process from one before it and from replicas.
+    home: Box<str>,
 }
 
 #[derive(Debug, Default)]
@@ -234,12 +250,14 @@ struct Table {
 
 impl Sessions {
     pub(super) fn new(limit: usize, sealer: Arc<Sealer>) -> Self {
-        Self { sealer, table: RwLock::default(), limit: limit.max(1), started: Instant::now() }
+        let (table, started) = (RwLock::default(), Instant::now());
+        Self { sealer, table, limit: limit.max(1), started, home: unique() }
     }
 
     /// Opens a session and gives its id.
     pub(super) fn open(&self, passport: &Passport) -> Result<String, Rejection> {
-        let content = serde_json::to_vec(passport).map_err(|_| Rejection::NoRandomness)?;
+        let sealed = Sealed { home: self.home.clone(), passport };
+        let content = serde_json::to_vec(&sealed).map_err(|_| Rejection::NoRandomness)?;
         self.sealer.seal(PURPOSE, &content).map_err(|_| Rejection::NoRandomness)
     }
 
@@ -266,8 +284,9 @@ impl Sessions {
     /// A session that is not in use here, as its id describes it.
     fn take_up(&self, id: &str) -> Result<Arc<Session>, Rejection> {
         let content = self.sealer.open(PURPOSE, id);
-        let passport = content.and_then(|content| serde_json::from_slice(&content).ok());
-        let passport: Passport = passport.ok_or(Rejection::SessionUnknown)?;
+        let sealed = content.and_then(|content| serde_json::from_slice(&content).ok());
+        let Sealed { home, passport } = sealed.ok_or(Rejection::SessionUnknown)?;
+        let listed = if home == self.home { 0 } else { UNKNOWN_LIST };
         let mut table = self.write();
         if table.ended.contains(id) {
             return Err(Rejection::SessionUnknown);
@@ -283,7 +302,7 @@ impl Sessions {
             id: id.clone(),
             passport,
             used_ms: AtomicU64::new(self.now_ms()),
-            listed: AtomicU64::new(0),
+            listed: AtomicU64::new(listed),
             streams: watch::channel(0).0,
             requests: Mutex::default(),
             questions: Mutex::default(),

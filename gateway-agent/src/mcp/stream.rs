@@ -15,15 +15,15 @@ use std::{
     time::Duration,
 };
 
-use axum::response::{
-    IntoResponse as _, Response,
-    sse::{Event, KeepAlive, Sse},
-};
+use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, future::join_all, stream};
-use http::{HeaderName, HeaderValue};
+use http::{
+    HeaderName, HeaderValue,
+    header::{CACHE_CONTROL, CONTENT_TYPE},
+};
 use serde::Deserialize;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 pub(super) use self::tasks::{pace, watches as task_watches};
 use self::{
@@ -35,6 +35,7 @@ use super::{
     about::{self, Offer},
     incoming::Incoming,
     manner::{self, Who},
+    replay::Reader,
     session::Session,
 };
 use crate::{
@@ -72,8 +73,27 @@ pub(super) fn of_session(
     let stream = SessionStream { watcher, turn, session: Arc::downgrade(session) };
     Ok(respond(stream::unfold(stream, async |mut stream| {
         let change = stream.changed().await?;
-        Some((event(&notification(&change, None)), stream))
+        Some((event(None, &notification(&change, None)), stream))
     })))
+}
+
+/// `GET` with `Last-Event-ID`: the rest of a stream.
+pub(super) fn resumed(
+    endpoint: &Endpoint,
+    session: &Session,
+    last_event: &HeaderValue,
+) -> Result<Response, Rejection> {
+    let last_event = last_event.to_str().map_err(|_| Rejection::EventUnknown)?;
+    let reader = endpoint.replays.resume(session.id(), last_event)?;
+    Ok(of_reader(reader))
+}
+
+/// The events of a reader as a response.
+pub(super) fn of_reader(reader: Reader) -> Response {
+    respond(stream::unfold(reader, async |mut reader| {
+        let event = reader.next().await?;
+        Some((event, reader))
+    }))
 }
 
 /// The stream of a session; it holds the session only weakly, so that it ends with it.
@@ -176,7 +196,7 @@ pub(super) async fn subscribe(
     };
     let events = stream::unfold(subscription, async |mut subscription| {
         let message = subscription.next().await?;
-        Some((event(&message), subscription))
+        Some((event(None, &message), subscription))
     });
     Ok(Answer { response: respond(events), bytes: 0 })
 }
@@ -323,19 +343,38 @@ fn notification(change: &Change, meta: Option<&str>) -> Bytes {
     jsonrpc::notification(method, Some(params.as_str()).filter(|params| *params != "{}"))
 }
 
-/// A message as an event.
-pub(super) fn event(message: &Bytes) -> Event {
-    // Messages are put together from JSON text, which is UTF-8.
-    Event::default().data(String::from_utf8_lossy(message))
+/// A message as an event, perhaps with an id to resume from. An empty message has an empty `data`
+/// line, so that clients see the id; axum's `Event` writes none.
+pub(super) fn event(id: Option<&str>, message: &[u8]) -> Bytes {
+    let mut text = Vec::with_capacity(message.len() + 64);
+    if let Some(id) = id {
+        text.extend([b"id: ", id.as_bytes(), b"\n"].concat());
+    }
+    // JSON of upstreams may have line breaks between its tokens.
+    for line in message.split(|byte| matches!(byte, b'\n' | b'\r')) {
+        text.extend_from_slice(b"data: ");
+        text.extend_from_slice(line);
+        text.push(b'\n');
+    }
+    text.push(b'\n');
+    text.into()
 }
 
-/// Events as a response.
-pub(super) fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Response {
-    let events = events.map(Ok::<_, Infallible>);
-    let mut response =
-        Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
-    // Proxies must not hold events back.
+/// Events as a response, with a comment after each [`KEEP_ALIVE`] without one.
+pub(super) fn respond(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let events = stream::unfold(Box::pin(events), async |mut events| {
+        let event = match timeout(KEEP_ALIVE, events.next()).await {
+            Ok(event) => event?,
+            Err(_) => Bytes::from_static(b":\n\n"),
+        };
+        Some((Ok::<_, Infallible>(event), events))
+    });
+    let mut response = Response::new(Body::from_stream(events));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Proxies must not buffer events.
     let name = HeaderName::from_static("x-accel-buffering");
-    response.headers_mut().insert(name, HeaderValue::from_static("no"));
+    headers.insert(name, HeaderValue::from_static("no"));
     response
 }

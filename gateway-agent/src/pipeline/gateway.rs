@@ -51,7 +51,6 @@ pub struct Gateway {
     views: Views,
     validators: Arc<Validators>,
     tracer: Arc<Tracer>,
-    sealer: Arc<Sealer>,
     closing: CancellationToken,
 }
 
@@ -68,29 +67,29 @@ pub struct Parts {
     pub contracts: Arc<Contracts>,
     /// What compositions remember.
     pub compositions: Arc<Memory>,
-    /// Makes the ids of tasks.
-    pub(crate) task_ids: Arc<Sealer>,
+    /// Seals the ids of sessions and tasks.
+    pub(crate) sealer: Arc<Sealer>,
 }
 
 impl Gateway {
     /// Puts the parts together. Before anything is loaded, the catalog is an empty one.
     pub fn new(config: &Config, parts: Parts) -> Self {
         audit::describe_metrics();
-        let kept = (Arc::default(), Tracer::start(config), Arc::new(Sealer::random()));
+        let kept = (Arc::default(), Tracer::start(config));
         Self::assemble(config, parts, kept)
     }
 
     /// The same gateway by another configuration. What is under way stays with this one.
     pub fn reconfigured(&self, config: &Config) -> Self {
-        let Self { validators, tracer, sealer, .. } = self;
-        let kept = (Arc::clone(validators), Arc::clone(tracer), Arc::clone(sealer));
+        let Self { validators, tracer, .. } = self;
+        let kept = (Arc::clone(validators), Arc::clone(tracer));
         Self::assemble(config, self.parts.clone(), kept)
     }
 
     fn assemble(
         config: &Config,
         parts: Parts,
-        (validators, tracer, sealer): (Arc<Validators>, Arc<Tracer>, Arc<Sealer>),
+        (validators, tracer): (Arc<Validators>, Arc<Tracer>),
     ) -> Self {
         let Parts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
@@ -100,7 +99,7 @@ impl Gateway {
             hosts: config.allowed_hosts.clone(),
         };
         let (config, closing) = (config.clone(), CancellationToken::new());
-        Self { reach, config, parts, views, validators, tracer, sealer, closing }
+        Self { reach, config, parts, views, validators, tracer, closing }
     }
 
     /// Ends the open event streams, so that a graceful shutdown can come to an end. Calls go on.
@@ -173,14 +172,9 @@ impl Gateway {
         &self.tracer
     }
 
-    /// Who makes the ids of tasks, which outlive the process.
-    pub(crate) fn task_ids(&self) -> &Arc<Sealer> {
-        &self.parts.task_ids
-    }
-
-    /// Who makes the ids of sessions. They outlive a change of the configuration, but not the process.
+    /// Seals the ids of sessions and tasks, which outlive the process.
     pub(crate) fn sealer(&self) -> &Arc<Sealer> {
-        &self.sealer
+        &self.parts.sealer
     }
 
     /// What a caller may see, at that moment.

@@ -38,7 +38,7 @@ pub struct Task {
 impl Task {
     /// The task behind an id, if it is this caller's.
     pub fn open(gateway: &Gateway, caller: &HeaderClaim, known: &str) -> Option<Self> {
-        let content = gateway.task_ids().open(&owner(caller), known)?;
+        let content = gateway.sealer().open(&owner(caller), known)?;
         serde_json::from_slice(&content).ok()
     }
 }
@@ -117,7 +117,7 @@ impl TaskNames {
     }
 
     fn of(gateway: &Gateway, caller: &HeaderClaim, (tool, server): (&str, &Key)) -> Self {
-        let (sealer, owner) = (Arc::clone(gateway.task_ids()), owner(caller));
+        let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(caller));
         Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
     }
 

@@ -77,7 +77,9 @@ pub(super) fn open_task(tool: &str, why: &str, said: Option<&str>) -> String {
 /// Who has as much of something as it may; of a call that was to wait, more is to say.
 pub(super) fn exhausted(tool: &str, why: &Exhausted) -> String {
     match why.what() {
-        Scarce::Watches | Scarce::Tasks | Scarce::Keys => why.to_string(),
+        Scarce::Watches | Scarce::Tasks | Scarce::Keys | Scarce::Detached | Scarce::Events => {
+            why.to_string()
+        }
         Scarce::Answers | Scarce::Inputs => format!(
             "{tool} asked for an answer of its caller, and was given up: {why}. Whether it did its \
              work is not known. Answer what was asked before, or try again later."

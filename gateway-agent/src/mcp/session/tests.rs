@@ -34,7 +34,7 @@ fn ids_differ_and_are_visible_ascii() {
 
 #[test]
 fn a_gateway_with_the_same_key_knows_the_session() {
-    let with = |key: u8| Sessions::new(10, Arc::new(Sealer::with(&[key; 32])));
+    let with = |key: u8| Sessions::new(10, Arc::new(Sealer::with(&[[key; 32]])));
     let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
     let client = ClientInfo { name: "c".to_owned(), version: "1".to_owned() };
     let capabilities = (&*raw(r#"{"elicitation":{}}"#)).into();
@@ -43,6 +43,7 @@ fn a_gateway_with_the_same_key_knows_the_session() {
     let session = with(1).find(&headers(&id), &claim("a")).unwrap();
     assert_eq!(session.client().as_deref(), Some(&client));
     assert_eq!(session.capabilities().as_json(), r#"{"elicitation":{}}"#);
+    assert!(session.last_listed().is_some(), "its client may have seen another list");
     assert!(!is_open(&with(1), &id, "b"), "it is still its opener's own");
     assert!(!is_open(&with(2), &id, "a"));
 }

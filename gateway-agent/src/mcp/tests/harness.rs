@@ -27,7 +27,7 @@ use crate::{
     identity::doorkeeper::Doorkeeper,
     mcp::Mcp,
     pipeline::{Gateway, Parts},
-    seal::Sealer,
+    seal::KeyFile,
     upstream::{Prefix, Upstreams},
     view::testing::{Registered, catalog},
 };
@@ -169,6 +169,7 @@ impl Bench {
             variables: setup.variables,
             limits: setup.limits,
             tool_limits: Vec::new(),
+            session_key_file: None,
             admin: None,
             tracing: TracingConfig::default(),
         };
@@ -182,8 +183,8 @@ impl Bench {
         let contracts = Arc::new(Contracts::open(&config, definitions.borrow().clone()));
         let sagas = Sagas::open(&config.registry.cache).unwrap();
         let compositions = Arc::new(Memory::new(sagas));
-        let (kept, task_ids) = (contracts.clone(), Arc::new(Sealer::kept(&config.registry.cache)));
-        let parts = Parts { catalog, watchman, upstreams, contracts: kept, compositions, task_ids };
+        let (kept, sealer) = (contracts.clone(), Arc::new(KeyFile::of(&config).open()));
+        let parts = Parts { catalog, watchman, upstreams, contracts: kept, compositions, sealer };
         let gateway = Arc::new(Gateway::new(&config, parts));
         let doorkeeper = Doorkeeper::open(&config).await.unwrap();
         let mcp = Mcp::new(gateway.clone(), doorkeeper);

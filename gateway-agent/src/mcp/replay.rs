@@ -1,0 +1,384 @@
+//! Resumable event streams of sessions: the events of a request are kept for a bounded time, so that
+//! a client whose connection dropped gets the rest by `GET` with `Last-Event-ID`.
+//!
+//! Bytes of events and requests without a connection are bounded for each caller.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::{Instant, sleep_until},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{Rejection, stream};
+use crate::{
+    jsonrpc::{self, ErrorObject, Id, code},
+    seal::{NoRandomness, random_text},
+    shares::{Principal, Scarce, Share, Shares},
+};
+
+/// How long a request without a connection continues, and its events are kept.
+pub(super) const GRACE: Duration = Duration::from_mins(1);
+/// Most requests without a connection; one caller may have a quarter.
+const REQUESTS: usize = 256;
+/// Most bytes of kept events; one caller may have a quarter.
+const BYTES: usize = 64 * 1024 * 1024;
+/// Memory of an event and its stream besides the text, in bytes.
+const OVERHEAD: usize = 1024;
+
+/// All streams that can be resumed.
+#[derive(Debug)]
+pub(super) struct Replays {
+    table: Mutex<HashMap<Box<str>, Arc<Replay>>>,
+    budget: Arc<Budget>,
+    /// The tasks that run the requests.
+    pub(super) tasks: TaskTracker,
+    /// Cancelled at the end of the gateway.
+    pub(super) stop: CancellationToken,
+}
+
+impl Default for Replays {
+    fn default() -> Self {
+        let (table, tasks, stop) = Default::default();
+        Self { table, budget: Arc::new(Budget::new(REQUESTS, BYTES)), tasks, stop }
+    }
+}
+
+impl Replays {
+    /// Begins the stream of a request of this session and this caller.
+    pub(super) fn begin(
+        &self,
+        session: &Arc<str>,
+        principal: &Principal,
+        request: Id<'_>,
+    ) -> Result<Arc<Replay>, NoRandomness> {
+        let number: Box<str> = random_text()?.into();
+        let replay = Arc::new(Replay {
+            number: number.clone(),
+            session: session.clone(),
+            principal: principal.clone(),
+            budget: Arc::clone(&self.budget),
+            dropped: dropped(request),
+            state: Mutex::default(),
+            changed: watch::channel(()).0,
+        });
+        self.table().insert(number, replay.clone());
+        Ok(replay)
+    }
+
+    /// Resumes a stream of this session after an event.
+    pub(super) fn resume(&self, session: &str, last_event: &str) -> Result<Reader, Rejection> {
+        let found = last_event.rsplit_once('-').and_then(|(number, event)| {
+            let replay = self.table().get(number).cloned()?;
+            Some((replay, event.parse::<u64>().ok()?))
+        });
+        let (replay, event) = found
+            .filter(|(replay, _)| *replay.session == *session)
+            .ok_or(Rejection::EventUnknown)?;
+        Ok(replay.reader(event.saturating_add(1)))
+    }
+
+    /// Forgets a stream.
+    pub(super) fn end(&self, replay: &Replay) {
+        self.table().remove(&replay.number);
+    }
+
+    /// Ends the requests of a session that have no connection.
+    pub(super) fn end_session(&self, session: &str) {
+        for replay in self.table().values().filter(|replay| *replay.session == *session) {
+            replay.abandon_detached();
+        }
+    }
+
+    /// Cancels all requests, and waits until they have ended.
+    pub(super) async fn shutdown(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Replay>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The bounds of all streams together and of each caller.
+#[derive(Debug)]
+struct Budget {
+    requests: (Arc<Semaphore>, Arc<Shares>),
+    bytes: (Arc<Semaphore>, Arc<Shares>),
+}
+
+/// A part of the budget, until it is dropped.
+#[derive(Debug)]
+struct Part {
+    _all: OwnedSemaphorePermit,
+    _own: Share,
+}
+
+impl Budget {
+    fn new(requests: usize, bytes: usize) -> Self {
+        let of = |what, all| (Arc::new(Semaphore::new(all)), Shares::quarters(what, all));
+        Self { requests: of(Scarce::Detached, requests), bytes: of(Scarce::Events, bytes) }
+    }
+
+    fn request(&self, principal: &Principal) -> Option<Part> {
+        part(&self.requests, principal, 1)
+    }
+
+    fn bytes(&self, principal: &Principal, message: &Bytes) -> Option<Part> {
+        part(&self.bytes, principal, message.len() + OVERHEAD)
+    }
+}
+
+fn part((all, own): &(Arc<Semaphore>, Arc<Shares>), who: &Principal, count: usize) -> Option<Part> {
+    let permits = u32::try_from(count).ok()?;
+    let own = own.take_many(who, count).ok()?;
+    let all = Arc::clone(all).try_acquire_many_owned(permits).ok()?;
+    Some(Part { _all: all, _own: own })
+}
+
+/// The error that replaces an answer for which there was no room.
+fn dropped(request: Id<'_>) -> Bytes {
+    let message = "the answer was dropped: the connection was lost, and there was no room to keep \
+                   it. Whether the call did its work is not known";
+    let error = ErrorObject { code: code::INTERNAL_ERROR, message: message.into(), data: None };
+    jsonrpc::error(Some(request), &error)
+}
+
+/// The stream of one request.
+#[derive(Debug)]
+pub(super) struct Replay {
+    number: Box<str>,
+    session: Arc<str>,
+    principal: Principal,
+    budget: Arc<Budget>,
+    dropped: Bytes,
+    state: Mutex<State>,
+    /// Signals every change of the state.
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    events: VecDeque<Kept>,
+    /// The number of the next event.
+    next: u64,
+    /// Counts readers: only the newest one is served.
+    turn: u64,
+    /// The next event for the reader.
+    position: u64,
+    connection: Connection,
+    /// Whether the last event is there.
+    is_complete: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    number: u64,
+    message: Bytes,
+    is_answer: bool,
+    /// Without a part of the budget it is kept only until it is sent.
+    part: Option<Part>,
+}
+
+/// Whether a connection reads the stream.
+#[derive(Debug, Default)]
+enum Connection {
+    #[default]
+    Attached,
+    /// Since then. A request that still runs has a part of the budget.
+    Detached(Instant, Option<Part>),
+    /// The request ends, and its events are dropped.
+    Abandoned,
+}
+
+impl Replay {
+    /// Reads from this event on. A reader before this one ends: its connection is dead, and the
+    /// gateway has not seen it yet.
+    pub(super) fn reader(self: &Arc<Self>, position: u64) -> Reader {
+        let signal = self.changed.subscribe();
+        let mut state = self.state();
+        state.turn += 1;
+        state.position = position;
+        if !matches!(state.connection, Connection::Abandoned) {
+            state.connection = Connection::Attached;
+        }
+        let turn = state.turn;
+        drop(state);
+        self.changed.send_replace(());
+        Reader { replay: self.clone(), turn, signal }
+    }
+
+    /// Adds an event. Where there is no room, events that were sent are dropped, then it waits
+    /// until the reader has caught up. An empty message is an event that only has an id.
+    pub(super) async fn push(&self, message: Bytes, is_answer: bool) {
+        let mut signal = self.changed.subscribe();
+        while !self.try_push(&message, is_answer) {
+            if signal.changed().await.is_err() {
+                return;
+            }
+        }
+        self.changed.send_replace(());
+    }
+
+    fn try_push(&self, message: &Bytes, is_answer: bool) -> bool {
+        let mut state = self.state();
+        let part = loop {
+            let part = self.budget.bytes(&self.principal, message);
+            let position = state.position;
+            if part.is_some() || state.events.front().is_none_or(|event| event.number >= position) {
+                break part;
+            }
+            state.events.pop_front();
+        };
+        if part.is_none() && state.events.iter().any(|event| event.number >= state.position) {
+            return false;
+        }
+        let number = state.next;
+        state.next += 1;
+        let mut event = Kept { number, message: message.clone(), is_answer, part };
+        if !matches!(state.connection, Connection::Attached) {
+            self.shrink(&mut event);
+        }
+        state.events.push_back(event);
+        true
+    }
+
+    /// There are no more events.
+    pub(super) fn complete(&self) {
+        let mut state = self.state();
+        state.is_complete = true;
+        if let Connection::Detached(_, part) = &mut state.connection {
+            *part = None;
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Without room an answer is replaced by an error that says so, other events by nothing.
+    fn shrink(&self, event: &mut Kept) {
+        if event.part.is_none() {
+            event.message = if event.is_answer { self.dropped.clone() } else { Bytes::new() };
+        }
+    }
+
+    /// Resolves when the request must end: it had no connection for [`GRACE`], or its caller has no
+    /// room for another request without one.
+    pub(super) async fn abandoned(&self) {
+        let mut signal = self.changed.subscribe();
+        loop {
+            let until = match &self.state().connection {
+                Connection::Attached => None,
+                Connection::Detached(since, _) => Some(*since + GRACE),
+                Connection::Abandoned => return,
+            };
+            let late = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = late => return,
+                changed = signal.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// The connection dropped.
+    fn detach(&self, turn: u64) {
+        let mut state = self.state();
+        if state.turn != turn || !matches!(state.connection, Connection::Attached) {
+            return;
+        }
+        if let Some(last) = state.events.back_mut() {
+            self.shrink(last);
+        }
+        let (now, is_complete) = (Instant::now(), state.is_complete);
+        let has_kept = state.events.iter().any(|event| event.part.is_some());
+        state.connection = match self.budget.request(&self.principal).filter(|_| !is_complete) {
+            None if is_complete && has_kept => Connection::Detached(now, None),
+            None => Connection::Abandoned,
+            part => Connection::Detached(now, part),
+        };
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    fn abandon_detached(&self) {
+        let mut state = self.state();
+        if matches!(state.connection, Connection::Detached(..)) {
+            state.connection = Connection::Abandoned;
+            drop(state);
+            self.changed.send_replace(());
+        }
+    }
+
+    fn take(&self, turn: u64) -> Taken {
+        let mut state = self.state();
+        if state.turn != turn {
+            return Taken::End;
+        }
+        let position = state.position;
+        // Only the first event may be empty: it was sent so that the client has an id.
+        let is_next = |event: &&mut Kept| {
+            event.number >= position && (event.number == 0 || !event.message.is_empty())
+        };
+        let Some(event) = state.events.iter_mut().find(is_next) else {
+            return if state.is_complete { Taken::End } else { Taken::Nothing };
+        };
+        let (number, message) = (event.number, event.message.clone());
+        self.shrink(event);
+        state.position = number + 1;
+        drop(state);
+        self.changed.send_replace(());
+        Taken::Event(stream::event(Some(&format!("{}-{number}", self.number)), &message))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Taken {
+    Event(Bytes),
+    Nothing,
+    End,
+}
+
+/// The connection that reads a stream.
+#[derive(Debug)]
+pub(super) struct Reader {
+    replay: Arc<Replay>,
+    turn: u64,
+    signal: watch::Receiver<()>,
+}
+
+impl Reader {
+    /// The next event; `None` at the end of the stream.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match self.replay.take(self.turn) {
+                Taken::Event(event) => return Some(event),
+                Taken::End => return None,
+                Taken::Nothing => self.signal.changed().await.ok()?,
+            }
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.replay.detach(self.turn);
+    }
+}

@@ -1,0 +1,156 @@
+//! Streams whose readers come and go.
+
+use super::*;
+
+const SESSION: &str = "session";
+
+fn replays(requests: usize, bytes: usize) -> Replays {
+    Replays { budget: Arc::new(Budget::new(requests, bytes)), ..Replays::default() }
+}
+
+fn begin(replays: &Replays) -> Arc<Replay> {
+    replays.begin(&SESSION.into(), &None, Id::parse("7").unwrap()).unwrap()
+}
+
+/// A message that is kept for a caller who has room for so many.
+fn message(text: &str) -> Bytes {
+    Bytes::copy_from_slice(format!("\"{text}\"").as_bytes())
+}
+
+/// The text of the next event, with its id.
+async fn next(reader: &mut Reader) -> Option<String> {
+    reader.next().await.map(|event| String::from_utf8(event.to_vec()).unwrap())
+}
+
+fn id(replay: &Replay, event: u64) -> String {
+    format!("{}-{event}", replay.number)
+}
+
+#[tokio::test]
+async fn stream_resumes_after_the_last_event() {
+    let replays = replays(8, 1 << 20);
+    let replay = begin(&replays);
+    let mut first = replay.reader(0);
+    for text in ["a", "b", "c"] {
+        replay.push(message(text), text == "c").await;
+    }
+    assert!(next(&mut first).await.unwrap().contains("data: \"a\""));
+    assert!(next(&mut first).await.unwrap().contains("data: \"b\""));
+    drop(first);
+    let mut second = replays.resume(SESSION, &id(&replay, 0)).unwrap();
+    replay.complete();
+    let again = next(&mut second).await.unwrap();
+    assert!(again.contains("data: \"b\"") && again.contains(&id(&replay, 1)), "{again}");
+    assert!(next(&mut second).await.unwrap().contains("data: \"c\""));
+    assert_eq!(next(&mut second).await, None);
+    let mut third = replays.resume(SESSION, &id(&replay, 2)).unwrap();
+    assert_eq!(next(&mut third).await, None, "the answer comes once");
+}
+
+#[tokio::test]
+async fn first_event_may_be_an_id_alone() {
+    let replays = replays(8, 1 << 20);
+    let replay = begin(&replays);
+    let mut reader = replay.reader(0);
+    replay.push(Bytes::new(), false).await;
+    let first = next(&mut reader).await.unwrap();
+    assert_eq!(first, format!("id: {}\ndata: \n\n", id(&replay, 0)));
+}
+
+#[tokio::test]
+async fn stream_is_unknown_elsewhere() {
+    let replays = replays(8, 1 << 20);
+    let replay = begin(&replays);
+    let id = id(&replay, 0);
+    for (session, event) in
+        [("other", id.as_str()), (SESSION, "x-0"), (SESSION, "x"), (SESSION, "")]
+    {
+        let found = replays.resume(session, event).map(drop);
+        assert_eq!(found, Err(Rejection::EventUnknown), "{session} {event}");
+    }
+    replays.end(&replay);
+    assert!(replays.resume(SESSION, &id).is_err());
+}
+
+#[tokio::test]
+async fn newer_reader_ends_the_earlier_one() {
+    let replays = replays(8, 1 << 20);
+    let replay = begin(&replays);
+    let mut first = replay.reader(0);
+    let mut second = replay.reader(0);
+    replay.push(message("a"), false).await;
+    assert_eq!(next(&mut first).await, None);
+    drop(first);
+    assert!(next(&mut second).await.unwrap().contains("data: \"a\""), "it is still attached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_without_connection_ends_after_a_minute() {
+    let replays = replays(8, 1 << 20);
+    let replay = begin(&replays);
+    let began = Instant::now();
+    drop(replay.reader(0));
+    tokio::time::sleep(GRACE / 2).await;
+    let resumed = replay.reader(0);
+    let abandoned = replay.abandoned();
+    tokio::pin!(abandoned);
+    assert!(tokio::time::timeout(3 * GRACE, &mut abandoned).await.is_err(), "somebody reads");
+    drop(resumed);
+    abandoned.await;
+    assert_eq!(began.elapsed(), GRACE / 2 + 3 * GRACE + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_without_room_loses_the_request_at_once() {
+    let replays = replays(8, 1 << 20);
+    let detached: Vec<_> = (0..3).map(|_| begin(&replays)).collect();
+    for replay in &detached {
+        drop(replay.reader(0));
+    }
+    let began = Instant::now();
+    detached[2].abandoned().await;
+    assert_eq!(began.elapsed(), Duration::ZERO, "a quarter of eight are two");
+    detached[0].complete();
+    let another = begin(&replays);
+    drop(another.reader(0));
+    another.abandoned().await;
+    assert_eq!(began.elapsed(), GRACE, "a request that is done leaves its place");
+}
+
+#[tokio::test]
+async fn answer_without_room_is_replaced_by_an_error() {
+    let replays = replays(8, 4 * (OVERHEAD + 100));
+    let replay = begin(&replays);
+    drop(replay.reader(0));
+    replay.push(message(&"x".repeat(200)), true).await;
+    replay.complete();
+    let mut reader = replay.reader(0);
+    let told = next(&mut reader).await.unwrap();
+    assert!(told.contains("the answer was dropped") && !told.contains("xxx"), "{told}");
+    assert_eq!(next(&mut reader).await, None);
+}
+
+#[tokio::test]
+async fn answer_without_room_reaches_a_connected_reader() {
+    let replays = replays(8, 4 * (OVERHEAD + 100));
+    let replay = begin(&replays);
+    let mut reader = replay.reader(0);
+    replay.push(message("small"), false).await;
+    let large = replay.push(message(&"x".repeat(200)), true);
+    tokio::pin!(large);
+    assert!(futures_util::poll!(&mut large).is_pending(), "it waits for the reader");
+    assert!(next(&mut reader).await.unwrap().contains("small"));
+    large.await;
+    assert!(next(&mut reader).await.unwrap().contains("xxx"));
+}
+
+#[tokio::test]
+async fn ended_session_ends_requests_without_connection() {
+    let replays = replays(8, 1 << 20);
+    let (detached, connected) = (begin(&replays), begin(&replays));
+    let _reader = connected.reader(0);
+    drop(detached.reader(0));
+    replays.end_session(SESSION);
+    detached.abandoned().await;
+    assert!(futures_util::poll!(std::pin::pin!(connected.abandoned())).is_pending());
+}

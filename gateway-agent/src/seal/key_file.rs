@@ -1,0 +1,237 @@
+//! The file with the keys: the gateway's own beside the cache, or one that several gateways share.
+//!
+//! Each line has a key in base64url. The first one seals, all open. In its own file the gateway writes
+//! when it made a key, and makes a new one after [`ROTATION`]. A key without a time is an operator's,
+//! and stays.
+
+use std::{
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use tokio::{task::spawn_blocking, time::sleep};
+
+use super::{Key, Sealer, random_key};
+use crate::{
+    cache::{beside, replace_private},
+    clock,
+    config::Config,
+};
+
+/// Age from which the gateway replaces a key that it made.
+const ROTATION: Duration = Duration::from_hours(30 * 24);
+/// Keys in the gateway's own file. An id opens for at least twice [`ROTATION`].
+const OWN_KEYS: usize = 3;
+/// Most keys in a file.
+const MOST_KEYS: usize = 8;
+/// Largest file, in bytes.
+const FILE_BYTES: u64 = 4096;
+/// Between two looks at the file.
+const REFRESH: Duration = Duration::from_mins(1);
+
+/// Where the keys are.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyFile {
+    path: PathBuf,
+    /// Whether it is the gateway's own: made where it is missing, and rotated.
+    is_own: bool,
+}
+
+/// One line of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    key: Key,
+    /// When the gateway made it, in seconds since 1970.
+    made: Option<u64>,
+}
+
+impl KeyFile {
+    /// `sessionKeyFile`, or the file beside the cache.
+    pub(crate) fn of(config: &Config) -> Self {
+        match &config.session_key_file {
+            Some(path) => Self { path: path.clone(), is_own: false },
+            None => Self { path: beside(&config.registry.cache, ".key"), is_own: true },
+        }
+    }
+
+    /// A sealer with the keys of the file. If the file can be neither read nor made, which is logged, its key
+    /// ends with the process. Blocks.
+    pub(crate) fn open(&self) -> Sealer {
+        match self.load(clock::now()) {
+            Ok(keys) => Sealer::with(&keys),
+            Err(e) => {
+                tracing::error!(
+                    path = %self.path.display(),
+                    "the keys of session and task ids cannot be used: {e}. Ids from before a restart \
+                     are unknown. Correct the file, or delete it for a new key"
+                );
+                Sealer::random()
+            }
+        }
+    }
+
+    /// Follows changes of the file and rotates the gateway's own, for as long as it is polled.
+    pub(crate) async fn keep(self, sealer: Arc<Sealer>) {
+        let mut is_broken = false;
+        loop {
+            sleep(REFRESH).await;
+            let file = self.clone();
+            match spawn_blocking(move || file.load(clock::now())).await {
+                Ok(Ok(keys)) => {
+                    is_broken = false;
+                    sealer.replace(&keys);
+                }
+                Ok(Err(e)) if !std::mem::replace(&mut is_broken, true) => {
+                    let path = self.path.display();
+                    tracing::warn!(%path, "the keys of session and task ids stay as they are: {e}");
+                }
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    fn load(&self, now: SystemTime) -> io::Result<Vec<Key>> {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut entries = match read(&self.path) {
+            Err(e) if self.is_own && e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read?,
+        };
+        let is_due = match entries.first() {
+            None => true,
+            Some(Entry { made: Some(made), .. }) => now.saturating_sub(*made) >= ROTATION.as_secs(),
+            Some(Entry { made: None, .. }) => false,
+        };
+        if self.is_own && is_due {
+            entries
+                .insert(0, Entry { key: random_key().map_err(io::Error::other)?, made: Some(now) });
+            entries.truncate(OWN_KEYS);
+            replace_private(&self.path, text(&entries).as_bytes())?;
+        }
+        Ok(entries.into_iter().map(|entry| entry.key).collect())
+    }
+}
+
+/// Checks a file that the configuration names. Blocks.
+pub(crate) fn check(path: &Path) -> Result<(), String> {
+    read(path).map(drop).map_err(|e| e.to_string())
+}
+
+fn read(path: &Path) -> io::Result<Vec<Entry>> {
+    let found = fs::metadata(path)?;
+    if !found.is_file() || found.len() > FILE_BYTES {
+        return Err(io::Error::other(format!("it must be a file of at most {FILE_BYTES} bytes")));
+    }
+    let text = fs::read_to_string(path)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let entries: Vec<_> = lines
+        .map(|(index, line)| {
+            let told =
+                || format!("line {} must be 32 bytes in base64url (43 characters)", index + 1);
+            entry(line).ok_or_else(|| io::Error::other(told()))
+        })
+        .collect::<Result<_, _>>()?;
+    if entries.is_empty() || entries.len() > MOST_KEYS {
+        return Err(io::Error::other(format!("it must have 1 to {MOST_KEYS} keys, one a line")));
+    }
+    Ok(entries)
+}
+
+fn entry(line: &str) -> Option<Entry> {
+    let mut words = line.split_whitespace();
+    let key = URL_SAFE_NO_PAD.decode(words.next()?).ok()?.try_into().ok()?;
+    let made = words.next().map(str::parse).transpose().ok()?;
+    words.next().is_none().then_some(Entry { key, made })
+}
+
+fn text(entries: &[Entry]) -> String {
+    let mut text = String::new();
+    for Entry { key, made } in entries {
+        text.push_str(&URL_SAFE_NO_PAD.encode(key));
+        if let Some(made) = made {
+            let _ = write!(text, " {made}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn own(directory: &TempDir) -> KeyFile {
+        KeyFile { path: directory.path().join("registry.json.key"), is_own: true }
+    }
+
+    fn after(time: Duration) -> SystemTime {
+        UNIX_EPOCH + Duration::from_hours(24) + time
+    }
+
+    #[test]
+    fn id_opens_after_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = own(&directory);
+        let sealed = file.open().seal(b"a", b"content").unwrap();
+        assert_eq!(file.open().open(b"a", &sealed).unwrap(), b"content");
+        assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn own_key_is_rotated_and_opens_for_two_periods() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = own(&directory);
+        let first = file.load(after(Duration::ZERO)).unwrap();
+        let almost = ROTATION - Duration::from_secs(1);
+        assert_eq!(file.load(after(almost)).unwrap(), first);
+        let second = file.load(after(ROTATION)).unwrap();
+        assert_eq!((second.len(), second[1]), (2, first[0]));
+        let third = file.load(after(2 * ROTATION)).unwrap();
+        assert_eq!(third[1..], second[..]);
+        let fourth = file.load(after(3 * ROTATION)).unwrap();
+        assert_eq!((fourth.len(), &fourth[1..]), (OWN_KEYS, &third[..2]));
+    }
+
+    #[test]
+    fn shared_file_is_read_and_never_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = KeyFile { is_own: false, ..own(&directory) };
+        assert_eq!(file.load(after(ROTATION)).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let written = format!("{}\n\n{} 5\n", "A".repeat(43), "B".repeat(42) + "A");
+        fs::write(&file.path, &written).unwrap();
+        assert_eq!(file.load(after(ROTATION)).unwrap().len(), 2);
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), written);
+    }
+
+    #[test]
+    fn operators_key_is_not_rotated() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = own(&directory);
+        fs::write(&file.path, "A".repeat(43)).unwrap();
+        assert_eq!(file.load(after(9 * ROTATION)).unwrap(), [[0; 32]]);
+    }
+
+    #[test]
+    fn damaged_file_is_left_alone_and_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = own(&directory);
+        let many = format!("{}\n", "A".repeat(43)).repeat(MOST_KEYS + 1);
+        for damaged in ["", "AAAA", "!", &"A".repeat(44), &format!("{} x", "A".repeat(43)), &many] {
+            fs::write(&file.path, damaged).unwrap();
+            let sealer = file.open();
+            let sealed = sealer.seal(b"a", b"content").unwrap();
+            assert_eq!(sealer.open(b"a", &sealed).unwrap(), b"content", "it still works");
+            assert_eq!(file.open().open(b"a", &sealed), None);
+            assert_eq!(fs::read_to_string(&file.path).unwrap(), damaged);
+            assert!(check(&file.path).is_err(), "{damaged}");
+        }
+    }
+}

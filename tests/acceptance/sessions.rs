@@ -1,0 +1,254 @@
+//! Sessions of clients before 2026-07-28 over faults: a gateway that is killed, replicas, connections
+//! that drop in the middle of a call.
+
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    process::Stdio,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Sender, channel},
+    },
+};
+
+use acceptance::{Backend, FaultProxy, Gateway, GatewayOptions, eventually, mcp::LEGACY, root};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::{
+    conformance::official,
+    hostile::{MODERN, Scene, page, result_of},
+    liar::{HUNG_UP, json_answer},
+};
+
+/// A client of one session, by whichever address.
+struct Client {
+    http: reqwest::Client,
+    session: String,
+}
+
+fn request(method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params })
+}
+
+fn fetch() -> Value {
+    request("tools/call", json!({ "name": "fetch", "arguments": { "url": "http://x/" } }))
+}
+
+impl Client {
+    async fn open(url: &str) -> Self {
+        let client = Self { http: reqwest::Client::new(), session: String::new() };
+        let about = json!({ "name": "test", "version": "1" });
+        let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": about });
+        let opened = client.post(url, &request("initialize", params)).await;
+        let session = opened.headers()["mcp-session-id"].to_str().expect("text").to_owned();
+        Self { session, ..client }
+    }
+
+    fn with_headers(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        let request = request.header("accept", "application/json, text/event-stream");
+        if self.session.is_empty() {
+            return request;
+        }
+        request.header("mcp-session-id", &self.session).header("mcp-protocol-version", LEGACY)
+    }
+
+    async fn post(&self, url: &str, message: &Value) -> reqwest::Response {
+        let request = self.http.post(url).header("content-type", "application/json");
+        let request = self.with_headers(request).body(message.to_string());
+        request.send().await.expect("the gateway answers")
+    }
+
+    /// The HTTP status and the message that comes back.
+    async fn ask(&self, url: &str, message: &Value) -> (u16, Value) {
+        let answer = self.post(url, message).await;
+        let status = answer.status().as_u16();
+        (status, answer.json().await.expect("JSON"))
+    }
+
+    /// What comes after an event: the status and the whole text.
+    async fn resume(&self, url: &str, event: &str) -> (u16, String) {
+        let request = self.with_headers(self.http.get(url)).header("last-event-id", event);
+        let answer = request.send().await.expect("the gateway answers");
+        (answer.status().as_u16(), answer.text().await.expect("text"))
+    }
+}
+
+#[tokio::test]
+async fn session_continues_after_kill_and_restart() {
+    let backend = Backend::start();
+    let options = options(&backend, "");
+    let mut gateway = Gateway::start(&options);
+    gateway.ready().await;
+    let url = gateway.mcp_url();
+    let client = Client::open(&url).await;
+    let list = request("tools/list", json!({}));
+    let (status, before) = client.ask(&url, &list).await;
+    assert_eq!(status, 200, "{before}");
+    gateway.process.kill_9();
+    gateway.restart(&options);
+    gateway.ready().await;
+    let (status, after) = client.ask(&url, &list).await;
+    assert_eq!(status, 200, "{after}");
+    let names = |listed: &Value| -> Vec<String> {
+        let tools = listed["result"]["tools"].as_array().expect("tools").iter();
+        tools.map(|tool| tool["name"].to_string()).collect()
+    };
+    assert_eq!(names(&before), names(&after));
+    // The list may have changed meanwhile, so the client is told to read it again.
+    let stranger = Client::open(&url).await;
+    gateway.process.kill_9();
+    gateway.restart(&options);
+    gateway.ready().await;
+    let mut listening =
+        stranger.with_headers(stranger.http.get(&url)).send().await.expect("a stream");
+    let first = listening.chunk().await.expect("a part").expect("an event");
+    let first = String::from_utf8_lossy(&first).into_owned();
+    assert!(first.contains("notifications/tools/list_changed"), "{first}");
+    let forged = Client { session: format!("{}A", client.session), ..client };
+    assert_eq!(forged.ask(&url, &list).await.0, 404);
+    let key = gateway.cache().with_file_name("registry-v2.json.key");
+    let mode = std::fs::metadata(key).expect("the key is beside the cache").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+fn options(backend: &Backend, more: &str) -> GatewayOptions {
+    GatewayOptions {
+        source: format!("file://{}", root().join("examples/registry-v2.json").display()),
+        targets: backend.targets(),
+        runtime: None,
+        more: more.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn replicas_share_sessions_by_key_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("session.keys");
+    let (old, new) = ("A".repeat(43), format!("B{}", "A".repeat(42)));
+    std::fs::write(&file, &old).expect("the key is written");
+    let backend = Backend::start();
+    let options = options(&backend, &format!("sessionKeyFile: {}\n", file.display()));
+    let [mut one, other] = [Gateway::start(&options), Gateway::start(&options)];
+    one.ready().await;
+    other.ready().await;
+    let client = Client::open(&one.mcp_url()).await;
+    let list = request("tools/list", json!({}));
+    let (status, listed) = client.ask(&other.mcp_url(), &list).await;
+    assert_eq!(status, 200, "{listed}");
+    // The operator rotates: the new key seals, the earlier one still opens.
+    std::fs::write(&file, format!("{new}\n{old}\n")).expect("the keys are written");
+    one.process.stop();
+    one.restart(&options);
+    one.ready().await;
+    assert_eq!(client.ask(&one.mcp_url(), &list).await.0, 200);
+    let later = Client::open(&one.mcp_url()).await;
+    assert_eq!(later.ask(&one.mcp_url(), &list).await.0, 200);
+}
+
+/// A far side whose calls wait until the test lets one go.
+async fn waiting() -> (Scene, Sender<()>) {
+    let (release, released) = channel();
+    let released = Mutex::new(released);
+    let call = Arc::new(move |_: &str, message: &Value| {
+        // `Err`: the test is over.
+        let _ = released.lock().expect("not poisoned").recv();
+        Some(json_answer(&result_of(message, &page())))
+    });
+    (Scene::start(MODERN, "", call).await, release)
+}
+
+/// Calls, and drops the connection once the first event came; gives its id.
+async fn drop_in_the_middle(client: &Client, url: &str) -> String {
+    let mut answer = client.post(url, &fetch()).await;
+    assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    let mut text = String::new();
+    loop {
+        let part = answer.chunk().await.expect("a part").expect("the stream goes on");
+        text.push_str(&String::from_utf8_lossy(&part));
+        assert!(!text.contains("\"result\""), "the call is not done: {text}");
+        if let Some((event, _)) = text.split_once("\n\n") {
+            let mut lines = event.lines();
+            let id = lines.next().and_then(|line| line.strip_prefix("id: ")).expect("an id");
+            assert_eq!(lines.next(), Some("data: "), "clients need a data line to see the id");
+            return id.to_owned();
+        }
+    }
+}
+
+fn calls(scene: &Scene) -> usize {
+    scene.liar.seen().matches("\"method\":\"tools/call\"").count()
+}
+
+#[tokio::test]
+async fn dropped_call_is_resumed_and_answered_once() {
+    let (scene, release) = waiting().await;
+    let url = scene.gateway.mcp_url();
+    let client = Client::open(&url).await;
+    for finishes_first in [true, false] {
+        let before = calls(&scene);
+        let event = drop_in_the_middle(&client, &url).await;
+        let finished = || async {
+            let log = scene.gateway.process.stderr();
+            log.matches("outcome=\"ok\"").count() == before + 1
+        };
+        let resumed = if finishes_first {
+            release.send(()).expect("the call waits");
+            eventually("the call finishes without a connection", finished).await;
+            client.resume(&url, &event).await
+        } else {
+            let resumed = tokio::spawn({
+                let client = Client { http: client.http.clone(), session: client.session.clone() };
+                let (url, event) = (url.clone(), event.clone());
+                async move { client.resume(&url, &event).await }
+            });
+            release.send(()).expect("the call waits");
+            resumed.await.expect("it is resumed")
+        };
+        assert_eq!(resumed.0, 200, "{resumed:?}");
+        assert_eq!(resumed.1.matches("\"result\"").count(), 1, "{resumed:?}");
+        let last = resumed.1.lines().filter_map(|line| line.strip_prefix("id: ")).next_back();
+        let (status, rest) = client.resume(&url, last.expect("the answer has an id")).await;
+        assert_eq!((status, rest.as_str()), (200, ""), "nothing comes twice");
+        assert_eq!(calls(&scene), before + 1, "the far side is called once");
+    }
+    assert!(!scene.liar.seen().contains(HUNG_UP), "no call was cancelled");
+    let other = Client::open(&url).await;
+    let (status, told) = other.resume(&url, "unknown-1").await;
+    assert!(status == 400 && told.contains("Last-Event-ID"), "{told}");
+}
+
+#[tokio::test]
+async fn dropped_call_can_be_cancelled() {
+    let (scene, _release) = waiting().await;
+    let url = scene.gateway.mcp_url();
+    let client = Client::open(&url).await;
+    let event = drop_in_the_middle(&client, &url).await;
+    let params = json!({ "requestId": "tools/call" });
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+    assert_eq!(client.post(&url, &cancel).await.status(), 202);
+    eventually("the call is cancelled", || async {
+        scene.gateway.process.stderr().contains("outcome=\"cancelled\"")
+    })
+    .await;
+    let (status, rest) = client.resume(&url, &event).await;
+    assert_eq!((status, rest.as_str()), (200, ""), "a cancelled call has no answer");
+}
+
+/// The official client reconnects by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn typescript_sdk_resumes_a_dropped_call() {
+    let (scene, release) = waiting().await;
+    let proxy = FaultProxy::start(&scene.gateway.address).await;
+    let script = root().join("tests/acceptance/conformance/resume.mjs");
+    let mut command = tokio::process::Command::from(official().node(&script));
+    command.arg(official().modules()).arg(format!("http://{}/mcp", proxy.address()));
+    let mut client = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
+    let mut lines = BufReader::new(client.stdout.take().expect("piped")).lines();
+    let mut line = async || lines.next_line().await.expect("text").expect("the client prints");
+    assert_eq!(line().await, "the stream can be resumed");
+    proxy.lead_to(&scene.gateway.address);
+    release.send(()).expect("the call waits");
+    assert_eq!(line().await, "a page");
+    assert!(client.wait().await.expect("it ends").success());
+    assert_eq!(calls(&scene), 1);
+}
