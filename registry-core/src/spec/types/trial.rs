@@ -520,7 +520,7 @@ impl Run<'_, '_> {
                 let at = at.member("idempotent");
                 let keys = eval::keys(&once.key_paths, input, &mut Budget::new(BYTES));
                 for (i, key) in keys.map_err(|_| Stop)?.into_iter().enumerate() {
-                    if key.is_none_or(|key| key.is_null()) {
+                    if key.iter().all(Value::is_null) {
                         return Err(self.refused(at.member("keyPaths").index(i), &Value::Null));
                     }
                 }
@@ -616,8 +616,7 @@ impl Run<'_, '_> {
     fn saga(&mut self, saga: &crate::spec::Saga, input: &Value, at: At<'_>) -> Result<Value, Stop> {
         if let Some(path) = &saga.saga_id_path {
             let keys = eval::keys(std::slice::from_ref(path), input, &mut Budget::new(BYTES));
-            let key = keys.map_err(|_| Stop)?.into_iter().next().flatten();
-            if key.is_none_or(|key| key.is_null()) {
+            if keys.map_err(|_| Stop)?.concat().iter().all(Value::is_null) {
                 return Err(self.refused(at.member("sagaIdPath"), &Value::Null));
             }
         }
