@@ -26,7 +26,7 @@ mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
-use registry_core::{Key, Scope, checkpoint::VerifierKey};
+use registry_core::{Key, Scope, checkpoint::VerifierKey, entity::Exposure};
 pub use registry_follow::Credentials;
 pub use registry_tls::{ClientFiles, ServerFiles};
 use serde::{Deserialize, Serialize};
@@ -210,6 +210,8 @@ pub struct TargetConfig {
     pub server: Key,
     /// Under which names callers know what a server has besides tools.
     pub prefix: Prefix,
+    /// Exposed features of a server; `None`: as registered.
+    pub exposes: Option<Vec<Exposure>>,
     /// How it is reached.
     pub transport: TransportConfig,
 }

@@ -18,7 +18,7 @@ mod validate;
 use std::{collections::BTreeSet, sync::Arc};
 
 use http::HeaderMap;
-use registry_core::{Name, Revision, entity::Exposure};
+use registry_core::{Name, Revision};
 use serde_json::value::RawValue;
 
 use self::{arguments::Arguments, projection::Shielded};
@@ -37,8 +37,8 @@ use crate::{
     jsonrpc::Object,
     permit::{self, Admission},
     shares::Principal,
-    upstream::{self, Context, Param, Prefix, RawResult, Request, ResultType, Side},
-    view::{Offer, Snapshot},
+    upstream::{self, Context, Param, RawResult, Request, ResourceNames, ResultType, Side},
+    view::Offer,
 };
 
 /// A call as it arrived.
@@ -73,8 +73,8 @@ pub struct Outcome {
     pub revision: Revision,
     /// How old that catalog was.
     pub freshness: Freshness,
-    /// Under which names the caller knows what the server has besides tools, if at all.
-    pub prefix: Option<Prefix>,
+    /// Resource names of the server for callers, if exposed.
+    pub names: Option<ResourceNames>,
     /// Under which ids the caller knows tasks, if the result may have any.
     pub tasks: Option<TaskNames>,
     /// What was done of a composition.
@@ -163,12 +163,12 @@ pub async fn call_tool(
         within: None,
     };
     let Passed { result, steps } = pass(gateway, admission, &passage, record).await?;
-    let prefix = prefix_of(gateway, snapshot, &offer);
+    let names = offer.server().and_then(|server| gateway.resource_names(snapshot, server));
     let begins = offer.server().filter(|_| result.result_type == ResultType::Task);
     let begun =
         |server| TaskNames::begun(gateway, &call.claim, (&call.tool, server), &result.result);
     let tasks = begins.map(begun);
-    Ok(Outcome { result, revision, freshness: *freshness, prefix, tasks, steps })
+    Ok(Outcome { result, revision, freshness: *freshness, names, tasks, steps })
 }
 
 /// What comes after the decision: prepare, invoke, project, finish.
@@ -220,18 +220,6 @@ pub(crate) async fn pass(
             None => error,
         }),
     }
-}
-
-/// Under which names callers know the resources of a tool's server, if a result may have any.
-fn prefix_of(gateway: &Gateway, snapshot: &Snapshot, offer: &Offer) -> Option<Prefix> {
-    let server = offer.server()?;
-    let prefix = gateway.upstreams().prefix(server)?;
-    if prefix.is_empty() {
-        return None;
-    }
-    let record = snapshot.catalog.find(server)?;
-    let registry_core::Entity::Server(server) = record.document.entity() else { return None };
-    server.exposes.contains(&Exposure::Resources).then_some(prefix)
 }
 
 /// Checks the arguments as the caller knows them, then fills in what the caller does not send.

@@ -35,7 +35,7 @@ mod visit;
 
 use std::{sync::Arc, time::Duration};
 
-use registry_core::Key;
+use registry_core::{Key, entity::Exposure};
 use tokio::sync::{broadcast, watch};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -46,13 +46,13 @@ pub use self::{
     announce::{Announcement, News},
     breaker::Open,
     capabilities::Capabilities,
-    definitions::{Definitions, Tools},
+    definitions::{Definitions, Tools, interfaces_in},
     error::{Breach, Error, Phase},
-    features::{Entries, Features},
+    features::{Entries, Features, renamed},
     gate::{Load, Overloaded},
     http::{NoCredentials, NoToken},
     message::Era,
-    naming::Prefix,
+    naming::{Prefix, ResourceNames},
     reply::{RawResult, ResultType, RpcError},
     request::{
         Context, LOG_LEVELS, Method, Param, RELATED_TASK, Request, TASK_PARAM, TASKS, TraceContext,
@@ -69,6 +69,15 @@ use crate::{
     permit::Permit,
     shares::Principal,
 };
+
+/// Prefix and exposure of a target's prompts and resources.
+#[derive(Debug, Clone)]
+pub struct Showing {
+    /// The prefix of its names.
+    pub prefix: Prefix,
+    /// Exposed features; `None`: as registered.
+    pub exposes: Option<Vec<Exposure>>,
+}
 
 /// All configured targets.
 #[derive(Debug)]
@@ -175,9 +184,10 @@ impl Upstreams {
         self.roster.board.subscribe()
     }
 
-    /// The prefix of what a server has besides tools, if it has a target.
-    pub fn prefix(&self, server: &Key) -> Option<Prefix> {
-        self.roster.config(server).map(|config| config.prefix.clone())
+    /// Prefix and exposure of a server's prompts and resources, if it has a target.
+    pub fn showing(&self, server: &Key) -> Option<Showing> {
+        let config = self.roster.config(server)?;
+        Some(Showing { prefix: config.prefix.clone(), exposes: config.exposes.clone() })
     }
 
     /// Passes on what a caller says in its session, to where one was opened for it.

@@ -8,6 +8,7 @@
 pub mod definition;
 pub mod input;
 pub mod offer;
+mod order;
 pub mod pages;
 pub mod params;
 pub mod shelf;
@@ -85,7 +86,7 @@ pub struct View {
 
 impl View {
     fn new(mut offers: Vec<Arc<Offer>>, previous: Option<&Self>) -> Self {
-        offers.sort_by(|a, b| a.name().cmp(b.name()));
+        offers.sort_by(|a, b| (a.place(), a.name()).cmp(&(b.place(), b.name())));
         let listed = offers.iter().filter(|offer| !offer.is_quarantined());
         let listed: Vec<_> = listed.cloned().collect();
         let mut hasher = DefaultHasher::new();

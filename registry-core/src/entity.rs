@@ -16,7 +16,9 @@ use serde_json::Value;
 pub use agent::{Agent, Capabilities, Extension, ExtensionParams, Provider, Skill};
 pub use schema::Schema;
 pub use server::{Exposure, Provision, Server};
-pub use tool::{Dependency, DependencyTarget, Effect, Hints, Implementation, Tool, ToolSource};
+pub use tool::{
+    Dependency, DependencyTarget, Effect, Hints, Implementation, TaskSupport, Tool, ToolSource,
+};
 
 use crate::{
     decode::{At, Problems},

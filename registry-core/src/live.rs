@@ -1,9 +1,8 @@
 //! A live server against what is registered of it: each difference, and what it means.
 //!
 //! What is not registered of a tool (a schema, a description) is the upstream's by definition and
-//! cannot differ; its words are looked at all the same. Deliberately absent: asking the server,
-//! `icons` and `_meta`, the input schema of a tool that hides fields, and the output schema of one
-//! that transforms its output: those are not the server's.
+//! cannot differ; its texts are inspected too. Not compared are `icons`, the input schema of
+//! a tool that hides fields, and the output schema of a tool that transforms its output.
 
 mod texts;
 mod tool;

@@ -8,6 +8,7 @@ mod child;
 mod http;
 mod mcp;
 mod page;
+mod raw;
 mod words;
 
 use std::{
@@ -18,7 +19,8 @@ use std::{
 };
 
 pub(crate) use http::get_json;
-pub(crate) use mcp::ask;
+pub(crate) use mcp::{Found, ask, ask_for_all};
+use serde_json::Value;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
@@ -99,6 +101,20 @@ impl Target {
         let bearer = self.bearer.iter().map(|_| "Authorization".to_owned());
         let own = self.headers.iter().map(|header| header.name.clone());
         bearer.chain(own).collect()
+    }
+
+    /// A target of the gateway's configuration: one item of `targets`. A query may be secret.
+    pub(crate) fn gateway_target(&self, server: &str, version: &str) -> String {
+        let quoted = |text: &str| Value::from(text).to_string();
+        let transport = match &self.place {
+            Place::Http(url) => format!("http: {}", quoted(without_query(url))),
+            Place::Program(words) => {
+                let arguments: Vec<_> = words[1..].iter().map(|word| quoted(word)).collect();
+                let (command, arguments) = (quoted(&words[0]), arguments.join(", "));
+                format!("stdio: {{ command: {command}, args: [{arguments}] }}")
+            }
+        };
+        format!("{{ server: {server}, version: \"{version}\", {transport} }}")
     }
 
     /// What it is called in messages; a query may be secret.

@@ -2,7 +2,10 @@
 
 use std::{process::Command, time::Instant};
 
-use acceptance::{Backend, CtlOutput, Registry, binary, ctl, gateway::SERVERS};
+use acceptance::{
+    Backend, CtlOutput, Gateway, GatewayOptions, Registry, binary, ctl, gateway::SERVERS,
+    mcp::ModernClient,
+};
 use serde_json::{Value, json};
 
 use crate::liar::{self, Liar};
@@ -25,7 +28,9 @@ fn every_demo_server_is_imported_and_registered() {
     let once = SERVERS.iter().filter(|(_, version, _)| *version != "1.3.0");
     for (server, _, path) in once {
         let url = format!("http://{}/{path}/mcp", backend.process.address());
-        let done = registry.ctl(&["import", "mcp", &url, "--apply", "--yes", "--name", server]);
+        let mut arguments = vec!["import", "mcp", &url, "--apply", "--yes", "--name", server];
+        arguments.push("--share-schemas");
+        let done = registry.ctl(&arguments);
         assert!(done.success(), "{server}: {done:?}");
         tools += 1;
     }
@@ -40,7 +45,7 @@ fn every_demo_server_is_imported_and_registered() {
     assert!(shared.contains("task-service.CompleteTaskOutput"), "{shared}");
     // The same again changes nothing.
     let url = format!("http://{}/tasks/mcp", backend.process.address());
-    let again = registry.ctl(&["import", "mcp", &url, "--apply", "--yes"]);
+    let again = registry.ctl(&["import", "mcp", &url, "--apply", "--yes", "--share-schemas"]);
     assert!(again.stdout.contains("nothing to change"), "{again:?}");
 }
 
@@ -89,6 +94,47 @@ async fn both_eras_are_spoken_and_headers_are_sent() {
         let seen = server.seen();
         assert!(seen.contains("x-team: blue") && seen.contains("authorization: Bearer t0ken"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn execution_and_meta_are_imported_without_reserved_keys() {
+    let tool = json!({ "name": "a", "inputSchema": {}, "execution": { "taskSupport": "optional" },
+        "_meta": { "ui": { "resourceUri": "ui://a/b" }, "io.modelcontextprotocol/x": 1 } });
+    for era in ["2025-11-25", "2026-07-28"] {
+        let server = Liar::start(liar::pages(era, vec![json!({ "tools": [tool] })])).await;
+        let imported = import(&[&server.url]);
+        let document = &file(&imported)["tools"][0];
+        assert_eq!(document["execution"], tool["execution"]);
+        assert_eq!(document["_meta"], json!({ "ui": tool["_meta"]["ui"] }));
+        assert!(imported.stderr.contains("is reserved"), "{imported:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_schemas_are_served_without_references() {
+    let backend = Backend::start();
+    let url = format!("http://{}/tasks/mcp", backend.process.address());
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut listed = Vec::new();
+    for flags in [&[][..], &["--share-schemas"]] {
+        let imported = import(&[&[url.as_str()], flags].concat());
+        let has_references = imported.stdout.contains("\"$ref\": \"#task-service.");
+        assert_eq!(has_references, !flags.is_empty(), "{imported:?}");
+        let path = dir.path().join("registry.json");
+        std::fs::write(&path, &imported.stdout).expect("written");
+        let gateway = Gateway::start(&GatewayOptions {
+            source: format!("file://{}", path.display()),
+            targets: backend.targets(),
+            runtime: None,
+            more: String::new(),
+        });
+        gateway.ready().await;
+        let client = ModernClient::anonymous(&gateway.mcp_url());
+        listed.push(client.tools().await);
+    }
+    let text = json!(listed).to_string();
+    assert!(!text.contains("$ref") && text.contains("outputSchema"), "{text}");
+    assert_eq!(listed[0], listed[1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,6 +38,7 @@ mod liar;
 mod limits;
 mod locking;
 mod lost_database;
+mod mcp_apps;
 mod mcp_registry;
 mod offline;
 mod operating;

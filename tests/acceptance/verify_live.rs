@@ -101,6 +101,28 @@ async fn a_server_that_changes_is_caught() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn changed_meta_and_execution_are_reported() {
+    let registry = Registry::start();
+    let tool = |support: &str, app: &str| {
+        json!({ "name": "t", "inputSchema": {}, "execution": { "taskSupport": support },
+            "_meta": { "ui": { "resourceUri": app } } })
+    };
+    let before = server(vec![tool("optional", "ui://a/app.html")]).await;
+    let done = registry.ctl(&["import", "mcp", &before.url, "--apply", "--yes"]);
+    assert!(done.success(), "{done:?}");
+    for (support, app, expected) in [
+        ("optional", "ui://a/app.html", "1 of 1 servers are as registered"),
+        ("optional", "ui://b/app.html", "/_meta/ui"),
+        ("required", "ui://a/app.html", "/execution/taskSupport"),
+    ] {
+        let now = server(vec![tool(support, app)]).await;
+        let target = format!("liar@1.0.0={}", now.url);
+        let verified = registry.ctl(&["verify", "--live", "--target", &target]);
+        assert!(verified.stdout.contains(expected), "{verified:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_be_asked_hides_nothing_of_the_others() {
     let registry = Registry::start();
     let live = server(vec![tool("Adds", &number())]).await;

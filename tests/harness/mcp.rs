@@ -27,6 +27,8 @@ pub struct Answer {
     pub challenge: String,
     /// The JSON-RPC message, or null.
     pub message: Value,
+    /// The same as it was sent.
+    pub text: String,
 }
 
 impl Answer {
@@ -102,17 +104,19 @@ impl ModernClient {
         let status = response.status().as_u16();
         let challenge = response.headers().get("www-authenticate");
         let challenge = challenge.map(|text| text.to_str().expect("text").to_owned());
-        let text = response.text().await?;
-        let message = serde_json::from_str(last_event(&text)).unwrap_or(Value::Null);
-        Ok(Answer { status, challenge: challenge.unwrap_or_default(), message })
+        let body = response.text().await?;
+        let text = last_event(&body).to_owned();
+        let message = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Ok(Answer { status, challenge: challenge.unwrap_or_default(), message, text })
     }
 
-    /// The names of the tools that it is shown, over all pages.
+    /// The names of the tools that it is shown, over all pages, sorted.
     pub async fn tool_names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for tool in self.tools().await {
             names.push(tool["name"].as_str().expect("a tool has a name").to_owned());
         }
+        names.sort_unstable();
         names
     }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use http::{HeaderName, HeaderValue, Uri};
-use registry_core::{Key, Kind, Name};
+use registry_core::{Key, Kind, Name, entity::Exposure};
 
 use super::{
     Addresses, ChildLimits, Grant, ProofsConfig, SecretSource, TargetConfig, TransportConfig, auth,
@@ -79,6 +79,8 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
     // What an agent has is under no names of its own.
     let prefix = (!is_agent).then(|| section.find("prefix")).flatten();
     let prefix = prefix.map(|field| field.parse(self::prefix));
+    let exposes = (!is_agent).then(|| section.find("exposes")).flatten();
+    let exposes = exposes.map(|field| exposures(&field));
     let transport = if is_agent { over_http(&section) } else { transport(&section) };
     section.finish();
     let server = server?;
@@ -86,7 +88,17 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
         Some(prefix) => prefix?,
         None => Prefix::of_server(server.name.as_str()),
     };
-    Some(TargetConfig { server, prefix, transport: transport? })
+    Some(TargetConfig { server, prefix, exposes, transport: transport? })
+}
+
+fn exposures(field: &Field<'_>) -> Vec<Exposure> {
+    let items = field.list();
+    items.iter().filter_map(|item| item.parse(exposure)).collect()
+}
+
+fn exposure(text: &str) -> Result<Exposure, String> {
+    let found = Exposure::ALL.into_iter().find(|exposure| exposure.as_str() == text);
+    found.ok_or_else(|| format!("`{text}` cannot be exposed; write `prompts` or `resources`"))
 }
 
 fn prefix(text: &str) -> Result<Prefix, String> {

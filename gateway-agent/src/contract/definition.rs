@@ -1,7 +1,7 @@
 //! What of a tool's definition callers rely on, part by part, known by digests.
 //!
-//! Equal digests mean the same JSON values, however they are written. Deliberately absent: `icons`
-//! and `_meta`, which promise nothing; and the name, by which the definition is found.
+//! Equal digests mean the same JSON values, however they are written. `icons` are no part: they
+//! promise nothing.
 
 use std::collections::BTreeMap;
 
@@ -29,12 +29,26 @@ pub enum Part {
     InputSchema,
     /// What it gives.
     OutputSchema,
+    /// Whether it runs as a task.
+    Execution,
+    /// Metadata, such as the interface of an MCP App.
+    #[serde(rename = "_meta")]
+    Meta,
 }
 
 impl Part {
     /// All parts.
-    pub const ALL: [Self; 5] =
-        [Self::Title, Self::Description, Self::Annotations, Self::InputSchema, Self::OutputSchema];
+    pub const ALL: [Self; 7] = [
+        Self::Title,
+        Self::Description,
+        Self::Annotations,
+        Self::InputSchema,
+        Self::OutputSchema,
+        Self::Execution,
+        Self::Meta,
+    ];
+    /// The parts that pins of earlier releases do not have.
+    const LATER: [Self; 2] = [Self::Execution, Self::Meta];
 
     /// The member of a definition.
     pub fn as_str(self) -> &'static str {
@@ -44,6 +58,8 @@ impl Part {
             Self::Annotations => "annotations",
             Self::InputSchema => "inputSchema",
             Self::OutputSchema => "outputSchema",
+            Self::Execution => "execution",
+            Self::Meta => "_meta",
         }
     }
 
@@ -66,6 +82,8 @@ impl Part {
             Self::OutputSchema => {
                 tool.output_schema.clone().filter(|_| tool.output_transform.is_none())
             }
+            Self::Execution => tool.execution.clone().map(Value::Object),
+            Self::Meta => tool.meta.clone().map(Value::Object),
         }
     }
 }
@@ -94,6 +112,18 @@ impl Fingerprint {
     pub fn digest(&self) -> Digest {
         let parts = self.0.iter().map(|(part, digest)| format!("{} {digest}\n", part.as_str()));
         Digest::of(parts.collect::<String>().as_bytes())
+    }
+
+    /// The definition as earlier releases saw it.
+    pub(super) fn without_later_parts(&self) -> Self {
+        let is_earlier = |(part, _): &(&Part, &Digest)| !Part::LATER.contains(part);
+        Self(self.0.iter().filter(is_earlier).map(|(part, digest)| (*part, *digest)).collect())
+    }
+
+    /// Takes the parts from `seen` that earlier releases did not see.
+    pub(super) fn add_later_parts(&mut self, seen: &Self) {
+        let later = Part::LATER.into_iter().filter_map(|part| Some((part, seen.part(part)?)));
+        self.0.extend(later);
     }
 
     /// The digest of one part, if there is one.

@@ -29,6 +29,24 @@ pub(super) struct Pin {
     accepted: Option<Digest>,
     /// Whether what was last seen is another, and not accepted.
     is_broken: bool,
+    /// Whether `execution` and `_meta` count; pins of earlier releases do not have them.
+    #[serde(default)]
+    has_all_parts: bool,
+}
+
+impl Pin {
+    /// Completes a pin of an earlier release with the present values of the missing parts.
+    fn complete(&mut self, live: &Fingerprint) {
+        if std::mem::replace(&mut self.has_all_parts, true) {
+            return;
+        }
+        if self.accepted == Some(live.without_later_parts().digest()) {
+            self.accepted = Some(live.digest());
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.add_later_parts(live);
+        }
+    }
 }
 
 /// All pins, as they are written.
@@ -82,7 +100,9 @@ impl Pins {
             seen: is_first.then(|| live.clone()),
             accepted: None,
             is_broken: false,
+            has_all_parts: true,
         });
+        pin.complete(&live);
         for part in inherited {
             let (class, what) = match &pin.seen {
                 Some(seen) if seen.part(part) == live.part(part) => continue,
@@ -123,7 +143,13 @@ impl Pins {
     pub(super) fn accept(&mut self, tool: &Key, seen: Fingerprint) -> Option<Pin> {
         let pin = self.content.pins.get_mut(&tool.to_string())?;
         let (accepted, is_broken) = (Some(seen.digest()), false);
-        let now = Pin { document: pin.document, seen: Some(seen), accepted, is_broken };
+        let now = Pin {
+            document: pin.document,
+            seen: Some(seen),
+            accepted,
+            is_broken,
+            has_all_parts: true,
+        };
         self.is_unsaved = true;
         Some(std::mem::replace(pin, now))
     }

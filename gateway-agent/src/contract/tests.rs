@@ -184,6 +184,24 @@ fn what_is_accepted_is_exactly_what_was_seen_and_survives_a_restart() {
 }
 
 #[test]
+fn pins_of_earlier_releases_adopt_new_parts() {
+    let known = one(json!({}));
+    let contracts = Contracts::default();
+    let mut definition = live("Adds", &numbers("number"));
+    look(&contracts, &known, &definition);
+    let content = contracts.lock().pins.take_unsaved().unwrap();
+    let mut written = serde_json::to_value(content).unwrap();
+    assert!(written["pins"][KEY].as_object_mut().unwrap().remove("hasAllParts").is_some());
+    let pins = super::pin::Pins::read(serde_json::from_value(written).unwrap());
+    let later = Contracts { known: Mutex::new(Known { pins, ..Known::default() }), ..contracts };
+    definition["_meta"] = json!({ "x": 1 });
+    definition["execution"] = json!({ "taskSupport": "optional" });
+    assert_eq!(look(&later, &known, &definition).state, State::Same);
+    definition["_meta"] = json!({ "x": 2 });
+    assert_eq!(drift(&look(&later, &known, &definition)), [("_meta", "changed")]);
+}
+
+#[test]
 fn a_damaged_file_accepts_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("registry.json");

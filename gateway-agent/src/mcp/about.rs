@@ -13,7 +13,7 @@ use super::{
     manner::Who,
 };
 use crate::{
-    upstream::{Era, Method, TASKS},
+    upstream::{Era, Method, TASKS, naming::Interfaces},
     view::{View, shown::Showcase},
 };
 
@@ -45,6 +45,8 @@ pub(super) struct Offered {
     pub(super) showcase: Showcase,
     /// The tools that the caller is shown now.
     view: Arc<View>,
+    /// The interfaces of MCP Apps that keep their URIs.
+    pub(super) interfaces: Arc<Interfaces>,
 }
 
 /// What there is for a caller. Without a catalog there is nothing yet.
@@ -66,7 +68,8 @@ pub(super) fn of(endpoint: &Endpoint, who: &Who) -> Offered {
         (Offer::Tasks, showcase.iter().any(|shown| shown.features.capabilities().knows(TASKS))),
     ];
     let offers = found.into_iter().filter_map(|(offer, is_there)| is_there.then_some(offer));
-    Offered { offers: offers.collect(), showcase, view }
+    let interfaces = snapshot.definitions.interfaces().clone();
+    Offered { offers: offers.collect(), showcase, view, interfaces }
 }
 
 impl Offered {

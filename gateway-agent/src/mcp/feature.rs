@@ -3,7 +3,7 @@
 //! Lists are answered from what is known of the servers that the caller may use; everything else
 //! goes on to the server whose prefix the name has. Deliberately absent: tools.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use registry_core::entity::Exposure;
 use serde_json::value::RawValue;
@@ -22,8 +22,12 @@ use crate::{
     jsonrpc::Object,
     pipeline::{self, About, Relay, Task, relay},
     respond::{self, http::Answer},
-    upstream::{Entries, Era, Features, Method, Param, Side, TASKS, naming},
-    view::shown::Showcase,
+    upstream::{
+        Entries, Era, Features, Method, Param, Side, TASKS,
+        naming::{self, Interfaces},
+        renamed,
+    },
+    view::shown::{Showcase, Shown},
 };
 
 /// Most entries on a page of a list.
@@ -94,7 +98,10 @@ pub(super) async fn serve(
         return Err(Rejection::UnknownMethod { method, era: who.era });
     }
     match feature {
-        Feature::List(list) => listed(incoming, who.era, (&offered.showcase, list)),
+        Feature::List(list) => {
+            let shown = (&offered.showcase, &*offered.interfaces);
+            listed(incoming, who.era, (shown, list))
+        }
         Feature::Tasks => tasks::list(endpoint, incoming, &who).await,
         Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {
             let is_wanted = feature == Feature::Relayed(Method::Subscribe);
@@ -120,17 +127,25 @@ fn own_task(
 fn listed(
     incoming: &Incoming<'_>,
     era: Era,
-    (showcase, list): (&Showcase, List),
+    ((showcase, interfaces), list): ((&Showcase, &Interfaces), List),
 ) -> Result<Answer, Rejection> {
     let (name, needed, entries): (_, _, fn(&Features) -> &Entries) = match list {
         List::Prompts => ("prompts", Exposure::Prompts, Features::prompts),
         List::Resources => ("resources", Exposure::Resources, Features::resources),
         List::Templates => ("resourceTemplates", Exposure::Resources, Features::templates),
     };
+    let exposing = || showcase.iter().filter(|shown| shown.exposes(needed));
+    let apps: Vec<_> = match list {
+        List::Resources => exposing().flat_map(|shown| apps(shown, interfaces)).collect(),
+        List::Prompts | List::Templates => Vec::new(),
+    };
     let mut all: BTreeMap<&str, &RawValue> = BTreeMap::new();
-    for shown in showcase.iter().filter(|shown| shown.exposes(needed)) {
-        all.extend(entries(&shown.features).iter().map(|(name, raw)| (&**name, &**raw)));
+    for shown in exposing() {
+        let own = |uri: &str| list == List::Resources && naming::is_interface(uri);
+        let entries = entries(&shown.features).iter().filter(|(name, _)| !own(name));
+        all.extend(entries.map(|(name, raw)| (&**name, &**raw)));
     }
+    all.extend(apps.iter().map(|(known, raw)| (&**known, &**raw)));
     let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
         Some(_) => Some(cursor(&incoming.text("cursor").unwrap_or_default())?),
         None => None,
@@ -140,6 +155,21 @@ fn listed(
     let next = rest.next().and(page.last()).map(|(last, _)| crate::view::pages::opaque(last));
     let page: Vec<_> = page.into_iter().map(|(_, raw)| raw).collect();
     Ok(respond::result::entries(incoming.id, era, (name, &page, next)))
+}
+
+/// The interfaces of MCP Apps that a server lists, as callers know them.
+fn apps<'a>(
+    shown: &'a Shown,
+    interfaces: &'a Interfaces,
+) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, RawValue>)> {
+    shown.features.interfaces().filter_map(|(own, raw)| {
+        let known = interfaces.known(&shown.prefix, own)?;
+        if known == own {
+            return Some((known, Cow::Borrowed(raw)));
+        }
+        let renamed = renamed(&Object::parse(raw).ok()?, "uri", &known)?;
+        Some((known, Cow::Owned(renamed)))
+    })
 }
 
 /// Where a list goes on: after this name.
@@ -260,10 +290,10 @@ fn params(incoming: &Incoming<'_>, method: Method, about: &About) -> Vec<Param> 
     let Some(subject) = method.subject() else {
         let mut params = incoming.other_params(&["ref"]);
         let (kind, key, own) = match about {
-            About::Prompt(name) => ("ref/prompt", "name", naming::prompt(name).1),
+            About::Prompt(name) => ("ref/prompt", "name", naming::prompt(name).1.into()),
             About::Resource(uri) => ("ref/resource", "uri", naming::uri(uri).1),
             // No reference leads to one.
-            About::Task(..) => ("", "", ""),
+            About::Task(..) => ("", "", Cow::Borrowed("")),
         };
         let reference = serde_json::json!({ "type": kind, key: own });
         if let Ok(value) = serde_json::value::to_raw_value(&reference) {

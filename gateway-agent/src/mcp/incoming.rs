@@ -6,6 +6,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, request::Parts};
+use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
 use super::{
@@ -17,7 +18,6 @@ use crate::{
     identity::ClientInfo,
     jsonrpc::{Id, Member, Object, Request},
     pipeline::mirror,
-    respond::result::is_reserved,
     upstream::{Era, Param, TraceContext},
 };
 
@@ -144,7 +144,7 @@ impl<'a> Incoming<'a> {
     /// What of `_meta` belongs neither to the protocol nor to this gateway.
     pub(super) fn other_meta(&self) -> Vec<Param> {
         const KNOWN: [&str; 4] = ["progressToken", "traceparent", "tracestate", "baggage"];
-        copied(self.meta.members(), |name| !KNOWN.contains(&name) && !is_reserved(name))
+        copied(self.meta.members(), |name| !KNOWN.contains(&name) && !is_reserved_meta_key(name))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-use registry_core::Catalog;
+use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -19,8 +19,12 @@ use crate::{
     seal::Sealer,
     shares::Principal,
     trace::Tracer,
-    upstream::Upstreams,
-    view::{Snapshot, View, Views, shown::Showcase, validators::Validators},
+    upstream::{ResourceNames, Showing, Upstreams},
+    view::{
+        Snapshot, View, Views,
+        shown::{Showcase, exposures},
+        validators::Validators,
+    },
 };
 
 /// Where the gateway is, and from where web pages may call it.
@@ -184,7 +188,20 @@ impl Gateway {
 
     /// What the servers behind a view have besides tools, at that moment.
     pub fn showcase(&self, snapshot: &Snapshot, view: &View) -> Showcase {
-        Showcase::of(snapshot, view, |server| self.upstreams().prefix(server))
+        Showcase::of(snapshot, view, |server| self.upstreams().showing(server))
+    }
+
+    /// Resource names of a server for callers, if exposed.
+    pub(crate) fn resource_names(
+        &self,
+        snapshot: &Snapshot,
+        server: &Key,
+    ) -> Option<ResourceNames> {
+        let Showing { prefix, exposes } = self.upstreams().showing(server)?;
+        let exposes = exposures(snapshot, server, exposes)?;
+        let interfaces = snapshot.definitions.interfaces().clone();
+        let names = ResourceNames { prefix, interfaces };
+        exposes.contains(&Exposure::Resources).then_some(names)
     }
 
     /// Who is calling, at that moment.

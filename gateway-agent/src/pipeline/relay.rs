@@ -117,8 +117,9 @@ pub async fn relay(
         task::check(gateway, &offer, (relay.method, &result), record)?;
     }
     record.finished(&result);
-    let (revision, prefix) = (snapshot.catalog.revision(), gateway.upstreams().prefix(&server));
-    Ok(Outcome { result, revision, freshness, prefix, tasks, steps: None })
+    let revision = snapshot.catalog.revision();
+    let names = gateway.resource_names(&snapshot, &server);
+    Ok(Outcome { result, revision, freshness, names, tasks, steps: None })
 }
 
 /// Watches a resource for a caller, if its server agrees.
@@ -151,8 +152,13 @@ fn admit(
         return Err(Error::NoCatalog);
     }
     let ((prefix, own), needed) = match about {
-        About::Prompt(name) => (naming::prompt(name), Exposure::Prompts),
-        About::Resource(uri) => (naming::uri(uri), Exposure::Resources),
+        About::Prompt(name) => {
+            let (prefix, own) = naming::prompt(name);
+            ((prefix, Cow::Borrowed(own)), Exposure::Prompts)
+        }
+        About::Resource(uri) => {
+            (snapshot.definitions.interfaces().resolve(uri), Exposure::Resources)
+        }
         About::Task(_, task) => {
             let task = task.as_ref().ok_or(Denial::NoSuchTool)?;
             let asking = (caller, &gateway.views().sight(snapshot));
@@ -165,6 +171,6 @@ fn admit(
     let showcase = gateway.showcase(snapshot, &gateway.view(snapshot, caller));
     let shown = showcase.find(prefix).filter(|shown| shown.exposes(needed));
     let shown = shown.ok_or(Denial::NoSuchTool)?;
-    let permit = permit::admit_shown(freshness, shown, own)?;
+    let permit = permit::admit_shown(freshness, shown, &own)?;
     Ok(Admitted { server: shown.server.clone(), permit, finding: None, began: None })
 }

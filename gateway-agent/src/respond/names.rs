@@ -3,29 +3,29 @@
 //! Only the places that the specification names are looked at: resource links, embedded resources,
 //! contents, the id of a task, and the result that is embedded in one. Deliberately absent: texts, whatever they contain.
 
+use registry_core::entity::tool::is_reserved_meta_key;
 use serde::Deserialize as _;
 use serde_json::value::RawValue;
 
-use super::result::is_reserved;
 use crate::{
     jsonrpc::{Object, ObjectWriter, write_string},
     pipeline::TaskNames,
-    upstream::Prefix,
+    upstream::ResourceNames,
 };
 
 /// The names that a caller knows; what has none stays as it is.
 #[derive(Clone, Copy)]
 pub(super) struct Names<'a> {
-    pub(super) prefix: Option<&'a Prefix>,
+    pub(super) resources: Option<&'a ResourceNames>,
     pub(super) tasks: Option<&'a TaskNames>,
 }
 
 /// A result with other names; `None` where nothing changes.
 pub(super) fn renamed(
     result: &RawValue,
-    Names { prefix, tasks }: Names<'_>,
+    Names { resources, tasks }: Names<'_>,
 ) -> Option<Box<RawValue>> {
-    if prefix.is_none() && tasks.is_none() {
+    if resources.is_none() && tasks.is_none() {
         return None;
     }
     let text = result.get();
@@ -47,9 +47,9 @@ pub(super) fn renamed(
         // What a task that has ended gave is a result itself.
         "result" if is_task => object(value, |name, value| match name {
             "_meta" => unreserved(value),
-            _ => part(name, value, prefix),
+            _ => part(name, value, resources),
         }),
-        _ => part(name, value, prefix),
+        _ => part(name, value, resources),
     })?;
     RawValue::from_string(changed).ok()
 }
@@ -60,7 +60,7 @@ fn unreserved(meta: &RawValue) -> Option<String> {
     let mut kept = ObjectWriter::with_capacity(meta.get().len());
     let mut is_changed = false;
     for member in members.members() {
-        if is_reserved(&member.name) {
+        if is_reserved_meta_key(&member.name) {
             is_changed = true;
         } else {
             kept.member(&member.name, member.value.get());
@@ -70,13 +70,13 @@ fn unreserved(meta: &RawValue) -> Option<String> {
 }
 
 /// A member of a result that has URIs in it.
-fn part(name: &str, value: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
+fn part(name: &str, value: &RawValue, resources: Option<&ResourceNames>) -> Option<String> {
     match name {
-        "content" => blocks(value, prefix),
-        "contents" => list(value, |content| located(content, prefix)),
+        "content" => blocks(value, resources),
+        "contents" => list(value, |content| located(content, resources)),
         "messages" => list(value, |message| {
             object(message, |name, value| {
-                (name == "content").then(|| blocks(value, prefix)).flatten()
+                (name == "content").then(|| blocks(value, resources)).flatten()
             })
         }),
         _ => None,
@@ -84,30 +84,31 @@ fn part(name: &str, value: &RawValue, prefix: Option<&Prefix>) -> Option<String>
 }
 
 /// One block of content, or a list of them.
-fn blocks(raw: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
+fn blocks(raw: &RawValue, resources: Option<&ResourceNames>) -> Option<String> {
     if raw.get().starts_with('[') {
-        list(raw, |block| self::block(block, prefix))
+        list(raw, |block| self::block(block, resources))
     } else {
-        block(raw, prefix)
+        block(raw, resources)
     }
 }
 
-fn block(raw: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
+fn block(raw: &RawValue, resources: Option<&ResourceNames>) -> Option<String> {
     object(raw, |name, value| match name {
-        "uri" => uri(value, prefix),
-        "resource" => located(value, prefix),
+        "uri" => uri(value, resources),
+        "resource" => located(value, resources),
         _ => None,
     })
 }
 
 /// An object with a `uri`.
-fn located(raw: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
-    object(raw, |name, value| (name == "uri").then(|| uri(value, prefix)).flatten())
+fn located(raw: &RawValue, resources: Option<&ResourceNames>) -> Option<String> {
+    object(raw, |name, value| (name == "uri").then(|| uri(value, resources)).flatten())
 }
 
-fn uri(raw: &RawValue, prefix: Option<&Prefix>) -> Option<String> {
+fn uri(raw: &RawValue, resources: Option<&ResourceNames>) -> Option<String> {
     let own = string(raw)?;
-    prefix?.uri(&own).map(|known| quoted(&known))
+    let known = resources?.known(&own).filter(|known| *known != own)?;
+    Some(quoted(&known))
 }
 
 fn string(raw: &RawValue) -> Option<String> {
@@ -154,12 +155,16 @@ fn list(raw: &RawValue, change: impl Fn(&RawValue) -> Option<String>) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::upstream::Prefix;
 
     fn rename(text: &str) -> Option<String> {
         let raw = RawValue::from_string(text.to_owned()).unwrap();
         let prefix = Prefix::parse("docs").unwrap();
-        let known = Names { prefix: Some(&prefix), tasks: None };
+        let names = ResourceNames { prefix, interfaces: Arc::default() };
+        let known = Names { resources: Some(&names), tasks: None };
         renamed(&raw, known).map(|raw| raw.get().to_owned())
     }
 

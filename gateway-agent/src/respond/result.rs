@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
+use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
 use super::{
@@ -137,7 +138,7 @@ pub fn task(outcome: &Outcome) -> String {
 /// The result with URIs and tasks under the names that the caller knows, where they differ.
 fn renamed(outcome: &Outcome) -> Option<RawResult> {
     let result = &outcome.result;
-    let known = Names { prefix: outcome.prefix.as_ref(), tasks: outcome.tasks.as_ref() };
+    let known = Names { resources: outcome.names.as_ref(), tasks: outcome.tasks.as_ref() };
     let changed = names::renamed(&result.result, known)?;
     Some(RawResult { result: changed, ..*result })
 }
@@ -310,7 +311,7 @@ fn own_meta(era: Era, upstream: &Object<'_>, added: &[(&str, String)]) -> Option
     let kept = upstream
         .members()
         .iter()
-        .filter(|member| !is_reserved(&member.name) || member.name == IMMEDIATE);
+        .filter(|member| !is_reserved_meta_key(&member.name) || member.name == IMMEDIATE);
     for (name, value) in added {
         meta.raw(name, value);
     }
@@ -320,14 +321,4 @@ fn own_meta(era: Era, upstream: &Object<'_>, added: &[(&str, String)]) -> Option
         is_empty = false;
     }
     (!is_empty).then(|| meta.finish_string())
-}
-
-/// Whether a key belongs to the protocol, as the second label of its prefix says, or to this gateway.
-pub fn is_reserved(key: &str) -> bool {
-    let prefix = key.split_once('/').map(|(prefix, _)| prefix);
-    if prefix == Some("registry") {
-        return true;
-    }
-    let label = prefix.and_then(|prefix| prefix.split('.').nth(1));
-    matches!(label, Some("modelcontextprotocol" | "mcp"))
 }

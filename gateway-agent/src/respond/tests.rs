@@ -82,7 +82,7 @@ fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
                 let raw = RawValue::from_string(upstream.to_owned()).unwrap();
                 let age = Some(Duration::from_secs(seconds));
                 let outcome = Outcome {
-                    prefix: None,
+                    names: None,
                     steps: None,
                     tasks: None,
                     result: RawResult {

@@ -2,16 +2,21 @@
 //!
 //! Deliberately absent: asking for it, and what of it an agent may see.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use registry_core::Key;
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     error::{Breach, Error},
     features::Features,
     header::{self, InvalidAnnotation, Mirror},
+    naming::{self, Interfaces},
 };
 use crate::{fast_map::FastMap, jsonrpc};
 
@@ -27,6 +32,7 @@ const KEPT_CHARS: usize = 128;
 pub struct Definitions {
     tools: FastMap<Key, Arc<Tools>>,
     features: FastMap<Key, Arc<Features>>,
+    interfaces: Arc<Interfaces>,
 }
 
 impl Definitions {
@@ -45,11 +51,38 @@ impl Definitions {
         self.features.get(server)
     }
 
+    /// The interfaces of MCP Apps that keep their URIs.
+    pub fn interfaces(&self) -> &Arc<Interfaces> {
+        &self.interfaces
+    }
+
+    /// A URI of a server's resource, as callers know it; the same while the server was not reached.
+    pub fn known_uri<'a>(&self, server: &Key, own: &'a str) -> Option<Cow<'a, str>> {
+        match self.features(server).and_then(|features| features.prefix()) {
+            Some(prefix) => self.interfaces.known(prefix, own),
+            None => Some(Cow::Borrowed(own)),
+        }
+    }
+
+    fn find_interfaces(&mut self) {
+        let all = self.features.iter().filter_map(|(server, features)| {
+            let (prefix, tools) = (features.prefix()?, self.tools.get(server));
+            let named = tools.into_iter().flat_map(|tools| &tools.interfaces).map(|uri| &**uri);
+            let listed = features.interfaces().map(|(uri, _)| uri);
+            Some(named.chain(listed).map(move |uri| (prefix, uri)))
+        });
+        let interfaces = Interfaces::new(all.flatten());
+        if interfaces != *self.interfaces {
+            self.interfaces = Arc::new(interfaces);
+        }
+    }
+
     /// Keeps what these servers list, and says whether there was anything else.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&Key) -> bool) -> bool {
         let before = self.tools.len() + self.features.len();
         self.tools.retain(|server, _| is_kept(server));
         self.features.retain(|server, _| is_kept(server));
+        self.find_interfaces();
         before != self.tools.len() + self.features.len()
     }
 
@@ -70,6 +103,9 @@ impl Definitions {
         if !has_known {
             self.features.insert(server.clone(), features);
         }
+        if !(is_known && has_known) {
+            self.find_interfaces();
+        }
         !(is_known && has_known)
     }
 }
@@ -77,9 +113,11 @@ impl Definitions {
 /// The tools of one server.
 #[derive(Debug, Default, PartialEq)]
 pub struct Tools {
-    tools: BTreeMap<Box<str>, Tool>,
+    by_name: BTreeMap<Box<str>, Tool>,
     /// What is listed, but cannot be used, and why.
     left_out: Vec<(String, InvalidTool)>,
+    /// The interfaces of MCP Apps that the tools name in `_meta`.
+    interfaces: BTreeSet<Box<str>>,
 }
 
 #[derive(Debug)]
@@ -97,12 +135,12 @@ impl PartialEq for Tool {
 impl Tools {
     /// The raw definition of one tool, as the server gives it.
     pub fn find(&self, tool: &str) -> Option<&RawValue> {
-        self.tools.get(tool).map(|tool| &*tool.definition)
+        self.by_name.get(tool).map(|tool| &*tool.definition)
     }
 
     /// All tools in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
-        self.tools.iter().map(|(name, tool)| (name.as_ref(), &*tool.definition))
+        self.by_name.iter().map(|(name, tool)| (name.as_ref(), &*tool.definition))
     }
 
     /// Whether a tool is listed in a way that forbids to use it.
@@ -112,7 +150,7 @@ impl Tools {
 
     /// What of its arguments a tool wants mirrored into headers.
     pub(super) fn mirrors(&self, tool: &str) -> &[Mirror] {
-        self.tools.get(tool).map_or(&[], |tool| &tool.mirrors)
+        self.by_name.get(tool).map_or(&[], |tool| &tool.mirrors)
     }
 
     /// Warns of the tools that were left out.
@@ -134,12 +172,12 @@ impl Tools {
     pub(crate) fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
         let page: Page<'_> = jsonrpc::read_object(page).ok_or(Breach::Shape("tools/list"))?;
         for definition in page.tools {
-            match Tool::parse(definition) {
-                Ok((name, tool)) => _ = self.tools.entry(name).or_insert(tool),
+            match Tool::parse(definition, &mut self.interfaces) {
+                Ok((name, tool)) => _ = self.by_name.entry(name).or_insert(tool),
                 Err(left_out) => self.left_out.push(left_out),
             }
         }
-        if self.tools.len() + self.left_out.len() > MAX_TOOLS {
+        if self.by_name.len() + self.left_out.len() > MAX_TOOLS {
             return Err(Breach::EndlessList.into());
         }
         Ok(page.next_cursor)
@@ -166,6 +204,24 @@ struct Named<'a> {
     name: Cow<'a, str>,
     #[serde(borrow)]
     input_schema: Option<&'a RawValue>,
+    #[serde(rename = "_meta", borrow)]
+    meta: Option<&'a RawValue>,
+}
+
+/// The interfaces of MCP Apps that the `_meta` of a tool names.
+pub fn interfaces_in(meta: &Value) -> BTreeSet<Box<str>> {
+    let (mut found, mut waiting) = (BTreeSet::new(), vec![meta]);
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::String(uri) if naming::is_interface(uri) => {
+                found.insert(uri.as_str().into());
+            }
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(members) => waiting.extend(members.values()),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Why a listed tool cannot be used.
@@ -178,11 +234,17 @@ enum InvalidTool {
 }
 
 impl Tool {
-    fn parse(definition: &RawValue) -> Result<(Box<str>, Self), (String, InvalidTool)> {
+    fn parse(
+        definition: &RawValue,
+        interfaces: &mut BTreeSet<Box<str>>,
+    ) -> Result<(Box<str>, Self), (String, InvalidTool)> {
         let named: Named<'_> = jsonrpc::read_object(definition)
             .ok_or_else(|| (String::new(), InvalidTool::Nameless))?;
         let mirrors = named.input_schema.map_or(Ok(Vec::new()), header::mirrors);
         let mirrors = mirrors.map_err(|error| (cut(&named.name), error.into()))?;
+        let meta = named.meta.filter(|raw| raw.get().contains("ui:"));
+        let meta = meta.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        interfaces.extend(interfaces_in(&meta.unwrap_or_default()));
         Ok((named.name.into(), Self { definition: definition.to_owned(), mirrors }))
     }
 }

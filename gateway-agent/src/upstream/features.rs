@@ -12,7 +12,7 @@ use super::{
     error::{Breach, Error},
     handshake::About,
     message::Catalogue,
-    naming::Prefix,
+    naming::{self, Prefix},
 };
 use crate::jsonrpc::{self, Object, ObjectWriter};
 
@@ -27,6 +27,7 @@ pub struct Features {
     templates: Entries,
     about: About,
     takes_tasks: bool,
+    prefix: Option<Prefix>,
 }
 
 /// Definitions by what they are known by, both as callers know them.
@@ -42,13 +43,25 @@ impl PartialEq for Features {
             && is_same(&self.templates, &other.templates)
             && self.about.capabilities.as_json() == other.about.capabilities.as_json()
             && self.about.instructions == other.about.instructions
+            && self.prefix == other.prefix
     }
 }
 
 impl Features {
-    pub(super) fn of(about: About) -> Self {
+    pub(super) fn of(about: About, prefix: Prefix) -> Self {
         let takes_tasks = about.capabilities.takes_tasks();
-        Self { about, takes_tasks, ..Self::default() }
+        Self { about, takes_tasks, prefix: Some(prefix), ..Self::default() }
+    }
+
+    /// The prefix of the target that has them.
+    pub(super) fn prefix(&self) -> Option<&Prefix> {
+        self.prefix.as_ref()
+    }
+
+    /// The resources that are interfaces of MCP Apps, under the target's own URIs.
+    pub fn interfaces(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        let all = self.resources.iter().map(|(uri, raw)| (&**uri, &**raw));
+        all.filter(|(uri, _)| naming::is_interface(uri))
     }
 
     /// The prompts.
@@ -56,7 +69,8 @@ impl Features {
         &self.prompts
     }
 
-    /// The resources.
+    /// The resources. Interfaces of MCP Apps are under the target's own URIs: their names for callers
+    /// depend on other targets.
     pub fn resources(&self) -> &Entries {
         &self.resources
     }
@@ -87,8 +101,8 @@ impl Features {
         &mut self,
         what: Catalogue,
         page: &RawValue,
-        prefix: &Prefix,
     ) -> Result<Option<String>, Error> {
+        let prefix = self.prefix.clone().unwrap_or_default();
         let shape = || Breach::Shape("a list");
         let (entries, list, key) = match what {
             Catalogue::Tools => return Err(shape().into()),
@@ -102,7 +116,7 @@ impl Features {
             .and_then(|raw| serde_json::from_str(raw.get()).ok())
             .ok_or_else(shape)?;
         for definition in listed {
-            if let Some((name, definition)) = known(definition, key, prefix) {
+            if let Some((name, definition)) = known(definition, key, &prefix) {
                 entries.entry(name).or_insert(definition);
             }
         }
@@ -122,20 +136,27 @@ fn known(definition: &RawValue, key: &str, prefix: &Prefix) -> Option<(Box<str>,
     let Text(own) = serde_json::from_str(members.find(key)?.get()).ok()?;
     let name = match key {
         "name" => Cow::Owned(prefix.prompt(&own)),
+        "uri" if naming::is_interface(&own) => Cow::Borrowed(&*own),
         _ => prefix.uri(&own)?,
     };
     if name == own {
         return Some((name.into(), definition.to_owned()));
     }
+    let renamed = renamed(&members, key, &name)?;
+    Some((name.into(), renamed))
+}
+
+/// A definition with another value of the member that names it.
+pub fn renamed(members: &Object<'_>, key: &str, name: &str) -> Option<Box<RawValue>> {
     let mut text = Vec::new();
-    jsonrpc::write_string(&mut text, &name);
+    jsonrpc::write_string(&mut text, name);
     let text = String::from_utf8(text).ok()?;
-    let mut renamed = ObjectWriter::with_capacity(definition.get().len() + 64);
+    let mut renamed = ObjectWriter::with_capacity(text.len() + 256);
     for member in members.members() {
         let value = if member.name == key { &text } else { member.value.get() };
         renamed.member(&member.name, value);
     }
-    Some((name.into(), RawValue::from_string(renamed.finish_string()).ok()?))
+    RawValue::from_string(renamed.finish_string()).ok()
 }
 
 #[cfg(test)]
@@ -148,20 +169,27 @@ mod tests {
 
     #[test]
     fn definitions_are_known_under_the_targets_prefix() {
-        let mut features = Features::default();
-        let docs = Prefix::parse("docs").unwrap();
+        let of = |prefix: &str| Features::of(About::default(), Prefix::parse(prefix).unwrap());
+        let mut features = of("docs");
         let page = raw(r#"{"prompts":[{"title":"T","name":"a"},{"x":1},5],"nextCursor":"n"}"#);
-        let next = features.add_page(Catalogue::Prompts, &page, &docs).unwrap();
+        let next = features.add_page(Catalogue::Prompts, &page).unwrap();
         assert_eq!(next.as_deref(), Some("n"));
         assert_eq!(features.prompts()["docs/a"].get(), r#"{"title":"T","name":"docs/a"}"#);
-        let page = raw(r#"{"resourceTemplates":[{"uriTemplate":"t://{id}"}]}"#);
-        assert_eq!(features.add_page(Catalogue::Templates, &page, &docs).unwrap(), None);
+        let page = raw(
+            r#"{"resourceTemplates":[{"uriTemplate":"t://{id}"},{"uriTemplate":"ui://x/{id}"}]}"#,
+        );
+        assert_eq!(features.add_page(Catalogue::Templates, &page).unwrap(), None);
         assert!(features.templates().contains_key("docs+t://{id}"));
-        let none = Prefix::parse("").unwrap();
+        assert!(features.templates().contains_key("ui://docs+x/{id}"));
+        let page = raw(r#"{"resources":[{"uri":"ui://x/a"},{"uri":"u:1"},{"uri":"z:1"}]}"#);
+        features.add_page(Catalogue::Resources, &page).unwrap();
+        let interfaces: Vec<_> = features.interfaces().map(|(uri, _)| uri).collect();
+        assert_eq!(interfaces, ["ui://x/a"]);
+        let mut features = of("");
         let page = raw(r#"{"resources":[ {"uri":"a:1", "x":1.0}, {"uri":"git+a:1"}]}"#);
-        features.add_page(Catalogue::Resources, &page, &none).unwrap();
+        features.add_page(Catalogue::Resources, &page).unwrap();
         assert_eq!(features.resources()["a:1"].get(), r#"{"uri":"a:1", "x":1.0}"#);
         assert_eq!(features.resources().len(), 1);
-        assert!(features.add_page(Catalogue::Resources, &raw("{}"), &none).is_err());
+        assert!(features.add_page(Catalogue::Resources, &raw("{}")).is_err());
     }
 }

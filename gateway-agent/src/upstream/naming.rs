@@ -1,20 +1,25 @@
-//! Under which names callers know what an upstream has besides its tools.
+//! Names of an upstream's prompts and resources for callers.
 //!
-//! Every target has a prefix that depends on nothing but its own configuration, so that names stay
-//! when targets come and go; one target may do without. `prefix/name` is a prompt,
-//! `prefix+scheme:…` a resource. What a target without prefix has is escaped where it could be taken
-//! for another's. Deliberately absent: tools, whose names are registered, and tasks, whose ids are
-//! sealed.
+//! Every target has a prefix that depends only on its own configuration, so that names stay the same
+//! when other targets come and go. One target may have an empty prefix. `prefix/name` is a prompt,
+//! `prefix+scheme:…` a resource. Names of the target with the empty prefix are escaped where they
+//! could be mistaken for another's.
+//!
+//! Hosts of MCP Apps recognize an interface by its scheme, and interfaces read each other by constant
+//! URIs. So a `ui://` resource keeps its URI as long as one target has it ([`Interfaces`]). Otherwise
+//! it is `ui://prefix+…`, which always resolves.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// Separates the prefix of a prompt.
 const PROMPT: char = '/';
 /// Separates the prefix of a URI: a scheme may have a plus.
 const URI: char = '+';
+/// The scheme of interfaces of MCP Apps.
+const INTERFACE: &str = "ui://";
 
 /// The prefix of one target; empty for a target that does without.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix(Arc<str>);
 
 impl Prefix {
@@ -56,12 +61,17 @@ impl Prefix {
 
     /// A URI, or the template of one, as callers know it; `None` where it would be ambiguous.
     pub fn uri<'a>(&self, uri: &'a str) -> Option<Cow<'a, str>> {
+        let place = Place::of(uri);
         if !self.0.is_empty() {
-            return Some(format!("{}{URI}{uri}", self.0).into());
+            return Some(format!("{}{}{URI}{}", place.before, self.0, place.rest).into());
         }
-        let scheme = uri.split(':').next().unwrap_or(uri);
-        (!scheme.contains(URI)).then_some(Cow::Borrowed(uri))
+        (!place.marked().contains(URI)).then_some(Cow::Borrowed(uri))
     }
+}
+
+/// Whether a URI is one of an interface of an MCP App.
+pub fn is_interface(uri: &str) -> bool {
+    uri.starts_with(INTERFACE)
 }
 
 /// Whose prompt a name means, and how that target calls it.
@@ -69,12 +79,94 @@ pub fn prompt(known: &str) -> (&str, &str) {
     known.split_once(PROMPT).unwrap_or(("", known))
 }
 
-/// Whose resource a URI means, and how that target calls it.
-pub fn uri(known: &str) -> (&str, &str) {
-    let scheme = known.find(':').unwrap_or(known.len());
-    match known[..scheme].find(URI) {
-        Some(end) => (&known[..end], &known[end + 1..]),
-        None => ("", known),
+/// The prefix in a URI, and the target's own URI.
+pub fn uri(known: &str) -> (&str, Cow<'_, str>) {
+    let place = Place::of(known);
+    match place.marked().find(URI) {
+        Some(end) => {
+            let own = &place.rest[end + 1..];
+            let own = match place.before {
+                "" => Cow::Borrowed(own),
+                before => Cow::Owned(format!("{before}{own}")),
+            };
+            (&place.rest[..end], own)
+        }
+        None => ("", Cow::Borrowed(known)),
+    }
+}
+
+/// Where the prefix of a URI is: before the scheme, or in an interface before the authority.
+struct Place<'a> {
+    before: &'static str,
+    rest: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(uri: &'a str) -> Self {
+        match uri.strip_prefix(INTERFACE) {
+            Some(rest) => Self { before: INTERFACE, rest },
+            None => Self { before: "", rest: uri },
+        }
+    }
+
+    /// The part that may contain a prefix.
+    fn marked(&self) -> &'a str {
+        let end = if self.before.is_empty() { ':' } else { '/' };
+        self.rest.split(end).next().unwrap_or(self.rest)
+    }
+}
+
+/// The interfaces of MCP Apps that keep their URIs: those of exactly one prefix.
+#[derive(Debug, Default, PartialEq)]
+pub struct Interfaces(BTreeMap<Box<str>, Option<Prefix>>);
+
+impl Interfaces {
+    /// From the interfaces of all targets. Versions of one server share a prefix.
+    pub(super) fn new<'a>(all: impl IntoIterator<Item = (&'a Prefix, &'a str)>) -> Self {
+        let mut owners: BTreeMap<Box<str>, Option<Prefix>> = BTreeMap::new();
+        for (prefix, uri) in all {
+            // Such a URI would be read as one with a prefix.
+            if Place::of(uri).marked().contains(URI) {
+                continue;
+            }
+            owners
+                .entry(uri.into())
+                .and_modify(|owner| *owner = owner.take().filter(|owner| owner == prefix))
+                .or_insert_with(|| Some(prefix.clone()));
+        }
+        Self(owners)
+    }
+
+    /// A URI of the target with this prefix, as callers know it; `None` where it would be ambiguous.
+    pub fn known<'a>(&self, prefix: &Prefix, own: &'a str) -> Option<Cow<'a, str>> {
+        if self.0.get(own).and_then(Option::as_ref) == Some(prefix) {
+            return Some(Cow::Borrowed(own));
+        }
+        prefix.uri(own)
+    }
+
+    /// The prefix of a URI that callers know, and the target's own URI.
+    pub fn resolve<'a>(&'a self, known: &'a str) -> (&'a str, Cow<'a, str>) {
+        match self.0.get(known).and_then(Option::as_ref) {
+            Some(owner) => (owner.as_str(), Cow::Borrowed(known)),
+            None => uri(known),
+        }
+    }
+}
+
+/// The resource names of one target.
+#[derive(Debug, Clone)]
+pub struct ResourceNames {
+    /// The target's prefix.
+    pub prefix: Prefix,
+    /// The interfaces of all targets.
+    pub interfaces: Arc<Interfaces>,
+}
+
+impl ResourceNames {
+    /// A URI of the target, as callers know it; `None` where it would be ambiguous.
+    pub fn known<'a>(&self, own: &'a str) -> Option<Cow<'a, str>> {
+        self.interfaces.known(&self.prefix, own)
     }
 }
 
@@ -100,14 +192,44 @@ mod tests {
         }
     }
 
+    #[test]
+    fn interfaces_keep_their_uri_unless_shared() {
+        let [a, b, none] = ["a", "b", ""].map(|text| Prefix::parse(text).unwrap());
+        let all = [
+            (&a, "ui://own/x"),
+            (&a, "ui://own/x"),
+            (&a, "ui://both/x"),
+            (&b, "ui://both/x"),
+            (&a, "ui://plus+s/x"),
+            (&none, "ui://plain/x"),
+        ];
+        let interfaces = Interfaces::new(all);
+        for (prefix, own, known) in [
+            (&a, "ui://own/x", "ui://own/x"),
+            (&b, "ui://own/x", "ui://b+own/x"),
+            (&a, "ui://both/x", "ui://a+both/x"),
+            (&b, "ui://both/x", "ui://b+both/x"),
+            (&a, "ui://plus+s/x", "ui://a+plus+s/x"),
+            (&a, "ui://unlisted/a+b", "ui://a+unlisted/a+b"),
+            (&none, "ui://plain/x", "ui://plain/x"),
+            (&a, "file:///x", "a+file:///x"),
+        ] {
+            assert_eq!(interfaces.known(prefix, own).as_deref(), Some(known));
+            assert_eq!(interfaces.resolve(known), (prefix.as_str(), Cow::Borrowed(own)));
+        }
+        assert_eq!(interfaces.known(&none, "ui://a+b/x"), None);
+        // The URI that two targets have means neither of them.
+        assert_eq!(interfaces.resolve("ui://both/x").0, "");
+    }
+
     proptest! {
         #[test]
-        fn every_name_leads_back(prefix in "([a-z][a-z0-9.-]{0,5})?", name in ".{0,12}", uri in "[a-z]{1,5}:.{0,8}") {
+        fn every_name_leads_back(prefix in "([a-z][a-z0-9.-]{0,5})?", name in ".{0,12}", uri in "([a-z]{1,5}:|ui://).{0,8}") {
             let own = Prefix::parse(&prefix).unwrap();
             let prompt = own.prompt(&name);
-            let known = own.uri(&uri).unwrap();
+            let Some(known) = own.uri(&uri) else { return Ok(()) };
             prop_assert_eq!(super::prompt(&prompt), (prefix.as_str(), name.as_str()));
-            prop_assert_eq!(super::uri(&known), (prefix.as_str(), uri.as_str()));
+            prop_assert_eq!(super::uri(&known), (prefix.as_str(), Cow::Borrowed(uri.as_str())));
         }
     }
 }

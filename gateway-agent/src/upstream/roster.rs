@@ -110,7 +110,9 @@ impl Roster {
             let entry = |config: &TargetConfig| {
                 let known = entries.get(&config.server);
                 let entry = match known {
-                    Some(known) if known.is_as(config, limits) => known.clone(),
+                    Some(known) if known.is_as(config, limits) => {
+                        Entry { config: Arc::new(config.clone()), ..known.clone() }
+                    }
                     known => self.entry(config, limits, known, &client),
                 };
                 (config.server.clone(), entry)
@@ -211,7 +213,9 @@ impl Entry {
         // What callers may send is no affair of a target.
         let same = LimitsConfig { request_bytes: limits.request_bytes, ..self.limits };
         let is_broken = self.running.as_ref().is_some_and(|target| target.is_broken());
-        *self.config == *config && same == limits && !is_broken
+        // A target does not need what callers see of it.
+        let shown = TargetConfig { exposes: config.exposes.clone(), ..(*self.config).clone() };
+        shown == *config && same == limits && !is_broken
     }
 
     fn health(&self) -> TargetHealth {

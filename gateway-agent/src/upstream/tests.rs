@@ -60,7 +60,11 @@ fn http_at(url: &str) -> TransportConfig {
 /// One target, started.
 fn start(transport: TransportConfig, limits: LimitsConfig, timing: Timing) -> Arc<Upstreams> {
     let prefix = Prefix::parse("").unwrap();
-    Upstreams::start_with(&[TargetConfig { server: key(), prefix, transport }], limits, timing)
+    Upstreams::start_with(
+        &[TargetConfig { server: key(), prefix, exposes: None, transport }],
+        limits,
+        timing,
+    )
 }
 
 impl Upstreams {

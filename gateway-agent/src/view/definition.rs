@@ -1,17 +1,18 @@
 //! A tool's entry in `tools/list`: what its registration says, and from the upstream's own
-//! definition whatever the registration leaves open.
+//! definition all other members, in the upstream's order.
 //!
-//! The upstream's `_meta` speaks for the upstream and is left out. `execution` is there for clients
-//! that can begin tasks through this gateway.
+//! `execution` has the task support of this gateway for the client.
 
-use serde_json::value::RawValue;
+use registry_core::entity::tool::is_reserved_meta_key;
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     Offer,
     input::{input_of, output_of},
+    order::arranged,
 };
 use crate::{
-    jsonrpc::{Object, ObjectWriter},
+    jsonrpc::{Object, ObjectWriter, write_string},
     upstream::Era,
     view::pages::Form,
 };
@@ -23,41 +24,141 @@ pub(super) struct Entry {
 }
 
 /// Renders the entry of an offer. Before 2026-07-28 an output schema describes an object, and strict
-/// clients refuse a whole list over one that does not, so there it is left out.
+/// clients reject a whole list over one that does not, so there it is left out.
 pub(super) fn render(offer: &Offer, form: Form) -> Entry {
     let era = form.era();
-    let tool = offer.tool();
     let live = offer.live().and_then(|live| Object::parse(live).ok()).unwrap_or_default();
-    let inherited = |member: &str, start: char| {
-        live.find(member).map(RawValue::get).filter(|text| text.starts_with(start))
-    };
-    let mut entry = ObjectWriter::with_capacity(512);
-    entry.string("name", tool.name.as_str());
-    for (member, registered) in [("title", &tool.title), ("description", &tool.description)] {
-        match (registered, inherited(member, '"')) {
-            (Some(text), _) => entry.string(member, text),
-            (None, Some(text)) => entry.raw(member, text),
-            (None, None) => &mut entry,
-        };
-    }
-    entry.raw("inputSchema", &input_of(offer).schema.text);
     let output = output_of(offer);
     let is_modern_only = output.as_ref().is_some_and(|schema| !schema.is_for_objects());
-    if let Some(schema) = output.filter(|_| era == Era::Modern || !is_modern_only) {
-        entry.raw("outputSchema", &schema.text);
+    let output = output.filter(|_| era == Era::Modern || !is_modern_only);
+    let mut members = Members { offer, live: &live, texts: Vec::with_capacity(8) };
+    members.texts();
+    members.put("inputSchema", Some(input_of(offer).schema.text.into()));
+    members.put("outputSchema", output.map(|schema| schema.text.into()));
+    members.open("annotations", |tool| tool.annotations.as_ref());
+    members.put("execution", members.execution(form.has_tasks()));
+    members.put("icons", members.inherited("icons", '[').map(|raw| raw.get().to_owned()));
+    members.put("_meta", Some(members.meta()));
+    Entry { json: members.finish(), is_modern_only }
+}
+
+struct Members<'a> {
+    offer: &'a Offer,
+    live: &'a Object<'a>,
+    texts: Vec<(&'static str, String)>,
+}
+
+impl<'a> Members<'a> {
+    fn put(&mut self, name: &'static str, text: Option<String>) {
+        self.texts.extend(text.map(|text| (name, text)));
     }
-    let derived = offer.plan().map(|plan| plan.hints().to_annotations());
-    let annotations = tool.annotations.as_ref().or(derived.as_ref());
-    let annotations = annotations.and_then(|map| serde_json::to_string(map).ok());
-    if let Some(text) = annotations.as_deref().or_else(|| inherited("annotations", '{')) {
-        entry.raw("annotations", text);
+
+    /// The upstream's own member, if it begins as it must.
+    fn inherited(&self, name: &str, start: char) -> Option<&'a RawValue> {
+        self.live.find(name).filter(|raw| raw.get().starts_with(start))
     }
-    if let Some(text) = inherited("icons", '[') {
-        entry.raw("icons", text);
+
+    fn texts(&mut self) {
+        let tool = self.offer.tool();
+        let name = Some(tool.name.as_str());
+        let registered = [
+            ("name", name),
+            ("title", tool.title.as_deref()),
+            ("description", tool.description.as_deref()),
+        ];
+        for (name, registered) in registered {
+            let text = match registered {
+                Some(text) => Some(quoted(text)),
+                None => self.inherited(name, '"').map(|raw| raw.get().to_owned()),
+            };
+            self.put(name, text);
+        }
     }
-    if let Some(execution) = offer.task_support().as_execution().filter(|_| form.has_tasks()) {
-        entry.raw("execution", execution);
+
+    /// An object that MCP leaves open.
+    fn open(
+        &mut self,
+        name: &'static str,
+        registered: impl Fn(&registry_core::entity::Tool) -> Option<&Map<String, Value>>,
+    ) {
+        let derived = match (name, self.offer.plan()) {
+            ("annotations", Some(plan)) => Some(plan.hints().to_annotations()),
+            _ => None,
+        };
+        let own = registered(self.offer.tool()).cloned().or(derived).map(Value::Object);
+        let live = self.inherited(name, '{');
+        let text = match own {
+            Some(own) => Some(arranged(&own, live)),
+            None => live.map(|raw| raw.get().to_owned()),
+        };
+        self.put(name, text);
     }
-    entry.raw("_meta", &format!(r#"{{"registry/version":"{}"}}"#, tool.version));
-    Entry { json: entry.finish_string(), is_modern_only }
+
+    /// `execution` with the task support that this gateway gives to the client.
+    fn execution(&self, has_tasks: bool) -> Option<String> {
+        let live = self.inherited("execution", '{');
+        let own = self.offer.tool().execution.clone();
+        let mut execution = match own {
+            Some(own) => own,
+            None => serde_json::from_str(live?.get()).ok()?,
+        };
+        let support = self.offer.task_support().as_str().filter(|_| has_tasks);
+        if let Some(support) = support {
+            execution.insert("taskSupport".to_owned(), support.into());
+        } else if execution.get("taskSupport").is_some_and(|said| said != "forbidden") {
+            execution.remove("taskSupport");
+        }
+        (!execution.is_empty()).then(|| arranged(&Value::Object(execution), live))
+    }
+
+    /// `_meta` without reserved keys, and with the callers' URIs of MCP Apps. A tool with a projection
+    /// does not inherit it, because the upstream's `_meta` describes other results.
+    fn meta(&self) -> String {
+        let live = self.inherited("_meta", '{').filter(|_| self.offer.projection().is_none());
+        let own = self.offer.tool().meta.clone();
+        let mut meta = own.unwrap_or_else(|| {
+            live.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+        });
+        meta.retain(|key, _| !is_reserved_meta_key(key));
+        let mut meta = Value::Object(meta);
+        rename_interfaces(&mut meta, self.offer);
+        if let Value::Object(meta) = &mut meta {
+            let version = self.offer.tool().version.to_string();
+            meta.insert("registry/version".to_owned(), version.into());
+        }
+        arranged(&meta, live)
+    }
+
+    /// The members in the upstream's order, then the others.
+    fn finish(self) -> String {
+        let Self { live, mut texts, .. } = self;
+        let place = |name: &str| live.members().iter().position(|member| member.name == name);
+        texts.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+        let mut entry = ObjectWriter::with_capacity(512);
+        for (name, text) in &texts {
+            entry.raw(name, text);
+        }
+        entry.finish_string()
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    write_string(&mut out, text);
+    String::from_utf8(out).expect("JSON is text")
+}
+
+fn rename_interfaces(value: &mut Value, offer: &Offer) {
+    match value {
+        Value::String(text) => {
+            if let Some(known) = offer.interface(text) {
+                known.clone_into(text);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_interfaces(item, offer)),
+        Value::Object(members) => {
+            members.values_mut().for_each(|member| rename_interfaces(member, offer));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }

@@ -1,8 +1,7 @@
 //! The schemas of an offer as callers see them: registered or inherited, self-contained, without
 //! the hidden fields, as text.
 //!
-//! What is validated is exactly what was advertised. Deliberately absent: compiling them
-//! (`validators.rs`).
+//! Validation uses exactly the advertised schema.
 
 use registry_core::{
     Digest, Key,
@@ -10,7 +9,7 @@ use registry_core::{
 };
 use serde_json::{json, value::RawValue};
 
-use super::{Offer, params};
+use super::{Offer, order::arranged, params};
 use crate::jsonrpc::Object;
 
 pub use super::params::ParamHeader;
@@ -86,14 +85,17 @@ fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
         },
     };
     let params = params::settle(&mut schema);
-    Ok((schema.to_string(), params))
+    Ok((arranged(&schema, live_member(offer, "inputSchema")), params))
 }
 
 /// The output schema of an offer, if it has one that can be used. What the upstream promises does not
 /// hold for a projection of it.
 pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
     match tool_schema::output(offer.tool(), &|key: &Key| offer.schema(key)) {
-        Some(schema) => Some(Schema::new(schema.ok()?.to_string())),
+        Some(schema) => {
+            let schema = arranged(&schema.ok()?, live_member(offer, "outputSchema"));
+            Some(Schema::new(schema))
+        }
         None if offer.projection().is_some() => None,
         None => inherited(offer, "outputSchema").map(|text| Schema::new(text.to_owned())),
     }
@@ -101,8 +103,11 @@ pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
 
 /// A schema of the upstream's own definition.
 fn inherited<'a>(offer: &'a Offer, member: &str) -> Option<&'a str> {
-    let live = Object::parse(offer.live()?).ok()?;
-    live.find(member).map(RawValue::get).filter(|text| text.starts_with('{'))
+    live_member(offer, member).map(RawValue::get).filter(|text| text.starts_with('{'))
+}
+
+fn live_member<'a>(offer: &'a Offer, member: &str) -> Option<&'a RawValue> {
+    Object::parse(offer.live()?).ok()?.find(member)
 }
 
 fn is_object_schema(text: &str) -> bool {

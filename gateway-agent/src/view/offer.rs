@@ -25,6 +25,7 @@ use serde_json::{Map, Value, value::RawValue};
 use super::{
     Input, Snapshot, TaskSupport,
     input::{self, Schema},
+    pages::Place,
     way::{Backing, Way},
 };
 use crate::{
@@ -49,6 +50,7 @@ pub struct Offer {
     observed: Arc<Observed>,
     /// At which moment it was quarantined, if it is.
     quarantined: Option<u64>,
+    place: Place,
     /// The latest moment at which it was seen to be current.
     current_at: AtomicU64,
     input: OnceLock<Box<Input>>,
@@ -70,8 +72,9 @@ impl Offer {
         let projection = tool.output_transform.as_ref().map(Mappings::parse).transpose().ok()?;
         let (hidden, quarantined) =
             (tool_schema::hidden(tool), is_quarantined.then_some(snapshot.serial));
+        let place = Place::of(&snapshot.catalog, tool);
         let plain = Self::plain(snapshot, record, contracts, way);
-        Some(Self { hidden, projection, quarantined, ..plain })
+        Some(Self { hidden, projection, quarantined, place, ..plain })
     }
 
     /// What a registered agent offers with a skill, for compositions.
@@ -107,6 +110,7 @@ impl Offer {
             checks: contracts.checks(document.key()),
             observed: contracts.observed(document.key()),
             quarantined: None,
+            place: Place::default(),
             current_at: AtomicU64::new(snapshot.serial),
             input: OnceLock::new(),
             output: OnceLock::new(),
@@ -155,6 +159,16 @@ impl Offer {
     pub fn tool(&self) -> &Tool {
         let registered = self.skill.as_deref().or_else(|| self.document.entity().as_tool());
         registered.expect("an offer is only made of a tool or a skill")
+    }
+
+    /// Its place in a list.
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The callers' URI of an interface of an MCP App in its `_meta`.
+    pub(super) fn interface(&self, own: &str) -> Option<&str> {
+        self.backing()?.interfaces.get(own).map(|known| &**known)
     }
 
     /// Its name and version.

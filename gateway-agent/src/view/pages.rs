@@ -1,7 +1,10 @@
 //! A view's tools as pages of bytes, each rendered when it is first asked for.
 //!
-//! A cursor names the last tool that the caller has seen, so it stays good when the list changes:
-//! the next page begins where that tool was. Deliberately absent: the JSON-RPC around a page.
+//! The tools of a server are in the order of `provides` of its registration: the server's own order
+//! after an import. Servers are sorted by name; compositions follow.
+//!
+//! A cursor contains the place of the last tool that the caller has seen, so it stays valid when the
+//! list changes.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +15,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use registry_core::{Kind, Name};
+use registry_core::{
+    Catalog, Entity, Key, Kind, Name,
+    entity::{Provision, Tool},
+};
 
 use super::{Offer, TaskSupport, definition::render};
 use crate::upstream::Era;
@@ -25,9 +31,37 @@ const PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// Longest name in a cursor, in bytes.
 const LONGEST_NAME: usize = 4 * 1024;
 
+/// The place of a tool in a list, before its name counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    is_composed: bool,
+    server: Option<Key>,
+    /// Its position among the tools that the server provides; after them if it is none.
+    position: usize,
+}
+
+impl Place {
+    /// The place of a registered tool.
+    pub(super) fn of(catalog: &Catalog, tool: &Tool) -> Self {
+        let Some(source) = tool.source() else {
+            return Self { is_composed: true, ..Self::default() };
+        };
+        let server = source.server_key();
+        let record = catalog.find(&server);
+        let provides = match record.map(|record| record.document.entity()) {
+            Some(Entity::Server(server)) => &server.provides[..],
+            _ => &[],
+        };
+        let is_it =
+            |provided: &Provision| provided.tool == tool.name && provided.version == tool.version;
+        let position = provides.iter().position(is_it).unwrap_or(provides.len());
+        Self { is_composed: false, server: Some(server), position }
+    }
+}
+
 /// Where a list goes on, opaque to the caller.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cursor(Name);
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(Place, Name);
 
 /// A text that is no cursor of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,12 +71,27 @@ pub struct InvalidCursor;
 impl Cursor {
     /// Reads a cursor.
     pub fn parse(text: &str) -> Result<Self, InvalidCursor> {
-        Name::parse(Kind::Tool, &transparent(text)?).map(Self).map_err(|_| InvalidCursor)
+        let text = transparent(text)?;
+        let mut parts = text.split(' ');
+        let mut next = || parts.next().ok_or(InvalidCursor);
+        let (name, position, server) = (next()?, next()?, next()?);
+        if parts.next().is_some() {
+            return Err(InvalidCursor);
+        }
+        let name = Name::parse(Kind::Tool, name).map_err(|_| InvalidCursor)?;
+        let position = position.parse().map_err(|_| InvalidCursor)?;
+        let server = match server {
+            "" => None,
+            key => Some(key.parse().map_err(|_| InvalidCursor)?),
+        };
+        Ok(Self(Place { is_composed: server.is_none(), server, position }, name))
     }
 
     /// The cursor as text.
     pub fn to_text(&self) -> String {
-        opaque(self.0.as_str())
+        let Self(Place { server, position, .. }, name) = self;
+        let server = server.as_ref().map_or_else(String::new, Key::to_string);
+        opaque(&format!("{name} {position} {server}"))
     }
 }
 
@@ -147,13 +196,13 @@ impl Pages {
 
     /// The first page, or the one that holds what comes after the cursor.
     pub(super) fn list(&self, after: Option<&Cursor>, form: Form) -> Listing {
-        let index = after.map_or(0, |Cursor(seen)| {
-            self.0.partition_point(|page| page.last().is_none_or(|last| last <= seen))
+        let index = after.map_or(0, |seen| {
+            self.0.partition_point(|page| page.last().is_none_or(|last| last <= *seen))
         });
         let Some(page) = self.0.get(index) else {
             return Listing { tools: Bytes::from_static(b"[]"), next: None };
         };
-        let next = page.last().filter(|_| index + 1 < self.0.len()).cloned().map(Cursor);
+        let next = page.last().filter(|_| index + 1 < self.0.len());
         Listing { tools: page.bytes(form), next }
     }
 }
@@ -182,8 +231,8 @@ impl Page {
             && self.offers.iter().zip(offers).all(|(a, b)| a.fingerprint() == b.fingerprint())
     }
 
-    fn last(&self) -> Option<&Name> {
-        self.offers.last().map(|offer| offer.name())
+    fn last(&self) -> Option<Cursor> {
+        self.offers.last().map(|offer| Cursor(offer.place().clone(), offer.name().clone()))
     }
 
     fn bytes(&self, form: Form) -> Bytes {

@@ -1,15 +1,15 @@
-//! What a caller sees of servers besides tools: whoever may use one of a server's tools is shown
-//! what else the server's registration exposes.
+//! Prompts and resources for a caller. A caller that may use one of a server's tools sees the features
+//! that the registration exposes, unless the target's configuration overrides it.
 //!
 //! Two versions of one server share a prefix; the newest that the caller may use is shown, as with
-//! tools. Deliberately absent: rendering lists.
+//! tools.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use registry_core::{Entity, Key, entity::Exposure};
 
 use super::{Snapshot, View};
-use crate::upstream::{Features, Prefix};
+use crate::upstream::{Features, Prefix, Showing};
 
 /// One server as a caller sees it.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Whether its registration lets this through.
+    /// Whether callers see this of it.
     pub fn exposes(&self, what: Exposure) -> bool {
         self.exposes.contains(&what)
     }
@@ -36,16 +36,16 @@ pub struct Showcase(BTreeMap<Box<str>, Shown>);
 
 impl Showcase {
     /// What a view's audience is shown at that moment.
-    pub fn of(snapshot: &Snapshot, view: &View, prefix: impl Fn(&Key) -> Option<Prefix>) -> Self {
+    pub fn of(snapshot: &Snapshot, view: &View, showing: impl Fn(&Key) -> Option<Showing>) -> Self {
         let mut all: BTreeMap<Box<str>, Shown> = BTreeMap::new();
         for offer in view.offers() {
             let Some(server) = offer.server() else { continue };
-            let Some(prefix) = prefix(server) else { continue };
-            if all.get(prefix.as_str()).is_some_and(|known| known.server >= *server) {
+            let Some(showing) = showing(server) else { continue };
+            if all.get(showing.prefix.as_str()).is_some_and(|known| known.server >= *server) {
                 continue;
             }
-            let Some(shown) = shown(snapshot, server, &prefix) else { continue };
-            all.insert(prefix.as_str().into(), shown);
+            let Some(shown) = shown(snapshot, server, showing) else { continue };
+            all.insert(shown.prefix.as_str().into(), shown);
         }
         Self(all)
     }
@@ -61,11 +61,20 @@ impl Showcase {
     }
 }
 
-fn shown(snapshot: &Snapshot, server: &Key, prefix: &Prefix) -> Option<Shown> {
-    // A server that was not reached yet shows nothing, but is there.
-    let features = snapshot.definitions.features(server).cloned().unwrap_or_default();
+/// Exposed features of a server; `None` if it is not registered.
+pub fn exposures(
+    snapshot: &Snapshot,
+    server: &Key,
+    configured: Option<Vec<Exposure>>,
+) -> Option<Vec<Exposure>> {
     let record = snapshot.catalog.find(server)?;
     let Entity::Server(document) = record.document.entity() else { return None };
-    let exposes = document.exposes.clone();
-    Some(Shown { server: server.clone(), prefix: prefix.clone(), features, exposes })
+    Some(configured.unwrap_or_else(|| document.exposes.clone()))
+}
+
+fn shown(snapshot: &Snapshot, server: &Key, showing: Showing) -> Option<Shown> {
+    // A server that was not reached yet shows nothing, but is there.
+    let features = snapshot.definitions.features(server).cloned().unwrap_or_default();
+    let exposes = exposures(snapshot, server, showing.exposes)?;
+    Some(Shown { server: server.clone(), prefix: showing.prefix, features, exposes })
 }

@@ -34,12 +34,12 @@ impl TaskSupport {
         }
     }
 
-    /// As `execution` of a definition.
-    pub(super) fn as_execution(self) -> Option<&'static str> {
+    /// As `taskSupport` of a definition, where it is not the default.
+    pub(super) fn as_str(self) -> Option<&'static str> {
         match self {
             Self::Forbidden => None,
-            Self::Optional => Some(r#"{"taskSupport":"optional"}"#),
-            Self::Required => Some(r#"{"taskSupport":"required"}"#),
+            Self::Optional => Some("optional"),
+            Self::Required => Some("required"),
         }
     }
 }

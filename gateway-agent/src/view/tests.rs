@@ -114,6 +114,27 @@ fn a_definition_has_what_was_registered_and_any_object_otherwise() {
 }
 
 #[test]
+fn tools_come_in_the_order_of_their_servers() {
+    let other = json!({ "source": { "server": "another" } });
+    let world = world(catalog(
+        1,
+        vec![
+            testing::server("up", &["z", "a", "m"], &[]),
+            testing::server("another", &["y", "b"], &[]),
+            tool("a", "1.0.0", json!({})),
+            tool("m", "1.0.0", json!({})),
+            tool("z", "1.0.0", json!({})),
+            tool("k", "1.0.0", json!({})),
+            tool("b", "1.0.0", other.clone()),
+            tool("y", "1.0.0", other),
+        ],
+    ));
+    let names = names(&world.see(&Audience::Everyone));
+    let names: Vec<_> = names.iter().map(|name| &name[..1]).collect();
+    assert_eq!(names, ["y", "b", "z", "a", "m", "k"]);
+}
+
+#[test]
 fn both_eras_share_the_bytes_where_nothing_differs() {
     let world = world(catalog(1, vec![tool("a", "1.0.0", json!({}))]));
     let view = world.see(&Audience::Everyone);
@@ -162,7 +183,7 @@ fn a_schema_behind_a_tool_is_part_of_it() {
     world.then(catalog(2, with("integer")));
     let after = world.see(&Audience::Everyone);
     assert_ne!(before.fingerprint(), after.fingerprint());
-    assert_eq!(listed(&after)[0]["inputSchema"]["$defs"]["Inner:1.0.0"]["type"], "integer");
+    assert_eq!(listed(&after)[0]["inputSchema"]["properties"]["a"]["type"], "integer");
 }
 
 #[test]

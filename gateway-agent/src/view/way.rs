@@ -3,6 +3,7 @@
 //! Deliberately absent: what an offer is besides.
 
 use std::{
+    collections::BTreeMap,
     hash::{DefaultHasher, Hash as _},
     sync::Arc,
 };
@@ -11,13 +12,14 @@ use registry_core::{
     Key, Record,
     entity::{Agent, Dependency, Skill, Tool},
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{Offer, Snapshot, TaskSupport};
 use crate::{
     composition::Plan,
     contract::Contracts,
-    upstream::{Method, Tools},
+    jsonrpc::Object,
+    upstream::{Method, Tools, interfaces_in},
 };
 
 /// How a tool is done.
@@ -36,6 +38,8 @@ pub(super) struct Backing {
     pub(super) method: Method,
     pub(super) live: Option<Arc<Tools>>,
     pub(super) tasks: TaskSupport,
+    /// The interfaces of MCP Apps in its `_meta`, with their URIs for callers.
+    pub(super) interfaces: BTreeMap<Box<str>, Box<str>>,
 }
 
 impl Way {
@@ -61,8 +65,18 @@ impl Way {
         let features = snapshot.definitions.features(&server).map(Arc::as_ref);
         let definition = live.as_ref().and_then(|tools| tools.find(&source.tool));
         let tasks = TaskSupport::of(features, definition);
+        let meta = match &tool.meta {
+            Some(meta) => Some(Value::Object(meta.clone())),
+            None => definition.and_then(meta_of),
+        };
+        let interfaces = interfaces_in(&meta.unwrap_or_default());
+        let known = |own: Box<str>| {
+            let known = snapshot.definitions.known_uri(&server, &own)?.into();
+            Some((own, known))
+        };
+        let interfaces = interfaces.into_iter().filter_map(known).collect();
         let (tool, method) = (source.tool.as_str().into(), Method::CallTool);
-        Some(Self::Upstream(Backing { server, tool, method, live, tasks }))
+        Some(Self::Upstream(Backing { server, tool, method, live, tasks, interfaces }))
     }
 
     /// To a skill of an agent, which lists no tools.
@@ -80,15 +94,17 @@ impl Way {
             method,
             live,
             tasks: TaskSupport::Forbidden,
+            interfaces: BTreeMap::new(),
         })
     }
 
     /// What else than documents it is made of.
     pub(super) fn hash(&self, hasher: &mut DefaultHasher) {
         match self {
-            Self::Upstream(Backing { tool, live, tasks, .. }) => {
+            Self::Upstream(Backing { tool, live, tasks, interfaces, .. }) => {
                 tool.hash(hasher);
                 tasks.hash(hasher);
+                interfaces.hash(hasher);
                 text_in(live.as_ref(), tool).hash(hasher);
             }
             Self::Composed(plan) => {
@@ -118,18 +134,29 @@ impl Way {
         mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
     ) -> bool {
         match self {
-            Self::Upstream(Backing { server, live, tasks, tool, method }) => {
+            Self::Upstream(Backing { server, live, tasks, tool, method, interfaces }) => {
                 let definition = live.as_ref().and_then(|tools| tools.find(tool));
                 let features = snapshot.definitions.features(server).map(Arc::as_ref);
+                let is_known = |own: &str, known: &str| {
+                    snapshot.definitions.known_uri(server, own).as_deref() == Some(known)
+                };
                 is_live_as(live.as_ref(), snapshot.definitions.find(server))
                     && (*method != Method::CallTool
                         || TaskSupport::of(features, definition) == *tasks)
+                    && interfaces.iter().all(|(own, known)| is_known(own, known))
             }
             Self::Composed(plan) => plan
                 .parts()
                 .all(|(declared, old)| part(declared).is_some_and(|new| Arc::ptr_eq(&new, old))),
         }
     }
+}
+
+/// The `_meta` of a definition, if it can name an interface.
+fn meta_of(definition: &RawValue) -> Option<Value> {
+    let members = Object::parse(definition).ok()?;
+    let meta = members.find("_meta").filter(|raw| raw.get().contains("ui:"))?;
+    serde_json::from_str(meta.get()).ok()
 }
 
 /// The text of one tool's definition.

@@ -43,6 +43,9 @@ pub enum Exposure {
 }
 
 impl Exposure {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Prompts, Self::Resources];
+
     /// The name in documents.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,7 +56,7 @@ impl Exposure {
 
     fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
         let text = problems.string(value, at)?;
-        let found = [Self::Prompts, Self::Resources].into_iter().find(|e| e.as_str() == text);
+        let found = Self::ALL.into_iter().find(|e| e.as_str() == text);
         if found.is_none() {
             let message = format!("`{text}` is nothing that a server exposes");
             problems.invalid(at, message, "write \"prompts\" or \"resources\"");

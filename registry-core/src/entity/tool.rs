@@ -2,7 +2,9 @@
 //!
 //! Deliberately absent: the grammar of `spec`, which has a module of its own.
 
+mod execution;
 mod hints;
+mod meta;
 mod source;
 
 use serde::Serialize;
@@ -10,7 +12,9 @@ use serde_json::{Map, Value};
 
 use self::source::Placement;
 pub use self::{
+    execution::TaskSupport,
     hints::{Effect, Hints},
+    meta::is_reserved_meta_key,
     source::ToolSource,
 };
 use crate::{
@@ -53,6 +57,13 @@ pub struct Tool {
     /// MCP tool annotations (`readOnlyHint` …); without them the upstream's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Map<String, Value>>,
+    /// How the tool is executed (MCP `Tool.execution`: `taskSupport`); without it the upstream's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<Map<String, Value>>,
+    /// Metadata of the definition (MCP `Tool._meta`), such as the interface of an MCP App; without it
+    /// the upstream's.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Map<String, Value>>,
     /// Open information: owner, tags …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
@@ -144,6 +155,7 @@ impl Tool {
             (fields.json_schema("inputSchema"), fields.json_schema("outputSchema"));
         let output_transform = fields.open_object("outputTransform").map(Value::Object);
         let annotations = fields.open_object("annotations");
+        let (execution, meta) = (execution::read(&fields), meta::read(&fields));
         let metadata = fields.open_object("metadata");
         fields.finish();
         Some(Self {
@@ -157,6 +169,8 @@ impl Tool {
             output_schema,
             output_transform,
             annotations,
+            execution,
+            meta,
             metadata,
         })
     }

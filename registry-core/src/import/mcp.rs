@@ -1,9 +1,9 @@
 //! A live MCP server's own words as documents: the server, its tools, and the schemas they share.
 //!
-//! Every text is kept as it was sent, but for what nobody can see in it; `icons` and `_meta` go
-//! into `metadata`. A schema that the registry would refuse is left out, which means "the
-//! upstream's" until a person mends it. Deliberately absent: prompts, resources and the server's
-//! `instructions`, for which the registry has no place.
+//! Texts are kept, except for hidden characters; `icons` go into `metadata`. A
+//! schema that the registry would refuse is left out, which means "the
+//! upstream's" until a person mends it. Prompts and resources are exposed as a whole, because the
+//! registry does not hold them one by one.
 
 mod refused;
 mod remote;
@@ -17,12 +17,17 @@ use serde_json::{Map, Value, json};
 pub use remote::public_remote;
 
 use super::{
-    Draft, Imported, Repairs, factor, names,
+    Draft, Imported, Repairs,
+    factor::{self, Factored},
+    names,
     repair::quoted,
     text::clean,
     wording::{screened_members, worded},
 };
-use crate::{limits, mcp_registry::METADATA_KEY, name::Name, reference::Kind, version::Version};
+use crate::{
+    entity::Exposure, limits, mcp_registry::METADATA_KEY, name::Name, reference::Kind,
+    version::Version,
+};
 
 /// The version of a server that does not say its own.
 const FIRST_VERSION: &str = "0.1.0";
@@ -36,6 +41,8 @@ pub struct LiveServer {
     pub tools: Vec<Value>,
     /// Which of them are not as MCP has them, by their places, and why.
     pub unread: BTreeMap<usize, String>,
+    /// Its features besides tools.
+    pub features: Vec<Exposure>,
 }
 
 /// What the user wants otherwise.
@@ -47,6 +54,10 @@ pub struct Wishes {
     pub version: Option<Version>,
     /// Where clients of the MCP registry API reach the server; see [`public_remote`].
     pub remote: Option<Value>,
+    /// Whether equal schemas of several tools become registered schemas.
+    pub share_schemas: bool,
+    /// Whether prompts and resources are not exposed.
+    pub tools_only: bool,
 }
 
 /// What everything that is imported together has in common.
@@ -73,17 +84,16 @@ pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
         .iter()
         .map(|tool| json!({ "tool": tool["name"], "version": tool["version"] }))
         .collect();
-    let server = common.server(&info, provides, wishes.remote.as_ref());
+    let features = if wishes.tools_only { &[][..] } else { &live.features };
+    let server = common.server(&info, provides, features, wishes.remote.as_ref());
     let tools = refused::without_refused_schemas(&server, tools, &pointers, &mut common.repairs);
-    let prefix = common.server.as_str().rsplit('/').next().unwrap_or_default().to_owned();
-    let factored = factor::shared(tools, &prefix, &common.version);
-    let draft = Draft {
-        schemas: factored.schemas,
-        servers: vec![server],
-        tools: factored.tools,
-        agents: Vec::new(),
+    let Factored { tools, schemas } = if wishes.share_schemas {
+        let prefix = common.server.as_str().rsplit('/').next().unwrap_or_default();
+        factor::shared(tools, prefix, &common.version)
+    } else {
+        Factored { tools, schemas: Vec::new() }
     };
-    common.repairs.of(draft)
+    common.repairs.of(Draft { schemas, servers: vec![server], tools, agents: Vec::new() })
 }
 
 fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {
@@ -212,7 +222,13 @@ impl Common {
         Some(free)
     }
 
-    fn server(&mut self, info: &Value, provides: Vec<Value>, remote: Option<&Value>) -> Value {
+    fn server(
+        &mut self,
+        info: &Value,
+        provides: Vec<Value>,
+        features: &[Exposure],
+        remote: Option<&Value>,
+    ) -> Value {
         let mut server = Map::new();
         server.insert("name".to_owned(), self.server.as_str().into());
         server.insert("version".to_owned(), self.version.to_string().into());
@@ -228,6 +244,10 @@ impl Common {
             );
         }
         server.insert("provides".to_owned(), provides.into());
+        if !features.is_empty() {
+            let exposes: Vec<_> = features.iter().map(|feature| feature.as_str()).collect();
+            server.insert("exposes".to_owned(), exposes.into());
+        }
         let mut metadata = kept(info, &["title", "websiteUrl", "icons"]);
         if let Some(remote) = remote {
             metadata.insert(METADATA_KEY.to_owned(), json!({ "remotes": [remote] }));

@@ -76,7 +76,15 @@ impl Comparison<'_> {
 
     /// Looks at all texts of a tool of which nothing is registered.
     pub(super) fn words_of(&mut self, live: &Value, tool: &str) {
-        for field in ["title", "description", "annotations", "inputSchema", "outputSchema"] {
+        for field in [
+            "title",
+            "description",
+            "annotations",
+            "execution",
+            "_meta",
+            "inputSchema",
+            "outputSchema",
+        ] {
             if let Some(said) = live.get(field) {
                 self.unregistered((tool, &format!("/{field}")), said);
             }
@@ -86,6 +94,12 @@ impl Comparison<'_> {
     /// Looks at all texts of a value of which nothing is registered.
     pub(super) fn unregistered(&mut self, place: (&str, &str), said: &Value) {
         let signs = self.new_signs(place.0, None, &texts(&[said]));
+        self.say(place, None, signs);
+    }
+
+    /// Looks for new texts in a value that speak to the model or hide something.
+    pub(super) fn value_words(&mut self, place: (&str, &str), before: &Value, after: &Value) {
+        let signs = self.new_signs(place.0, Some(texts(&[before])), &texts(&[after]));
         self.say(place, None, signs);
     }
 

@@ -1,14 +1,16 @@
 //! One live tool against the registered one.
 //!
-//! Schemas are compared by `compatibility`, as those of any two versions are. Deliberately absent:
-//! whether the tool should be there.
+//! Schemas are compared by `compatibility`, as those of any two versions are.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
 use super::{Class, Comparison, Difference};
 use crate::{
     compatibility::{self, Direction, Outcome, compare},
-    entity::{Entity, Tool},
+    document::{canonical_bytes, pointer_join},
+    entity::{Entity, TaskSupport, Tool, tool::is_reserved_meta_key},
     reference::Key,
     schema_compile::compile,
     schema_inline::inlined,
@@ -75,6 +77,19 @@ impl Comparison<'_> {
             }
             None => self.unregistered((name, "/annotations"), said.unwrap_or(&Value::Null)),
         }
+        for (member, before) in [("execution", &registered.execution), ("_meta", &registered.meta)]
+        {
+            let said = live.get(member);
+            match before {
+                Some(before) => {
+                    let after = said.and_then(Value::as_object).unwrap_or(&nothing);
+                    self.open((name, member), before, after);
+                }
+                None => {
+                    self.unregistered((name, &format!("/{member}")), said.unwrap_or(&Value::Null));
+                }
+            }
+        }
         for field in [Field::Input, Field::Output] {
             let said = live.get(field.name()).filter(|schema| !schema.is_null());
             match (field.registered(registered), said) {
@@ -109,6 +124,52 @@ impl Comparison<'_> {
         if before != after {
             self.text((tool, "/annotations/title"), before.as_deref(), after.as_deref());
         }
+    }
+
+    /// Compares `execution` or `_meta`. The meaning of a member is unknown, except `taskSupport`.
+    fn open(
+        &mut self,
+        (tool, member): (&str, &str),
+        before: &Map<String, Value>,
+        after: &Map<String, Value>,
+    ) {
+        let all: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        for key in all.into_iter().filter(|key| !is_reserved_meta_key(key)) {
+            let at = pointer_join(&format!("/{member}"), key);
+            if (member, key.as_str()) == ("execution", "taskSupport") {
+                self.task_support((tool, &at), before, after);
+                continue;
+            }
+            match (before.get(key), after.get(key)) {
+                (Some(old), Some(new)) if canonical_bytes(old) == canonical_bytes(new) => {}
+                (Some(_), Some(_)) => self.add(Class::Undecided, tool, &at, "the value differs"),
+                (Some(_), None) => {
+                    self.add(Class::Undecided, tool, &at, "the server no longer sends it");
+                }
+                (None, _) => self.add(Class::Compatible, tool, &at, "it is not registered"),
+            }
+        }
+        let [old, new] = [before, after].map(|map| Value::Object(map.clone()));
+        self.value_words((tool, &format!("/{member}")), &old, &new);
+    }
+
+    /// Compares `taskSupport`: callers without tasks need it not to be required, callers with tasks
+    /// need it not to be forbidden.
+    fn task_support(
+        &mut self,
+        (tool, at): (&str, &str),
+        before: &Map<String, Value>,
+        after: &Map<String, Value>,
+    ) {
+        let [old, new] = [before, after].map(TaskSupport::of);
+        if old == new {
+            return;
+        }
+        let text = |support: Option<TaskSupport>| support.map_or("invalid", TaskSupport::as_str);
+        let class =
+            if new == Some(TaskSupport::Optional) { Class::Compatible } else { Class::Breaking };
+        let what = format!("`{}` is registered, the server says `{}`", text(old), text(new));
+        self.add(class, tool, at, what);
     }
 
     /// Compares one schema; a server that gives none takes or gives anything.

@@ -122,7 +122,7 @@ mod tests {
             json!({ "$ref": "#/default/x", "default": { "x": { "$ref": "#B:1.0.0" } } });
         for (registered, problem) in [
             (into_properties, "Pointer '/properties/x' does not exist"),
-            (into_data, "Anchor 'B:1.0.0' does not exist"),
+            (into_data, "the schema `#B:1.0.0` is not registered"),
         ] {
             assert_eq!(
                 found(&registered, json!({ "inputSchema": takes })),

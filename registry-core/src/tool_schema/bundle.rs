@@ -1,12 +1,12 @@
-//! A schema made self-contained: every registered schema that it refers to moves into its `$defs`.
+//! A schema made self-contained, because clients do not know the registry.
 //!
-//! Clients know nothing of the registry, so `{"$ref": "#Name:1.0.0"}` becomes
-//! `{"$ref": "#/$defs/Name:1.0.0"}`, each schema is taken once (so recursion ends), and a reference
-//! at the very top is replaced by what it refers to, because MCP wants an object schema there.
-//! Where any of the schemas has an identity of its own (`$id`, anchors, a dialect), pointers cannot
-//! be moved safely, and all are embedded as JSON Schema resources with a URI instead. Deliberately
-//! absent: fetching; an unknown reference is an error.
+//! A registered schema replaces the reference to it. A recursive one moves into `$defs`, and
+//! `{"$ref": "#Name:1.0.0"}` becomes `{"$ref": "#/$defs/Name:1.0.0"}`. A reference at the top is
+//! always replaced, because MCP requires an object schema there. Where one of the schemas has an
+//! identity of its own (`$id`, anchors, a dialect), pointers cannot be moved safely, and all are
+//! embedded as JSON Schema resources with a URI instead. An unknown reference is an error.
 
+mod inline;
 #[cfg(test)]
 mod tests;
 
@@ -90,7 +90,11 @@ pub fn bundle(schema: &Value, resolve: Resolve<'_>) -> Result<Value, Unresolved>
     if let Value::Object(map) = &mut bundled {
         map.insert(names.container().to_owned(), Value::Object(defs));
     }
-    Ok(bundled)
+    if form == Form::Resources {
+        return Ok(bundled);
+    }
+    let embedded: Vec<_> = needed.values().map(|(key, _)| names.name(key)).collect();
+    Ok(inline::inline(bundled, names.container(), &embedded))
 }
 
 /// Makes a schema a resource of its own, in the words of its dialect.

@@ -94,7 +94,8 @@ fn tools() -> impl Strategy<Value = Vec<Value>> {
 
 fn imported(tools: &[Value]) -> Imported {
     let info = json!({ "name": "s", "version": "1.0.0" });
-    server(&LiveServer { info, tools: tools.to_vec(), ..LiveServer::default() }, &Wishes::default())
+    let wishes = Wishes { share_schemas: true, ..Wishes::default() };
+    server(&LiveServer { info, tools: tools.to_vec(), ..LiveServer::default() }, &wishes)
 }
 
 fn is_acceptable(imported: &Imported) -> bool {

@@ -115,6 +115,8 @@ fn tool_value(texts: &Texts, tool: v1::Tool) -> Value {
         output_transform,
         annotations,
         metadata,
+        execution,
+        meta,
     } = tool;
     let (source, spec) = match implementation {
         Some(Implementation::Source(source)) => (source_value(texts, source), Value::Null),
@@ -135,6 +137,8 @@ fn tool_value(texts: &Texts, tool: v1::Tool) -> Value {
         ("outputSchema", texts.optional(output_schema, format_args!("/outputSchema"))),
         ("outputTransform", texts.optional(output_transform, format_args!("/outputTransform"))),
         ("annotations", texts.optional(annotations, format_args!("/annotations"))),
+        ("execution", texts.optional(execution, format_args!("/execution"))),
+        ("_meta", texts.optional(meta, format_args!("/_meta"))),
         ("metadata", texts.optional(metadata, format_args!("/metadata"))),
     ])
 }

@@ -85,6 +85,8 @@ impl From<&Tool> for v1::Tool {
             output_schema,
             output_transform,
             annotations,
+            execution,
+            meta,
             metadata,
         } = tool;
         Self {
@@ -99,6 +101,8 @@ impl From<&Tool> for v1::Tool {
             output_transform: value_text(output_transform.as_ref()),
             annotations: open_text(annotations),
             metadata: open_text(metadata),
+            execution: open_text(execution),
+            meta: open_text(meta),
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportFrom {
-    /// Ask a live MCP server for its tools; schemas that they share become schemas of their own
+    /// Import the tools of a live MCP server, and expose its prompts and resources
     Mcp(ImportMcpArgs),
     /// Fetch an A2A agent's card
     A2a(ImportA2aArgs),
@@ -84,6 +84,12 @@ pub(crate) struct ImportMcpArgs {
     /// The version of the server and its tools [default: its own, or 0.1.0]
     #[arg(long, value_parser = |text: &str| Version::parse(text))]
     pub(crate) version: Option<Version>,
+    /// Register equal schemas of several tools once, and refer to them with `$ref`
+    #[arg(long)]
+    pub(crate) share_schemas: bool,
+    /// Do not expose the server's prompts and resources
+    #[arg(long)]
+    pub(crate) tools_only: bool,
     #[command(flatten)]
     pub(crate) result: ImportResultArgs,
 }

@@ -44,6 +44,8 @@ struct Outcome<'a> {
     written: &'a [PathBuf],
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<Value>,
+    #[serde(flatten)]
+    source: Option<&'a mcp::Source>,
 }
 
 pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failure> {
@@ -59,12 +61,15 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
         return Err(Failure::Usage(message.to_owned()));
     }
     let (imported, result) = match args.from {
-        ImportFrom::Mcp(args) => (mcp::import(&args).await?, args.result),
+        ImportFrom::Mcp(args) => {
+            let (imported, source) = mcp::import(&args).await?;
+            return finish(session, imported, args.result, Some(&source)).await;
+        }
         ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
         ImportFrom::Registry(args) => (registry::import(&args)?, args.result),
         ImportFrom::ServerJson(args) => (server_json::import(session, &args).await?, args.result),
     };
-    finish(session, imported, result).await
+    finish(session, imported, result, None).await
 }
 
 /// Shows, writes and applies what was imported, as the user wants it.
@@ -72,6 +77,7 @@ async fn finish(
     session: &Session,
     imported: Imported,
     result: ImportResultArgs,
+    source: Option<&mcp::Source>,
 ) -> Result<(), Failure> {
     let Imported { mut draft, repairs, unlisted } = imported;
     let ImportResultArgs { out, managed_by, apply: is_applied, how, commit } = result;
@@ -94,7 +100,8 @@ async fn finish(
     match screen.format {
         Format::Json if !is_applied => {
             let file = is_printed.then(|| draft.to_value());
-            screen.json(&Outcome { repairs: &repairs, unlisted, written: &written, file })?;
+            let written = &written[..];
+            screen.json(&Outcome { repairs: &repairs, unlisted, written, file, source })?;
         }
         Format::Json => {}
         Format::Table if is_printed => screen.bytes(&text)?,
@@ -103,6 +110,11 @@ async fn finish(
                 screen.line(&format!("written: {}", path.display()))?;
             }
         }
+    }
+    if screen.format == Format::Table
+        && let Some(source) = source
+    {
+        show_source(source, &draft);
     }
     if !is_applied {
         return Ok(());
@@ -132,6 +144,34 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
         written.push(path);
     }
     Ok(written)
+}
+
+/// Shows what a live server has, what of it was imported, and the gateway's target for it.
+fn show_source(source: &mcp::Source, draft: &Draft) {
+    let imported: Vec<_> = Kind::ALL
+        .into_iter()
+        .filter(|kind| !draft.of(*kind).is_empty())
+        .map(|kind| match draft.of(kind).len() {
+            1 => format!("1 {kind}"),
+            many => format!("{many} {kind}s"),
+        })
+        .collect();
+    let exposed = draft.servers.iter().filter_map(|server| server.get("exposes")?.as_array());
+    let exposed: Vec<_> = exposed.flatten().filter_map(Value::as_str).collect();
+    let exposed = if exposed.is_empty() { "nothing".to_owned() } else { exposed.join(", ") };
+    let mut lines = vec![
+        format!("found: {}", source.found()),
+        format!("imported: {}", imported.join(", ")),
+        format!("exposed beside tools: {exposed}"),
+    ];
+    if let Some(target) = &source.target {
+        lines.push("target for the gateway's configuration:".to_owned());
+        lines.push("targets:".to_owned());
+        lines.push(format!("  - {target}"));
+    }
+    let text: String = lines.iter().map(|line| printable(line) + "\n").collect();
+    // When standard error is gone, the documents still say what was imported.
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Shows what a person must do, and then what was done.

@@ -1,11 +1,10 @@
-//! MCP with the official SDK, in both eras: who the server is, and all pages of its tools.
+//! MCP with the official SDK, in both eras: who the server is, and all pages of its lists.
 //!
-//! The SDK keeps what the standard knows of a tool and drops other fields. Deliberately absent:
-//! sampling, elicitation and roots; a server that asks for them is told that there are none.
+//! The client declares neither sampling nor elicitation nor roots.
 
 use std::{collections::HashSet, error::Error, fmt, iter, time::Duration};
 
-use registry_core::{import::LiveServer, limits};
+use registry_core::{entity::Exposure, import::LiveServer, limits};
 use rmcp::{
     ClientLifecycleMode, ClientServiceExt as _, RoleClient, ServiceError,
     model::{
@@ -18,6 +17,7 @@ use rmcp::{
         streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
+use serde::Serialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -25,15 +25,38 @@ use super::{
     BYTES, PAGES, Place, Target,
     child::Child,
     http,
-    page::{self, NoTool},
+    page::{self, NoTool, Page},
+    raw::{LastResult, Lines, RawClient},
 };
 use crate::failure::{Failure, root_cause};
 
 /// How long saying good-bye may take.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// What a server has.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Found {
+    pub(crate) tools: usize,
+    pub(crate) prompts: usize,
+    pub(crate) resources: usize,
+    pub(crate) resource_templates: usize,
+    pub(crate) instructions: bool,
+}
+
 /// Asks a server who it is and which tools it has.
 pub(crate) async fn ask(target: &Target) -> Result<LiveServer, Failure> {
+    ask_for(target, false).await.map(|(said, _)| said)
+}
+
+/// Asks a server for everything that it lists.
+pub(crate) async fn ask_for_all(target: &Target) -> Result<(LiveServer, Found), Failure> {
+    ask_for(target, true).await
+}
+
+async fn ask_for(target: &Target, features: bool) -> Result<(LiveServer, Found), Failure> {
+    let last = LastResult::default();
+    let asking = Asking { target, features, last: last.clone() };
     match &target.place {
         Place::Http(url) => {
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
@@ -42,105 +65,156 @@ pub(crate) async fn ask(target: &Target) -> Result<LiveServer, Failure> {
             if let Some(bearer) = &target.bearer {
                 config = config.auth_header(bearer);
             }
-            let client = http::client(target)?;
-            in_time(target, StreamableHttpClientTransport::with_client(client, config)).await
+            let client = RawClient::new(http::client(target)?, last);
+            asking.in_time(StreamableHttpClientTransport::with_client(client, config)).await
         }
         Place::Program(words) => {
             let (child, stdout, stdin) = Child::start(target, words)?;
-            let asked = in_time(target, (stdout, stdin)).await;
+            let asked = asking.in_time((Lines::new(stdout, last), stdin)).await;
             let last_words = child.end().await;
             asked.map_err(|failure| failure.with_last_words(&last_words))
         }
     }
 }
 
-/// The whole conversation; the user may also end it.
-async fn in_time<T, E, A>(target: &Target, transport: T) -> Result<LiveServer, Failure>
-where
-    T: IntoTransport<RoleClient, E, A>,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    tokio::select! {
-        asked = timeout(target.patience, converse(target, transport)) => {
-            asked.unwrap_or_else(|_| Err(target.late()))
-        }
-        _ = tokio::signal::ctrl_c() => Err(target.unreachable("interrupted")),
-    }
+/// One conversation.
+struct Asking<'a> {
+    target: &'a Target,
+    /// Whether prompts and resources are counted.
+    features: bool,
+    last: LastResult,
 }
 
-async fn converse<T, E, A>(target: &Target, transport: T) -> Result<LiveServer, Failure>
-where
-    T: IntoTransport<RoleClient, E, A>,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let own = Implementation::new("registryctl", env!("CARGO_PKG_VERSION"));
-    let eras = ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-        legacy_version: Some(ProtocolVersion::V_2025_11_25),
-    };
-    let config = ClientConfig::new(rmcp::model::ClientCapabilities::default(), own);
-    let serving = config.serve_with_lifecycle(transport, eras).await;
-    let mut service = serving.map_err(|e| unanswered(target, &e))?;
-    let said = listen(target, &service).await;
-    // The answers are there; a server that does not say good-bye is ended all the same.
-    let _ = service.close_with_timeout(GOODBYE).await;
-    said
-}
+type Service = RunningService<RoleClient, ClientConfig>;
 
-async fn listen(
-    target: &Target,
-    service: &RunningService<RoleClient, ClientConfig>,
-) -> Result<LiveServer, Failure> {
-    let Some(peer) = service.peer_info() else {
-        return Err(target.lies("it did not say who it is"));
-    };
-    if !ProtocolVersion::KNOWN_VERSIONS.contains(&peer.protocol_version) {
-        let version = peer.protocol_version.as_str();
-        return Err(target.lies(format!("it speaks `{version}`, which is no version of MCP")));
-    }
-    let info = peer.server_info.as_ref().map_or(Value::Null, page::as_json);
-    tools(target, service, info).await
-}
-
-/// All pages; each tool is judged by itself.
-async fn tools(
-    target: &Target,
-    service: &RunningService<RoleClient, ClientConfig>,
-    info: Value,
-) -> Result<LiveServer, Failure> {
-    let mut said = LiveServer { info, ..LiveServer::default() };
-    let (mut bytes, mut cursor, mut seen) = (0, None, HashSet::new());
-    for _ in 0..PAGES {
-        let request = ListToolsRequest::with_param(
-            PaginatedRequestParams::default().with_cursor(cursor.take()),
-        );
-        let answer = service.send_request(ClientRequest::ListToolsRequest(request)).await;
-        let page = page::read(answer.map_err(|e| no_list(target, &e))?);
-        let page =
-            page.map_err(|e| target.lies(format!("its list of tools cannot be read: {e}")))?;
-        for tool in page.tools {
-            let tool = tool.unwrap_or_else(|NoTool { raw, reason }| {
-                said.unread.insert(said.tools.len(), short(&reason));
-                raw
-            });
-            bytes += tool.to_string().len();
-            said.tools.push(tool);
-        }
-        if bytes > BYTES {
-            return Err(target.lies(format!("its tools have more than {} MiB", BYTES >> 20)));
-        }
-        if said.tools.len() > limits::LIST_ITEMS {
-            return Err(target.lies(format!("it has more than {} tools", limits::LIST_ITEMS)));
-        }
-        match page.next {
-            None => return with_some_tool(target, said),
-            Some(next) if !seen.insert(next.clone()) => {
-                return Err(target.lies("its list of tools goes round in a circle"));
+impl Asking<'_> {
+    /// The whole conversation; the user may also end it.
+    async fn in_time<T, E, A>(&self, transport: T) -> Result<(LiveServer, Found), Failure>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        tokio::select! {
+            asked = timeout(self.target.patience, self.converse(transport)) => {
+                asked.unwrap_or_else(|_| Err(self.target.late()))
             }
-            next => cursor = next,
+            _ = tokio::signal::ctrl_c() => Err(self.target.unreachable("interrupted")),
         }
     }
-    Err(target.lies(format!("its list of tools does not end after {PAGES} pages")))
+
+    async fn converse<T, E, A>(&self, transport: T) -> Result<(LiveServer, Found), Failure>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let own = Implementation::new("registryctl", env!("CARGO_PKG_VERSION"));
+        let eras = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::V_2025_11_25),
+        };
+        let config = ClientConfig::new(rmcp::model::ClientCapabilities::default(), own);
+        let serving = config.serve_with_lifecycle(transport, eras).await;
+        let mut service = serving.map_err(|e| unanswered(self.target, &e))?;
+        let said = self.listen(&service).await;
+        // The answers are there; a server that does not say good-bye is ended all the same.
+        let _ = service.close_with_timeout(GOODBYE).await;
+        said
+    }
+
+    async fn listen(&self, service: &Service) -> Result<(LiveServer, Found), Failure> {
+        let Some(peer) = service.peer_info() else {
+            return Err(self.target.lies("it did not say who it is"));
+        };
+        if !ProtocolVersion::KNOWN_VERSIONS.contains(&peer.protocol_version) {
+            let version = peer.protocol_version.as_str();
+            let reason = format!("it speaks `{version}`, which is no version of MCP");
+            return Err(self.target.lies(reason));
+        }
+        let capabilities = &peer.capabilities;
+        let offered = [
+            (capabilities.prompts.is_some(), Exposure::Prompts),
+            (capabilities.resources.is_some(), Exposure::Resources),
+        ];
+        let features = offered.into_iter().filter_map(|(is_there, what)| is_there.then_some(what));
+        let info = peer.server_info.as_ref().map_or(Value::Null, page::as_json);
+        let said = LiveServer { info, features: features.collect(), ..LiveServer::default() };
+        let said = self.tools(service, said).await?;
+        let instructions = peer.instructions.as_ref().is_some_and(|text| !text.is_empty());
+        let mut found = Found { tools: said.tools.len(), instructions, ..Found::default() };
+        if self.features {
+            count(service, &said.features, &mut found).await;
+        }
+        Ok((said, found))
+    }
+
+    /// All pages; each tool is judged by itself.
+    async fn tools(&self, service: &Service, mut said: LiveServer) -> Result<LiveServer, Failure> {
+        let target = self.target;
+        let (mut bytes, mut cursor, mut seen) = (0, None, HashSet::new());
+        for _ in 0..PAGES {
+            let page = self.page(service, cursor.take()).await?;
+            for tool in page.tools {
+                let tool = tool.unwrap_or_else(|NoTool { raw, reason }| {
+                    said.unread.insert(said.tools.len(), short(&reason));
+                    raw
+                });
+                bytes += tool.to_string().len();
+                said.tools.push(tool);
+            }
+            if bytes > BYTES {
+                return Err(target.lies(format!("its tools have more than {} MiB", BYTES >> 20)));
+            }
+            if said.tools.len() > limits::LIST_ITEMS {
+                return Err(target.lies(format!("it has more than {} tools", limits::LIST_ITEMS)));
+            }
+            match page.next {
+                None => return with_some_tool(target, said),
+                Some(next) if !seen.insert(next.clone()) => {
+                    return Err(target.lies("its list of tools goes round in a circle"));
+                }
+                next => cursor = next,
+            }
+        }
+        Err(target.lies(format!("its list of tools does not end after {PAGES} pages")))
+    }
+
+    async fn page(&self, service: &Service, cursor: Option<String>) -> Result<Page, Failure> {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+        let answer = service.send_request(request).await.map_err(|e| no_list(self.target, &e))?;
+        let page = match self.last.take() {
+            Some(raw) => page::read(raw.get().as_bytes()),
+            None => page::read(page::as_json(&answer).to_string().as_bytes()),
+        };
+        page.map_err(|e| self.target.lies(format!("its list of tools cannot be read: {e}")))
+    }
+}
+
+/// Counts prompts and resources. A list that fails counts as far as it was read: nothing of it is
+/// imported.
+async fn count(service: &Service, features: &[Exposure], found: &mut Found) {
+    macro_rules! count {
+        ($list:ident, $items:ident) => {{
+            let (mut count, mut cursor) = (0, None);
+            for _ in 0..PAGES {
+                let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+                let Ok(page) = service.$list(Some(params)).await else { break };
+                count += page.$items.len();
+                cursor = page.next_cursor;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            count
+        }};
+    }
+    if features.contains(&Exposure::Prompts) {
+        found.prompts = count!(list_prompts, prompts);
+    }
+    if features.contains(&Exposure::Resources) {
+        found.resources = count!(list_resources, resources);
+        found.resource_templates = count!(list_resource_templates, resource_templates);
+    }
 }
 
 /// Refuses a server of whose tools none can be read.

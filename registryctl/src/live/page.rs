@@ -1,9 +1,7 @@
 //! One page of a list of tools, of which each tool is judged by itself.
-//!
-//! What the SDK cannot read as a whole it hands over as plain JSON, in which a member that was there
-//! twice is there once. Deliberately absent: asking for the page.
 
-use rmcp::model::{CustomResult, ServerResult, Tool};
+use registry_core::document::parse_json;
+use rmcp::model::Tool;
 use serde_json::{Value, json};
 
 /// A page.
@@ -22,19 +20,9 @@ pub(super) struct NoTool {
     pub(super) reason: String,
 }
 
-/// Reads a page. The error says why it is none.
-pub(super) fn read(answer: ServerResult) -> Result<Page, String> {
-    match answer {
-        ServerResult::ListToolsResult(page) => {
-            let tools = page.tools.iter().map(|tool| Ok(as_json(tool))).collect();
-            Ok(Page { tools, next: page.next_cursor })
-        }
-        ServerResult::CustomResult(CustomResult(page)) => plain(page),
-        _ => Err("the answer is another one".to_owned()),
-    }
-}
-
-fn plain(mut page: Value) -> Result<Page, String> {
+/// Reads the result of `tools/list`. The error says why it is none.
+pub(super) fn read(result: &[u8]) -> Result<Page, String> {
+    let mut page = parse_json(result).map_err(|e| e.to_string())?;
     let next = match page.get("nextCursor") {
         None | Some(Value::Null) => None,
         Some(Value::String(next)) => Some(next.clone()),
@@ -43,16 +31,12 @@ fn plain(mut page: Value) -> Result<Page, String> {
     let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else {
         return Err("`tools` is no list".to_owned());
     };
-    let tools: Vec<_> = tools.into_iter().map(tool).collect();
-    if tools.iter().all(Result::is_ok) {
-        return Err("a member is there twice, or one beside `tools` has another type".to_owned());
-    }
-    Ok(Page { tools, next })
+    Ok(Page { tools: tools.into_iter().map(tool).collect(), next })
 }
 
 fn tool(raw: Value) -> Result<Value, NoTool> {
     match serde_json::from_value::<Tool>(raw.clone()) {
-        Ok(tool) => Ok(as_json(&tool)),
+        Ok(_) => Ok(raw),
         Err(e) => Err(NoTool { reason: wrong_member(&raw).unwrap_or_else(|| e.to_string()), raw }),
     }
 }
@@ -77,7 +61,7 @@ mod tests {
     use super::*;
 
     fn page(answer: &str) -> Result<(Vec<String>, Option<String>), String> {
-        let page = read(serde_json::from_str(answer).unwrap())?;
+        let page = read(answer.as_bytes())?;
         let tool = |tool: Result<Value, NoTool>| match tool {
             Ok(tool) => Value::to_string(&tool["name"]),
             Err(NoTool { reason, .. }) => reason,
@@ -112,13 +96,21 @@ mod tests {
     }
 
     #[test]
+    fn members_that_the_sdk_does_not_know_are_kept() {
+        let tool =
+            json!({ "name": "a", "inputSchema": {}, "execution": { "taskSupport": "optional" } });
+        let page = read(json!({ "tools": [tool] }).to_string().as_bytes()).unwrap();
+        assert_eq!(page.tools.into_iter().flatten().collect::<Vec<_>>(), [tool]);
+    }
+
+    #[test]
     fn what_is_no_page_is_refused() {
         let good = r#"{ "name": "a", "inputSchema": {} }"#;
         for (answer, reason) in [
             (r#"{ "tools": null }"#.to_owned(), "`tools` is no list"),
-            ("{}".to_owned(), "the answer is another one"),
+            ("{}".to_owned(), "`tools` is no list"),
             (r#"{ "tools": [], "nextCursor": 1 }"#.to_owned(), "`nextCursor` is no text"),
-            (format!(r#"{{ "tools": [{good}], "tools": [] }}"#), "a member is there twice"),
+            (format!(r#"{{ "tools": [{good}], "tools": [] }}"#), "not valid JSON"),
         ] {
             let said = page(&answer).unwrap_err();
             assert!(said.starts_with(reason), "{answer}: {said}");

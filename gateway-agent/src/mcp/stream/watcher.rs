@@ -18,7 +18,7 @@ use super::super::{Endpoint, Rejection, manner::Who};
 use crate::{
     audit::{Gauge, Held},
     freshness::Verdict,
-    upstream::{Announcement, Definitions, Entries, News},
+    upstream::{Announcement, Definitions, Entries, News, naming::Interfaces},
     view::shown::Showcase,
 };
 
@@ -71,6 +71,7 @@ struct Sight {
     fingerprints: Fingerprints,
     verdict: Verdict,
     showcase: Showcase,
+    interfaces: Arc<Interfaces>,
     servers: BTreeSet<Key>,
 }
 
@@ -133,7 +134,8 @@ impl Watcher {
             prompts: fingerprint(&showcase, Exposure::Prompts),
             resources: fingerprint(&showcase, Exposure::Resources),
         };
-        Sight { fingerprints, verdict, showcase, servers }
+        let interfaces = snapshot.definitions.interfaces().clone();
+        Sight { fingerprints, verdict, showcase, interfaces, servers }
     }
 
     /// Resolves when something changed. May be dropped and called again.
@@ -215,7 +217,8 @@ impl Sight {
                 self.servers.contains(&server).then_some(Change::Task { server, id, params })
             }
             News::Updated(uri) => {
-                let known = shown(Exposure::Resources)?.prefix.uri(uri)?.into_owned();
+                let prefix = &shown(Exposure::Resources)?.prefix;
+                let known = self.interfaces.known(prefix, uri)?.into_owned();
                 Some(Change::Updated(known.into()))
             }
         }

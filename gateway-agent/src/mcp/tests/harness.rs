@@ -165,7 +165,7 @@ impl Bench {
             },
             identity: setup.identity,
             proofs: setup.proofs,
-            targets: vec![TargetConfig { server, prefix: setup.prefix, transport }],
+            targets: vec![TargetConfig { server, prefix: setup.prefix, exposes: None, transport }],
             variables: setup.variables,
             limits: setup.limits,
             tool_limits: Vec::new(),

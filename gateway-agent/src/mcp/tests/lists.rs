@@ -17,7 +17,8 @@ const LIVE: &str = r#"{"name":"t","title":"Live","description":"live","inputSche
     "properties":{"b":{},"a":{},"secret":{}},"required":["secret"]},
     "outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},
     "icons":[{"src":"https://example.com/i.png"}],
-    "execution":{"taskSupport":"required"},"_meta":{"evil.example/x":1}}"#;
+    "execution":{"taskSupport":"forbidden"},
+    "_meta":{"z.example/x":1,"a":2,"registry/version":"9","io.modelcontextprotocol/x":3}}"#;
 
 #[tokio::test]
 async fn what_the_registration_leaves_open_comes_from_the_upstream() {
@@ -47,12 +48,13 @@ async fn what_the_registration_leaves_open_comes_from_the_upstream() {
         tools.as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap().clone()
     };
     let plain = by_name("plain");
-    for member in ["title", "description", "inputSchema", "outputSchema", "annotations", "icons"] {
-        assert_eq!(plain[member], live[member], "{member}");
+    for (member, value) in live.as_object().unwrap() {
+        if !matches!(&**member, "name" | "_meta") {
+            assert_eq!(plain[member], *value, "{member}");
+        }
     }
-    assert!(plain.get("execution").is_none());
-    assert_eq!(plain["_meta"], json!({ "registry/version": "1.0.0" }));
-    assert!(got.text.contains(r#"{"b":{},"a":{},"secret":{}}"#), "the upstream's order is kept");
+    let meta = json!({ "z.example/x": 1, "a": 2, "registry/version": "1.0.0" });
+    assert_eq!(plain["_meta"], meta, "reserved keys are the gateway's own");
     let own = by_name("own");
     assert_eq!((&own["title"], &own["description"]), (&json!("Own"), &json!("live")));
     assert_eq!(
@@ -61,6 +63,13 @@ async fn what_the_registration_leaves_open_comes_from_the_upstream() {
     );
     let hidden = json!({ "type": "object", "properties": { "a": {}, "b": {} } });
     assert_eq!(by_name("hides")["inputSchema"], hidden);
+    for kept in [
+        r#"{"b":{},"a":{},"secret":{}}"#,
+        r#""properties":{"b":{},"a":{}}"#,
+        r#""_meta":{"z.example/x":1,"a":2,"registry/version":"1.0.0"}"#,
+    ] {
+        assert!(got.text.contains(kept), "the upstream's order is kept: {}", got.text);
+    }
     assert_eq!(by_name("other")["inputSchema"], json!({ "type": "object" }));
 }
 

@@ -85,7 +85,7 @@ impl Target {
     async fn fetch(&self) -> Result<(Tools, Features), Error> {
         let mut tools = Tools::default();
         self.fetch_pages(Catalogue::Tools, |page| tools.add_page(page)).await?;
-        let mut features = Features::of(self.link.about());
+        let mut features = Features::of(self.link.about(), self.prefix.clone());
         for (what, capability) in [
             (Catalogue::Prompts, "prompts"),
             (Catalogue::Resources, "resources"),
@@ -94,7 +94,7 @@ impl Target {
             if !features.capabilities().can(capability) {
                 continue;
             }
-            let add = |page: &RawValue| features.add_page(what, page, &self.prefix);
+            let add = |page: &RawValue| features.add_page(what, page);
             match self.fetch_pages(what, add).await {
                 // Some have resources, but no templates; the tools must not suffer from it.
                 Ok(()) | Err(Error::Rpc { .. }) => {}

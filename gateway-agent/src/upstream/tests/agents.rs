@@ -45,7 +45,11 @@ pub(super) fn start_at(
     timing: Timing,
 ) -> Arc<Upstreams> {
     let (server, prefix) = (agent(), Prefix::parse("").unwrap());
-    Upstreams::start_with(&[TargetConfig { server, prefix, transport }], limits, timing)
+    Upstreams::start_with(
+        &[TargetConfig { server, prefix, exposes: None, transport }],
+        limits,
+        timing,
+    )
 }
 
 async fn started(fake: Fake) -> (Fake, Arc<Upstreams>) {

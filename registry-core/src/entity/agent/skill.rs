@@ -66,6 +66,8 @@ impl Skill {
             output_schema: self.output_schema.clone(),
             output_transform: None,
             annotations: None,
+            execution: None,
+            meta: None,
             metadata: None,
         }
     }

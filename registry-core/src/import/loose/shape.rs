@@ -32,6 +32,8 @@ fn fields(kind: Kind) -> &'static [&'static str] {
             "outputSchema",
             "outputTransform",
             "annotations",
+            "execution",
+            "_meta",
         ],
         Kind::Agent => &[
             "url",

@@ -1,13 +1,15 @@
 //! One tool of a live server as a document.
-//!
-//! Deliberately absent: its name, which depends on the other tools.
 
 use serde_json::{Map, Value, json};
 
 use super::{Common, kept, schema};
 use crate::{
-    document::Document,
-    import::wording::{screened_members, worded},
+    document::{Document, pointer_join},
+    entity::{TaskSupport, tool::is_reserved_meta_key},
+    import::{
+        repair::quoted,
+        wording::{screened_members, worded},
+    },
     reference::Kind,
 };
 
@@ -55,17 +57,53 @@ impl Common {
         if let Some(annotations) = tool["annotations"].as_object().filter(|map| !map.is_empty()) {
             put("annotations", annotations.clone().into());
         }
-        let metadata = kept(tool, &["icons", "_meta"]);
-        if !metadata.is_empty() {
-            put("metadata", metadata.into());
+        for (name, value) in [
+            ("execution", self.execution(tool, pointer)),
+            ("_meta", self.meta(tool, pointer)),
+            ("metadata", kept(tool, &["icons"])),
+        ] {
+            if !value.is_empty() {
+                document.insert(name.to_owned(), value.into());
+            }
         }
         self.acceptable(document, pointer)
+    }
+
+    /// The tool's `execution`, unless MCP does not define its value.
+    fn execution(&mut self, tool: &Value, pointer: &str) -> Map<String, Value> {
+        let execution = tool["execution"].as_object().cloned().unwrap_or_default();
+        if TaskSupport::of(&execution).is_some() {
+            return execution;
+        }
+        let at = format!("{pointer}/execution/taskSupport");
+        let what = "MCP defines only \"forbidden\", \"optional\" and \"required\"";
+        self.repairs.needed(
+            at,
+            what,
+            "`execution` was left out; report it to the server's authors",
+        );
+        Map::new()
+    }
+
+    /// The tool's `_meta` without reserved keys.
+    fn meta(&mut self, tool: &Value, pointer: &str) -> Map<String, Value> {
+        let mut meta = tool["_meta"].as_object().cloned().unwrap_or_default();
+        meta.retain(|key, _| {
+            let is_kept = !is_reserved_meta_key(key);
+            if !is_kept {
+                let at = pointer_join(&format!("{pointer}/_meta"), key);
+                let what = format!("the key {} is reserved for MCP or the gateway", quoted(key));
+                self.repairs.made(at, what, "it was left out");
+            }
+            is_kept
+        });
+        meta
     }
 
     /// The document as it is or, where the registry would refuse it for its size or its numbers,
     /// without what is too much.
     fn acceptable(&mut self, mut document: Map<String, Value>, pointer: &str) -> Option<Value> {
-        for field in ["", "metadata", "outputSchema", "inputSchema", "annotations"] {
+        for field in ["", "metadata", "_meta", "outputSchema", "inputSchema", "annotations"] {
             if !field.is_empty() && document.remove(field).is_none() {
                 continue;
             }

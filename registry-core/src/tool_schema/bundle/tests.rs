@@ -24,7 +24,7 @@ fn what_refers_to_nothing_stays_as_it_is() {
 }
 
 #[test]
-fn a_reference_at_the_top_is_replaced_and_nested_ones_move_into_defs() {
+fn references_are_inlined_and_recursive_schemas_move_into_defs() {
     let query = json!({ "type": "object", "description": "q", "properties":
         { "filters": { "$ref": "#Filters:1.0.0" }, "own": { "$ref": "#/$defs/own" } },
         "$defs": { "own": { "type": "string" } } });
@@ -40,10 +40,11 @@ fn a_reference_at_the_top_is_replaced_and_nested_ones_move_into_defs() {
         },
         "$defs": {
             "own": { "type": "string" },
+            // It refers to itself.
             "Filters:1.0.0": {
                 "type": "object",
                 "properties": {
-                    "tag": { "$ref": "#/$defs/Filters:1.0.0/$defs/tag" },
+                    "tag": { "type": "string" },
                     "all": { "$ref": "#/$defs/Filters:1.0.0" },
                     "any": { "$ref": "#/$defs/Filters:1.0.0" },
                 },
@@ -55,13 +56,45 @@ fn a_reference_at_the_top_is_replaced_and_nested_ones_move_into_defs() {
 }
 
 #[test]
+fn schemas_without_recursion_are_inlined() {
+    let tag = json!({ "$schema": DIALECT, "type": "string", "title": "Tag" });
+    let filter = json!({ "type": "object", "properties": {
+        "tag": { "$ref": "#Tag:1.0.0", "title": "mine" }, "more": { "$ref": "#/$defs/more" } },
+        "$defs": { "more": { "type": "integer" } } });
+    let schema = json!({ "type": "object", "properties": {
+        "one": { "$ref": "#Filter:1.0.0" },
+        "two": { "$ref": "#Filter:1.0.0", "required": ["tag"] },
+        "tags": { "type": "array", "items": { "$ref": "#Tag:1.0.0" } } } });
+    let result = bundled(&[("Filter", filter), ("Tag", tag)], &schema).unwrap();
+    let inlined = json!({ "type": "object", "properties": {
+        "tag": { "type": "string", "title": "mine" }, "more": { "type": "integer" } } });
+    let expected = json!({ "type": "object", "properties": {
+        "one": inlined,
+        "two": { "required": ["tag"], "allOf": [inlined] },
+        "tags": { "type": "array", "items": { "type": "string", "title": "Tag" } } } });
+    assert_eq!(result, expected);
+}
+
+#[test]
+fn schemas_that_multiply_or_nest_keep_their_references() {
+    let two = |next: &Value| json!({ "type": "object", "properties": { "a": next, "b": next } });
+    let one = |next: &Value| json!({ "type": "object", "properties": { "a": next } });
+    for (shape, length) in [(&two as &dyn Fn(&Value) -> Value, 20), (&one, 60)] {
+        let next = |i: usize| json!({ "$ref": format!("#S{i}:1.0.0") });
+        let mut schemas: BTreeMap<_, _> =
+            (0..length).map(|i| (format!("S{i}"), shape(&next(i + 1)))).collect();
+        schemas.insert(format!("S{length}"), json!({ "type": "null" }));
+        let result = bundle(&shape(&next(0)), &|key| schemas.get(key.name.as_str())).unwrap();
+        assert_eq!(result["$defs"].as_object().unwrap().len(), length + 1);
+    }
+}
+
+#[test]
 fn constraints_beside_a_top_reference_are_kept() {
     let base = json!({ "type": "object", "properties": { "a": {} } });
     let schema = json!({ "$ref": "#Base:1.0.0", "properties": { "b": {} } });
     let result = bundled(&[("Base", base.clone())], &schema).unwrap();
-    assert_eq!(result["$ref"], "#/$defs/Base:1.0.0");
-    assert_eq!(result["properties"], json!({ "b": {} }));
-    assert_eq!(result["$defs"]["Base:1.0.0"], base);
+    assert_eq!(result, json!({ "allOf": [base], "properties": { "b": {} } }));
 }
 
 #[test]
@@ -79,8 +112,10 @@ fn recursion_ends() {
 #[test]
 fn names_that_are_taken_are_not_overwritten() {
     let schema = json!({ "$ref": "#A:1.0.0", "$defs": { "A:1.0.0": false } , "type": "object"});
-    let result = bundled(&[("A", json!({ "type": "object" }))], &schema).unwrap();
-    assert_eq!(result["$defs"], json!({ "A:1.0.0": false, "A:1.0.0_": { "type": "object" } }));
+    let tree = json!({ "type": "object", "not": { "$ref": "#" } });
+    let result = bundled(&[("A", tree)], &schema).unwrap();
+    let again = json!({ "type": "object", "not": { "$ref": "#/$defs/A:1.0.0_" } });
+    assert_eq!(result["$defs"], json!({ "A:1.0.0": false, "A:1.0.0_": again }));
     assert_eq!(result["$ref"], "#/$defs/A:1.0.0_");
 }
 

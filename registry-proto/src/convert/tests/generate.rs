@@ -98,14 +98,20 @@ fn tool() -> BoxedStrategy<Value> {
     let spec = open_object().prop_map(|spec| json!({ "spec": spec }));
     let schemas = (option::of(json_schema()), option::of(json_schema()));
     let objects = (option::of(open_object()), option::of(open_object()), option::of(open_object()));
-    (prop_oneof![source, spec], vec(dependency(), 0..4), schemas, objects)
-        .prop_map(|(mut tool, depends, (input, output), (transform, annotations, metadata))| {
+    let support = prop_oneof![Just("forbidden"), Just("optional"), Just("required")];
+    let execution = support.prop_map(|support| json!({ "taskSupport": support, "later": 1 }));
+    let served = (option::of(execution), option::of(open_object()));
+    (prop_oneof![source, spec], vec(dependency(), 0..4), schemas, objects, served)
+        .prop_map(|(mut tool, depends, (input, output), objects, (execution, meta))| {
+            let (transform, annotations, metadata) = objects;
             tool["depends"] = depends.into();
             tool["inputSchema"] = input.into();
             tool["outputSchema"] = output.into();
             tool["outputTransform"] = transform.into();
             tool["annotations"] = annotations.into();
             tool["metadata"] = metadata.into();
+            tool["execution"] = execution.into();
+            tool["_meta"] = meta.into();
             tool
         })
         .boxed()

@@ -1,6 +1,4 @@
-//! `import mcp`: a live server's own words as documents.
-//!
-//! Deliberately absent: the conversation (`live`) and the making of documents (the core).
+//! `import mcp`: a live server's own words as documents, and the target of the gateway for it.
 
 use std::time::Instant;
 
@@ -8,15 +6,45 @@ use registry_core::{
     Kind, Name,
     import::{Imported, Wishes, public_remote, server},
 };
+use serde::Serialize;
 
 use crate::{
     cli::ImportMcpArgs,
     failure::Failure,
-    live::{self, Place, Target},
+    live::{self, Found, Place, Target},
     progress::Progress,
 };
 
-pub(super) async fn import(args: &ImportMcpArgs) -> Result<Imported, Failure> {
+/// Features of the server, and its target for a gateway.
+#[derive(Debug, Serialize)]
+pub(super) struct Source {
+    pub(super) found: Found,
+    /// The item of `targets` in the gateway's configuration.
+    pub(super) target: Option<String>,
+}
+
+impl Source {
+    /// The found parts, in words.
+    pub(super) fn found(&self) -> String {
+        let Found { tools, prompts, resources, resource_templates, instructions } = &self.found;
+        let counts = [
+            (*tools, "tool"),
+            (*prompts, "prompt"),
+            (*resources, "resource"),
+            (*resource_templates, "resource template"),
+        ];
+        let count = |(count, noun): (usize, &str)| match count {
+            0 => None,
+            1 => Some(format!("1 {noun}")),
+            many => Some(format!("{many} {noun}s")),
+        };
+        let mut parts: Vec<_> = counts.into_iter().filter_map(count).collect();
+        parts.extend(instructions.then(|| "instructions for the model".to_owned()));
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+    }
+}
+
+pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), Failure> {
     let place = match (&args.url, &args.stdio) {
         (Some(url), _) => Place::url(url)?,
         (None, Some(command)) => Place::command(command)?,
@@ -27,10 +55,21 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<Imported, Failure> {
     let target = Target::new(place, &args.live)?;
     let progress = Progress::spinner("asking");
     let started = Instant::now();
-    let said = live::ask(&target).await;
+    let said = live::ask_for_all(&target).await;
     drop(progress);
-    let (said, version) = (said?, args.version.clone());
+    let (said, found) = said?;
     let remote = args.url.as_deref().and_then(|url| public_remote(url, &target.header_names()));
-    let wishes = Wishes { name, version, remote };
-    target.work(started, move || server(&said, &wishes)).await
+    let wishes = Wishes {
+        name,
+        remote,
+        version: args.version.clone(),
+        share_schemas: args.share_schemas,
+        tools_only: args.tools_only,
+    };
+    let imported = target.work(started, move || server(&said, &wishes)).await?;
+    let server = imported.draft.servers.first();
+    let text = |field: &str| server?.get(field)?.as_str();
+    let named = text("name").zip(text("version"));
+    let target = named.map(|(name, version)| target.gateway_target(name, version));
+    Ok((imported, Source { found, target }))
 }
