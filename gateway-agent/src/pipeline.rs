@@ -38,7 +38,7 @@ use crate::{
     permit::{self, Admission},
     shares::Principal,
     upstream::{self, Context, Param, RawResult, Request, ResourceNames, ResultType, Side},
-    view::Offer,
+    view::{Offer, Snapshot},
 };
 
 /// A call as it arrived.
