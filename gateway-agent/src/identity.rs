@@ -16,7 +16,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use http::HeaderMap;
 use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
@@ -248,7 +248,7 @@ pub fn identify(
         }
         (HeaderClaim::Unreadable, _) => (Identity::Unknown, Evidence::Headers),
         (HeaderClaim::Absent, Some(client)) if config.scope_by_client_info => {
-            (find_agent(catalog, &client.name, Some(&client.version)), Evidence::ClientInfo)
+            (find_client(catalog, client), Evidence::ClientInfo)
         }
         (HeaderClaim::Absent, _) => (Identity::Unknown, Evidence::Nothing),
     };
@@ -271,7 +271,7 @@ pub fn identify(
 fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
     let Ok(name) = Name::parse(Kind::Agent, name) else { return Identity::Unknown };
     let Some(version) = version else {
-        let newest = newest_usable(catalog, Kind::Agent, &name);
+        let newest = usable_versions(catalog, Kind::Agent, &name).into_iter().next();
         let key = newest.map(|record| record.document.key().clone());
         return key.map_or_else(|| missing(catalog, &name, Identity::Retired), Identity::Agent);
     };
@@ -280,6 +280,15 @@ fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity 
         Some((record, key)) if is_usable(record) => Identity::Agent(key),
         Some(_) => Identity::Retired,
         None => missing(catalog, &name, Identity::UnknownVersion),
+    }
+}
+
+/// The agent that `clientInfo` names. Its version is that of a program: where no version of the agent
+/// is registered under it, the newest active one is meant.
+fn find_client(catalog: &Catalog, client: &ClientInfo) -> Identity {
+    match find_agent(catalog, &client.name, Some(&client.version)) {
+        Identity::UnknownVersion => find_agent(catalog, &client.name, None),
+        found => found,
     }
 }
 
@@ -297,18 +306,17 @@ pub(crate) fn is_usable(record: &Record) -> bool {
     record.lifecycle.state != LifecycleState::Retired
 }
 
-/// The version that a bare name stands for: the newest active one or, so that a deprecation alone
-/// breaks nobody, the newest deprecated one.
-pub(crate) fn newest_usable<'a>(
+/// The versions that a bare name may mean, the best first: active before deprecated, so that a
+/// deprecation alone breaks no caller, releases before prereleases, and newer before older.
+pub(crate) fn usable_versions<'a>(
     catalog: &'a Catalog,
     kind: Kind,
     name: &'a Name,
-) -> Option<&'a Arc<Record>> {
-    catalog.newest_active(kind, name).or_else(|| {
-        catalog
-            .versions(kind, name)
-            .filter(|(_, record)| is_usable(record))
-            .max_by_key(|(key, _)| (!key.version.is_prerelease(), key.version.clone()))
-            .map(|(_, record)| record)
-    })
+) -> Vec<&'a Arc<Record>> {
+    let usable = catalog.versions(kind, name).filter(|(_, record)| is_usable(record));
+    let mut usable: Vec<_> = usable.collect();
+    usable.sort_by_cached_key(|(key, record)| {
+        Reverse((record.is_active(), !key.version.is_prerelease(), key.version.clone()))
+    });
+    usable.into_iter().map(|(_, record)| record).collect()
 }

@@ -15,6 +15,7 @@ pub struct ModernClient {
     http: reqwest::Client,
     url: String,
     agent: Option<(String, String)>,
+    program: Option<Value>,
     capabilities: Value,
 }
 
@@ -57,7 +58,7 @@ impl ModernClient {
     /// A client that does not say who it is.
     pub fn anonymous(url: &str) -> Self {
         let (http, url) = (reqwest::Client::new(), url.to_owned());
-        Self { http, url, agent: None, capabilities: json!({}) }
+        Self { http, url, agent: None, program: None, capabilities: json!({}) }
     }
 
     /// A client of a registered agent.
@@ -71,6 +72,11 @@ impl ModernClient {
         Self { http, ..self }
     }
 
+    /// The same with this name and version in `clientInfo`.
+    pub fn introduced_as(self, name: &str, version: &str) -> Self {
+        Self { program: Some(json!({ "name": name, "version": version })), ..self }
+    }
+
     /// The same with these capabilities.
     pub fn declaring(self, capabilities: Value) -> Self {
         Self { capabilities, ..self }
@@ -79,10 +85,13 @@ impl ModernClient {
     /// Sends one request with all headers that the specification demands.
     pub async fn request(&self, method: &str, params: Value) -> Result<Answer, reqwest::Error> {
         let mut params = params;
-        let meta = json!({
+        let mut meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientCapabilities": self.capabilities,
         });
+        if let Some(program) = &self.program {
+            meta["io.modelcontextprotocol/clientInfo"] = program.clone();
+        }
         let name = ["name", "uri", "taskId"].into_iter().find_map(|key| params.get(key));
         let name = name.and_then(Value::as_str).map(str::to_owned);
         params.as_object_mut().expect("params are an object").insert("_meta".to_owned(), meta);

@@ -18,7 +18,7 @@ use crate::identity::certificate::SpiffePattern;
 
 const DEFAULT_ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 const DEFAULT_SKEW: Duration = Duration::from_mins(1);
-const DEFAULT_CLAIM: &str = "agent";
+const DEFAULT_CLAIMS: [&str; 2] = ["agent", "agent_name"];
 /// Most keys of callers: each request with a key is compared with all of them.
 const KEYS: usize = 1_000;
 
@@ -48,8 +48,8 @@ pub struct ProofsConfig {
 pub struct JwtConfig {
     /// Which tokens are believed.
     pub settings: Settings,
-    /// The claim (or a JSON pointer to it) that names the agent.
-    pub agent_claim: String,
+    /// The claims (or JSON pointers to them) that may name the agent; the first one present counts.
+    pub agent_claims: Vec<String>,
     /// The claim that names its version.
     pub version_claim: Option<String>,
     /// What every token must allow.
@@ -179,7 +179,13 @@ fn jwt(section: Section<'_>) -> Option<JwtConfig> {
     let algorithms = section.parsed("algorithms", algorithm);
     let skew = section.find("clockSkew").and_then(|field| field.parse(parse_wait));
     let claim = |name| section.find(name).and_then(|field| field.text());
-    let (agent_claim, version_claim) = (claim("agentClaim"), claim("versionClaim"));
+    let agent_claims = section.find("agentClaim").map(|field| (field.texts(), field));
+    if let Some((Some(claims), field)) = &agent_claims
+        && claims.is_empty()
+    {
+        field.problem("is empty; name at least one claim, or remove the field for the default");
+    }
+    let version_claim = claim("versionClaim");
     let required_scopes = section.texts("requiredScopes");
     let is_default = section.find("algorithms").is_none();
     section.finish();
@@ -192,7 +198,10 @@ fn jwt(section: Section<'_>) -> Option<JwtConfig> {
     };
     Some(JwtConfig {
         settings,
-        agent_claim: agent_claim.unwrap_or_else(|| DEFAULT_CLAIM.to_owned()),
+        agent_claims: match agent_claims {
+            Some((claims, _)) => claims?,
+            None => DEFAULT_CLAIMS.map(str::to_owned).to_vec(),
+        },
         version_claim,
         required_scopes,
     })

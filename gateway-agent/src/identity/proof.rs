@@ -73,7 +73,9 @@ pub(super) fn of_key(config: &ProofsConfig, key: &str) -> Option<Proof> {
 pub(super) fn of_claims(config: &ProofsConfig, jwt: &JwtConfig, claims: &Value) -> Proof {
     let text = |name: &str| find(claims, name).and_then(Value::as_str);
     let version = jwt.version_claim.as_deref().and_then(text).map(Into::into);
-    let named = text(&jwt.agent_claim).map(|name| Named { name: name.into(), version });
+    // The first claim that is present decides, so that a malformed one is not replaced by a later one.
+    let agent = jwt.agent_claims.iter().find_map(|name| find(claims, name));
+    let named = agent.and_then(Value::as_str).map(|name| Named { name: name.into(), version });
     let subject = text("sub").unwrap_or_default();
     let principal = format!("{} {subject}", jwt.settings.issuer);
     Proof {

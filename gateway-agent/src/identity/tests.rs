@@ -99,17 +99,21 @@ fn untrusted_headers_say_nothing() {
 }
 
 #[test]
-fn client_info_selects_only_where_configured() {
+fn client_info_selects_by_name_where_configured() {
     assert_eq!(who(TRUSTING, &[]), (Identity::Unknown, Evidence::Nothing));
     assert_eq!(who(SCOPING, &[]).0, an_agent("team/a", "1.9.0"));
     assert_eq!(who(SCOPING, &[]).1, Evidence::ClientInfo);
     let claim = HeaderClaim::Absent;
-    let unknown = identify(SCOPING, &registry(), &claim, Some(client("team/a", "7.0.0")));
-    assert_eq!(
-        *unknown.identity(),
-        Identity::UnknownVersion,
-        "its version must be registered, too"
-    );
+    let identity = |name: &str, version: &str| {
+        let caller = identify(SCOPING, &registry(), &claim, Some(client(name, version)));
+        caller.identity().clone()
+    };
+    for program in ["7.0.0", "", "latest", "v22 (linux)"] {
+        assert_eq!(identity("team/a", program), an_agent("team/a", "1.10.0"), "{program}");
+    }
+    assert_eq!(identity("team/a", "3.0.0"), Identity::Retired, "this version is registered");
+    assert_eq!(identity("gone", "7.0.0"), Identity::Retired);
+    assert_eq!(identity("nobody", "7.0.0"), Identity::Unknown);
 }
 
 #[test]

@@ -117,3 +117,16 @@ fn settings_that_prove_nothing_are_refused_at_the_start() {
         assert!(said.contains(why), "{identity}: no {why:?} in {said}");
     }
 }
+
+#[tokio::test]
+async fn client_info_scopes_tools_for_any_program_version() {
+    let backend = Backend::start();
+    let gateway = gateway(&backend, "{ scopeByClientInfo: true }", "");
+    let client = |name: &str, version: &str| {
+        ModernClient::anonymous(&gateway.mcp_url()).introduced_as(name, version)
+    };
+    for program in ["0.4.17", "2.1.0", "nightly"] {
+        is_research_agent(&client("research-agent", program)).await;
+    }
+    assert!(client("stranger", "2.1.0").tool_names().await.is_empty());
+}

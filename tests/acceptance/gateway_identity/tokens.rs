@@ -14,6 +14,35 @@ use super::{
 use crate::access::identity_provider::crafted;
 
 #[tokio::test]
+async fn agent_claim_list_uses_first_claim_present() {
+    let (issuer, backend) = (Issuer::start().await, Backend::start());
+    let token = |claims: &[(&str, Value)]| {
+        let mut all = Issuer::claims();
+        all.as_object_mut().expect("claims are an object").remove("agent");
+        claims.iter().for_each(|(claim, value)| all[claim] = value.clone());
+        issuer.sign("k1", &all)
+    };
+    let research = || json!("research-agent");
+    let start = |claims: &str| {
+        gateway(&backend, &format!("{{ jwt: {} }}", issuer.block(claims)), "")
+    };
+    let default = start("");
+    is_research_agent(&bearing(&default, &token(&[("agent", research())]))).await;
+    is_research_agent(&bearing(&default, &token(&[("agent_name", research())]))).await;
+    let both = token(&[("agent_name", research()), ("agent", json!("nobody"))]);
+    assert!(bearing(&default, &both).tool_names().await.is_empty(), "`agent` comes first");
+    let malformed = token(&[("agent_name", research()), ("agent", json!(7))]);
+    assert!(bearing(&default, &malformed).tool_names().await.is_empty(), "`agent` comes first");
+
+    let listed = start("agentClaim: [azp, /act/agent]");
+    is_research_agent(&bearing(&listed, &token(&[("azp", research())]))).await;
+    is_research_agent(&bearing(&listed, &token(&[("act", json!({ "agent": "research-agent" }))])))
+        .await;
+    let other = token(&[("agent_name", research())]);
+    assert!(bearing(&listed, &other).tool_names().await.is_empty(), "the list replaces the default");
+}
+
+#[tokio::test]
 async fn a_right_token_is_the_agent_that_it_names_and_a_wrong_one_is_nobody() {
     let (issuer, backend) = (Issuer::start().await, Backend::start());
     let jwt = issuer.block("agentClaim: agent, versionClaim: agent_version");
