@@ -35,7 +35,7 @@ macro_rules! codes {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
             /// The code as clients see it.
-            pub fn as_str(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }
         }
@@ -65,6 +65,8 @@ codes! {
     SourceUnknown = "source-unknown",
     /// A tool's source does not provide it.
     SourceNotProvided = "source-not-provided",
+    /// A tool name that another server has, too.
+    ToolNameShared = "tool-name-shared",
     /// A tool with both or neither of `source` and `spec`.
     ImplementationAmbiguous = "implementation-ambiguous",
     /// A dependency that is not registered.

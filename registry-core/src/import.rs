@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 pub use a2a::{CardWishes, agent};
 pub use loose::registry_file;
-pub use mcp::{LiveServer, Wishes, public_remote, server};
+pub use mcp::{LiveServer, Naming, Wishes, public_remote, server};
 pub use names::{name_of, version_of};
 pub use remedy::remedy;
 pub use repair::{By, Repair, Repairs, Unlisted};

@@ -28,6 +28,7 @@ mod source;
 mod still_needed;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tool_name;
 
 use std::sync::Arc;
 
@@ -193,6 +194,9 @@ fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
     servable::check(&proposal, &schemas, &mut diagnostics);
     if scope == Scope::Request {
         composition::check_depth(&proposal, &mut diagnostics);
+        for active in proposal.new.iter().chain(&proposal.restored) {
+            tool_name::check(&proposal, active, &mut diagnostics);
+        }
         flow::check(&proposal, &mut diagnostics);
         breaking::check(&proposal, &mut diagnostics);
     }

@@ -10,7 +10,7 @@ mod remote;
 mod schema;
 mod tool;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -31,6 +31,8 @@ use crate::{
 
 /// The version of a server that does not say its own.
 const FIRST_VERSION: &str = "0.1.0";
+/// Most tool names that a problem lists.
+const SHOWN: usize = 20;
 
 /// What a live server said.
 #[derive(Debug, Clone, Default)]
@@ -58,12 +60,56 @@ pub struct Wishes {
     pub share_schemas: bool,
     /// Whether prompts and resources are not exposed.
     pub tools_only: bool,
+    /// The tools' names in the registry.
+    pub naming: Naming,
+}
+
+/// Names of tools in the registry that differ from the server's; `source.tool` keeps the latter.
+#[derive(Debug, Clone, Default)]
+pub struct Naming {
+    /// Put before each name.
+    pub prefix: String,
+    /// The complete names of single tools, by their names at the server.
+    pub renames: BTreeMap<String, Name>,
+}
+
+impl Naming {
+    /// The name of a tool, if the server's own name needs no repair.
+    fn name(&self, said: &str) -> Option<Name> {
+        let renamed = self.renames.get(said).cloned();
+        renamed.or_else(|| Name::parse(Kind::Tool, &format!("{}{said}", self.prefix)).ok())
+    }
+
+    /// Renames that cannot be carried out for this server, each with the reason.
+    pub fn problems(&self, live: &LiveServer) -> Vec<String> {
+        let said: BTreeSet<_> =
+            live.tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let mut taken: BTreeMap<Name, &str> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for from in self.renames.keys().filter(|from| !said.contains(from.as_str())) {
+            let names = said.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+            problems
+                .push(format!("--rename {from}: the server has no tool `{from}`; it has {names}"));
+        }
+        for tool in said {
+            let Some(name) = self.name(tool) else { continue };
+            if let Some(other) = taken.get(&name) {
+                problems.push(format!(
+                    "the tools `{other}` and `{tool}` would both be named `{name}`; rename one of them"
+                ));
+            } else {
+                taken.insert(name, tool);
+            }
+        }
+        problems
+    }
 }
 
 /// What everything that is imported together has in common.
 struct Common {
     server: Name,
     version: Version,
+    naming: Naming,
     repairs: Repairs,
 }
 
@@ -78,7 +124,7 @@ pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
     let Some(server) = name(&info, wishes, &mut repairs) else {
         return repairs.of(Draft::default());
     };
-    let mut common = Common { server, version, repairs };
+    let mut common = Common { server, version, naming: wishes.naming.clone(), repairs };
     let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(live).into_iter().unzip();
     let provides: Vec<_> = tools
         .iter()
@@ -145,8 +191,8 @@ impl Common {
         }
         let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
         // A tool whose own name is allowed keeps it, wherever it stands.
-        let own = names.iter().filter(|name| Name::parse(Kind::Tool, name).is_ok());
-        let mut taken: HashSet<_> = own.map(|name| (*name).to_owned()).collect();
+        let own = names.iter().filter_map(|name| self.naming.name(name));
+        let mut taken: HashSet<_> = own.map(|name| name.to_string()).collect();
         let mut upstream = HashSet::new();
         let mut documents = Vec::new();
         for (i, tool) in tools.iter().take(limits::LIST_ITEMS).enumerate() {
@@ -197,14 +243,15 @@ impl Common {
         pointer: &str,
         taken: &mut HashSet<String>,
     ) -> Option<String> {
-        let Some(name) = names::name_of(Kind::Tool, said) else {
+        if let Some(name) = self.naming.name(said) {
+            return Some(name.to_string());
+        }
+        let wanted = format!("{}{said}", self.naming.prefix);
+        let Some(name) = names::name_of(Kind::Tool, &wanted) else {
             let what = format!("{} cannot be made a tool's name", quoted(said));
             self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
             return None;
         };
-        if name.as_str() == said {
-            return Some(name.to_string());
-        }
         let mut free = name.to_string();
         let mut number = 2;
         while !taken.insert(free.clone()) {
@@ -212,7 +259,7 @@ impl Common {
             number += 1;
         }
         let at = format!("{pointer}/name");
-        let what = format!("{} is not allowed as a name", quoted(said));
+        let what = format!("{} is not allowed as a name", quoted(&wanted));
         let how = format!("it is registered as `{free}`; `source.tool` keeps its own name");
         if free == name.as_str() {
             self.repairs.made(at, what, how);

@@ -12,6 +12,7 @@ use crate::{
     document::Document,
     lifecycle::{LifecycleState, Notice},
     limits,
+    name::Name,
     reference::Key,
 };
 
@@ -56,7 +57,7 @@ impl<'a> State<'a> {
             if twin == digest {
                 return Ok(None);
             }
-            return Err(Box::new(self.already_registered(key)));
+            return Err(Box::new(self.already_registered(document)));
         }
         self.new.insert(key, document);
         Ok(Some(Change { key: key.clone(), action: Action::Register { digest, owner: None } }))
@@ -149,7 +150,22 @@ impl<'a> State<'a> {
         Some(self.lifecycles.get(key).map_or(record.lifecycle.state, |(state, _)| *state))
     }
 
-    fn already_registered(&self, key: &Key) -> Diagnostic {
+    fn already_registered(&self, document: &Document) -> Diagnostic {
+        let key = document.key();
+        let twin = match self.catalog.find(key) {
+            Some(record) => Some(&record.document),
+            None => self.new.get(key).copied(),
+        };
+        if let Some((twin, server)) = twin.and_then(|twin| other_server(twin, document)) {
+            let message =
+                format!("{key} is registered as a tool of server/{twin}, not of server/{server}");
+            let help = format!(
+                "give the tool of server/{server} another name: `registryctl import mcp --prefix P` \
+                 or `--rename {}=NAME`",
+                key.name
+            );
+            return Diagnostic::error(Code::AlreadyRegistered, "/name", message).with_help(help);
+        }
         let message = match self.catalog.find(key) {
             Some(record) => format!(
                 "{key} was registered with other content in revision {}; what is registered never changes",
@@ -160,6 +176,13 @@ impl<'a> State<'a> {
         Diagnostic::error(Code::AlreadyRegistered, "/version", message)
             .with_help("give the new content a new version")
     }
+}
+
+/// The names of the servers of two documents of one tool version, where they differ.
+fn other_server<'a>(twin: &'a Document, document: &'a Document) -> Option<(&'a Name, &'a Name)> {
+    let server = |document: &'a Document| Some(&document.entity().as_tool()?.source()?.server);
+    let (twin, server) = (server(twin)?, server(document)?);
+    (twin != server).then_some((twin, server))
 }
 
 fn unfit_text(text: &str, at: &str) -> Option<Diagnostic> {
@@ -185,7 +208,7 @@ mod tests {
 
     use super::super::{
         Proposed, plan,
-        testing::{catalog, lines, server, set, tool, with},
+        testing::{catalog, lines, server, set, source_tool, tool, with},
     };
     use crate::{
         Catalog, RegistryId,
@@ -215,6 +238,17 @@ mod tests {
              (give the new content a new version)"
         );
         assert!(found(&[], &[one, other]).contains("appears twice in this batch"));
+    }
+
+    #[test]
+    fn same_tool_version_of_another_server_names_both() {
+        let registered = [server("a", &["read"]), source_tool("read", "a"), server("b", &["read"])];
+        assert_eq!(
+            found(&registered, &[source_tool("read", "b")]),
+            "error[already-registered] tool/read@1.0.0 at \"/name\": tool/read@1.0.0 is registered \
+             as a tool of server/a, not of server/b (give the tool of server/b another name: \
+             `registryctl import mcp --prefix P` or `--rename read=NAME`)"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use registry_core::Version;
+use registry_core::{Kind, Name, Version};
 
 use super::{ApplyHow, CommitArgs, live::LiveArgs};
 
@@ -90,8 +90,24 @@ pub(crate) struct ImportMcpArgs {
     /// Do not expose the server's prompts and resources
     #[arg(long)]
     pub(crate) tools_only: bool,
+    /// Put this before the name of each tool, so that it differs from those of other servers
+    #[arg(long, value_name = "PREFIX", value_parser = tool_name)]
+    pub(crate) prefix: Option<Name>,
+    /// Register the server's tool A as B, without the prefix; may be repeated
+    #[arg(long = "rename", value_name = "A=B", value_parser = rename)]
+    pub(crate) renames: Vec<(String, Name)>,
     #[command(flatten)]
     pub(crate) result: ImportResultArgs,
+}
+
+fn tool_name(text: &str) -> Result<Name, String> {
+    Name::parse(Kind::Tool, text).map_err(|e| e.to_string())
+}
+
+/// The last `=` separates, because the server may have one in a name.
+fn rename(text: &str) -> Result<(String, Name), String> {
+    let (from, to) = text.rsplit_once('=').ok_or("expected SERVER_NAME=REGISTERED_NAME")?;
+    Ok((from.to_owned(), tool_name(to)?))
 }
 
 /// What becomes of the documents.

@@ -7,6 +7,7 @@
 mod a2a;
 mod fetch;
 mod mcp;
+mod names;
 mod registry;
 mod server_json;
 
@@ -23,12 +24,13 @@ use registry_core::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Session, apply, export::save};
+use super::{Session, apply, export::save, show_findings};
 use crate::{
     batch::Batch,
     cli::{ApplyGuards, Format, ImportArgs, ImportFrom, ImportResultArgs},
     failure::Failure,
     input::Source,
+    report::{Finding, Report},
     screen::Screen,
     style::{Paint, printable},
 };
@@ -41,6 +43,9 @@ const SHOWN: usize = 100;
 struct Outcome<'a> {
     repairs: &'a [Repair],
     unlisted: Unlisted,
+    /// Tool names that the registry has from other servers.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    diagnostics: &'a [Finding],
     written: &'a [PathBuf],
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<Value>,
@@ -63,13 +68,19 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
     let (imported, result) = match args.from {
         ImportFrom::Mcp(args) => {
             let (imported, source) = mcp::import(&args).await?;
-            return finish(session, imported, args.result, Some(&source)).await;
+            let shared = if args.result.apply {
+                // The plan reports them.
+                Report::new(Vec::new())
+            } else {
+                names::shared(session, &imported.draft).await
+            };
+            return finish(session, imported, args.result, (Some(&source), &shared)).await;
         }
         ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
         ImportFrom::Registry(args) => (registry::import(&args)?, args.result),
         ImportFrom::ServerJson(args) => (server_json::import(session, &args).await?, args.result),
     };
-    finish(session, imported, result, None).await
+    finish(session, imported, result, (None, &Report::new(Vec::new()))).await
 }
 
 /// Shows, writes and applies what was imported, as the user wants it.
@@ -77,7 +88,7 @@ async fn finish(
     session: &Session,
     imported: Imported,
     result: ImportResultArgs,
-    source: Option<&mcp::Source>,
+    (source, shared): (Option<&mcp::Source>, &Report),
 ) -> Result<(), Failure> {
     let Imported { mut draft, repairs, unlisted } = imported;
     let ImportResultArgs { out, managed_by, apply: is_applied, how, commit } = result;
@@ -88,6 +99,7 @@ async fn finish(
     // With --apply, scripts get the result of that.
     if screen.format == Format::Table || is_applied {
         show_repairs(screen, &repairs, unlisted);
+        show_findings(screen, shared);
     }
     if draft.is_empty() {
         let summary = "there is nothing that could be imported".to_owned();
@@ -100,8 +112,9 @@ async fn finish(
     match screen.format {
         Format::Json if !is_applied => {
             let file = is_printed.then(|| draft.to_value());
-            let written = &written[..];
-            screen.json(&Outcome { repairs: &repairs, unlisted, written, file, source })?;
+            let (diagnostics, written) = (shared.findings(), &written[..]);
+            let repairs = &repairs[..];
+            screen.json(&Outcome { repairs, unlisted, diagnostics, written, file, source })?;
         }
         Format::Json => {}
         Format::Table if is_printed => screen.bytes(&text)?,

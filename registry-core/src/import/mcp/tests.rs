@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{LiveServer, Wishes, server};
+use super::{LiveServer, Naming, Wishes, server};
 use crate::{
     Catalog, Entity, Kind, RegistryFile, RegistryId,
     entity::Exposure,
@@ -145,6 +145,36 @@ fn wishes_come_first_and_without_a_name_there_is_nothing() {
     accepted(&renamed);
     assert_eq!(renamed.draft.tools[0]["source"]["server"], "team/x");
     assert_eq!(renamed.draft.tools[0]["version"], "2.0.0");
+}
+
+#[test]
+fn prefix_and_rename_change_registered_names_only() {
+    let tools = ["a", "dir/b", "c"].map(tool).to_vec();
+    let live = LiveServer { info: json!({ "name": "x" }), tools, ..LiveServer::default() };
+    let renames = [("c".to_owned(), crate::import::name_of(crate::Kind::Tool, "d").unwrap())];
+    let naming = Naming { prefix: "p.".to_owned(), renames: renames.into() };
+    assert!(naming.problems(&live).is_empty());
+    let wishes = Wishes { naming, ..Wishes::default() };
+    let imported = server(&live, &wishes);
+    accepted(&imported);
+    let named = |tool: &Value| {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        (text(&tool["name"]), text(&tool["source"]["tool"]))
+    };
+    let named: Vec<_> = imported.draft.tools.iter().map(named).collect();
+    let pairs = [("p.a", "a"), ("p.dir_b", "dir/b"), ("d", "c")];
+    assert_eq!(named, pairs.map(|(name, tool)| (name.to_owned(), tool.to_owned())));
+
+    let to = |name: &str| crate::import::name_of(crate::Kind::Tool, name).unwrap();
+    let renames = [("nothing".to_owned(), to("x")), ("c".to_owned(), to("a"))].into();
+    let problems = Naming { prefix: String::new(), renames }.problems(&live);
+    assert_eq!(
+        problems,
+        [
+            "--rename nothing: the server has no tool `nothing`; it has a, c, dir/b",
+            "the tools `a` and `c` would both be named `a`; rename one of them",
+        ]
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use registry_core::{
     Kind, Name,
-    import::{Imported, Wishes, public_remote, server},
+    import::{Imported, Naming, Wishes, public_remote, server},
 };
 use serde::Serialize;
 
@@ -57,7 +57,11 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
     let started = Instant::now();
     let said = live::ask_for_all(&target).await;
     drop(progress);
-    let (said, found) = said?;
+    let ((said, found), naming) = (said?, naming(args)?);
+    let problems = naming.problems(&said);
+    if !problems.is_empty() {
+        return Err(Failure::Rejected(problems.join("\n")));
+    }
     let remote = args.url.as_deref().and_then(|url| public_remote(url, &target.header_names()));
     let wishes = Wishes {
         name,
@@ -65,6 +69,7 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
         version: args.version.clone(),
         share_schemas: args.share_schemas,
         tools_only: args.tools_only,
+        naming,
     };
     let imported = target.work(started, move || server(&said, &wishes)).await?;
     let server = imported.draft.servers.first();
@@ -72,4 +77,17 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
     let named = text("name").zip(text("version"));
     let target = named.map(|(name, version)| target.gateway_target(name, version));
     Ok((imported, Source { found, target }))
+}
+
+fn naming(args: &ImportMcpArgs) -> Result<Naming, Failure> {
+    let mut naming = Naming {
+        prefix: args.prefix.as_ref().map(ToString::to_string).unwrap_or_default(),
+        ..Naming::default()
+    };
+    for (from, to) in &args.renames {
+        if naming.renames.insert(from.clone(), to.clone()).is_some() {
+            return Err(Failure::Usage(format!("--rename names `{from}` twice; keep one")));
+        }
+    }
+    Ok(naming)
 }
