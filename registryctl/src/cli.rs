@@ -39,8 +39,8 @@ pub(crate) use diff::{Compared, DiffArgs};
 pub(crate) use fleet::{GatewaysArgs, Percent, RolloutCommand, RolloutStatusArgs, WaitArgs};
 pub(crate) use gateway::{GatewayArgs, GatewayCommand, SagasArgs, SagasCommand};
 pub(crate) use governance::{
-    ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, SettingsArgs,
-    TransferArgs, WantedMode, WhyArgs,
+    ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, RevertArgs,
+    SettingsArgs, TransferArgs, Versions, WantedMode, WhyArgs,
 };
 pub(crate) use graph::{
     ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
@@ -205,6 +205,8 @@ pub(crate) enum Command {
     Retire(RetireArgs),
     /// Make a deprecated or retired entity active again
     Restore(LifecycleArgs),
+    /// Undo the changes of one revision in a new commit, after showing the plan
+    Revert(RevertArgs),
     /// Take no new versions of a name
     Archive(ArchiveArgs),
     /// Take new versions of an archived name again

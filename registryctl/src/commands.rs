@@ -24,6 +24,8 @@ mod locked;
 mod log;
 mod outdated;
 mod resolve;
+mod revert;
+mod review;
 mod rollout;
 mod sbom;
 mod search;
@@ -102,6 +104,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Deprecate(args) => lifecycle::deprecate(session, args).await,
         Command::Retire(args) => lifecycle::retire(session, args).await,
         Command::Restore(args) => lifecycle::restore(session, args).await,
+        Command::Revert(args) => revert::run(session, args).await,
         Command::Archive(args) => settings::archive(session, args, true).await,
         Command::Unarchive(args) => settings::archive(session, args, false).await,
         Command::Transfer(args) => settings::transfer(session, args).await,

@@ -47,6 +47,7 @@ mod plain_requests;
 mod registration;
 mod relay_start;
 mod relays;
+mod reverting;
 mod sagas;
 mod sbom;
 mod scopes;

@@ -60,9 +60,9 @@ pub(crate) enum GatewayCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// The registered server: NAME@VERSION; or an agent: agent/NAME@VERSION
+    /// The target as `targets` lists it: NAME@VERSION, NAME@* or agent/NAME@VERSION
     #[arg(value_name = "NAME@VERSION", value_parser = target)]
-    pub(crate) server: Key,
+    pub(crate) server: String,
 }
 
 #[derive(Debug, Args)]
@@ -94,8 +94,14 @@ pub(crate) struct SagaArgs {
     pub(crate) id: String,
 }
 
-fn target(text: &str) -> Result<Key, String> {
-    key(if text.starts_with("agent/") { Kind::Agent } else { Kind::Server }, text)
+fn target(text: &str) -> Result<String, String> {
+    let kind = if text.starts_with("agent/") { Kind::Agent } else { Kind::Server };
+    let Some(unversioned) = text.strip_suffix("@*") else {
+        return key(kind, text).map(|key| key.to_string());
+    };
+    let bare = unversioned.strip_prefix(&format!("{kind}/")).unwrap_or(unversioned);
+    let name = Name::parse(kind, bare).map_err(|e| e.to_string())?;
+    Ok(format!("{kind}/{name}@*"))
 }
 
 fn tool(text: &str) -> Result<Key, String> {
@@ -118,9 +124,10 @@ mod tests {
     #[test]
     fn the_kind_need_not_be_said() {
         for text in ["team/fetch@1.2.3", "server/team/fetch@1.2.3"] {
-            assert_eq!(target(text).unwrap().to_string(), "server/team/fetch@1.2.3");
+            assert_eq!(target(text).unwrap(), "server/team/fetch@1.2.3");
         }
-        assert_eq!(target("agent/team/a@1.0.0").unwrap().kind, Kind::Agent);
+        assert_eq!(target("team/fetch@*").unwrap(), "server/team/fetch@*");
+        assert_eq!(target("agent/team/a@1.0.0").unwrap(), "agent/team/a@1.0.0");
         assert!(tool("fetch").unwrap_err().contains("NAME@VERSION"));
         assert!(tool("fetch@one").is_err());
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use registry_core::{
-    Date, InvalidSelector, Key, Kind, Selector,
+    Date, InvalidSelector, Key, Kind, Name, Selector,
     compatibility::{InvalidMode, Mode},
 };
 
@@ -38,11 +38,72 @@ pub(crate) struct NoticeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RetireArgs {
-    #[command(flatten)]
-    pub(crate) notice: NoticeArgs,
+    /// The entity; with --with-tools, server/NAME selects all versions
+    #[arg(value_name = "KIND/NAME@VERSION")]
+    pub(crate) what: Versions,
+    /// Retire every tool of the server, too, as one commit, after showing the plan
+    #[arg(long, conflicts_with = "replacement")]
+    pub(crate) with_tools: bool,
+    /// The reason, for the log
+    #[arg(long, short)]
+    pub(crate) message: Option<String>,
+    /// A registered replacement
+    #[arg(long, value_name = "KIND/NAME@VERSION")]
+    pub(crate) replacement: Option<Key>,
+    /// The end of support
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) sunset: Option<Date>,
     /// Retire it although something active depends on it, for this reason, which the log keeps
     #[arg(long, value_name = "REASON")]
     pub(crate) force: Option<String>,
+    /// With --with-tools: do not ask
+    #[arg(long, short, requires = "with_tools")]
+    pub(crate) yes: bool,
+    /// With --with-tools: only show what would happen
+    #[arg(long, requires = "with_tools")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
+}
+
+/// One version, or all versions of a name.
+#[derive(Debug, Clone)]
+pub(crate) enum Versions {
+    One(Key),
+    All(Kind, Name),
+}
+
+impl FromStr for Versions {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.contains('@') {
+            return text.parse::<Key>().map(Self::One).map_err(|e| e.to_string());
+        }
+        match text.parse() {
+            Ok(Selector::Name(kind, name)) => Ok(Self::All(kind, name)),
+            _ => Err(format!(
+                "`{text}` is not of the form kind/name@version, like server/files@1.2.3"
+            )),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RevertArgs {
+    /// The revision whose changes are undone
+    pub(crate) revision: u64,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Only show what would happen
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The reason, for the log [default: the reverted revision and its message]
+    #[arg(long, short)]
+    pub(crate) message: Option<String>,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
 }
 
 #[derive(Debug, Args)]

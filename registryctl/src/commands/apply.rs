@@ -140,7 +140,7 @@ fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {
 }
 
 /// Asks on the terminal; anything but yes is a no.
-fn confirm(changes: usize) -> Result<(), Failure> {
+pub(super) fn confirm(changes: usize) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::Usage(
             "nobody can be asked, because standard input is not a terminal; add --yes to apply, \

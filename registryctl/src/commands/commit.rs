@@ -96,7 +96,12 @@ pub(super) async fn apply_or_show(
     client: &Client,
     wanted: &v1::ApplyRequest,
 ) -> Result<v1::ApplyResponse, Failure> {
-    apply(client, wanted).await.map_err(|failure| match failure {
+    or_show(screen, apply(client, wanted).await)
+}
+
+/// The answer; where the batch is refused, shows why.
+pub(super) fn or_show<T>(screen: Screen, answer: Result<T, Failure>) -> Result<T, Failure> {
+    answer.map_err(|failure| match failure {
         Failure::Invalid(found) => {
             refused(screen, &Report::new(found.iter().map(Finding::from).collect()))
         }

@@ -18,7 +18,7 @@ use crate::{
 
 pub(super) async fn run(session: &Session, args: GatewayArgs) -> Result<(), Failure> {
     let admin = Admin::new(&args, &session.globals.access)?;
-    let act = async |what: &str, server: &registry_core::Key, done: &str| {
+    let act = async |what: &str, server: &str, done: &str| {
         admin.post(&format!("targets/{what}"), &json!({ "server": server })).await?;
         session.screen.line(&format!("{server} {done}"))
     };

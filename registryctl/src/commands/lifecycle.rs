@@ -2,13 +2,15 @@
 //!
 //! Deliberately absent: a question before it; the change is named in full and can be taken back.
 
+mod with_tools;
+
 use registry_core::{LifecycleState, Notice, rules::Proposed};
 use registry_proto::v1;
 use serde_json::json;
 
 use super::{Session, commit};
 use crate::{
-    cli::{Format, LifecycleArgs, NoticeArgs, RetireArgs},
+    cli::{Format, LifecycleArgs, NoticeArgs, RetireArgs, Versions},
     failure::Failure,
     plan::Plan,
     report::{Finding, Report},
@@ -22,9 +24,21 @@ pub(super) async fn deprecate(session: &Session, args: NoticeArgs) -> Result<(),
 }
 
 pub(super) async fn retire(session: &Session, args: RetireArgs) -> Result<(), Failure> {
-    let RetireArgs { notice: NoticeArgs { change, replacement, sunset }, force } = args;
-    let message = change.message.clone();
-    let notice = Notice { message, replacement, sunset, forced: force };
+    if args.with_tools {
+        return with_tools::run(session, args).await;
+    }
+    let RetireArgs { what, message, replacement, sunset, force, commit, .. } = args;
+    let key = match what {
+        Versions::One(key) => key,
+        Versions::All(kind, name) => {
+            return Err(Failure::Usage(format!(
+                "retire needs an exact version: {kind}/{name}@VERSION; all versions of a server \
+                 are retired with --with-tools"
+            )));
+        }
+    };
+    let notice = Notice { message: message.clone(), replacement, sunset, forced: force };
+    let change = LifecycleArgs { key, message, commit };
     run(session, change, (LifecycleState::Retired, notice)).await
 }
 

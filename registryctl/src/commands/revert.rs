@@ -1,0 +1,218 @@
+//! `revert REVISION`: a new commit that undoes the changes of one revision.
+//!
+//! The log keeps both commits. A registered version never changes and never disappears, so reverting
+//! its registration retires it. A change that a later revision changed again is not reverted.
+
+use std::collections::HashMap;
+
+use registry_core::{At, Revision};
+use registry_proto::v1::{self, difference::Difference, setting_change::Setting};
+
+use super::{Session, commit, review};
+use crate::{
+    cli::RevertArgs,
+    client::{Client, PAGE_SIZE, request},
+    failure::Failure,
+};
+
+/// Longest part of the reverted commit's message that the new message repeats, in characters.
+const QUOTED_CHARS: usize = 200;
+
+pub(super) async fn run(session: &Session, args: RevertArgs) -> Result<(), Failure> {
+    let RevertArgs { revision, yes, dry_run, message, commit: author } = args;
+    if revision == 0 {
+        return Err(Failure::Usage("revision 0 is the empty registry; the first is 1".to_owned()));
+    }
+    let client = session.connect().await?;
+    let wanted = v1::GetCommitRequest { revision, include_canonical: false };
+    let response = client.answer(client.history().get_commit(request(wanted))).await?;
+    let reverted = response.commit.unwrap_or_default();
+    let mut undo = Undo::new(&client, revision).await?;
+    for difference in undo.differences().await? {
+        undo.add(difference).await?;
+    }
+    let Undo { head, changes, settings, obstacles, .. } = undo;
+    if !obstacles.is_empty() {
+        let reasons = obstacles.join("\n  ");
+        let message = format!("revision {revision} cannot be reverted:\n  {reasons}");
+        return Err(Failure::Rejected(message));
+    }
+    let message = message.unwrap_or_else(|| match reverted.message.as_str() {
+        "" => format!("Revert revision {revision}"),
+        said => {
+            let said: String = said.chars().take(QUOTED_CHARS).collect();
+            format!("Revert revision {revision}: {said}")
+        }
+    });
+    let mut wanted = commit::request_of(changes, message, author, &session.globals.access);
+    wanted.settings = settings;
+    wanted.base_revision = wanted.base_revision.or(Some(head));
+    review::run(session, &client, &wanted, review::How { yes, dry_run }).await
+}
+
+/// The batch that undoes a revision.
+struct Undo<'a> {
+    client: &'a Client,
+    /// The reverted revision.
+    revision: u64,
+    /// The present revision.
+    head: u64,
+    /// The present settings.
+    present: HashMap<String, v1::SettingState>,
+    changes: Vec<v1::Change>,
+    settings: Vec<v1::SettingChange>,
+    /// The reasons against the revert.
+    obstacles: Vec<String>,
+}
+
+impl<'a> Undo<'a> {
+    async fn new(client: &'a Client, revision: u64) -> Result<Self, Failure> {
+        let (mut present, mut head, mut page_token) = (HashMap::new(), None, String::new());
+        loop {
+            let at = head.map(at);
+            let wanted = v1::ListSettingsRequest { page_size: PAGE_SIZE, page_token, at };
+            let page = client.answer(client.registry().list_settings(request(wanted))).await?;
+            head = Some(page.revision);
+            present.extend(page.settings.into_iter().map(|state| (state.on.clone(), state)));
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+        }
+        let head = head.unwrap_or_default();
+        let (changes, settings, obstacles) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { client, revision, head, present, changes, settings, obstacles })
+    }
+
+    /// The changes of the revision.
+    async fn differences(&self) -> Result<Vec<Difference>, Failure> {
+        let mut wanted = v1::CompareRevisionsRequest {
+            from: Some(at(self.revision - 1)),
+            to: Some(at(self.revision)),
+            page_size: PAGE_SIZE,
+            ..v1::CompareRevisionsRequest::default()
+        };
+        let mut all = Vec::new();
+        loop {
+            let client = self.client;
+            let page =
+                client.answer(client.history().compare_revisions(request(wanted.clone()))).await?;
+            all.extend(page.differences.into_iter().filter_map(|found| found.difference));
+            if page.next_page_token.is_empty() {
+                return Ok(all);
+            }
+            wanted.page_token = page.next_page_token;
+        }
+    }
+
+    async fn add(&mut self, difference: Difference) -> Result<(), Failure> {
+        match difference {
+            Difference::Entity(v1::EntityDifference { old, new, .. }) => {
+                let new = new.ok_or_else(|| Failure::answer("an entity disappeared"))?;
+                let lifecycle = |record: v1::EntityRecord| record.lifecycle.unwrap_or_default();
+                let old = old.map(lifecycle);
+                self.entity(new.key.clone(), old, &lifecycle(new)).await
+            }
+            Difference::Setting(difference) => {
+                self.setting(difference);
+                Ok(())
+            }
+        }
+    }
+
+    async fn entity(
+        &mut self,
+        key: Option<v1::EntityKey>,
+        old: Option<v1::Lifecycle>,
+        new: &v1::Lifecycle,
+    ) -> Result<(), Failure> {
+        let wanted =
+            v1::GetRequest { key: key.clone(), include_document: false, at: Some(at(self.head)) };
+        let found = self.client.answer(self.client.registry().get(request(wanted))).await?;
+        let now = found.record.and_then(|record| record.lifecycle).unwrap_or_default();
+        let (is_done, restored) = match old {
+            None => {
+                let message = Some(format!("revision {} was reverted", self.revision));
+                let state = v1::LifecycleState::Retired.into();
+                let retired = v1::Lifecycle { state, message, ..v1::Lifecycle::default() };
+                (now.state == state, retired)
+            }
+            Some(old) if !is_same(&now, &old) && !is_same(&now, new) => {
+                let key = review::key_of(key)?;
+                let revision = now.revision;
+                self.obstacles.push(format!(
+                    "{key} was changed again in revision {revision}; revert that revision first"
+                ));
+                return Ok(());
+            }
+            Some(old) => (is_same(&now, &old), old),
+        };
+        if !is_done {
+            self.changes.push(set_lifecycle(key, restored));
+        }
+        Ok(())
+    }
+
+    fn setting(&mut self, difference: v1::SettingDifference) {
+        let v1::SettingDifference { old, new, old_owner, .. } = difference;
+        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        let on = if new.on.is_empty() { old.on.clone() } else { new.on.clone() };
+        let now = self.present.get(&on).cloned().unwrap_or_default();
+        let mut undo =
+            |is_changed: bool, is_kept: bool, is_done: bool, setting: Option<Setting>| {
+                if !is_changed || is_done {
+                    return;
+                }
+                match setting {
+                _ if !is_kept => self.obstacles.push(format!(
+                    "what is set about {on} was changed again in revision {}; revert that revision \
+                     first",
+                    now.revision
+                )),
+                Some(setting) => {
+                    let on = on.clone();
+                    self.settings.push(v1::SettingChange { on, setting: Some(setting) });
+                }
+                None => self.obstacles.push(format!(
+                    "{on} had no owner before, and an owner cannot be removed; give it another one \
+                     with `registryctl transfer`"
+                )),
+            }
+            };
+        undo(
+            old.archived != new.archived,
+            now.archived == new.archived,
+            now.archived == old.archived,
+            Some(Setting::Archived(old.archived)),
+        );
+        undo(
+            old.compatibility != new.compatibility,
+            now.compatibility == new.compatibility,
+            now.compatibility == old.compatibility,
+            Some(Setting::Compatibility(old.compatibility.clone().unwrap_or_default())),
+        );
+        undo(
+            old.owner != new.owner,
+            now.owner == new.owner,
+            now.owner == old.owner,
+            old.owner.clone().or(old_owner).map(Setting::Owner),
+        );
+    }
+}
+
+/// Whether two lifecycles say the same, whenever they were set.
+fn is_same(a: &v1::Lifecycle, b: &v1::Lifecycle) -> bool {
+    let timeless =
+        |of: &v1::Lifecycle| v1::Lifecycle { revision: 0, changed_at: None, ..of.clone() };
+    timeless(a) == timeless(b)
+}
+
+fn set_lifecycle(key: Option<v1::EntityKey>, to: v1::Lifecycle) -> v1::Change {
+    let v1::Lifecycle { state, message, replacement, sunset, forced, .. } = to;
+    let set = v1::SetLifecycle { key, state, message, replacement, sunset, forced };
+    v1::Change { change: Some(v1::change::Change::SetLifecycle(set)) }
+}
+
+fn at(revision: u64) -> v1::At {
+    At::Revision(Revision(revision)).into()
+}
