@@ -38,7 +38,7 @@ async fn gateway(report: &mut Report) {
     registry.client().await.apply(sample::request(last)).await.expect("accepted");
     let options = GatewayOptions {
         source: format!("grpc://{}", registry.address),
-        targets: String::new(),
+        targets: targets(501),
         runtime: None,
         more: String::new(),
     };
@@ -79,6 +79,16 @@ async fn gateway(report: &mut Report) {
 
 /// A stream's own memory, and what it takes with the connection that a gateway has for it: before
 /// anything was told, and after some commits.
+/// Unreachable targets for the servers of `tools` tools. Only tools with a target are listed.
+fn targets(tools: usize) -> String {
+    let target = |server: String| {
+        format!("  - {{ server: {server}, version: \"*\", http: \"http://127.0.0.1:1/mcp\" }}\n")
+    };
+    let servers = (0..tools.div_ceil(sample::TOOLS_PER_SERVER)).map(|i| format!("server-{i}"));
+    let targets: String = servers.chain(["bench-server".to_owned()]).map(target).collect();
+    format!("targets:\n{targets}")
+}
+
 async fn streams(report: &mut Report) {
     for (connections, what) in [(10, "100 on a connection"), (STREAMS, "a connection each")] {
         let registry = Registry::start();

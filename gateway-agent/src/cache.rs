@@ -121,6 +121,12 @@ impl Cache {
         Self { shared: Arc::new(Shared { catalog, persisted, disk, pending, confirmed }) }
     }
 
+    /// The catalog of the copy at this path, if one verifies and passes the startup checks. Nothing
+    /// is locked or written.
+    pub(crate) fn read(path: &Path, admission: &Admission) -> Option<Catalog> {
+        Disk::read(path, |catalog| admission.admit(catalog))
+    }
+
     /// Takes the copy at this path, if one verifies and passes the startup checks. The writer must
     /// be run for the disk to follow.
     pub fn open(

@@ -26,12 +26,15 @@ mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
-use registry_core::{Key, Scope, checkpoint::VerifierKey, entity::Exposure};
+use registry_core::{Scope, checkpoint::VerifierKey, entity::Exposure};
 pub use registry_follow::Credentials;
 pub use registry_tls::{ClientFiles, ServerFiles};
 use serde::{Deserialize, Serialize};
 
-use crate::{admission::Admission, upstream::Prefix};
+use crate::{
+    admission::Admission,
+    upstream::{Prefix, TargetId},
+};
 
 pub use args::{Args, LogFormat};
 pub use auth::{AuthConfig, ClientAuthentication, Grant};
@@ -206,8 +209,8 @@ pub struct IdentityConfig {
 /// One registered server or agent version and how to reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetConfig {
-    /// The registered server, or the agent.
-    pub server: Key,
+    /// The registered server or agent, in one version or in all.
+    pub server: TargetId,
     /// Under which names callers know what a server has besides tools.
     pub prefix: Prefix,
     /// Exposed features of a server; `None`: as registered.

@@ -30,7 +30,7 @@ use tokio::sync::{Notify, watch};
 
 pub use self::{
     definition::{Fingerprint, Part},
-    judge::{Drift, DriftClass, Judgement, State},
+    judge::{Drift, DriftClass, Judgement, Live, State},
     observed::Observed,
     report::{Report, ToolReport},
 };
@@ -42,7 +42,7 @@ use self::{
 };
 use crate::{
     config::{CheckRules, Checks, Config, Mode, ToolSelector},
-    upstream::{Definitions, Tools},
+    upstream::Definitions,
 };
 
 /// What is known of every tool's contract.
@@ -62,17 +62,14 @@ pub struct Contracts {
 #[derive(Debug, Default)]
 struct Settings {
     rules: CheckRules,
-    /// The registered servers that this gateway calls.
-    servers: Vec<Key>,
     /// Those with limits of their own.
     limited: Vec<ToolSelector>,
 }
 
 impl From<&Config> for Settings {
     fn from(config: &Config) -> Self {
-        let servers = config.targets.iter().map(|target| target.server.clone()).collect();
         let limited = config.tool_limits.iter().map(|entry| entry.tool.clone()).collect();
-        Self { rules: config.registry.check_rules(), servers, limited }
+        Self { rules: config.registry.check_rules(), limited }
     }
 }
 
@@ -138,25 +135,15 @@ impl Contracts {
     }
 
     /// Whether calls of a tool are refused for what its server lists now.
-    pub fn is_quarantined(
-        &self,
-        catalog: &Catalog,
-        record: &Record,
-        tools: Option<&Arc<Tools>>,
-    ) -> bool {
+    pub fn is_quarantined(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> bool {
         self.checks(record.document.key()).contract == Mode::Error
-            && self.judge(catalog, record, tools).is_some_and(|judged| judged.is_broken)
+            && self.judge(catalog, record, live).is_some_and(|judged| judged.is_broken)
     }
 
     /// Judges a tool by what its server lists now; `None` where it has none. Compares only what was
     /// not compared before.
-    fn judge(
-        &self,
-        catalog: &Catalog,
-        record: &Record,
-        tools: Option<&Arc<Tools>>,
-    ) -> Option<Arc<Judgement>> {
-        let comparison = Comparison::new(catalog, record, tools)?;
+    fn judge(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Option<Arc<Judgement>> {
+        let comparison = Comparison::new(catalog, record, live)?;
         let key = record.document.key();
         let basis = comparison.basis();
         if let Some(judged) = self.find(key, &basis) {

@@ -18,14 +18,16 @@ use axum::{
     routing::get,
 };
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use registry_core::Catalog;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     cache::Cache,
     freshness::{Verdict, Watchman},
+    identity::is_usable,
     source::{SourceState, Status},
-    upstream::{TargetState, Upstreams},
+    upstream::{TargetId, TargetState, Upstreams},
 };
 
 /// Bounds of the histograms, in seconds.
@@ -149,10 +151,14 @@ struct Readiness {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct TargetReadiness {
     server: String,
     version: String,
     state: &'static str,
+    /// Higher registered versions without a target of their own, which use this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    used_for: Vec<String>,
 }
 
 async fn readyz(State(health): State<Health>) -> (StatusCode, Json<Readiness>) {
@@ -175,17 +181,27 @@ async fn readyz(State(health): State<Health>) -> (StatusCode, Json<Readiness>) {
         age_seconds: freshness.age.map(|age| age.as_secs_f64()),
         staleness: freshness.verdict.as_str(),
         source: health.status.report().state.as_str(),
-        targets: targets(&health.upstreams),
+        targets: targets(&health.upstreams, &catalog),
     };
     let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(readiness))
 }
 
-fn targets(upstreams: &Upstreams) -> Vec<TargetReadiness> {
+fn targets(upstreams: &Upstreams, catalog: &Catalog) -> Vec<TargetReadiness> {
+    let used_for = |target: &TargetId| {
+        let usable = catalog.versions(target.kind, &target.name).filter(|(_, it)| is_usable(it));
+        let uses = usable.filter(|(server, _)| {
+            upstreams
+                .route(server)
+                .is_some_and(|route| route.is_fallback && route.target == *target)
+        });
+        uses.map(|(server, _)| server.version.to_string()).collect()
+    };
     let readiness = |target: crate::upstream::TargetHealth| TargetReadiness {
         server: target.server.name.to_string(),
-        version: target.server.version.to_string(),
+        version: target.server.version_text(),
         state: target.state.as_str(),
+        used_for: used_for(&target.server),
     };
     upstreams.health().into_iter().map(readiness).collect()
 }

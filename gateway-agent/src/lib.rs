@@ -8,12 +8,14 @@ pub mod admission;
 pub mod audit;
 pub mod cache;
 mod capacity;
+pub mod check;
 mod clock;
 pub mod composition;
 pub mod config;
 mod content;
 pub mod contract;
 mod fast_map;
+pub mod findings;
 pub mod freshness;
 #[cfg(target_os = "linux")]
 pub mod guard;

@@ -40,13 +40,25 @@ fn main() -> ExitCode {
         Err(message) => return fail(MISCONFIGURED, &message),
     };
     if args.check {
-        println!("the configuration is good");
-        return ExitCode::SUCCESS;
+        return check(&config);
     }
     match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => fail(FAILED, &message),
     }
+}
+
+/// Findings are warnings: the gateway serves with them.
+fn check(config: &Config) -> ExitCode {
+    println!("the configuration is good");
+    match gateway_agent::check::check(config) {
+        Ok(found) => found.iter().for_each(|finding| {
+            let level = if finding.is_warning() { "warning" } else { "note" };
+            println!("{level}[{}]: {finding}", finding.code());
+        }),
+        Err(reason) => println!("note: targets were not compared with the registry: {reason}"),
+    }
+    ExitCode::SUCCESS
 }
 
 /// Huge pages clear and hold 2 MiB where a connection needs a few KiB: they double the memory of a

@@ -179,6 +179,10 @@ pub(crate) async fn pass(
     record: &mut CallRecord,
 ) -> Result<Passed, Error> {
     let Admission { offer, permit, .. } = admission;
+    // Before the first step of a composition has side effects.
+    if let Some(server) = offer.missing_target() {
+        return Err(upstream::Error::NotConfigured { server: server.clone() }.into());
+    }
     let arguments = prepare(gateway, &offer, passage, record)?;
     let shielded = offer.projection().map(|_| Shielded::of(passage));
     let onward = match &shielded {

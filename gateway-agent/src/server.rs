@@ -36,6 +36,7 @@ use crate::{
     },
     config::{Config, Source, without_credentials},
     contract::{self, Contracts},
+    findings,
     freshness::Watchman,
     health::{self, Health},
     identity::doorkeeper::Doorkeeper,
@@ -134,6 +135,8 @@ pub async fn run(
     let mut running = Running::start(door, callers, (cache, writer))?;
     running.admin = admin.map(|(door, router)| running.serve_admin(door, router));
     tokio::spawn(contracts.keep(running.cache.subscribe(), definitions, running.stop.clone()));
+    let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
+    tokio::spawn(findings::keep(catalog, definitions, running.stop.clone()));
     sagas::recovery::recover(&mcp.gateway());
     let stop = running.stop.clone();
     tokio::spawn(async move { stop.run_until_cancelled(keys.keep(sealer)).await });

@@ -16,6 +16,7 @@ use registry_follow::{Follower, Timing};
 use tokio_util::sync::CancellationToken;
 
 pub use content::Rejected;
+pub(crate) use file::load as load_file;
 pub use status::{Report, SourceState, Status};
 
 use crate::{

@@ -24,6 +24,7 @@ mod reply;
 mod request;
 mod roster;
 pub mod routes;
+pub mod routing;
 mod side;
 mod sse;
 mod stdio;
@@ -57,6 +58,7 @@ pub use self::{
     request::{
         Context, LOG_LEVELS, Method, Param, RELATED_TASK, Request, TASK_PARAM, TASKS, TraceContext,
     },
+    routing::{Route, Routing, TargetId},
     side::{Answered, Meanwhile, Question, Side},
     stdio::Crowded,
     subscriptions::Subscribed,
@@ -160,7 +162,7 @@ impl Upstreams {
         let target = self.target(server)?;
         if self.stop.is_cancelled() {
             let source = "the gateway is stopping".into();
-            return Err(Error::Unavailable { target: server.clone(), source });
+            return Err(Error::Unavailable { target: server.into(), source });
         }
         target.send(subject, request).await
     }
@@ -214,20 +216,36 @@ impl Upstreams {
         self.roster.health()
     }
 
-    /// Asks for a fresh look at a target, unless there is none or it was stopped.
-    pub fn check(&self, server: &Key) -> Result<(), Error> {
-        self.target(server).map(|target| target.check())
+    /// The target of a registered server or agent version; `None` without one.
+    pub fn route(&self, server: &Key) -> Option<Route> {
+        self.roster.route(server)
+    }
+
+    /// Whether the target of a registered server answers; `None` without a target.
+    pub fn is_up(&self, server: &Key) -> Option<bool> {
+        match self.target(server) {
+            Ok(target) => Some(matches!(target.health().state, TargetState::Up { .. })),
+            Err(Error::NotConfigured { .. }) => None,
+            Err(_) => Some(false),
+        }
+    }
+
+    /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
+    pub fn check(&self, target: &TargetId) -> Option<bool> {
+        let running = self.roster.find_target(target)?;
+        running.as_ref().inspect(|target| target.check());
+        Some(running.is_some())
     }
 
     /// Stops a target, which finishes what it has begun, until it is started again; says whether
     /// there is one.
-    pub fn stop(&self, server: &Key) -> bool {
-        self.roster.stop(server)
+    pub fn stop(&self, target: &TargetId) -> bool {
+        self.roster.stop(target)
     }
 
     /// Starts a target that was stopped, and says whether there is one.
-    pub fn start_again(&self, server: &Key) -> bool {
-        self.roster.start(server)
+    pub fn start_again(&self, target: &TargetId) -> bool {
+        self.roster.start(target)
     }
 
     /// Ends everything that runs in the background, and every child process. New calls are

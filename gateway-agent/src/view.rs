@@ -40,7 +40,7 @@ pub use self::{
 };
 use self::{pages::Pages, shelf::Shelf, slot::Slot};
 use crate::{
-    contract::Contracts, fast_map::FastMap, freshness::Verdict, identity::newest_usable,
+    contract::Contracts, fast_map::FastMap, freshness::Verdict, identity::usable_versions,
     upstream::Definitions,
 };
 
@@ -49,7 +49,7 @@ use crate::{
 pub enum Audience {
     /// A registered agent: exactly what it declares.
     Agent(Key),
-    /// Unknown callers: the newest version of every tool.
+    /// Callers without an agent's identity: of every tool the newest version with a target.
     Everyone,
     /// Whoever is always refused: nothing.
     Nobody,
@@ -87,7 +87,9 @@ pub struct View {
 impl View {
     fn new(mut offers: Vec<Arc<Offer>>, previous: Option<&Self>) -> Self {
         offers.sort_by(|a, b| (a.place(), a.name()).cmp(&(b.place(), b.name())));
-        let listed = offers.iter().filter(|offer| !offer.is_quarantined());
+        let is_listed =
+            |offer: &&Arc<Offer>| !offer.is_quarantined() && offer.missing_target().is_none();
+        let listed = offers.iter().filter(is_listed);
         let listed: Vec<_> = listed.cloned().collect();
         let mut hasher = DefaultHasher::new();
         for offer in &listed {
@@ -292,9 +294,17 @@ impl Views {
         offers
     }
 
+    /// The newest version that this gateway has targets for. A version at the target of a lower one
+    /// gives way while it is quarantined there: it is not what was deployed.
     fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<Offer>> {
-        let record = newest_usable(&snapshot.catalog, Kind::Tool, name)?;
-        self.shelf.offer(snapshot, record.document.key())
+        let gives_way = |offer: &Offer| {
+            offer.missing_target().is_some()
+                || offer.is_quarantined() && offer.route().is_some_and(|route| route.is_fallback)
+        };
+        usable_versions(&snapshot.catalog, Kind::Tool, name)
+            .into_iter()
+            .filter_map(|record| self.shelf.offer(snapshot, record.document.key()))
+            .find(|offer| !gives_way(offer))
     }
 
     /// A tool version as it is registered, also where it is retired: for what has to be undone.
@@ -322,7 +332,7 @@ impl Sight<'_> {
         view.find(name).cloned()
     }
 
-    /// The newest version.
+    /// The newest version with a target.
     pub fn newest(&self, name: &Name) -> Option<Arc<Offer>> {
         self.views.newest(self.snapshot, name)
     }

@@ -10,7 +10,9 @@ mod storing;
 
 use std::{fs, path::Path, process::Command};
 
-use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, binary, root};
+use acceptance::{
+    Gateway, GatewayOptions, ModernClient, Registry, binary, gateway::unreachable_targets, root,
+};
 use registry_core::{
     Catalog, Record,
     registry_file::{read_export, write_export},
@@ -26,7 +28,8 @@ fn key_of(registry: &Registry) -> String {
 /// A gateway that follows this server.
 fn following(server: &Registry, more: &str) -> GatewayOptions {
     let source = format!("grpc://{}\n  {more}", server.address);
-    GatewayOptions { source, targets: String::new(), runtime: None, more: String::new() }
+    let (targets, more) = (unreachable_targets(), String::new());
+    GatewayOptions { source, targets, runtime: None, more }
 }
 
 /// One that serves only what this key has signed.

@@ -5,7 +5,9 @@
 
 use std::fs;
 
-use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, root};
+use acceptance::{
+    Gateway, GatewayOptions, ModernClient, Registry, gateway::unreachable_targets, root,
+};
 use serde_json::Value;
 
 fn start(source: String) -> Gateway {
@@ -13,7 +15,8 @@ fn start(source: String) -> Gateway {
 }
 
 fn options(source: String) -> GatewayOptions {
-    GatewayOptions { source, targets: String::new(), runtime: None, more: String::new() }
+    let (targets, more) = (unreachable_targets(), String::new());
+    GatewayOptions { source, targets, runtime: None, more }
 }
 
 fn scoped(registry: &Registry, scope: &str) -> String {

@@ -1,5 +1,7 @@
 //! Upstreams that die: what callers and operators are told, how soon, and that they come back.
 
+mod routing;
+
 use std::time::{Duration, Instant};
 
 use acceptance::{Backend, FaultProxy, Gateway, GatewayOptions, ModernClient, eventually};

@@ -2,11 +2,18 @@
 //!
 //! Deliberately absent: MCP; the tests speak it with the official SDK or with raw requests.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use tempfile::TempDir;
 
-use crate::process::{Process, binary};
+use crate::{
+    process::{Process, binary},
+    registry::CtlOutput,
+};
 
 /// The ten demo servers in one process.
 #[derive(Debug)]
@@ -58,6 +65,17 @@ impl Backend {
     }
 }
 
+/// The gateway's `targets` for all its servers, at an address where no server listens: their tools
+/// are listed, and calls fail.
+pub fn unreachable_targets() -> String {
+    let names: BTreeSet<_> = SERVERS.into_iter().map(|(server, ..)| server).collect();
+    let target = |server| {
+        format!("  - {{ server: {server}, version: \"*\", http: \"http://127.0.0.1:1/mcp\" }}\n")
+    };
+    let targets: String = names.into_iter().map(target).collect();
+    format!("targets:\n{targets}")
+}
+
 /// What makes a gateway: parts of its YAML.
 #[derive(Debug, Clone)]
 pub struct GatewayOptions {
@@ -105,6 +123,17 @@ impl Gateway {
     /// Writes another configuration, which the running gateway takes over.
     pub fn configure(&self, options: &GatewayOptions) {
         write_config(self.dir.path(), "127.0.0.1:0", options);
+    }
+
+    /// What `--check` says about its configuration.
+    pub fn check(&self) -> CtlOutput {
+        let checked = Command::new(binary("gateway-agent"))
+            .arg("--config")
+            .arg(self.dir.path().join("gateway.yaml"))
+            .arg("--check")
+            .output()
+            .expect("the gateway runs");
+        checked.into()
     }
 
     /// `http://127.0.0.1:PORT` of the admin address, as it says in its log.

@@ -29,6 +29,8 @@ pub struct Plan {
     is_repeatable: bool,
     reach: BTreeSet<Name>,
     servers: BTreeSet<Key>,
+    /// The first of them without a target.
+    missing_target: Option<Key>,
     depth: usize,
 }
 
@@ -80,6 +82,7 @@ impl Plan {
             hints: Hints::of_all(offers().map(|offer| hints::of_part(offer))),
             is_read_only: offers().all(|offer| offer.is_read_only()),
             is_repeatable: offers().all(|offer| offer.is_repeatable()),
+            missing_target: offers().find_map(|offer| offer.missing_target()).cloned(),
             reach,
             servers,
             depth,
@@ -111,6 +114,11 @@ impl Plan {
     /// The servers and agents that it asks, itself or through its parts.
     pub(super) fn servers(&self) -> &BTreeSet<Key> {
         &self.servers
+    }
+
+    /// Its first server or agent without a target.
+    pub(crate) fn missing_target(&self) -> Option<&Key> {
+        self.missing_target.as_ref()
     }
 
     /// What is run.

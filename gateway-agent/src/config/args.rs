@@ -75,7 +75,7 @@ pub struct Args {
     /// How to log, on standard error
     #[arg(long, value_name = "FORMAT", env = "GATEWAY_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
-    /// Check the configuration and exit
+    /// Check the configuration, and its targets against the registry file or the cache, and exit
     #[arg(long)]
     pub check: bool,
 }

@@ -8,14 +8,14 @@ use std::{
 };
 
 use http::{HeaderName, HeaderValue, Uri};
-use registry_core::{Key, Kind, Name, entity::Exposure};
+use registry_core::{Kind, Name, Version, entity::Exposure};
 
 use super::{
     Addresses, ChildLimits, Grant, ProofsConfig, SecretSource, TargetConfig, TransportConfig, auth,
     read::{Field, Section},
     secret, tls, without_credentials,
 };
-use crate::upstream::Prefix;
+use crate::upstream::{Prefix, TargetId};
 
 /// Headers of a message as such, or of its connection, and those that the gateway sets for each
 /// request; `mcp-*` is the protocol's.
@@ -74,8 +74,9 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
     let agent = section.find("agent");
     let is_agent = agent.is_some();
     let name = agent.or_else(|| section.require("server", "it names a registered server"));
-    let version = section.require("version", "it is the exact version that is registered");
-    let server = key(if is_agent { Kind::Agent } else { Kind::Server }, name, version);
+    let version =
+        section.require("version", "the exact registered version, or \"*\" for every other one");
+    let server = id(if is_agent { Kind::Agent } else { Kind::Server }, name, version);
     // What an agent has is under no names of its own.
     let prefix = (!is_agent).then(|| section.find("prefix")).flatten();
     let prefix = prefix.map(|field| field.parse(self::prefix));
@@ -107,10 +108,13 @@ fn prefix(text: &str) -> Result<Prefix, String> {
     })
 }
 
-fn key(kind: Kind, name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option<Key> {
-    let name = name?.parse(|text| registry_core::Name::parse(kind, text));
-    let version = version?.parse(registry_core::Version::parse);
-    Some(Key::new(kind, name?, version?))
+fn id(kind: Kind, name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option<TargetId> {
+    let name = name?.parse(|text| Name::parse(kind, text));
+    let version = version?.parse(|text| match text {
+        "*" => Ok(None),
+        exact => Version::parse(exact).map(Some),
+    });
+    Some(TargetId { kind, name: name?, version: version? })
 }
 
 /// The only way to an agent.

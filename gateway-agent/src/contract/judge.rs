@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use registry_core::{
-    Catalog, Digest, Document, Entity, Record,
+    Catalog, Digest, Document, Entity, Key, Record,
     entity::Tool,
     live::{Class, compare_tool},
 };
@@ -14,7 +14,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::definition::{Fingerprint, Part, digest_of_value};
-use crate::{upstream::Tools, view::offer::schemas_of};
+use crate::{
+    upstream::{Definitions, Tools},
+    view::offer::schemas_of,
+};
 
 /// Longest text of a difference that is kept, in characters.
 const KEPT_CHARS: usize = 300;
@@ -137,7 +140,25 @@ pub struct Judgement {
 pub(super) struct Basis {
     documents: Digest,
     is_heard: bool,
+    is_provisional: bool,
     live: Option<Digest>,
+}
+
+/// The tools that a target lists.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Live<'a> {
+    /// `None`: it was not listed yet.
+    pub tools: Option<&'a Arc<Tools>>,
+    /// Whether it is the target of a lower version of the server.
+    pub is_provisional: bool,
+}
+
+impl<'a> Live<'a> {
+    /// The list of a server's target.
+    pub fn of(definitions: &'a Definitions, server: &Key) -> Self {
+        let is_provisional = definitions.route(server).is_some_and(|route| route.is_fallback);
+        Self { tools: definitions.find(server), is_provisional }
+    }
 }
 
 /// What a comparison found, before anybody looks at what was there earlier.
@@ -149,6 +170,8 @@ pub(super) struct Found {
     pub(super) drift: Vec<Drift>,
     /// The parts of which nothing is registered.
     pub(super) inherited: Vec<Part>,
+    /// Whether the definition is that of a lower version of the server, and so must not be pinned.
+    pub(super) is_provisional: bool,
 }
 
 /// A registered tool beside what its server lists.
@@ -158,6 +181,7 @@ pub(super) struct Comparison<'a> {
     tool: &'a Tool,
     tools: Option<&'a Arc<Tools>>,
     live: Option<&'a RawValue>,
+    is_provisional: bool,
 }
 
 impl<'a> Comparison<'a> {
@@ -165,12 +189,12 @@ impl<'a> Comparison<'a> {
     pub(super) fn new(
         catalog: &'a Catalog,
         record: &'a Record,
-        tools: Option<&'a Arc<Tools>>,
+        Live { tools, is_provisional }: Live<'a>,
     ) -> Option<Self> {
         let Entity::Tool(tool) = record.document.entity() else { return None };
         let live = tools.and_then(|tools| tools.find(&tool.source()?.tool));
         tool.source()?;
-        Some(Self { catalog, document: &record.document, tool, tools, live })
+        Some(Self { catalog, document: &record.document, tool, tools, live, is_provisional })
     }
 
     pub(super) fn basis(&self) -> Basis {
@@ -178,7 +202,8 @@ impl<'a> Comparison<'a> {
         let mut digests = self.document.digest().as_bytes().to_vec();
         digests.extend(schemas.iter().flat_map(|schema| *schema.digest().as_bytes()));
         let live = self.live.map(|live| Digest::of(live.get().as_bytes()));
-        Basis { documents: Digest::of(&digests), is_heard: self.tools.is_some(), live }
+        let (is_heard, is_provisional) = (self.tools.is_some(), self.is_provisional);
+        Basis { documents: Digest::of(&digests), is_heard, is_provisional, live }
     }
 
     pub(super) fn compare(&self) -> Found {
@@ -191,7 +216,7 @@ impl<'a> Comparison<'a> {
         let is_own = |part: &Part| part.registered(self.tool).is_some();
         let (own, inherited): (Vec<_>, Vec<_>) = Part::ALL.into_iter().partition(is_own);
         let drift = live.as_ref().map(|live| self.drift(live, &own)).unwrap_or_default();
-        Found { state, live, drift, inherited }
+        Found { state, live, drift, inherited, is_provisional: self.is_provisional }
     }
 
     /// What differs from the registered parts, the worst of each.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Contracts,
-    judge::{DriftClass, Judgement, State},
+    judge::{DriftClass, Judgement, Live, State},
     metric,
 };
 use crate::{config::Mode, identity::is_usable, upstream::Definitions};
@@ -81,15 +81,19 @@ impl Contracts {
     /// Judges every tool that is to be looked at, by the servers that this gateway calls.
     fn judge_all(&self, catalog: &Catalog, definitions: &Definitions) -> Standing {
         let mut standing = Standing::new();
-        for server in &self.settings.load().servers {
-            let tools = definitions.find(server);
+        let registered = catalog.of_kind(Kind::Server).map(|(server, _)| server.clone());
+        let routed = registered.filter(|server| definitions.route(server).is_some());
+        // A file may have tools without their server.
+        let servers: BTreeSet<Key> = definitions.routing().exact().chain(routed).collect();
+        for server in &servers {
+            let live = Live::of(definitions, server);
             for key in catalog.dependents(server).filter(|key| key.kind == Kind::Tool) {
                 let record = catalog.find(key).filter(|record| is_usable(record));
                 let Some(record) = record.filter(|_| self.checks(key).contract != Mode::Ignore)
                 else {
                     continue;
                 };
-                standing.extend(self.judge(catalog, record, tools).map(|it| (key.clone(), it)));
+                standing.extend(self.judge(catalog, record, live).map(|it| (key.clone(), it)));
             }
         }
         self.lock().judged.retain(|tool, _| standing.contains_key(tool));

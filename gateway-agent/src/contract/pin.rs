@@ -89,11 +89,16 @@ impl Pins {
         let key = record.document.key().to_string();
         let document = record.document.digest();
         let pin = self.content.pins.get(&key).filter(|pin| pin.document == document).cloned();
-        let Found { state, live, mut drift, inherited } = found;
+        let Found { state, live, mut drift, inherited, is_provisional } = found;
         let Some(live) = live else {
             let is_broken = pin.is_some_and(|pin| pin.is_broken);
             return Judgement { state, live, drift, is_accepted: false, is_broken };
         };
+        if is_provisional {
+            let is_broken = !drift.is_empty();
+            let state = if is_broken { State::Drifted } else { state };
+            return Judgement { state, live: Some(live), drift, is_accepted: false, is_broken };
+        }
         let is_first = record.registered > self.content.distrusted_up_to && self.has_room(catalog);
         let mut pin = pin.unwrap_or_else(|| Pin {
             document,

@@ -6,6 +6,7 @@ use serde_json::{Value, json, value::to_raw_value};
 use super::*;
 use crate::{
     config::RuntimeValidation,
+    upstream::Tools,
     view::testing::{catalog, composed, tool},
 };
 
@@ -16,7 +17,7 @@ fn key() -> Key {
 }
 
 fn settings(mode: Mode) -> ArcSwap<Settings> {
-    ArcSwap::from_pointee(Settings { rules: rules(mode), servers: Vec::new(), limited: Vec::new() })
+    ArcSwap::from_pointee(Settings { rules: rules(mode), limited: Vec::new() })
 }
 
 fn rules(contract_drift: Mode) -> CheckRules {
@@ -41,9 +42,14 @@ fn listed(definition: &Value) -> Arc<Tools> {
     Arc::new(tools)
 }
 
+/// What the tool's own target lists.
+fn own(tools: Option<&Arc<Tools>>) -> Live<'_> {
+    Live { tools, is_provisional: false }
+}
+
 fn look(contracts: &Contracts, catalog: &Catalog, live: &Value) -> Arc<Judgement> {
     let record = catalog.find(&key()).unwrap();
-    contracts.judge(catalog, record, Some(&listed(live))).unwrap()
+    contracts.judge(catalog, record, own(Some(&listed(live)))).unwrap()
 }
 
 fn drift(judged: &Judgement) -> Vec<(&'static str, &'static str)> {
@@ -96,12 +102,29 @@ fn what_is_registered_is_compared_part_by_part() {
 }
 
 #[test]
+fn definition_of_lower_version_is_compared_but_not_pinned() {
+    let contracts = Contracts::default();
+    let known = one(json!({ "inputSchema": numbers("number") }));
+    let record = known.find(&key()).unwrap();
+    let at_previous = |definition: &Value| {
+        let tools = listed(definition);
+        let live = Live { tools: Some(&tools), is_provisional: true };
+        contracts.judge(&known, record, live).unwrap()
+    };
+    let (lower, own) = (live("Adds", &numbers("number")), live("Adds up", &numbers("number")));
+    assert_eq!(at_previous(&lower).state, State::Same);
+    assert!(at_previous(&live("Adds", &numbers("integer"))).is_broken);
+    assert_eq!(look(&contracts, &known, &own).state, State::Same, "the first of its own target");
+    assert_eq!(look(&contracts, &known, &lower).state, State::Drifted);
+}
+
+#[test]
 fn what_is_not_registered_is_as_it_was_first_seen() {
     let contracts = Contracts::default();
     let known = one(json!({}));
     let record = known.find(&key()).unwrap();
     let empty = Arc::default();
-    let of = |tools| contracts.judge(&known, record, tools).unwrap();
+    let of = |tools| contracts.judge(&known, record, own(tools)).unwrap();
     assert_eq!((of(None).state, of(None).is_broken), (State::Unheard, false));
     assert_eq!(of(Some(&empty)).state, State::Missing);
     let (first, other) = (live("Adds", &numbers("number")), live("Adds up", &numbers("number")));
@@ -118,7 +141,7 @@ fn what_is_not_registered_is_as_it_was_first_seen() {
     assert!(!look(&contracts, &another, &other).is_broken, "another registration begins anew");
     let composed = catalog(1, vec![composed("t")]);
     let record = composed.find(&key()).unwrap();
-    assert!(contracts.judge(&composed, record, None).is_none());
+    assert!(contracts.judge(&composed, record, Live::default()).is_none());
 }
 
 /// What a projected tool is registered to give is not what its server gives.
@@ -159,7 +182,7 @@ fn what_is_accepted_is_exactly_what_was_seen_and_survives_a_restart() {
     assert!(matches!(wrong, Err(NotAccepted::Another { live, .. }) if live == digest(&judged)));
     assert!(look(&contracts, &catalog, &evil).is_broken);
     let record = catalog.find(&key()).unwrap();
-    assert!(contracts.is_quarantined(&catalog, record, Some(&listed(&evil))));
+    assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))));
 
     // What could not be written is not accepted.
     let obstacle = crate::cache::beside(&pins_path(&cache), ".tmp");

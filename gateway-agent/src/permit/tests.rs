@@ -6,10 +6,9 @@ use super::*;
 use crate::{
     config::{IdentityConfig, MaxStaleness, Mode},
     identity::{Caller, HeaderClaim, identify},
-    upstream::Definitions,
     view::{
         Views,
-        testing::{agent, catalog, composed, tool},
+        testing::{agent, catalog, composed, definitions, tool},
     },
 };
 use serde_json::json;
@@ -68,7 +67,7 @@ type Outcome = Result<(String, Option<Finding>), Denial>;
 fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     let views = Views::new(
         watch::channel(registry()).1,
-        watch::channel(Arc::new(Definitions::default())).1,
+        watch::channel(definitions(&["server/up@*"])).1,
         Arc::default(),
     );
     let snapshot = views.now();

@@ -3,12 +3,19 @@
 //! Deliberately absent: inotify, which misses renames on some mounts and all of NFS.
 
 use std::{
-    io,
+    fmt, io,
     path::Path,
     time::{Duration, SystemTime},
 };
 
-use super::{Feed, content::Rejected, intake::Intake};
+use registry_core::Catalog;
+
+use super::{
+    Feed,
+    content::{self, Rejected},
+    intake::Intake,
+};
+use crate::{admission::Admission, cache::Cache};
 
 /// How often the file is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -29,6 +36,15 @@ impl Stamp {
         let age = self.modified.and_then(|time| time.elapsed().ok());
         age.is_some_and(|age| age > SETTLED)
     }
+}
+
+/// Reads the file once.
+pub(crate) fn load(path: &Path, admission: &Admission) -> Result<Catalog, String> {
+    let failed = |e: &dyn fmt::Display| format!("{}: {e}", path.display());
+    let (_, content) = look_at(path, None).map_err(|e| failed(&e))?;
+    let cache = Cache::in_memory(None);
+    content::take(&cache, &content.unwrap_or_default(), admission).map_err(|e| failed(&e))?;
+    Ok(Catalog::clone(&cache.current()))
 }
 
 /// Follows the file until it is stopped; fails if the first content is refused and nothing else is
@@ -58,21 +74,23 @@ pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), Rejected> {
 /// Looks at the file, and reads it where it may have changed.
 async fn look(path: &Path, seen: Option<Stamp>) -> io::Result<(Stamp, Option<Vec<u8>>)> {
     let path = path.to_owned();
-    let looking = tokio::task::spawn_blocking(move || {
-        let metadata = std::fs::metadata(&path)?;
-        if !metadata.is_file() {
-            // Reading a pipe or a device may never end.
-            return Err(io::Error::other("it is no regular file; name one"));
-        }
-        let stamp = Stamp { modified: metadata.modified().ok(), bytes: metadata.len() };
-        if seen == Some(stamp) && stamp.is_settled() {
-            return Ok((stamp, None));
-        }
-        if stamp.bytes > FILE_BYTES {
-            let message = format!("it has {} bytes, {FILE_BYTES} are allowed", stamp.bytes);
-            return Err(io::Error::other(message));
-        }
-        Ok((stamp, Some(std::fs::read(&path)?)))
-    });
+    let looking = tokio::task::spawn_blocking(move || look_at(&path, seen));
     looking.await.unwrap_or_else(|e| Err(io::Error::other(e)))
+}
+
+fn look_at(path: &Path, seen: Option<Stamp>) -> io::Result<(Stamp, Option<Vec<u8>>)> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        // Reading a pipe or a device may never end.
+        return Err(io::Error::other("it is no regular file; name one"));
+    }
+    let stamp = Stamp { modified: metadata.modified().ok(), bytes: metadata.len() };
+    if seen == Some(stamp) && stamp.is_settled() {
+        return Ok((stamp, None));
+    }
+    if stamp.bytes > FILE_BYTES {
+        let message = format!("it has {} bytes, {FILE_BYTES} are allowed", stamp.bytes);
+        return Err(io::Error::other(message));
+    }
+    Ok((stamp, Some(std::fs::read(path)?)))
 }

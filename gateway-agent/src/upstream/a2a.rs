@@ -20,7 +20,6 @@ use std::sync::{
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
-use registry_core::Key;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +38,7 @@ use super::{
     message::{Era, Outgoing},
     reply::{Reply, RpcError},
     request::{Method, Request},
+    routing::TargetId,
 };
 use crate::{config::TransportConfig, seal::random_text};
 
@@ -70,7 +70,7 @@ impl AgentLink {
     /// A link that does nothing until it is used, and waits for nothing long once it is stopped. Must be
     /// called inside a runtime.
     pub(super) fn new(
-        (announcer, agent): (Arc<Announcer>, Key),
+        (announcer, agent): (Arc<Announcer>, TargetId),
         transport: &TransportConfig,
         shared: &Client,
         stop: CancellationToken,

@@ -12,12 +12,14 @@ use std::{
     },
 };
 
-use registry_core::Key;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, broadcast, watch};
 
-use super::subscriptions::{Subscriptions, Wanted};
+use super::{
+    routing::TargetId,
+    subscriptions::{Subscriptions, Wanted},
+};
 use crate::jsonrpc;
 
 /// Most announcements that wait for one listener; who is further behind compares what it knows.
@@ -27,7 +29,7 @@ const QUEUE: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
     /// The registered server.
-    pub server: Key,
+    pub server: TargetId,
     /// What changed.
     pub news: News,
 }
@@ -76,7 +78,7 @@ impl Board {
 /// Announces for one upstream.
 #[derive(Debug)]
 pub(super) struct Announcer {
-    server: Key,
+    server: TargetId,
     board: Board,
     refresh: Notify,
     /// Lists that were said to have changed and were not fetched since.
@@ -89,7 +91,7 @@ pub(super) struct Announcer {
 }
 
 impl Announcer {
-    pub(super) fn new(server: Key, board: Board, subscriptions: Arc<Subscriptions>) -> Self {
+    pub(super) fn new(server: TargetId, board: Board, subscriptions: Arc<Subscriptions>) -> Self {
         let (refresh, changed, listening, acknowledged) = Default::default();
         Self { server, board, refresh, changed, subscriptions, listening, acknowledged }
     }

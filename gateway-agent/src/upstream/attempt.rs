@@ -5,10 +5,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use registry_core::Key;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::error::Error;
+use super::{error::Error, routing::TargetId};
 
 /// The attempts at one upstream.
 #[derive(Debug, Default)]
@@ -23,7 +22,7 @@ impl Attempts {
     /// of somebody else is told that it failed, and makes none: a queue of attempts would help nobody.
     pub(super) async fn make<T>(
         &self,
-        target: &Key,
+        target: &TargetId,
         known: impl Fn() -> Option<T>,
         attempt: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {

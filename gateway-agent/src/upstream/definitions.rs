@@ -17,6 +17,7 @@ use super::{
     features::Features,
     header::{self, InvalidAnnotation, Mirror},
     naming::{self, Interfaces},
+    routing::{Route, Routing, TargetId},
 };
 use crate::{fast_map::FastMap, jsonrpc};
 
@@ -27,18 +28,29 @@ const LOGGED: usize = 20;
 /// Longest part of their names, and of why, that is kept, in characters.
 const KEPT_CHARS: usize = 128;
 
-/// What every target lists.
+/// The configured targets and their lists.
 #[derive(Debug, Clone, Default)]
 pub struct Definitions {
-    tools: FastMap<Key, Arc<Tools>>,
-    features: FastMap<Key, Arc<Features>>,
+    routing: Arc<Routing>,
+    tools: FastMap<TargetId, Arc<Tools>>,
+    features: FastMap<TargetId, Arc<Features>>,
     interfaces: Arc<Interfaces>,
 }
 
 impl Definitions {
+    /// The configured targets.
+    pub fn routing(&self) -> &Arc<Routing> {
+        &self.routing
+    }
+
+    /// The target of a registered server or agent version; `None` without one.
+    pub fn route(&self, server: &Key) -> Option<Route> {
+        self.routing.resolve(server)
+    }
+
     /// What one server lists; nothing as long as it was never reached.
     pub fn find(&self, server: &Key) -> Option<&Arc<Tools>> {
-        self.tools.get(server)
+        self.tools.get(&self.route(server)?.target)
     }
 
     /// The raw definition of one tool.
@@ -48,7 +60,7 @@ impl Definitions {
 
     /// What one server has besides tools.
     pub fn features(&self, server: &Key) -> Option<&Arc<Features>> {
-        self.features.get(server)
+        self.features.get(&self.route(server)?.target)
     }
 
     /// The interfaces of MCP Apps that keep their URIs.
@@ -77,31 +89,34 @@ impl Definitions {
         }
     }
 
-    /// Keeps what these servers list, and says whether there was anything else.
-    pub(crate) fn retain(&mut self, is_kept: impl Fn(&Key) -> bool) -> bool {
+    /// Takes over the configured targets, drops the lists of all others, and says whether anything
+    /// changed.
+    pub(crate) fn configure(&mut self, routing: Routing) -> bool {
         let before = self.tools.len() + self.features.len();
-        self.tools.retain(|server, _| is_kept(server));
-        self.features.retain(|server, _| is_kept(server));
+        self.tools.retain(|target, _| routing.has(target));
+        self.features.retain(|target, _| routing.has(target));
         self.find_interfaces();
-        before != self.tools.len() + self.features.len()
+        let is_same = *self.routing == routing && before == self.tools.len() + self.features.len();
+        self.routing = Arc::new(routing);
+        !is_same
     }
 
     /// Puts in what a server lists now, and says whether that is something else.
     pub(crate) fn replace(
         &mut self,
-        server: &Key,
+        target: &TargetId,
         tools: Arc<Tools>,
         features: Arc<Features>,
     ) -> bool {
         let (is_known, has_known) = (
-            self.tools.get(server).is_some_and(|known| *known == tools),
-            self.features.get(server).is_some_and(|known| *known == features),
+            self.tools.get(target).is_some_and(|known| *known == tools),
+            self.features.get(target).is_some_and(|known| *known == features),
         );
         if !is_known {
-            self.tools.insert(server.clone(), tools);
+            self.tools.insert(target.clone(), tools);
         }
         if !has_known {
-            self.features.insert(server.clone(), features);
+            self.features.insert(target.clone(), features);
         }
         if !(is_known && has_known) {
             self.find_interfaces();
@@ -154,7 +169,7 @@ impl Tools {
     }
 
     /// Warns of the tools that were left out.
-    pub(super) fn warn(&self, server: &Key) {
+    pub(super) fn warn(&self, server: &TargetId) {
         for (name, reason) in self.left_out.iter().take(LOGGED) {
             tracing::warn!(
                 target.server = %server, tool.name = name, reason = cut(&reason.to_string()),
@@ -298,7 +313,7 @@ mod tests {
 
     #[test]
     fn only_a_changed_list_is_a_change() {
-        let server: Key = "server/a@1.0.0".parse().unwrap();
+        let server: TargetId = "server/a@1.0.0".parse().unwrap();
         let tools = |text: &str| {
             let mut tools = Tools::default();
             tools.add_page(&page(text)).unwrap();

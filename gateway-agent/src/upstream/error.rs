@@ -7,10 +7,12 @@ use std::{fmt, sync::Arc};
 use registry_core::Key;
 use serde_json::value::RawValue;
 
+use super::routing::TargetId;
+
 /// Why there is no result. Whether the tool ran all the same, [`Error::may_have_run`] tells.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server is registered, but nobody said where it runs.
+    /// The server is registered, but no target serves it.
     #[error("no target is configured for {server}")]
     NotConfigured {
         /// The registered server.
@@ -25,8 +27,8 @@ pub enum Error {
     /// No connection could be made, or no process started; the tool did not run.
     #[error("could not reach {target}: {source}")]
     Unavailable {
-        /// The registered server.
-        target: Key,
+        /// The target.
+        target: TargetId,
         /// What happened.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -62,8 +64,8 @@ pub enum Error {
     /// It is called in the name of callers, and this one showed no token; nothing was sent.
     #[error("{target} is called in the name of callers, and this one showed no token to exchange")]
     NoSubject {
-        /// The registered server.
-        target: Key,
+        /// The target.
+        target: TargetId,
     },
     /// What came is not what MCP allows.
     #[error("the upstream broke the protocol: {what}")]
@@ -187,7 +189,7 @@ impl From<Breach> for Error {
 
 impl Error {
     /// What somebody is told who waited for the same attempt to reach a server.
-    pub(super) fn again(&self, target: &Key) -> Self {
+    pub(super) fn again(&self, target: &TargetId) -> Self {
         match self {
             Self::NoCredentials(none) => Self::NoCredentials(none.clone()),
             Self::Timeout { phase, after_ms } => {
@@ -202,7 +204,7 @@ impl Error {
     }
 
     /// The same where it is certain that the request itself was not sent, because something before it failed.
-    pub(super) fn before_request(self, target: &Key) -> Self {
+    pub(super) fn before_request(self, target: &TargetId) -> Self {
         match self {
             Self::Protocol { what } if what.may_have_run() => {
                 Self::Unavailable { target: target.clone(), source: what.into() }

@@ -32,7 +32,6 @@ use std::{
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use registry_core::Key;
 use tokio::time::timeout;
 
 pub use self::auth::{NoCredentials, NoToken};
@@ -56,6 +55,7 @@ use super::{
     header,
     message::{self, Era, Outgoing},
     reply::Reply,
+    routing::TargetId,
     subscriptions::Subscriptions,
 };
 use crate::{config::TransportConfig, jsonrpc};
@@ -81,7 +81,7 @@ impl HttpLink {
     /// A link that does nothing until it is used. Must be called inside a runtime.
     pub(super) fn new(
         announcer: Arc<Announcer>,
-        server: Key,
+        server: TargetId,
         transport: &TransportConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {

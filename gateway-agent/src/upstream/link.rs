@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};
-use registry_core::{Key, Kind};
+use registry_core::Kind;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -17,6 +17,7 @@ use super::{
     http::{Client, HttpLink},
     message::{Era, Outgoing},
     reply::Reply,
+    routing::TargetId,
     stdio::StdioLink,
     subscriptions::Subscriptions,
     target::Start,
@@ -33,7 +34,7 @@ pub(super) enum Link {
     /// To an agent.
     Agent(Arc<AgentLink>),
     /// The configuration makes no sense; why.
-    Broken(Key, String),
+    Broken(TargetId, String),
 }
 
 impl Link {

@@ -18,6 +18,7 @@ use super::{
     definitions::Definitions,
     gate::Load,
     http::Client,
+    routing::{Route, Routing, TargetId},
     subscriptions::Subscriptions,
     target::{Start, Target},
 };
@@ -30,11 +31,12 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Roster {
     entries: ArcSwap<Entries>,
+    routing: ArcSwap<Routing>,
     /// Held while the roster is changed.
     changing: Mutex<()>,
     pub(super) board: Board,
     publish: Arc<watch::Sender<Arc<Definitions>>>,
-    watched: Mutex<FastMap<Key, Weak<Subscriptions>>>,
+    watched: Mutex<FastMap<TargetId, Weak<Subscriptions>>>,
     timing: Timing,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -42,7 +44,7 @@ pub(super) struct Roster {
     runtime: Handle,
 }
 
-type Entries = FastMap<Key, Entry>;
+type Entries = FastMap<TargetId, Entry>;
 
 /// One configured target.
 #[derive(Debug, Clone)]
@@ -60,6 +62,7 @@ impl Roster {
     pub(super) fn new(timing: Timing, tasks: TaskTracker, stop: CancellationToken) -> Self {
         Self {
             entries: ArcSwap::default(),
+            routing: ArcSwap::default(),
             changing: Mutex::new(()),
             board: Board::new(),
             publish: Arc::default(),
@@ -71,17 +74,31 @@ impl Roster {
         }
     }
 
-    /// The target of a server.
+    /// The target of a registered server.
     pub(super) fn find(&self, server: &Key) -> Result<Arc<Target>, Error> {
-        let entries = self.entries.load();
-        let entry = entries.get(server);
+        let entry = self.entry_of(server);
         let entry = entry.ok_or_else(|| Error::NotConfigured { server: server.clone() })?;
-        entry.running.clone().ok_or_else(|| Error::Stopped { server: server.clone() })
+        entry.running.ok_or_else(|| Error::Stopped { server: server.clone() })
+    }
+
+    /// The target with this identity, if it runs; whether there is one at all.
+    pub(super) fn find_target(&self, target: &TargetId) -> Option<Option<Arc<Target>>> {
+        self.entries.load().get(target).map(|entry| entry.running.clone())
     }
 
     /// The configuration of a server's target, whether it runs or not.
     pub(super) fn config(&self, server: &Key) -> Option<Arc<TargetConfig>> {
-        self.entries.load().get(server).map(|entry| Arc::clone(&entry.config))
+        self.entry_of(server).map(|entry| entry.config)
+    }
+
+    /// The target of a registered server or agent version.
+    pub(super) fn route(&self, server: &Key) -> Option<Route> {
+        self.routing.load().resolve(server)
+    }
+
+    fn entry_of(&self, server: &Key) -> Option<Entry> {
+        let route = self.route(server)?;
+        self.entries.load().get(&route.target).cloned()
     }
 
     /// All that run.
@@ -119,19 +136,18 @@ impl Roster {
             };
             targets.iter().map(entry).collect()
         });
-        self.publish.send_if_modified(|all| {
-            let is_target = |server: &Key| targets.iter().any(|target| target.server == *server);
-            Arc::make_mut(all).retain(is_target)
-        });
+        let routing: Routing = targets.iter().map(|target| target.server.clone()).collect();
+        self.routing.store(Arc::new(routing.clone()));
+        self.publish.send_if_modified(|all| Arc::make_mut(all).configure(routing));
     }
 
     /// Stops a target, and says whether there is one; its calls are refused until it is started.
-    pub(super) fn stop(&self, server: &Key) -> bool {
+    pub(super) fn stop(&self, server: &TargetId) -> bool {
         self.change_one(server, |entry| Entry { running: None, ..entry.clone() })
     }
 
     /// Starts a target that was stopped, and says whether there is one.
-    pub(super) fn start(&self, server: &Key) -> bool {
+    pub(super) fn start(&self, server: &TargetId) -> bool {
         self.change_one(server, |entry| {
             if entry.running.as_ref().is_some_and(|target| !target.is_broken()) {
                 return entry.clone();
@@ -169,7 +185,7 @@ impl Roster {
     }
 
     /// What is watched at a server outlives its target while anybody watches it.
-    fn subscriptions_of(&self, server: &Key) -> Arc<Subscriptions> {
+    fn subscriptions_of(&self, server: &TargetId) -> Arc<Subscriptions> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.retain(|_, subscriptions| subscriptions.strong_count() > 0);
         let known = watched.get(server).and_then(Weak::upgrade);
@@ -178,7 +194,7 @@ impl Roster {
         subscriptions
     }
 
-    fn change_one(&self, server: &Key, change: impl FnOnce(&Entry) -> Entry) -> bool {
+    fn change_one(&self, server: &TargetId, change: impl FnOnce(&Entry) -> Entry) -> bool {
         let mut is_known = false;
         self.change(|entries| {
             let mut entries = entries.clone();

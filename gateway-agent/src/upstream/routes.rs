@@ -13,11 +13,10 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
-use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Error, TargetHealth, TargetState, Upstreams};
+use super::{TargetHealth, TargetId, TargetState, Upstreams};
 use crate::admin::refused;
 
 /// The routes.
@@ -34,7 +33,7 @@ pub fn router(upstreams: Arc<Upstreams>) -> Router {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
-    server: Key,
+    server: TargetId,
     prefix: String,
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,17 +82,17 @@ async fn list(State(upstreams): State<Arc<Upstreams>>) -> Response {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    server: Key,
+    server: TargetId,
 }
 
 /// Asks for a fresh look, and does not wait for it: the list tells what came of it.
 async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     act(&body, |server| match upstreams.check(server) {
-        Ok(()) => StatusCode::ACCEPTED.into_response(),
-        Err(Error::Stopped { .. }) => {
+        Some(true) => StatusCode::ACCEPTED.into_response(),
+        Some(false) => {
             refused(StatusCode::CONFLICT, &format!("the target of {server} is stopped; start it"))
         }
-        Err(_) => unknown(server),
+        None => unknown(server),
     })
 }
 
@@ -106,7 +105,7 @@ async fn start(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response
     act(&body, |server| done(server, "started", upstreams.start_again(server)))
 }
 
-fn act(body: &[u8], act: impl FnOnce(&Key) -> Response) -> Response {
+fn act(body: &[u8], act: impl FnOnce(&TargetId) -> Response) -> Response {
     match serde_json::from_slice(body) {
         Ok(Wanted { server }) => act(&server),
         Err(e) => refused(
@@ -116,7 +115,7 @@ fn act(body: &[u8], act: impl FnOnce(&Key) -> Response) -> Response {
     }
 }
 
-fn done(server: &Key, what: &'static str, is_known: bool) -> Response {
+fn done(server: &TargetId, what: &'static str, is_known: bool) -> Response {
     if !is_known {
         return unknown(server);
     }
@@ -124,6 +123,6 @@ fn done(server: &Key, what: &'static str, is_known: bool) -> Response {
     StatusCode::NO_CONTENT.into_response()
 }
 
-fn unknown(server: &Key) -> Response {
+fn unknown(server: &TargetId) -> Response {
     refused(StatusCode::NOT_FOUND, &format!("no target is configured for {server}"))
 }

@@ -15,7 +15,6 @@ mod turns;
 
 use std::{sync::Arc, time::Duration};
 
-use registry_core::Key;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +30,7 @@ use super::{
     handshake::About,
     message::{Era, Outgoing},
     reply::Reply,
+    routing::TargetId,
     subscriptions::Subscriptions,
     target::Start,
 };
@@ -50,7 +50,7 @@ enum Status {
 /// One upstream behind a child process.
 #[derive(Debug)]
 pub(super) struct StdioLink {
-    server: Key,
+    server: TargetId,
     status: watch::Receiver<Status>,
     own: Option<OwnChildren>,
     connect_timeout_ms: u64,

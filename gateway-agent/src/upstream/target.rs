@@ -11,7 +11,6 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use registry_core::Key;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -26,6 +25,7 @@ use super::{
     link::Link,
     message::Era,
     naming::Prefix,
+    routing::TargetId,
     subscriptions::Subscriptions,
 };
 use crate::{
@@ -40,7 +40,7 @@ const LONGEST: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone)]
 pub struct TargetHealth {
     /// The registered server.
-    pub server: Key,
+    pub server: TargetId,
     /// Under which names callers know what it has besides tools.
     pub prefix: String,
     /// Whether requests are refused for a while, because so many have failed.
@@ -91,7 +91,7 @@ impl TargetState {
 /// One upstream.
 #[derive(Debug)]
 pub(super) struct Target {
-    server: Key,
+    server: TargetId,
     prefix: Prefix,
     /// Cancelled when it is to list and listen no more, while requests still run.
     retired: CancellationToken,

@@ -61,7 +61,7 @@ fn http_at(url: &str) -> TransportConfig {
 fn start(transport: TransportConfig, limits: LimitsConfig, timing: Timing) -> Arc<Upstreams> {
     let prefix = Prefix::parse("").unwrap();
     Upstreams::start_with(
-        &[TargetConfig { server: key(), prefix, exposes: None, transport }],
+        &[TargetConfig { server: key().into(), prefix, exposes: None, transport }],
         limits,
         timing,
     )

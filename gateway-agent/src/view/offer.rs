@@ -32,7 +32,7 @@ use crate::{
     composition::Plan,
     config::{Checks, Mode},
     contract::{Contracts, Observed},
-    upstream::Method,
+    upstream::{Method, Route},
 };
 
 /// One tool version that can be served, or one skill of an agent version, for compositions.
@@ -214,6 +214,17 @@ impl Offer {
             Way::Upstream(backing) => Some(backing),
             Way::Composed(_) => None,
         }
+    }
+
+    /// The target that it is called at; none for a composition.
+    pub fn route(&self) -> Option<&Route> {
+        self.backing()?.route.as_ref()
+    }
+
+    /// The first registered server or agent behind it without a target. The tool is then not listed,
+    /// and a call fails before anything is sent.
+    pub fn missing_target(&self) -> Option<&Key> {
+        self.way.missing_target()
     }
 
     /// What the upstream itself says about the tool, if it is known yet.

@@ -9,13 +9,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use registry_core::{Entity, Key, entity::Exposure};
 
 use super::{Snapshot, View};
-use crate::upstream::{Features, Prefix, Showing};
+use crate::upstream::{Features, Prefix, Showing, TargetId};
 
 /// One server as a caller sees it.
 #[derive(Debug, Clone)]
 pub struct Shown {
     /// The registered server.
     pub server: Key,
+    /// Its target.
+    pub target: TargetId,
     /// Under which names its things are known.
     pub prefix: Prefix,
     /// What it has.
@@ -73,8 +75,9 @@ pub fn exposures(
 }
 
 fn shown(snapshot: &Snapshot, server: &Key, showing: Showing) -> Option<Shown> {
+    let target = snapshot.definitions.route(server)?.target;
     // A server that was not reached yet shows nothing, but is there.
     let features = snapshot.definitions.features(server).cloned().unwrap_or_default();
     let exposes = exposures(snapshot, server, showing.exposes)?;
-    Some(Shown { server: server.clone(), prefix: showing.prefix, features, exposes })
+    Some(Shown { server: server.clone(), target, prefix: showing.prefix, features, exposes })
 }

@@ -8,6 +8,8 @@ use registry_core::{
 };
 use serde_json::{Value, json};
 
+use crate::upstream::Definitions;
+
 /// An entity to be put into a catalog.
 pub(crate) struct Registered {
     kind: Kind,
@@ -87,6 +89,13 @@ fn merge(into: &mut Value, more: &Value) {
         }
         (into, more) => *into = more.clone(),
     }
+}
+
+/// Definitions of these targets before the first connection.
+pub(crate) fn definitions(targets: &[&str]) -> Arc<Definitions> {
+    let mut definitions = Definitions::default();
+    definitions.configure(targets.iter().map(|target| target.parse().unwrap()).collect());
+    Arc::new(definitions)
 }
 
 /// A catalog at a revision.

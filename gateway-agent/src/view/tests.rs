@@ -5,7 +5,7 @@ use registry_core::Version;
 use serde_json::{Value, json};
 
 use super::{
-    testing::{Registered, agent, catalog, composed, schema, tool},
+    testing::{Registered, agent, catalog, composed, definitions, schema, tool},
     *,
 };
 use crate::upstream::Era;
@@ -13,12 +13,13 @@ use crate::upstream::Era;
 struct World {
     views: Views,
     publish: watch::Sender<Arc<Catalog>>,
+    targets: watch::Sender<Arc<Definitions>>,
 }
 
 fn world(first: Arc<Catalog>) -> World {
     let (publish, catalog) = watch::channel(first);
-    let definitions = watch::channel(Arc::new(Definitions::default())).1;
-    World { views: Views::new(catalog, definitions, Arc::default()), publish }
+    let (targets, definitions) = watch::channel(definitions(&["server/up@*"]));
+    World { views: Views::new(catalog, definitions, Arc::default()), publish, targets }
 }
 
 impl World {
@@ -71,6 +72,70 @@ fn each_audience_sees_its_own() {
     assert_eq!(names(&world.see(&of("nobody"))), [""; 0]);
     assert_eq!(names(&world.see(&Audience::Everyone)), ["a@1.0.0", "b@2.0.0", "d@1.0.0"]);
     assert_eq!(names(&world.see(&Audience::Nobody)), [""; 0]);
+}
+
+/// A tool of this version of `server/up`.
+fn of_server(name: &str, version: &str) -> Registered {
+    tool(name, version, json!({ "source": { "serverVersion": version } }))
+}
+
+#[test]
+fn unregistered_callers_see_newest_version_with_target() {
+    let world = world(catalog(
+        1,
+        vec![
+            of_server("a", "1.0.0"),
+            of_server("a", "2.0.0"),
+            tool("a", "3.0.0", json!({ "source": { "server": "other" } })),
+            tool("b", "1.0.0", json!({ "source": { "server": "other" } })),
+            agent("x", "1.0.0", &[("a", "3.0.0"), ("b", "1.0.0")]),
+            agent("y", "1.0.0", &[("a", "2.0.0")]),
+        ],
+    ));
+    let with = |targets: &[&str]| world.targets.send_replace(definitions(targets));
+    let everyone = || names(&world.see(&Audience::Everyone));
+    with(&["server/up@1.0.0", "server/up@2.0.0"]);
+    assert_eq!(everyone(), ["a@2.0.0"], "server/other has no target");
+    with(&["server/up@1.0.0"]);
+    assert_eq!(everyone(), ["a@2.0.0"], "it uses the target of the lower version");
+    with(&["server/up@2.0.0", "server/other@*"]);
+    assert_eq!(everyone(), ["a@3.0.0", "b@1.0.0"]);
+    assert_eq!(names(&world.see(&of("x"))), ["a@3.0.0", "b@1.0.0"]);
+    with(&[]);
+    assert_eq!(everyone(), [""; 0]);
+    for agent in ["x", "y"] {
+        let view = world.see(&of(agent));
+        assert_eq!(names(&view), [""; 0], "no list has tools without a target");
+        let declared = view.find(&Name::parse(Kind::Tool, "a").unwrap()).unwrap();
+        assert!(declared.missing_target().is_some(), "a call names the missing target");
+    }
+}
+
+#[test]
+fn composition_needs_targets_for_all_its_steps() {
+    let step = |id: &str| json!({ "id": id, "operation": { "tool": { "name": id } } });
+    let on = |id: &str| json!({ "type": "tool", "name": id, "version": "1.0.0" });
+    let both = json!({
+        "source": null,
+        "spec": { "pipeline": { "steps": [step("a"), step("b")] } },
+        "depends": [on("a"), on("b")],
+    });
+    let mut both = tool("both", "1.0.0", both);
+    both.document.as_object_mut().unwrap().remove("source");
+    let world = world(catalog(
+        1,
+        vec![
+            tool("a", "1.0.0", json!({})),
+            tool("b", "1.0.0", json!({ "source": { "server": "other" } })),
+            both,
+            agent("x", "1.0.0", &[("both", "1.0.0")]),
+        ],
+    ));
+    assert_eq!(names(&world.see(&Audience::Everyone)), ["a@1.0.0"]);
+    assert_eq!(names(&world.see(&of("x"))), [""; 0]);
+    world.targets.send_replace(definitions(&["server/up@*", "server/other@1.0.0"]));
+    assert_eq!(names(&world.see(&Audience::Everyone)), ["a@1.0.0", "b@1.0.0", "both@1.0.0"]);
+    assert_eq!(names(&world.see(&of("x"))), ["both@1.0.0"]);
 }
 
 #[test]

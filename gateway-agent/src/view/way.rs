@@ -17,9 +17,9 @@ use serde_json::{Value, value::RawValue};
 use super::{Offer, Snapshot, TaskSupport};
 use crate::{
     composition::Plan,
-    contract::Contracts,
+    contract::{Contracts, Live},
     jsonrpc::Object,
-    upstream::{Method, Tools, interfaces_in},
+    upstream::{Method, Route, Tools, interfaces_in},
 };
 
 /// How a tool is done.
@@ -40,6 +40,8 @@ pub(super) struct Backing {
     pub(super) tasks: TaskSupport,
     /// The interfaces of MCP Apps in its `_meta`, with their URIs for callers.
     pub(super) interfaces: BTreeMap<Box<str>, Box<str>>,
+    /// Its target; `None`: it cannot be called here.
+    pub(super) route: Option<Route>,
 }
 
 impl Way {
@@ -76,7 +78,8 @@ impl Way {
         };
         let interfaces = interfaces.into_iter().filter_map(known).collect();
         let (tool, method) = (source.tool.as_str().into(), Method::CallTool);
-        Some(Self::Upstream(Backing { server, tool, method, live, tasks, interfaces }))
+        let route = route_of(snapshot, &server, &source.tool);
+        Some(Self::Upstream(Backing { server, tool, method, live, tasks, interfaces, route }))
     }
 
     /// To a skill of an agent, which lists no tools.
@@ -95,6 +98,7 @@ impl Way {
             live,
             tasks: TaskSupport::Forbidden,
             interfaces: BTreeMap::new(),
+            route: snapshot.definitions.route(key),
         })
     }
 
@@ -113,6 +117,14 @@ impl Way {
         }
     }
 
+    /// The first registered server or agent behind it without a target.
+    pub(super) fn missing_target(&self) -> Option<&Key> {
+        match self {
+            Self::Upstream(Backing { server, route, .. }) => route.is_none().then_some(server),
+            Self::Composed(plan) => plan.missing_target(),
+        }
+    }
+
     pub(super) fn is_quarantined(
         &self,
         snapshot: &Snapshot,
@@ -120,8 +132,10 @@ impl Way {
         contracts: &Contracts,
     ) -> bool {
         match self {
-            Self::Upstream(Backing { live, .. }) => {
-                contracts.is_quarantined(&snapshot.catalog, record, live.as_ref())
+            Self::Upstream(Backing { live, route, .. }) => {
+                let is_provisional = route.as_ref().is_some_and(|route| route.is_fallback);
+                let live = Live { tools: live.as_ref(), is_provisional };
+                contracts.is_quarantined(&snapshot.catalog, record, live)
             }
             Self::Composed(plan) => plan.parts().any(|(_, part)| part.is_quarantined()),
         }
@@ -134,13 +148,18 @@ impl Way {
         mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
     ) -> bool {
         match self {
-            Self::Upstream(Backing { server, live, tasks, tool, method, interfaces }) => {
+            Self::Upstream(Backing { server, live, tasks, tool, method, interfaces, route }) => {
                 let definition = live.as_ref().and_then(|tools| tools.find(tool));
                 let features = snapshot.definitions.features(server).map(Arc::as_ref);
                 let is_known = |own: &str, known: &str| {
                     snapshot.definitions.known_uri(server, own).as_deref() == Some(known)
                 };
+                let now = match method {
+                    Method::CallTool => route_of(snapshot, server, tool),
+                    _ => snapshot.definitions.route(server),
+                };
                 is_live_as(live.as_ref(), snapshot.definitions.find(server))
+                    && now == *route
                     && (*method != Method::CallTool
                         || TaskSupport::of(features, definition) == *tasks)
                     && interfaces.iter().all(|(own, known)| is_known(own, known))
@@ -157,6 +176,14 @@ fn meta_of(definition: &RawValue) -> Option<Value> {
     let members = Object::parse(definition).ok()?;
     let meta = members.find("_meta").filter(|raw| raw.get().contains("ui:"))?;
     serde_json::from_str(meta.get()).ok()
+}
+
+/// The target of a tool. That of a lower version serves only the tools that it lists.
+fn route_of(snapshot: &Snapshot, server: &Key, tool: &str) -> Option<Route> {
+    let definitions = &snapshot.definitions;
+    let route = definitions.route(server)?;
+    let lists = |tools: &Arc<Tools>| tools.find(tool).is_some();
+    (!route.is_fallback || definitions.find(server).is_none_or(lists)).then_some(route)
 }
 
 /// The text of one tool's definition.

@@ -23,9 +23,8 @@ async fn agent_claim_list_uses_first_claim_present() {
         issuer.sign("k1", &all)
     };
     let research = || json!("research-agent");
-    let start = |claims: &str| {
-        gateway(&backend, &format!("{{ jwt: {} }}", issuer.block(claims)), "")
-    };
+    let start =
+        |claims: &str| gateway(&backend, &format!("{{ jwt: {} }}", issuer.block(claims)), "");
     let default = start("");
     is_research_agent(&bearing(&default, &token(&[("agent", research())]))).await;
     is_research_agent(&bearing(&default, &token(&[("agent_name", research())]))).await;
@@ -39,7 +38,10 @@ async fn agent_claim_list_uses_first_claim_present() {
     is_research_agent(&bearing(&listed, &token(&[("act", json!({ "agent": "research-agent" }))])))
         .await;
     let other = token(&[("agent_name", research())]);
-    assert!(bearing(&listed, &other).tool_names().await.is_empty(), "the list replaces the default");
+    assert!(
+        bearing(&listed, &other).tool_names().await.is_empty(),
+        "the list replaces the default"
+    );
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::{
     audit::Lineage,
     composition::{Memory, Plan, run::Run, saga::Course},
     pipeline::Gateway,
-    upstream::{Context, TargetState},
+    upstream::Context,
 };
 
 /// How many are gone on with at once.
@@ -157,11 +157,7 @@ fn afterwards(gateway: &Arc<Gateway>, (tool, plan): (&Key, &Arc<Plan>), log: &Lo
 async fn reached(gateway: &Gateway, plan: &Plan) {
     let (until, mut wait) = (Instant::now() + PATIENCE, FIRST_LOOK);
     while Instant::now() < until {
-        let health = gateway.upstreams().health();
-        let is_up = |server: &Key| {
-            let found = health.iter().find(|target| target.server == *server);
-            found.is_none_or(|target| matches!(target.state, TargetState::Up { .. }))
-        };
+        let is_up = |server: &Key| gateway.upstreams().is_up(server).unwrap_or(true);
         if plan.servers().iter().all(is_up) {
             return;
         }

@@ -11,14 +11,14 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Catalog, Key, entity::Exposure};
+use registry_core::{Catalog, entity::Exposure};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
 use super::super::{Endpoint, Rejection, manner::Who};
 use crate::{
     audit::{Gauge, Held},
     freshness::Verdict,
-    upstream::{Announcement, Definitions, Entries, News, naming::Interfaces},
+    upstream::{Announcement, Definitions, Entries, News, TargetId, naming::Interfaces},
     view::shown::Showcase,
 };
 
@@ -72,7 +72,7 @@ struct Sight {
     verdict: Verdict,
     showcase: Showcase,
     interfaces: Arc<Interfaces>,
-    servers: BTreeSet<Key>,
+    targets: BTreeSet<TargetId>,
 }
 
 impl Watcher {
@@ -128,14 +128,15 @@ impl Watcher {
         let caller = gateway.identify(&snapshot, &self.who.claim, self.who.client.clone());
         let view = gateway.view(&snapshot, &caller);
         let showcase = gateway.showcase(&snapshot, &view);
-        let servers = view.offers().filter_map(|offer| offer.server().cloned()).collect();
+        let routes = view.offers().filter_map(|offer| offer.route());
+        let targets = routes.map(|route| route.target.clone()).collect();
         let fingerprints = Fingerprints {
             tools: view.at(verdict).fingerprint(),
             prompts: fingerprint(&showcase, Exposure::Prompts),
             resources: fingerprint(&showcase, Exposure::Resources),
         };
         let interfaces = snapshot.definitions.interfaces().clone();
-        Sight { fingerprints, verdict, showcase, interfaces, servers }
+        Sight { fingerprints, verdict, showcase, interfaces, targets }
     }
 
     /// Resolves when something changed. May be dropped and called again.
@@ -206,10 +207,10 @@ impl Sight {
     /// What an announcement is for this caller, if it is anything.
     fn concerns(&self, Announcement { server, news }: &Announcement) -> Option<Change> {
         let shown = |what| {
-            self.showcase.iter().find(|shown| shown.server == *server && shown.exposes(what))
+            self.showcase.iter().find(|shown| shown.target == *server && shown.exposes(what))
         };
         match news {
-            News::Tools => self.servers.contains(server).then_some(Change::Tools),
+            News::Tools => self.targets.contains(server).then_some(Change::Tools),
             News::Prompts => shown(Exposure::Prompts).map(|_| Change::Prompts),
             News::Resources => shown(Exposure::Resources).map(|_| Change::Resources),
             News::Task { id, params } => {

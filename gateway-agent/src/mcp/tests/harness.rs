@@ -8,7 +8,7 @@ use std::{
 
 use axum::{Json, Router, body::Body, extract::State, response::IntoResponse as _};
 use http::{HeaderMap, Method, Request, StatusCode};
-use registry_core::Catalog;
+use registry_core::{Catalog, Key};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -136,7 +136,7 @@ impl Bench {
         let (seen, finished) = (Arc::default(), Arc::default());
         let url = upstream(setup.lists, Arc::clone(&seen), Arc::clone(&finished)).await;
         let dir = tempfile::tempdir().unwrap();
-        let server = "server/up@1.0.0".parse().unwrap();
+        let server: Key = "server/up@1.0.0".parse().unwrap();
         let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
         let usual = TransportConfig::Http { url, headers, auth: None, tls: None, addresses };
         let transport = setup.transport.unwrap_or(usual);
@@ -165,7 +165,12 @@ impl Bench {
             },
             identity: setup.identity,
             proofs: setup.proofs,
-            targets: vec![TargetConfig { server, prefix: setup.prefix, exposes: None, transport }],
+            targets: vec![TargetConfig {
+                server: (&server).into(),
+                prefix: setup.prefix,
+                exposes: None,
+                transport,
+            }],
             variables: setup.variables,
             limits: setup.limits,
             tool_limits: Vec::new(),
@@ -175,7 +180,7 @@ impl Bench {
         };
         let upstreams = Upstreams::start(&config.targets, config.limits);
         let mut definitions = upstreams.definitions();
-        definitions.wait_for(|all| all.find(&config.targets[0].server).is_some()).await.unwrap();
+        definitions.wait_for(|all| all.find(&server).is_some()).await.unwrap();
         let (publish, catalog) = watch::channel(catalog(1, entities));
         let cache = Cache::in_memory(None);
         cache.confirm(Duration::ZERO);

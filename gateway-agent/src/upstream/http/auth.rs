@@ -10,7 +10,6 @@ mod endpoint;
 mod issued;
 
 use http::HeaderValue;
-use registry_core::Key;
 
 use self::{
     cache::{Tokens, Whose},
@@ -20,6 +19,7 @@ use super::{Client, Error, client::InvalidAddress};
 use crate::{
     config::{AuthConfig, Grant},
     identity::SubjectToken,
+    upstream::TargetId,
 };
 
 pub use self::endpoint::NoToken;
@@ -29,7 +29,7 @@ pub use self::endpoint::NoToken;
 #[error("no token for {target} from {endpoint}: {why}")]
 pub struct NoCredentials {
     /// The registered server.
-    pub target: Key,
+    pub target: TargetId,
     /// The token endpoint.
     pub endpoint: Box<str>,
     /// Why it gave none.
@@ -42,7 +42,7 @@ const TOKENS: usize = 10_000;
 /// Where the tokens for one target come from, and those that are there.
 #[derive(Debug)]
 pub(super) struct Auth {
-    server: Key,
+    server: TargetId,
     grant: Grant,
     endpoint: TokenEndpoint,
     tokens: Tokens,
@@ -51,7 +51,7 @@ pub(super) struct Auth {
 impl Auth {
     /// Must be called inside a runtime.
     pub(super) fn open(
-        server: &Key,
+        server: &TargetId,
         config: &AuthConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {

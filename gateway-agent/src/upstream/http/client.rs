@@ -15,7 +15,6 @@ use hyper_util::{
     client::legacy,
     rt::{TokioExecutor, TokioTimer},
 };
-use registry_core::Key;
 use registry_tls::InvalidFile;
 use rustls::AlertDescription;
 use tokio_util::task::TaskTracker;
@@ -24,7 +23,7 @@ use super::{Breach, Error, Phase, connector::Connector};
 use crate::{
     config::{Addresses, ClientFiles, LimitsConfig, TargetConfig, UnusableSecret},
     health, lanes,
-    upstream::departure::Body,
+    upstream::{TargetId, departure::Body},
 };
 
 /// How long a connection may stay idle. Common servers close theirs after five seconds, and a
@@ -83,7 +82,7 @@ impl Client {
     /// before anything was sent is replaced without a word.
     pub(super) async fn send(
         &self,
-        server: &Key,
+        server: &TargetId,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, Error> {
         self.places[lanes::current()]
@@ -97,7 +96,7 @@ impl Client {
         self.tasks.spawn(work);
     }
 
-    fn describe(&self, server: &Key, error: &legacy::Error) -> Error {
+    fn describe(&self, server: &TargetId, error: &legacy::Error) -> Error {
         if let Some(alert) = causes(error).find_map(refused_certificate) {
             let source =
                 format!("it refused the gateway's certificate, or that there is none: {alert:?}");

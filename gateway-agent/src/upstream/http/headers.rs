@@ -10,11 +10,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use registry_core::Key;
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::client::InvalidAddress;
-use crate::config::SecretSource;
+use crate::{config::SecretSource, upstream::TargetId};
 
 /// How often the files are read.
 const FRESH: Duration = Duration::from_secs(2);
@@ -27,7 +26,7 @@ pub(super) struct SecretHeaders(Arc<ArcSwap<HeaderMap>>);
 
 impl SecretHeaders {
     /// Keeps reading files for as long as it is used. Must be called inside a runtime.
-    pub(super) fn open(server: &Key, configured: &Configured) -> Result<Self, InvalidAddress> {
+    pub(super) fn open(server: &TargetId, configured: &Configured) -> Result<Self, InvalidAddress> {
         let current = Arc::new(ArcSwap::from_pointee(read(configured)?));
         if configured.values().any(SecretSource::may_change) {
             let (server, configured) = (server.clone(), configured.clone());
@@ -57,7 +56,7 @@ fn read(configured: &Configured) -> Result<HeaderMap, InvalidAddress> {
 }
 
 /// Tells each change once, whatever comes of it.
-async fn keep_fresh(server: Key, configured: Configured, current: Weak<ArcSwap<HeaderMap>>) {
+async fn keep_fresh(server: TargetId, configured: Configured, current: Weak<ArcSwap<HeaderMap>>) {
     let configured = Arc::new(configured);
     let mut told = None;
     loop {

@@ -8,7 +8,6 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header::AUTHORIZATION};
 use hyper::body::Incoming;
-use registry_core::Key;
 use tokio::sync::Semaphore;
 
 use super::{
@@ -20,7 +19,7 @@ use super::{
 use crate::{
     config::TransportConfig,
     identity::SubjectToken,
-    upstream::{announce::Announcer, departure::Body},
+    upstream::{TargetId, announce::Announcer, departure::Body},
 };
 
 /// Most answers of the gateway itself to an upstream at once. Each is a request of its own, and so
@@ -34,7 +33,7 @@ const BACKGROUND: Duration = Duration::from_secs(5);
 /// The way to one upstream.
 #[derive(Debug)]
 pub(in crate::upstream) struct Way {
-    pub(in crate::upstream) server: Key,
+    pub(in crate::upstream) server: TargetId,
     pub(in crate::upstream) client: Client,
     pub(in crate::upstream) address: Address,
     pub(super) announcer: Arc<Announcer>,
@@ -50,7 +49,7 @@ pub(in crate::upstream) type OnBehalf = Option<Arc<SubjectToken>>;
 impl Way {
     /// Must be called inside a runtime.
     pub(in crate::upstream) fn new(
-        server: Key,
+        server: TargetId,
         announcer: Arc<Announcer>,
         transport: &TransportConfig,
         shared: &Client,

@@ -14,7 +14,6 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use registry_core::Key;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::timeout,
@@ -29,6 +28,7 @@ use super::{
         message::{self, Era, Outgoing},
         reply::Reply,
         request::{Context, Method, Request},
+        routing::TargetId,
         side::Side,
         subscriptions::{Subscriptions, Told},
     },
@@ -60,7 +60,7 @@ pub(super) struct Waiting {
 /// One conversation.
 #[derive(Debug)]
 pub(super) struct Connection {
-    server: Key,
+    server: TargetId,
     limit_bytes: usize,
     era: OnceLock<Era>,
     about: OnceLock<Arc<About>>,
@@ -82,7 +82,7 @@ pub(super) struct Connection {
 impl Connection {
     /// A conversation, and what must be written to the child.
     pub(super) fn new(
-        server: Key,
+        server: TargetId,
         limits: LimitsConfig,
         (announcer, habits): (Arc<Announcer>, Arc<Habits>),
     ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
@@ -343,7 +343,7 @@ impl Connection {
     }
 
     /// The registered server.
-    pub(super) fn server(&self) -> &Key {
+    pub(super) fn server(&self) -> &TargetId {
         &self.server
     }
 

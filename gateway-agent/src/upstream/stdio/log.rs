@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use registry_core::Key;
+use super::super::routing::TargetId;
 
 /// Most characters of a line.
 const MAX_CHARS: usize = 500;
@@ -17,7 +17,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// A budget of lines for one stream of one child.
 #[derive(Debug)]
 pub(super) struct ChildLog {
-    server: Key,
+    server: TargetId,
     stream: &'static str,
     window: Option<Instant>,
     lines: u32,
@@ -25,7 +25,7 @@ pub(super) struct ChildLog {
 }
 
 impl ChildLog {
-    pub(super) fn new(server: Key, stream: &'static str) -> Self {
+    pub(super) fn new(server: TargetId, stream: &'static str) -> Self {
         Self { server, stream, window: None, lines: 0, suppressed: 0 }
     }
 

@@ -9,7 +9,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use registry_core::Key;
 use tokio::{
     io::{AsyncRead, AsyncWriteExt as _},
     process::ChildStdin,
@@ -28,6 +27,7 @@ use super::{
         error::{Breach, Error, Phase},
         handshake::{self, About, Verdict},
         message::{self, Era, Outgoing},
+        routing::TargetId,
         target::Start,
     },
     Status,
@@ -68,7 +68,7 @@ struct Ended {
 /// What is to run, and how.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) server: Key,
+    pub(super) server: TargetId,
     config: TransportConfig,
     limits: LimitsConfig,
     pub(super) timing: Timing,

@@ -44,7 +44,7 @@ pub(super) fn start_at(
     limits: LimitsConfig,
     timing: Timing,
 ) -> Arc<Upstreams> {
-    let (server, prefix) = (agent(), Prefix::parse("").unwrap());
+    let (server, prefix) = (agent().into(), Prefix::parse("").unwrap());
     Upstreams::start_with(
         &[TargetConfig { server, prefix, exposes: None, transport }],
         limits,
@@ -183,7 +183,7 @@ async fn what_an_agent_speaks_is_not_forgotten_for_an_answer_that_says_nothing()
     let (fake, upstreams) = started(fake.await).await;
     is_odd.store(true, Ordering::Relaxed);
     let looks = fake.seen("tasks/get").len();
-    upstreams.check(&agent()).unwrap();
+    assert_eq!(upstreams.check(&agent().into()), Some(true));
     eventually(|| async { fake.seen("tasks/get").len() > looks }).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(matches!(upstreams.state(), TargetState::Up { speaks: "a2a-0.3" }));

@@ -12,7 +12,6 @@ use http::{
     HeaderMap, HeaderValue, Method, Request, StatusCode, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT},
 };
-use registry_core::Key;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::{
@@ -25,7 +24,7 @@ use super::{
 use crate::{
     config::{Addresses, AuthConfig, ClientAuthentication, UnusableSecret, without_credentials},
     identity::SubjectToken,
-    upstream::departure::Body,
+    upstream::{TargetId, departure::Body},
 };
 
 const REQUESTS: &str = "gateway_token_requests_total";
@@ -62,7 +61,7 @@ pub enum NoToken {
 /// One client at one endpoint.
 #[derive(Debug)]
 pub(super) struct TokenEndpoint {
-    server: Key,
+    server: TargetId,
     config: AuthConfig,
     uri: Uri,
     client: Client,
@@ -71,7 +70,7 @@ pub(super) struct TokenEndpoint {
 impl TokenEndpoint {
     /// Must be called inside a runtime.
     pub(super) fn open(
-        server: &Key,
+        server: &TargetId,
         config: &AuthConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {

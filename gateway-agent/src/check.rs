@@ -1,0 +1,26 @@
+//! `--check`: compares the targets with the catalog of the registry file or of the cache. The
+//! registry is not contacted.
+
+use crate::{
+    cache::Cache,
+    config::{Config, Source},
+    findings::{self, Finding},
+    source,
+    upstream::Routing,
+};
+
+/// The findings, or why there is no catalog to check against.
+pub fn check(config: &Config) -> Result<Vec<Finding>, String> {
+    let admission = config.registry.admission();
+    let catalog = match &config.registry.source {
+        Source::File(path) => source::load_file(path, &admission)?,
+        Source::Grpc(_) | Source::Http(_) => {
+            let cache = &config.registry.cache;
+            Cache::read(cache, &admission).ok_or_else(|| {
+                format!("the cache {} has no catalog yet; the gateway writes it", cache.display())
+            })?
+        }
+    };
+    let routing: Routing = config.targets.iter().map(|target| target.server.clone()).collect();
+    Ok(findings::inspect(&catalog, &routing))
+}

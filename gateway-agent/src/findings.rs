@@ -1,0 +1,305 @@
+//! Findings about targets and tool names: names that several servers share, versions at the target of
+//! a lower version, and servers without a target.
+//!
+//! The log, `--check` and the metric `gateway_routing_findings` show the same findings.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use registry_core::{Catalog, Code, Key, Kind, Name};
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    identity::is_usable,
+    upstream::{Definitions, Routing, TargetId},
+};
+
+/// Most names that one finding lists.
+const SHOWN: usize = 10;
+/// How long changes of the catalog are gathered, so that a burst is one inspection.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Finding {
+    /// Active tools of one name have several servers.
+    SharedNames {
+        /// The servers.
+        servers: BTreeSet<Name>,
+        /// The server that callers without an agent's identity reach, if this gateway has targets.
+        called: Option<Name>,
+        /// The names.
+        tools: BTreeSet<Name>,
+    },
+    /// A version has no target of its own and uses that of a lower one.
+    PreviousTarget {
+        /// The version.
+        server: Key,
+        /// The target.
+        target: TargetId,
+    },
+    /// Servers without a target: their tools are not listed here.
+    NoTarget {
+        /// The servers.
+        servers: BTreeSet<Name>,
+    },
+}
+
+impl Finding {
+    /// The codes of all findings.
+    pub const CODES: [&str; 3] = [Code::ToolNameShared.as_str(), "previous-target", "no-target"];
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        let [shared, previous, none] = Self::CODES;
+        match self {
+            Self::SharedNames { .. } => shared,
+            Self::PreviousTarget { .. } => previous,
+            Self::NoTarget { .. } => none,
+        }
+    }
+
+    /// Whether an operator should act. A gateway often serves only some of the registered servers.
+    pub fn is_warning(&self) -> bool {
+        !matches!(self, Self::NoTarget { .. })
+    }
+
+    /// How many names or versions it is about.
+    fn count(&self) -> usize {
+        match self {
+            Self::SharedNames { tools, .. } => tools.len(),
+            Self::PreviousTarget { .. } => 1,
+            Self::NoTarget { servers } => servers.len(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SharedNames { servers, called, tools } => {
+                write!(f, "{} have tools of the same name ({}); ", list(servers), list(tools))?;
+                match called {
+                    Some(server) => {
+                        write!(f, "callers without an agent's identity reach those of {server}")?;
+                    }
+                    None => write!(f, "this gateway has no target for any of them")?,
+                }
+                let remedy = "import one server with `registryctl import mcp --prefix` or \
+                              `--rename`, or deprecate the tools that are replaced";
+                write!(f, "; {remedy}")
+            }
+            Self::PreviousTarget { server, target } => write!(
+                f,
+                "{server} has no target and uses the target of {target}; add a target with \
+                 `version: {version}`, or one with `version: \"*\"`",
+                version = server.version
+            ),
+            Self::NoTarget { servers } => write!(
+                f,
+                "no target is configured for {}; their tools are not listed",
+                list(servers)
+            ),
+        }
+    }
+}
+
+fn list(names: &BTreeSet<Name>) -> String {
+    let shown: Vec<_> = names.iter().take(SHOWN).map(Name::as_str).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// All findings about a catalog at a gateway with these targets.
+pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
+    let mut found = shared_names(catalog, routing);
+    let mut without = BTreeSet::new();
+    for kind in [Kind::Server, Kind::Agent] {
+        let usable = catalog.of_kind(kind).filter(|(_, record)| is_usable(record));
+        for (key, _) in usable {
+            match routing.resolve(key) {
+                Some(route) if route.is_fallback => {
+                    let (server, target) = (key.clone(), route.target);
+                    found.push(Finding::PreviousTarget { server, target });
+                }
+                Some(_) => {}
+                // Lower versions than those with targets are those that were replaced.
+                None if kind == Kind::Server && !routing.has_name(kind, &key.name) => {
+                    without.insert(key.name.clone());
+                }
+                None => {}
+            }
+        }
+    }
+    if !without.is_empty() {
+        found.push(Finding::NoTarget { servers: without });
+    }
+    found
+}
+
+/// One active version of a tool: its server, and whether that has a target.
+struct Sourced<'a> {
+    tool: &'a Key,
+    server: &'a Key,
+}
+
+fn shared_names(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
+    let mut shared = BTreeMap::<(BTreeSet<Name>, Option<Name>), BTreeSet<Name>>::new();
+    let mut versions: Vec<Sourced<'_>> = Vec::new();
+    let mut note = |versions: &mut Vec<Sourced<'_>>| {
+        let servers: BTreeSet<_> = versions.iter().map(|it| it.server.name.clone()).collect();
+        if let Some(first) = versions.first()
+            && servers.len() > 1
+        {
+            let routed = versions.iter().filter(|it| routing.resolve(it.server).is_some());
+            let order =
+                |it: &&Sourced<'_>| (!it.tool.version.is_prerelease(), it.tool.version.clone());
+            let called = routed.max_by_key(order).map(|it| it.server.name.clone());
+            let name = first.tool.name.clone();
+            shared.entry((servers, called)).or_default().insert(name);
+        }
+        versions.clear();
+    };
+    for (tool, record) in catalog.of_kind(Kind::Tool).filter(|(_, record)| record.is_active()) {
+        // The edges are known without reading the document.
+        let server = record.document.edges().iter().find(|edge| edge.kind == Kind::Server);
+        let Some(server) = server else { continue };
+        if versions.first().is_some_and(|first| first.tool.name != tool.name) {
+            note(&mut versions);
+        }
+        versions.push(Sourced { tool, server });
+    }
+    note(&mut versions);
+    let finding = |((servers, called), tools)| Finding::SharedNames { servers, called, tools };
+    shared.into_iter().map(finding).collect()
+}
+
+/// Logs each new finding and keeps the metric, until it is stopped.
+pub async fn keep(
+    mut catalog: watch::Receiver<Arc<Catalog>>,
+    mut definitions: watch::Receiver<Arc<Definitions>>,
+    stop: CancellationToken,
+) {
+    metrics::describe_gauge!(
+        "gateway_routing_findings",
+        "Shared tool names, versions at the target of a lower one, and servers without a target"
+    );
+    let mut known = BTreeSet::new();
+    loop {
+        let now = catalog.borrow_and_update().clone();
+        let routing = definitions.borrow_and_update().routing().clone();
+        let inspected = tokio::task::spawn_blocking(move || inspect(&now, &routing)).await;
+        let found: BTreeSet<_> = inspected.unwrap_or_default().into_iter().collect();
+        for finding in found.difference(&known) {
+            let code = finding.code();
+            if finding.is_warning() {
+                tracing::warn!(code, "{finding}");
+            } else {
+                tracing::info!(code, "{finding}");
+            }
+        }
+        count(&found);
+        known = found;
+        let next = async {
+            let changed = tokio::select! {
+                changed = catalog.changed() => changed,
+                changed = definitions.changed() => changed,
+            };
+            sleep(GATHER).await;
+            changed.is_ok()
+        };
+        if stop.run_until_cancelled(next).await != Some(true) {
+            return;
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
+fn count(found: &BTreeSet<Finding>) {
+    for code in Finding::CODES {
+        let of_code = found.iter().filter(|finding| finding.code() == code);
+        let count: usize = of_code.map(Finding::count).sum();
+        metrics::gauge!("gateway_routing_findings", "code" => code).set(count as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::view::testing::{Registered, catalog, server, tool};
+
+    fn of(name: &str, version: &str, server: &str, server_version: &str) -> Registered {
+        let source = json!({ "server": server, "serverVersion": server_version });
+        tool(name, version, json!({ "source": source }))
+    }
+
+    fn found(entities: Vec<Registered>, targets: &[&str]) -> Vec<String> {
+        let routing = targets.iter().map(|target| target.parse().unwrap()).collect();
+        let found = inspect(&catalog(1, entities), &routing);
+        found.iter().map(|finding| format!("{}: {finding}", finding.code())).collect()
+    }
+
+    fn two_servers() -> Vec<Registered> {
+        vec![
+            server("a", &["find", "read"], &[]),
+            server("b", &["find", "read"], &[]),
+            of("find", "1.0.0", "a", "1.0.0"),
+            of("find", "2.0.0", "b", "1.0.0"),
+            of("read", "1.0.0", "a", "1.0.0"),
+            of("read", "2.0.0", "b", "1.0.0"),
+        ]
+    }
+
+    #[test]
+    fn shared_names_tell_which_server_is_called() {
+        let remedy = "import one server with `registryctl import mcp --prefix` or `--rename`, or \
+                      deprecate the tools that are replaced";
+        let shared = |called: &str| {
+            format!(
+                "tool-name-shared: a, b have tools of the same name (find, read); {called}; {remedy}"
+            )
+        };
+        let reach = |server: &str| {
+            shared(&format!("callers without an agent's identity reach those of {server}"))
+        };
+        assert_eq!(found(two_servers(), &["server/a@*", "server/b@*"]), [reach("b")]);
+        let only_a = found(two_servers(), &["server/a@1.0.0"]);
+        let no_target = "no-target: no target is configured for b; their tools are not listed";
+        assert_eq!(only_a, [reach("a"), no_target.to_owned()]);
+        let none = shared("this gateway has no target for any of them");
+        assert_eq!(found(two_servers(), &[])[0], none);
+    }
+
+    #[test]
+    fn deprecated_tool_shares_no_name() {
+        let mut entities = two_servers();
+        entities.retain(|entity| entity.document["name"] != "read");
+        entities.push(of("read", "1.0.0", "a", "1.0.0").deprecated());
+        entities.push(of("read", "2.0.0", "b", "1.0.0"));
+        let found = found(entities, &["server/a@*", "server/b@*"]);
+        assert!(found[0].contains("(find)"), "{found:?}");
+    }
+
+    #[test]
+    fn version_at_previous_target_is_found() {
+        let mut new = server("a", &["find"], &[]);
+        new.document["version"] = json!("1.1.0");
+        let entities = vec![server("a", &["find"], &[]), new];
+        assert_eq!(
+            found(entities, &["server/a@1.0.0"]),
+            [
+                "previous-target: server/a@1.1.0 has no target and uses the target of server/a@1.0.0; \
+              add a target with `version: 1.1.0`, or one with `version: \"*\"`"
+            ]
+        );
+    }
+}
