@@ -112,8 +112,11 @@ impl SessionStream {
                 change = self.watcher.changed() => {
                     let session = self.session.upgrade()?;
                     match change {
-                        Change::Task { server, id, params } => {
-                            let known = session.begun(|begun| begun.known(&server, &id).map(str::to_owned));
+                        Change::Task { servers, id, params } => {
+                            let known = session.begun(|begun| {
+                                let mut known = servers.iter().filter_map(|server| begun.known(server, &id));
+                                known.next().map(str::to_owned)
+                            });
                             let told = known.and_then(|known| super::tasks::status(&params, (&id, &known)));
                             if let Some(params) = told {
                                 return Some(Change::TaskStatus(params.into()));

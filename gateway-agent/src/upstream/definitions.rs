@@ -313,18 +313,20 @@ mod tests {
 
     #[test]
     fn only_a_changed_list_is_a_change() {
-        let server: TargetId = "server/a@1.0.0".parse().unwrap();
+        let key: Key = "server/a@1.0.0".parse().unwrap();
+        let server = TargetId::from(&key);
         let tools = |text: &str| {
             let mut tools = Tools::default();
             tools.add_page(&page(text)).unwrap();
             Arc::new(tools)
         };
         let mut all = Definitions::default();
+        all.configure([server.clone()].into_iter().collect());
         let mut replace =
             |text: &str| all.replace(&server, tools(text), Arc::new(Features::default()));
         assert!(replace(r#"{"tools":[]}"#));
         assert!(replace(r#"{"tools":[{"name":"a"}]}"#));
         assert!(!replace(r#"{"tools":[{"name":"a"}],"ttlMs":1}"#));
-        assert!(all.find_tool(&server, "a").is_some());
+        assert!(all.find_tool(&key, "a").is_some());
     }
 }

@@ -4,14 +4,14 @@
 //! Deliberately absent: telling the caller.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     future::pending,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
     time::Duration,
 };
 
-use registry_core::{Catalog, entity::Exposure};
+use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
 use super::super::{Endpoint, Rejection, manner::Who};
@@ -35,7 +35,8 @@ pub(super) enum Change {
     Updated(Box<str>),
     /// The status of a task of 2025-11-25, under the server's id.
     Task {
-        server: Key,
+        /// The registered versions at the target that announced it.
+        servers: Vec<Key>,
         id: Arc<str>,
         params: Arc<str>,
     },
@@ -72,7 +73,8 @@ struct Sight {
     verdict: Verdict,
     showcase: Showcase,
     interfaces: Arc<Interfaces>,
-    targets: BTreeSet<TargetId>,
+    /// The registered servers behind the caller's tools, by their targets.
+    targets: BTreeMap<TargetId, BTreeSet<Key>>,
 }
 
 impl Watcher {
@@ -128,8 +130,12 @@ impl Watcher {
         let caller = gateway.identify(&snapshot, &self.who.claim, self.who.client.clone());
         let view = gateway.view(&snapshot, &caller);
         let showcase = gateway.showcase(&snapshot, &view);
-        let routes = view.offers().filter_map(|offer| offer.route());
-        let targets = routes.map(|route| route.target.clone()).collect();
+        let mut targets = BTreeMap::<_, BTreeSet<Key>>::new();
+        for offer in view.offers() {
+            if let (Some(server), Some(route)) = (offer.server(), offer.route()) {
+                targets.entry(route.target.clone()).or_default().insert(server.clone());
+            }
+        }
         let fingerprints = Fingerprints {
             tools: view.at(verdict).fingerprint(),
             prompts: fingerprint(&showcase, Exposure::Prompts),
@@ -210,12 +216,12 @@ impl Sight {
             self.showcase.iter().find(|shown| shown.target == *server && shown.exposes(what))
         };
         match news {
-            News::Tools => self.targets.contains(server).then_some(Change::Tools),
+            News::Tools => self.targets.contains_key(server).then_some(Change::Tools),
             News::Prompts => shown(Exposure::Prompts).map(|_| Change::Prompts),
             News::Resources => shown(Exposure::Resources).map(|_| Change::Resources),
             News::Task { id, params } => {
-                let (server, id, params) = (server.clone(), id.clone(), params.clone());
-                self.servers.contains(&server).then_some(Change::Task { server, id, params })
+                let servers = self.targets.get(server)?.iter().cloned().collect();
+                Some(Change::Task { servers, id: id.clone(), params: params.clone() })
             }
             News::Updated(uri) => {
                 let prefix = &shown(Exposure::Resources)?.prefix;
