@@ -129,12 +129,11 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
                     let (server, target) = (key.clone(), route.target);
                     found.push(Finding::PreviousTarget { server, target });
                 }
-                Some(_) => {}
                 // Lower versions than those with targets are those that were replaced.
                 None if kind == Kind::Server && !routing.has_name(kind, &key.name) => {
                     without.insert(key.name.clone());
                 }
-                None => {}
+                Some(_) | None => {}
             }
         }
     }

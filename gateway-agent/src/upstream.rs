@@ -232,9 +232,7 @@ impl Upstreams {
 
     /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
     pub fn check(&self, target: &TargetId) -> Option<bool> {
-        let running = self.roster.find_target(target)?;
-        running.as_ref().inspect(|target| target.check());
-        Some(running.is_some())
+        self.roster.check(target)
     }
 
     /// Stops a target, which finishes what it has begun, until it is started again; says whether

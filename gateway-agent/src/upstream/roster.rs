@@ -81,9 +81,11 @@ impl Roster {
         entry.running.ok_or_else(|| Error::Stopped { server: server.clone() })
     }
 
-    /// The target with this identity, if it runs; whether there is one at all.
-    pub(super) fn find_target(&self, target: &TargetId) -> Option<Option<Arc<Target>>> {
-        self.entries.load().get(target).map(|entry| entry.running.clone())
+    /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
+    pub(super) fn check(&self, target: &TargetId) -> Option<bool> {
+        let entries = self.entries.load();
+        let running = entries.get(target)?.running.as_ref();
+        Some(running.inspect(|target| target.check()).is_some())
     }
 
     /// The configuration of a server's target, whether it runs or not.
