@@ -19,7 +19,9 @@ async fn agent_claim_list_uses_first_claim_present() {
     let token = |claims: &[(&str, Value)]| {
         let mut all = Issuer::claims();
         all.as_object_mut().expect("claims are an object").remove("agent");
-        claims.iter().for_each(|(claim, value)| all[claim] = value.clone());
+        for (claim, value) in claims {
+            all[claim] = value.clone();
+        }
         issuer.sign("k1", &all)
     };
     let research = || json!("research-agent");

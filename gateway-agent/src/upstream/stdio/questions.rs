@@ -323,11 +323,11 @@ impl Connection {
 mod tests {
     use bytes::Bytes;
     use futures_util::FutureExt as _;
-    use registry_core::Key;
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::upstream::{
+        TargetId,
         announce::{Announcer, Board},
         message::Era,
         request::{Context, Request},
@@ -338,7 +338,7 @@ mod tests {
     const TOOL: &str = "t";
 
     fn connection() -> (Arc<Connection>, mpsc::Receiver<Bytes>) {
-        let server: Key = "server/s@1.0.0".parse().unwrap();
+        let server: TargetId = "server/s@1.0.0".parse().unwrap();
         let announcer = Announcer::new(server.clone(), Board::new(), Arc::default());
         let habits = Arc::<Habits>::default();
         habits.asked_nothing(TOOL);
