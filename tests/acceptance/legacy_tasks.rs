@@ -100,7 +100,7 @@ impl Session {
             "clientInfo": { "name": "test", "version": "1" } });
         let response = session.send("initialize", params).await;
         let id = response.headers().get("mcp-session-id").expect("a session");
-        session.id = id.to_str().expect("text").to_owned();
+        id.to_str().expect("text").clone_into(&mut session.id);
         session
     }
 

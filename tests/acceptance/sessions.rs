@@ -65,7 +65,7 @@ impl Client {
         (status, answer.json().await.expect("JSON"))
     }
 
-    /// What comes after an event: the status and the whole text.
+    /// The events after an event: the status and the whole text.
     async fn resume(&self, url: &str, event: &str) -> (u16, String) {
         let request = self.with_headers(self.http.get(url)).header("last-event-id", event);
         let answer = request.send().await.expect("the gateway answers");
@@ -94,7 +94,7 @@ async fn session_continues_after_kill_and_restart() {
         tools.map(|tool| tool["name"].to_string()).collect()
     };
     assert_eq!(names(&before), names(&after));
-    // The list may have changed meanwhile, so the client is told to read it again.
+    // The list may have changed meanwhile, so the gateway announces a change.
     let stranger = Client::open(&url).await;
     gateway.process.kill_9();
     gateway.restart(&options);

@@ -22,7 +22,7 @@ use crate::{
     config::Config,
 };
 
-/// Age from which the gateway replaces a key that it made.
+/// Age at which the gateway rotates its own key.
 const ROTATION: Duration = Duration::from_hours(30 * 24);
 /// Keys in the gateway's own file. An id opens for at least twice [`ROTATION`].
 const OWN_KEYS: usize = 3;
@@ -74,7 +74,7 @@ impl KeyFile {
         }
     }
 
-    /// Follows changes of the file and rotates the gateway's own, for as long as it is polled.
+    /// Reads the file again every [`REFRESH`], and rotates the gateway's own key.
     pub(crate) async fn keep(self, sealer: Arc<Sealer>) {
         let mut is_broken = false;
         loop {

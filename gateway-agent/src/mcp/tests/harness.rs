@@ -175,6 +175,7 @@ impl Bench {
             limits: setup.limits,
             tool_limits: Vec::new(),
             session_key_file: None,
+            drain_notice: Duration::ZERO,
             admin: None,
             tracing: TracingConfig::default(),
         };
