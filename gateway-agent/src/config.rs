@@ -297,6 +297,8 @@ pub struct LimitsConfig {
     pub response_bytes: usize,
     /// Most connections of one address; `None`: a quarter of all.
     pub address_connections: Option<usize>,
+    /// Most bytes of requests and results that are buffered at once; a quarter of it for one caller.
+    pub buffered_bytes: usize,
     /// Most legacy sessions at once.
     pub sessions: usize,
     /// Most requests that one upstream works on at once.
@@ -339,6 +341,7 @@ impl Default for LimitsConfig {
             request_bytes: 4 * 1024 * 1024,
             response_bytes: 16 * 1024 * 1024,
             address_connections: None,
+            buffered_bytes: 512 * 1024 * 1024,
             sessions: 10_000,
             upstream_requests: 256,
             upstream_waiting: 1_024,

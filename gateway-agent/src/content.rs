@@ -39,6 +39,28 @@ pub(crate) fn of_text(text: &str) -> String {
     format!("[{}]", block(text))
 }
 
+/// An estimate of the memory that a JSON text takes as a tree of values: as measured, 32 to 64 bytes
+/// for an item of an array, and a node of 632 bytes for up to 11 members of an object.
+pub(crate) fn tree_bytes(text: &str) -> usize {
+    const ITEM: usize = 64;
+    const MEMBER: usize = 120;
+    const NODE: usize = 640;
+    let (mut bytes, mut in_string, mut is_escaped) = (text.len(), false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' => bytes += NODE,
+            b':' => bytes += MEMBER,
+            b',' | b'[' => bytes += ITEM,
+            _ => {}
+        }
+    }
+    bytes
+}
+
 fn block(text: &str) -> String {
     let mut block = ObjectWriter::with_capacity(text.len() + 32);
     block.raw("type", r#""text""#).string("text", text);

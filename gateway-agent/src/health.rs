@@ -23,6 +23,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    buffers::Buffers,
     cache::Cache,
     freshness::{Verdict, Watchman},
     identity::is_usable,
@@ -47,6 +48,8 @@ pub struct Health {
     pub status: Status,
     /// The targets.
     pub upstreams: Arc<Upstreams>,
+    /// The memory for requests and results.
+    pub(crate) buffers: Arc<Buffers>,
     /// What was counted.
     pub metrics: PrometheusHandle,
     /// Cancelled when the gateway begins to stop.
@@ -83,6 +86,7 @@ fn keep_up(handle: PrometheusHandle) {
 
 fn describe_metrics() {
     use metrics::{describe_counter, describe_gauge};
+    describe_gauge!("gateway_buffered_bytes", "Memory reserved for requests and results");
     describe_gauge!("gateway_catalog_revision", "Revision of the catalog that is served");
     describe_gauge!("gateway_catalog_persisted_revision", "Revision of the copy on disk");
     describe_gauge!("gateway_catalog_entities", "Entities in the catalog that is served");
@@ -216,6 +220,7 @@ async fn metrics(State(health): State<Health>) -> impl IntoResponse {
 fn set_gauges(health: &Health) {
     let catalog = health.cache.current();
     let persisted = health.cache.persisted().borrow().0;
+    metrics::gauge!("gateway_buffered_bytes").set(health.buffers.all() as f64);
     metrics::gauge!("gateway_catalog_revision").set(catalog.revision().0 as f64);
     metrics::gauge!("gateway_catalog_persisted_revision").set(persisted as f64);
     metrics::gauge!("gateway_catalog_entities").set(catalog.len() as f64);

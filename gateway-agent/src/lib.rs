@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod admission;
 pub mod audit;
+mod buffers;
 pub mod cache;
 mod capacity;
 pub mod check;
@@ -37,3 +38,4 @@ pub mod sync;
 pub mod trace;
 pub mod upstream;
 pub mod view;
+mod workers;

@@ -25,6 +25,7 @@ mod tests;
 
 use std::{
     collections::BTreeSet,
+    net::SocketAddr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -33,7 +34,7 @@ use arc_swap::ArcSwap;
 use axum::{
     Router,
     body::{Body, HttpBody as _},
-    extract::{FromRequest, Request, State},
+    extract::{ConnectInfo, FromRequest, Request, State},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
@@ -44,7 +45,7 @@ use http::{
     request::Parts,
 };
 use registry_jwt::InvalidFile;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 pub(crate) use self::guard::check_source;
@@ -52,6 +53,7 @@ pub use self::rejection::Rejection;
 use self::{held::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
 use crate::{
     audit::{self, REQUEST_ID},
+    buffers::{self, Buffered},
     capacity,
     config::Config,
     identity::{
@@ -209,6 +211,18 @@ impl Endpoint {
             successor,
         }
     }
+
+    /// An empty reservation for a request of this caller.
+    fn buffered(&self, parts: &Parts) -> Arc<Buffered> {
+        // Without a proof, the claimed agent is no caller: each could claim many.
+        let proven = Some(claim(parts)).filter(|claim| matches!(claim, HeaderClaim::Proven { .. }));
+        let address = || {
+            let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
+            Some(buffers::of_address(peer.ip()))
+        };
+        let principal = proven.and_then(|claim| claim.apart()).or_else(address);
+        Arc::new(self.gateway.buffers().open(principal, self.gateway.limits().buffered_bytes))
+    }
 }
 
 /// A request that was let in with what it proves, and the endpoint that serves it to its end.
@@ -261,7 +275,9 @@ async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
 
 async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
     let Entered { endpoint, mut parts, body, credentials } = entered;
-    let whole = match admit(&endpoint, &parts, body).await {
+    let buffered = endpoint.buffered(&parts);
+    parts.extensions.insert(Arc::clone(&buffered));
+    let whole = match admit(&endpoint, &parts, (body, &buffered)).await {
         Ok(body) => mcp.renewed((endpoint, credentials), &mut parts).await.map(|e| (e, body)),
         Err(rejection) => Err(rejection),
     };
@@ -284,14 +300,21 @@ async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
         Ok(Message::Response(response)) => answered(&endpoint, &parts, response),
         Err(rejection) => Err(rejection),
     };
-    answer.unwrap_or_else(|rejection| refuse(id, &rejection)).into_response()
+    let answer = answer.unwrap_or_else(|rejection| refuse(id, &rejection)).into_response();
+    buffers::reserved(answer, buffered)
 }
 
 /// How many times the limit a body may have to be read to its end before it is refused.
 const LINGER: usize = 4;
+/// How long it may be read where there is no memory for it.
+const LINGER_TIME: Duration = Duration::from_secs(1);
 
 /// Everything that is checked before the body is read, and then the body.
-async fn admit(endpoint: &Endpoint, parts: &Parts, body: Body) -> Result<Bytes, Rejection> {
+async fn admit(
+    endpoint: &Endpoint,
+    parts: &Parts,
+    (body, buffered): (Body, &Buffered),
+) -> Result<Bytes, Rejection> {
     guard::check_source(parts, endpoint.gateway.reach())?;
     guard::check_media(&parts.headers)?;
     let limit_bytes = endpoint.gateway.limits().request_bytes;
@@ -299,11 +322,44 @@ async fn admit(endpoint: &Endpoint, parts: &Parts, body: Body) -> Result<Bytes, 
         discard(body, LINGER * limit_bytes).await;
         return Err(Rejection::TooLarge { limit_bytes });
     }
-    axum::body::to_bytes(body, limit_bytes).await.map_err(|error| {
-        let is_limit = std::error::Error::source(&error)
-            .is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
-        if is_limit { Rejection::TooLarge { limit_bytes } } else { Rejection::Incomplete }
-    })
+    let read = read_whole(body, (limit_bytes, buffered)).await;
+    let (rejection, rest) = match read {
+        Ok(whole) => return Ok(whole),
+        Err(failed) => failed,
+    };
+    if let Rejection::Buffers(_) = rejection {
+        let _ = timeout(LINGER_TIME, discard(rest, LINGER * limit_bytes)).await;
+    }
+    Err(rejection)
+}
+
+/// Reads a body whose every chunk is reserved as it arrives. On failure the rest of it comes along.
+async fn read_whole(
+    mut body: Body,
+    (limit_bytes, buffered): (usize, &Buffered),
+) -> Result<Bytes, (Rejection, Body)> {
+    use http_body_util::BodyExt as _;
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return Err((Rejection::Incomplete, body)) };
+        let Ok(chunk) = frame.into_data() else { continue };
+        if whole.len() + chunk.len() > limit_bytes {
+            return Err((Rejection::TooLarge { limit_bytes }, body));
+        }
+        if let Err(full) = buffered.grow(chunk.len()) {
+            return Err((Rejection::Buffers(full), body));
+        }
+        if whole.is_empty() {
+            // Most requests are one chunk, which needs no copy.
+            if body.is_end_stream() {
+                return Ok(chunk);
+            }
+            let announced = usize::try_from(body.size_hint().lower()).unwrap_or_default();
+            whole.reserve_exact(chunk.len() + announced.min(limit_bytes));
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(whole.into())
 }
 
 /// Reads what a client still sends, within bounds: one that is answered while it writes sees a

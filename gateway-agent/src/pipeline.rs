@@ -32,6 +32,7 @@ use crate::{
     audit::CallRecord,
     composition::{self, Steps},
     config::Mode,
+    content,
     freshness::Freshness,
     identity::{Caller, ClientInfo, HeaderClaim},
     jsonrpc::Object,
@@ -183,7 +184,7 @@ pub(crate) async fn pass(
     if let Some(server) = offer.missing_target() {
         return Err(upstream::Error::NotConfigured { server: server.clone() }.into());
     }
-    let arguments = prepare(gateway, &offer, passage, record)?;
+    let arguments = prepare(gateway, &offer, passage, record).await?;
     let shielded = offer.projection().map(|_| Shielded::of(passage));
     let onward = match &shielded {
         Some(Shielded { params, context, side }) => {
@@ -217,7 +218,7 @@ pub(crate) async fn pass(
         }
         (None, None) => (Err(permit::Denial::NoSuchTool.into()), None),
     };
-    match finish(gateway, &offer, (result, passage.context), record) {
+    match finish(gateway, &offer, (result, passage.context), record).await {
         Ok(result) => Ok(Passed { result, steps }),
         Err(error) => Err(match steps {
             Some(steps) => composition::refused(offer.name(), error, steps),
@@ -227,13 +228,21 @@ pub(crate) async fn pass(
 }
 
 /// Checks the arguments as the caller knows them, then fills in what the caller does not send.
-fn prepare<'a>(
+async fn prepare<'a>(
     gateway: &Gateway,
     offer: &Offer,
     passage: &Passage<'a>,
     record: &mut CallRecord,
 ) -> Result<Arguments<'a>, Error> {
     let mut arguments = Arguments::new(passage.arguments)?;
+    let is_parsed = offer.plan().is_some()
+        || offer.defaults().is_some()
+        || !offer.hidden().is_empty()
+        || (passage.mirror.is_some() && !offer.input().params.is_empty());
+    if let Some(raw) = arguments.raw().filter(|_| is_parsed) {
+        let reserved = passage.context.buffer(content::tree_bytes(raw.get()));
+        reserved.map_err(upstream::Error::from)?;
+    }
     if let Some(headers) = passage.mirror {
         let params = &offer.input().params;
         if !params.is_empty() {
@@ -245,7 +254,7 @@ fn prepare<'a>(
             return Err(Error::HiddenField { pointer: field.pointer() });
         }
     }
-    validate::input(gateway, offer, &mut arguments, record)?;
+    validate::input(gateway, offer, (&arguments, passage.context), record).await?;
     // After the validation, which tells more; but it may not have been asked to refuse.
     for field in offer.hidden() {
         if field.is_obstructed(arguments.members()?) {
@@ -256,23 +265,29 @@ fn prepare<'a>(
         let filling = defaults::Filling { hidden: offer.hidden(), variables: gateway.variables() };
         arguments.change(|members| filling.fill(defaults, members))?;
     }
+    if offer.plan().is_none() {
+        arguments.forget_value();
+    }
     Ok(arguments)
 }
 
 /// Projects what came back, if it is to be, and looks at it.
-fn finish(
+async fn finish(
     gateway: &Gateway,
     offer: &Offer,
     (result, context): (Result<RawResult, Error>, &Context),
     record: &mut CallRecord,
 ) -> Result<RawResult, Error> {
     let result = match offer.projection() {
-        Some(mappings) => projection::outcome(mappings, result, gateway.limits().response_bytes)?,
+        Some(mappings) => {
+            let most = gateway.limits().response_bytes;
+            projection::outcome(mappings, (result, context), most)?
+        }
         None => result?,
     };
     finish_input(&result, context)?;
     if result.result_type.is_final() && offer.checks().output != Mode::Ignore && !result.is_error {
-        validate::output(gateway, offer, &result.result, record)?;
+        validate::output(gateway, offer, (&result.result, context), record).await?;
     }
     record.finished(&result);
     Ok(result)

@@ -18,7 +18,10 @@ mod words;
 
 use std::borrow::Cow;
 
-use ::http::{StatusCode, header::WWW_AUTHENTICATE};
+use ::http::{
+    HeaderValue, StatusCode,
+    header::{RETRY_AFTER, WWW_AUTHENTICATE},
+};
 use serde_json::{Value, value::RawValue};
 
 use self::http::{Answer, json};
@@ -28,7 +31,7 @@ use crate::{
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
     permit::Denial,
     pipeline::{Error, arguments::InvalidArguments},
-    upstream::{self, Era, Method, Phase},
+    upstream::{self, Era, Exhausted, Method, Phase},
 };
 
 /// The answer to a request that was refused before a tool came into play.
@@ -43,8 +46,12 @@ pub fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
     };
     let error = ErrorObject { code, message: public(rejection), data: data.as_deref() };
     let mut answer = self::error(status, id, &error);
+    let headers = answer.response.headers_mut();
     if let Rejection::Refused(refusal) = rejection {
-        answer.response.headers_mut().insert(WWW_AUTHENTICATE, refusal.challenge());
+        headers.insert(WWW_AUTHENTICATE, refusal.challenge());
+    }
+    if let Rejection::Buffers(_) = rejection {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     answer
 }
@@ -94,9 +101,12 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::SessionUnknown => (StatusCode::NOT_FOUND, code::INVALID_REQUEST),
         Rejection::Cursor(_) => (StatusCode::OK, code::INVALID_PARAMS),
         Rejection::NoCatalog => (StatusCode::OK, code::INTERNAL_ERROR),
-        Rejection::TooManyStreams { .. } | Rejection::NoRandomness => {
-            (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR)
+        Rejection::Buffers(Exhausted::Own { .. }) => {
+            (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR)
         }
+        Rejection::Buffers(Exhausted::All { .. })
+        | Rejection::TooManyStreams { .. }
+        | Rejection::NoRandomness => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
     }
 }
 

@@ -120,6 +120,7 @@ pub async fn run(
         watchman: watchman.clone(),
         status: status.clone(),
         upstreams: upstreams.clone(),
+        buffers: Arc::clone(mcp.gateway().buffers()),
         metrics,
         draining: CancellationToken::new(),
     };

@@ -27,6 +27,8 @@ pub enum Scarce {
     Detached,
     /// Bytes of events that are kept for clients that reconnect.
     Events,
+    /// Memory for requests and results.
+    Buffers,
 }
 
 impl fmt::Display for Scarce {
@@ -39,6 +41,7 @@ impl fmt::Display for Scarce {
             Self::Keys => "keys of what is done once are remembered",
             Self::Detached => "requests continue without a connection",
             Self::Events => "bytes of events are kept",
+            Self::Buffers => "bytes of requests and results are buffered",
         })
     }
 }

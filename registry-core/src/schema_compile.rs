@@ -5,6 +5,7 @@
 //! which belongs to whoever knows how often a schema is used.
 
 mod identity;
+mod instance;
 mod metered;
 mod problem;
 mod states;
@@ -18,7 +19,8 @@ use serde_json::{Map, Value, json};
 
 pub use identity::{GATEWAY_HOST, uri_at};
 pub(crate) use identity::{ROOT, gateway_uris, resources, same_id};
-use metered::{Counted, Metered, Stopped, within};
+pub use instance::{Instance, Problem, Unreadable};
+use metered::{Counted, Metered, Stopped, collecting, within};
 pub use problem::InvalidSchema;
 pub(crate) use states::{patterns_of, states};
 pub(crate) use weight::{Weight, weigh};
@@ -38,6 +40,8 @@ pub struct Validator {
     compiled: jsonschema::Validator<Metered>,
     /// Of the biggest regular expression.
     states: usize,
+    /// Most bytes of the schema that one error copies (`not`, patterns, names).
+    quoted: usize,
 }
 
 /// One place where a value breaks its schema.
@@ -49,10 +53,25 @@ pub struct Violation {
     pub message: String,
 }
 
+/// Longest pointer of a violation, in bytes.
+const POINTER_BYTES: usize = 1024;
+/// Bytes that all errors of one value may take, beside one byte for each byte of its text.
+const ERRORS_BYTES: usize = 1 << 20;
+/// Most errors, those inside of alternatives included.
+const ERRORS: usize = 1_000;
+/// Bytes of one error without its pointer and its quotes.
+const ERROR_BYTES: usize = 1024;
+
 impl Validator {
     /// Checks a value; reports at most [`limits::VIOLATIONS`] of what is wrong with it. A value
     /// that takes more than [`limits::VALIDATION_STEPS`] is refused too.
     pub fn validate(&self, instance: &Value) -> Result<(), Vec<Violation>> {
+        read(instance, |instance| self.check(instance))
+            .unwrap_or_else(|unreadable| Err(vec![unreadable.into()]))
+    }
+
+    /// Checks a JSON text in memory and time proportional to its length.
+    pub fn check(&self, instance: &Instance<'_>) -> Result<(), Vec<Violation>> {
         match self.outcome(instance) {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.violations(instance)),
@@ -67,66 +86,84 @@ impl Validator {
 
     /// Whether a value fits; `None` if finding out takes more than [`limits::VALIDATION_STEPS`].
     pub(crate) fn accepts(&self, instance: &Value) -> Option<bool> {
-        self.outcome(instance).ok()
+        read(instance, |instance| self.outcome(instance)).ok()?.ok()
     }
 
-    fn outcome(&self, instance: &Value) -> Result<bool, Stopped> {
-        let check = || self.compiled.is_valid(Counted(instance));
+    fn outcome(&self, instance: &Instance<'_>) -> Result<bool, Stopped> {
+        let check = || self.compiled.is_valid(Counted::root(instance));
         // Big values may take more; few are, so only what takes long is measured.
         within(limits::VALIDATION_STEPS, self.states, check)
             .or_else(|_| within(steps_for(instance), self.states, check))
     }
 
-    fn violations(&self, instance: &Value) -> Vec<Violation> {
+    /// The library collects all errors before it returns the first one. So the value itself stops the
+    /// collection, as soon as the errors take a fixed amount of memory and one byte per byte of text.
+    fn violations(&self, instance: &Instance<'_>) -> Vec<Violation> {
+        let each = ERROR_BYTES + self.quoted + instance.error_bytes();
+        let most = ((ERRORS_BYTES + instance.bytes()) / each).clamp(1, ERRORS);
+        let errors = || self.compiled.iter_errors(Counted::root(instance));
+        let errors = collecting((steps_for(instance), most), self.states, errors);
+        let seen = errors.filter(problem::is_seen).take(limits::VIOLATIONS);
         let violation = |error: jsonschema::ValidationError<'_>| Violation {
-            pointer: error.instance_path().as_str().to_owned(),
-            message: problem::shortened(&error.to_string()),
+            pointer: problem::cut(error.instance_path().as_str(), POINTER_BYTES),
+            message: problem::of_value(&error, instance),
         };
-        let errors = || self.compiled.iter_errors(Counted(instance)).take(limits::VIOLATIONS);
-        // Each error costs about ten looks. What was found before the steps ran out may be of
-        // values that were not shown any more.
-        let found = within(steps_for(instance) / 10, self.states, errors)
-            .map(|errors| errors.map(violation).collect());
-        found.unwrap_or_else(|_| {
+        let mut found: Vec<_> = seen.map(violation).collect();
+        if found.is_empty() {
             let message = "it does not fit the schema, in too many ways to say how".to_owned();
-            vec![Violation { pointer: String::new(), message }]
-        })
+            found.push(Violation { pointer: String::new(), message });
+        }
+        found
+    }
+}
+
+fn read<T>(value: &Value, judge: impl FnOnce(&Instance<'_>) -> T) -> Result<T, Unreadable> {
+    // A JSON value always serializes.
+    let text = serde_json::value::to_raw_value(value).unwrap_or_default();
+    Instance::read(&text).map(|instance| judge(&instance))
+}
+
+impl From<Unreadable> for Violation {
+    fn from(Unreadable { pointer, problem }: Unreadable) -> Self {
+        Self { pointer: problem::cut(&pointer, POINTER_BYTES), message: problem.to_string() }
     }
 }
 
 /// The steps that validating this value may take.
-fn steps_for(instance: &Value) -> u64 {
-    let values = u64::try_from(values(instance)).unwrap_or(u64::MAX);
+fn steps_for(instance: &Instance<'_>) -> u64 {
+    let values = u64::try_from(instance.values()).unwrap_or(u64::MAX);
     limits::VALIDATION_STEPS.saturating_add(values.saturating_mul(limits::VALIDATION_STEPS_EACH))
 }
 
-fn values(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(values).sum(),
-        Value::Object(members) => members.values().map(values).sum(),
-        _ => 0,
-    }
-}
-
-fn too_costly(instance: &Value, stopped: Stopped) -> Violation {
+fn too_costly(instance: &Instance<'_>, Stopped(slot): Stopped) -> Violation {
     let message = format!(
         "checking it takes more than {} steps: the schema leads there in too many ways",
         steps_for(instance)
     );
-    Violation { pointer: place(instance, At::ROOT, stopped).unwrap_or_default(), message }
+    Violation { pointer: problem::cut(&instance.pointer(slot), POINTER_BYTES), message }
 }
 
-/// The pointer of the value at which the steps ran out.
-fn place(value: &Value, at: At<'_>, stopped: Stopped) -> Option<String> {
-    match value {
-        _ if stopped.is_at(value) => Some(at.to_string()),
-        Value::Array(items) => {
-            items.iter().enumerate().find_map(|(i, item)| place(item, at.index(i), stopped))
-        }
+/// Most bytes of a schema that one error copies: a `not`, a pattern or a name.
+fn most_quoted(schema: &Value) -> usize {
+    let mut most = 0;
+    each_object_at(schema, At::ROOT, &mut |map, _| {
+        let quoted = ["not", "pattern"].iter().filter_map(|keyword| map.get(*keyword));
+        let names = map.get("required").and_then(Value::as_array).into_iter().flatten();
+        most = quoted.chain(names).map(tree_bytes).max().unwrap_or(0).max(most);
+    });
+    most
+}
+
+/// About how much memory a value takes.
+fn tree_bytes(value: &Value) -> usize {
+    const NODE: usize = 128;
+    NODE + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(tree_bytes).sum(),
         Value::Object(members) => {
-            members.iter().find_map(|(name, member)| place(member, at.member(name), stopped))
+            members.iter().map(|(name, member)| NODE + name.len() + tree_bytes(member)).sum()
         }
-        _ => None,
+        _ => 0,
     }
 }
 
@@ -147,11 +184,12 @@ pub fn compile<'a>(
     if let Err(heavy) = weight::weigh_with(schema, resolve) {
         return Err(vec![heavy]);
     }
-    let states =
-        needed.values().copied().chain([schema]).map(states::most_states).max().unwrap_or(0);
+    let all = || needed.values().copied().chain([schema]);
+    let states = all().map(states::most_states).max().unwrap_or(0);
+    let quoted = all().map(most_quoted).max().unwrap_or(0);
     let compiled =
         build(schema, draft, &needed).map_err(|e| problem::of_build(schema, draft, &e))?;
-    Ok(Validator { compiled, states })
+    Ok(Validator { compiled, states, quoted })
 }
 
 /// Compiles a schema whose references are registered in this catalog.

@@ -6,6 +6,7 @@ mod callers;
 mod cancel;
 mod framing;
 mod headers;
+mod memory;
 mod upstreams;
 
 use std::{sync::Arc, time::Duration};

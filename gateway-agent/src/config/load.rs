@@ -282,6 +282,7 @@ fn limits(root: &Section<'_>) -> (LimitsConfig, Vec<ToolLimits>) {
         request_bytes: section.positive("requestBytes", default.request_bytes),
         response_bytes: section.positive("responseBytes", default.response_bytes),
         address_connections: section.find("addressConnections").and_then(|f| f.positive()),
+        buffered_bytes: section.positive("bufferedBytes", default.buffered_bytes),
         sessions: section.positive("sessions", default.sessions),
         upstream_requests: section.positive("upstreamRequests", default.upstream_requests),
         upstream_waiting: section.positive("upstreamWaiting", default.upstream_waiting),
@@ -290,6 +291,14 @@ fn limits(root: &Section<'_>) -> (LimitsConfig, Vec<ToolLimits>) {
         call_timeout_ms: section.positive("callTimeoutMs", default.call_timeout_ms),
     };
     let tools = tool_limits::read(&section);
+    let needed = limits.request_bytes.saturating_add(limits.response_bytes).saturating_mul(4);
+    if limits.buffered_bytes < needed {
+        section.problem(format!(
+            "bufferedBytes is {}, of which one caller may use a quarter, but a request and its result may \
+             take more; set it to at least {needed}, or lower requestBytes or responseBytes",
+            limits.buffered_bytes
+        ));
+    }
     section.finish();
     (limits, tools)
 }

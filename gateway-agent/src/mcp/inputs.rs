@@ -27,6 +27,9 @@ pub(super) fn handle<'a>(incoming: &Incoming<'a>) -> Option<Cow<'a, str>> {
     incoming.text("requestState").filter(|state| held::is_handle(state))
 }
 
+/// Longest parameter that is compared by its value, in bytes.
+const SHORT: usize = 64 * 1024;
+
 /// What a request asks, by which it is known again when it goes on with input: all parameters but what
 /// is brought, however they are written. Only requests that can come to wait here have one.
 pub(super) fn digest(incoming: &Incoming<'_>, who: &Who, context: &Context) -> Option<Digest> {
@@ -36,11 +39,13 @@ pub(super) fn digest(incoming: &Incoming<'_>, who: &Who, context: &Context) -> O
         return None;
     }
     let params = incoming.other_params(&["inputResponses", "requestState"]);
-    let read = |raw: &RawValue| serde_json::from_str(raw.get()).ok();
+    // A long parameter is compared by its text, because its value would take many times the memory.
+    let is_short = |raw: &&RawValue| raw.get().len() <= SHORT;
+    let read =
+        |raw| Some(raw).filter(is_short).and_then(|raw| serde_json::from_str(raw.get()).ok());
     let params: BTreeMap<_, Value> = params
         .iter()
         .map(|param| {
-            // What cannot be read is known by its text.
             let value = read(&param.value).unwrap_or_else(|| param.value.get().into());
             (&*param.name, value)
         })

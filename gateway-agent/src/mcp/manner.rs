@@ -80,6 +80,7 @@ pub(super) fn context(incoming: &Incoming<'_>, who: &Who) -> Context {
         session: who.session.as_ref().map(|session| session.id().clone()),
         caller: who.claim.apart(),
         subject: who.subject.clone(),
+        buffered: incoming.parts.extensions.get().cloned(),
     }
 }
 

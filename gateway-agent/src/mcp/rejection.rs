@@ -6,6 +6,7 @@ use crate::{
     identity::challenge::Refusal,
     jsonrpc::{Invalid, InvalidObject},
     pipeline::mirror::Mismatch,
+    shares::Exhausted,
     upstream::Era,
     view::pages::InvalidCursor,
 };
@@ -118,6 +119,9 @@ pub enum Rejection {
         /// The limit.
         limit: usize,
     },
+    /// The memory for buffered requests and results is used up.
+    #[error("the request was not read: {0}; wait for the answers of earlier requests, then retry")]
+    Buffers(Exhausted),
     /// The operating system gave no random bytes.
     #[error("no session can be opened now")]
     NoRandomness,
@@ -155,6 +159,7 @@ impl Rejection {
             Self::Cursor(_) => "invalid-cursor",
             Self::NoCatalog => "no-catalog",
             Self::TooManyStreams { .. } => "too-many-streams",
+            Self::Buffers(_) => "buffers-full",
             Self::NoRandomness => "no-randomness",
         }
     }

@@ -41,6 +41,11 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// Releases the memory of the parsed value, which takes many times that of the text.
+    pub(super) fn forget_value(&mut self) {
+        self.parsed = None;
+    }
+
     /// What goes to the upstream.
     pub fn raw(&self) -> Option<&RawValue> {
         self.raw.as_deref()

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit,
+    buffers::Buffers,
     composition::Memory,
     config::{Config, IdentityConfig, LimitsConfig, RuntimeValidation},
     contract::Contracts,
@@ -25,6 +26,7 @@ use crate::{
         shown::{Showcase, exposures},
         validators::Validators,
     },
+    workers::Workers,
 };
 
 /// Where the gateway is, and from where web pages may call it.
@@ -53,9 +55,17 @@ pub struct Gateway {
     config: Config,
     parts: Parts,
     views: Views,
-    validators: Arc<Validators>,
-    tracer: Arc<Tracer>,
+    kept: Kept,
     closing: CancellationToken,
+}
+
+/// State that a change of the configuration keeps.
+#[derive(Debug, Clone)]
+struct Kept {
+    validators: Arc<Validators>,
+    workers: Arc<Workers>,
+    buffers: Arc<Buffers>,
+    tracer: Arc<Tracer>,
 }
 
 /// What a gateway stands on, whatever its configuration.
@@ -79,22 +89,21 @@ impl Gateway {
     /// Puts the parts together. Before anything is loaded, the catalog is an empty one.
     pub fn new(config: &Config, parts: Parts) -> Self {
         audit::describe_metrics();
-        let kept = (Arc::default(), Tracer::start(config));
+        let kept = Kept {
+            validators: Arc::default(),
+            workers: Arc::default(),
+            buffers: Arc::default(),
+            tracer: Tracer::start(config),
+        };
         Self::assemble(config, parts, kept)
     }
 
     /// The same gateway by another configuration. What is under way stays with this one.
     pub fn reconfigured(&self, config: &Config) -> Self {
-        let Self { validators, tracer, .. } = self;
-        let kept = (Arc::clone(validators), Arc::clone(tracer));
-        Self::assemble(config, self.parts.clone(), kept)
+        Self::assemble(config, self.parts.clone(), self.kept.clone())
     }
 
-    fn assemble(
-        config: &Config,
-        parts: Parts,
-        (validators, tracer): (Arc<Validators>, Arc<Tracer>),
-    ) -> Self {
+    fn assemble(config: &Config, parts: Parts, kept: Kept) -> Self {
         let Parts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
         let reach = Reach {
@@ -103,7 +112,7 @@ impl Gateway {
             hosts: config.allowed_hosts.clone(),
         };
         let (config, closing) = (config.clone(), CancellationToken::new());
-        Self { reach, config, parts, views, validators, tracer, closing }
+        Self { reach, config, parts, views, kept, closing }
     }
 
     /// Ends the open event streams, so that a graceful shutdown can come to an end. Calls go on.
@@ -168,12 +177,22 @@ impl Gateway {
 
     /// The compiled schemas.
     pub fn validators(&self) -> &Validators {
-        &self.validators
+        &self.kept.validators
+    }
+
+    /// The threads for long computations.
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.kept.workers
+    }
+
+    /// The memory of buffered requests and results.
+    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+        &self.kept.buffers
     }
 
     /// Who makes spans.
     pub fn tracer(&self) -> &Arc<Tracer> {
-        &self.tracer
+        &self.kept.tracer
     }
 
     /// Seals the ids of sessions and tasks, which outlive the process.

@@ -58,11 +58,15 @@ impl Shielded {
 /// What of an upstream's answer goes on to the caller.
 pub(super) fn outcome(
     mappings: &Mappings,
-    outcome: Result<RawResult, Error>,
+    (outcome, context): (Result<RawResult, Error>, &Context),
     max_bytes: usize,
 ) -> Result<RawResult, Error> {
     match outcome {
-        Ok(result) => Ok(projected(mappings, &result, max_bytes)?),
+        Ok(result) => {
+            let reserved = context.buffer(content::tree_bytes(result.result.get()));
+            reserved.map_err(upstream::Error::from)?;
+            Ok(projected(mappings, &result, max_bytes)?)
+        }
         Err(Error::Upstream(upstream::Error::Rpc { code, message, data })) => {
             // What a client would have to declare is nothing of the tool's.
             let data = data.filter(|_| code == code::MISSING_CLIENT_CAPABILITY);

@@ -114,7 +114,7 @@ pub async fn relay(
     })?;
     finish_input(&result, &relay.context)?;
     if let Some(offer) = began {
-        task::check(gateway, &offer, (relay.method, &result), record)?;
+        task::check(gateway, &offer, (relay, &result), record).await?;
     }
     record.finished(&result);
     let revision = snapshot.catalog.revision();

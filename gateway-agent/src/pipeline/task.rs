@@ -10,7 +10,7 @@ use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Call, Error, Gateway, validate};
+use super::{Call, Error, Gateway, Relay, validate};
 use crate::{
     audit::CallRecord,
     config::Mode,
@@ -44,19 +44,19 @@ impl Task {
 }
 
 /// Checks what a task gave like any result of the tool that began it.
-pub(super) fn check(
+pub(super) async fn check(
     gateway: &Gateway,
     offer: &Offer,
-    (method, task): (Method, &RawResult),
+    (asked, task): (&Relay, &RawResult),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    if method == Method::TaskResult {
+    if asked.method == Method::TaskResult {
         if offer.projection().is_some() {
             return Err(Error::TaskSupport { is_required: false });
         }
         let is_checked = !task.is_error && offer.checks().output != Mode::Ignore;
         return if is_checked {
-            validate::output(gateway, offer, &task.result, record)
+            validate::output(gateway, offer, (&task.result, &asked.context), record).await
         } else {
             Ok(())
         };
@@ -67,7 +67,10 @@ pub(super) fn check(
         return Ok(());
     };
     let Given { is_error } = jsonrpc::read_object(result).unwrap_or_default();
-    if is_error { Ok(()) } else { validate::output(gateway, offer, result, record) }
+    if is_error {
+        return Ok(());
+    }
+    validate::output(gateway, offer, (result, &asked.context), record).await
 }
 
 #[derive(Default, Deserialize)]

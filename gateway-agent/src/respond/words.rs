@@ -80,6 +80,10 @@ pub(super) fn exhausted(tool: &str, why: &Exhausted) -> String {
         Scarce::Watches | Scarce::Tasks | Scarce::Keys | Scarce::Detached | Scarce::Events => {
             why.to_string()
         }
+        Scarce::Buffers => format!(
+            "The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \
+             the tool did its work is not known. Retry later, with fewer or smaller calls at once."
+        ),
         Scarce::Answers | Scarce::Inputs => format!(
             "{tool} asked for an answer of its caller, and was given up: {why}. Whether it did its \
              work is not known. Answer what was asked before, or try again later."

@@ -1,11 +1,9 @@
-//! A request body that must come in time, so that a client that dribbles holds nothing for long.
-//!
-//! Deliberately absent: the body's size; the handlers bound it.
+//! A request body that must arrive in time, so that a slow client does not hold memory for long.
 
 use std::{
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -13,23 +11,35 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::{Bytes, Incoming};
 use tokio::time::{Sleep, sleep};
 
-/// How long a whole request body may take.
-const WHOLE: Duration = Duration::from_mins(1);
-
-/// A body with a deadline, which begins when somebody begins to read and has to wait.
-#[derive(Debug)]
-pub(super) struct Timely {
-    body: Incoming,
-    deadline: Option<Pin<Box<Sleep>>>,
+/// The timeouts of a request body.
+#[derive(Debug, Clone, Copy)]
+struct Timeouts {
+    whole: Duration,
+    next_byte: Duration,
 }
 
-impl Timely {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self { body, deadline: None }
+const TIMEOUTS: Timeouts =
+    Timeouts { whole: Duration::from_mins(1), next_byte: Duration::from_secs(10) };
+
+/// A body with two timeouts, which begin when a reader first waits for it.
+#[derive(Debug)]
+pub(super) struct Timely<B = Incoming> {
+    body: B,
+    timeouts: Timeouts,
+    whole: Option<Pin<Box<Sleep>>>,
+    next_byte: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> Timely<B> {
+    pub(super) fn new(body: B) -> Self {
+        Self { body, timeouts: TIMEOUTS, whole: None, next_byte: None }
     }
 }
 
-impl Body for Timely {
+impl<B> Body for Timely<B>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Unpin,
+{
     type Data = Bytes;
     type Error = io::Error;
 
@@ -38,16 +48,20 @@ impl Body for Timely {
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            self.next_byte = None;
             return Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)));
         }
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(WHOLE)));
-        match deadline.as_mut().poll(context) {
-            Poll::Ready(()) => {
-                let late = format!("the request body took longer than {} s", WHOLE.as_secs());
-                Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, late))))
-            }
-            Poll::Pending => Poll::Pending,
-        }
+        let Timeouts { whole, next_byte } = self.timeouts;
+        let timer = self.whole.get_or_insert_with(|| Box::pin(sleep(whole)));
+        let is_late = timer.as_mut().poll(context).is_ready();
+        let timer = self.next_byte.get_or_insert_with(|| Box::pin(sleep(next_byte)));
+        let late = if is_late {
+            format!("the request body took longer than {whole:?}")
+        } else {
+            ready!(timer.as_mut().poll(context));
+            format!("no byte of the request body arrived for {next_byte:?}")
+        };
+        Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, late))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -56,5 +70,47 @@ impl Body for Timely {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use http_body_util::{BodyExt as _, StreamBody};
+
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(100);
+
+    /// Reads a body that sends one chunk per interval.
+    async fn read(chunks: u32, interval: Duration) -> io::Result<()> {
+        let chunks = stream::unfold(0, move |sent| async move {
+            sleep(interval).await;
+            let chunk = Ok::<_, io::Error>(Frame::data(Bytes::from_static(b"x")));
+            (sent < chunks).then_some((chunk, sent + 1))
+        });
+        let mut body = Timely::new(StreamBody::new(Box::pin(chunks)));
+        body.timeouts = Timeouts { whole: MOMENT * 8, next_byte: MOMENT * 2 };
+        while let Some(frame) = body.frame().await {
+            frame?;
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn stalled_body_is_cut_off() {
+        let late = read(1, MOMENT * 20).await.unwrap_err();
+        assert_eq!(late.to_string(), "no byte of the request body arrived for 200ms");
+    }
+
+    #[tokio::test]
+    async fn dribbled_body_is_cut_off() {
+        let late = read(1_000, MOMENT / 10).await.unwrap_err();
+        assert_eq!(late.to_string(), "the request body took longer than 800ms");
+    }
+
+    #[tokio::test]
+    async fn body_in_time_is_read() {
+        read(9, MOMENT / 10).await.unwrap();
     }
 }

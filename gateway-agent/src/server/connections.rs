@@ -23,7 +23,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::{body::Timely, writes::TimelyWrites};
+use super::{
+    body::Timely,
+    writes::{Pace, TimelyWrites},
+};
 use crate::{capacity, health, identity::proof::PeerCertificate, lanes::Lanes};
 
 /// How long the head of a request may take, and so how long an idle connection is kept.
@@ -34,8 +37,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HANDSHAKES: usize = 64;
 /// Largest head of a request, in bytes.
 const HEAD_BYTES: usize = 64 * 1024;
-/// How long a client may read nothing of an answer that waits.
-const UNREAD: Duration = Duration::from_secs(30);
+/// The slowest reading of an answer: 17 KiB/s on average over half a minute.
+const PACE: Pace = Pace { time: Duration::from_secs(30), bytes: 512 * 1024 };
 /// How long to wait when no connection can be accepted (no file descriptors, say).
 const BREATHER: Duration = Duration::from_millis(100);
 /// How long nothing must have failed before it is said that connections are accepted again.
@@ -157,7 +160,7 @@ impl Connection {
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_header_size(HEAD_BYTES);
-        let stream = TokioIo::new(TimelyWrites::new(stream, UNREAD));
+        let stream = TokioIo::new(TimelyWrites::new(stream, PACE));
         let connection = http.serve_connection(stream, TowerToHyperService::new(service));
         let served = self.cut.run_until_cancelled(watcher.watch(connection)).await;
         if let Some(Err(e)) = served {

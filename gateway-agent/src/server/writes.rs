@@ -1,6 +1,4 @@
-//! A stream whose other side must read, so that a client that does not holds no answer for long.
-//!
-//! Deliberately absent: how slowly it may read; every byte is progress.
+//! A stream whose other side must read, so that a slow client does not hold an answer for long.
 
 use std::{
     io::{self, IoSlice},
@@ -14,33 +12,65 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A stream whose writes fail once none of them got on for this long.
+/// The slowest reading that is accepted while an answer waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// The interval.
+    pub(super) time: Duration,
+    /// Bytes to read in each interval, unless fewer are left.
+    pub(super) bytes: usize,
+}
+
+/// A stream whose writes fail when its other side reads more slowly than the pace.
 #[derive(Debug)]
 pub(super) struct TimelyWrites<S> {
     stream: S,
-    patience: Duration,
-    /// Runs while a write waits.
+    pace: Pace,
+    /// Runs from the first write that waits until enough, or everything, is written.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Bytes written since the deadline runs.
+    written: usize,
 }
 
 impl<S> TimelyWrites<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, deadline: None }
+    pub(super) fn new(stream: S, pace: Pace) -> Self {
+        Self { stream, pace, deadline: None, written: 0 }
+    }
+
+    fn judge_write(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let Poll::Ready(Ok(bytes)) = written else { return self.judge(written, context) };
+        self.written += bytes;
+        if self.written >= self.pace.bytes {
+            self.restart();
+        }
+        written
+    }
+
+    fn restart(&mut self) {
+        self.deadline = None;
+        self.written = 0;
     }
 
     fn judge<T>(
         &mut self,
-        written: Poll<io::Result<T>>,
+        done: Poll<io::Result<T>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.deadline = None;
-            return written;
+        if done.is_ready() {
+            return done;
         }
-        let patience = self.patience;
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let Pace { time, bytes } = self.pace;
+        let deadline = self.deadline.get_or_insert_with(|| {
+            self.written = 0;
+            Box::pin(sleep(time))
+        });
         ready!(deadline.as_mut().poll(context));
-        let late = format!("the client read nothing for {} s", patience.as_secs());
+        let late =
+            format!("the client read {} of at least {bytes} bytes in {time:?}", self.written);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, late)))
     }
 }
@@ -62,7 +92,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimelyWrites<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.judge(written, context)
+        self.judge_write(written, context)
     }
 
     fn poll_write_vectored(
@@ -71,7 +101,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimelyWrites<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.judge(written, context)
+        self.judge_write(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -80,6 +110,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimelyWrites<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() {
+            self.restart();
+        }
         self.judge(flushed, context)
     }
 
@@ -90,32 +123,65 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimelyWrites<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_millis(300);
+    const PACE: Pace = Pace { time: Duration::from_millis(400), bytes: 64 };
 
-    #[tokio::test]
-    async fn who_does_not_read_is_cut() {
-        let (ours, _theirs) = duplex(16);
-        let mut stream = TimelyWrites::new(ours, PATIENCE);
-        let cut = tokio::time::timeout(Duration::from_secs(5), stream.write_all(&[0; 100])).await;
-        assert_eq!(cut.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+    /// Reads this number of bytes ten times per interval until the other side closes.
+    async fn read_at(bytes: usize, mut stream: DuplexStream) {
+        let mut part = vec![0; bytes];
+        while stream.read(&mut part).await.is_ok_and(|read| read > 0) {
+            sleep(PACE.time / 10).await;
+        }
+    }
+
+    async fn write(
+        bytes: usize,
+        reading: impl Future<Output = ()> + Send + 'static,
+        ours: DuplexStream,
+    ) -> io::Result<()> {
+        tokio::spawn(reading);
+        let mut stream = TimelyWrites::new(ours, PACE);
+        stream.write_all(&vec![0; bytes]).await?;
+        stream.flush().await
     }
 
     #[tokio::test]
-    async fn who_reads_slowly_is_not() {
-        let (ours, mut theirs) = duplex(16);
-        let reading = tokio::spawn(async move {
-            let mut part = [0; 16];
-            while theirs.read(&mut part).await.unwrap() > 0 {
-                tokio::time::sleep(PATIENCE / 6).await;
-            }
-        });
-        let mut stream = TimelyWrites::new(ours, PATIENCE);
-        stream.write_all(&[0; 16 * 15]).await.unwrap();
-        drop(stream);
-        reading.await.unwrap();
+    async fn client_that_reads_nothing_is_cut_off() {
+        let (ours, theirs) = duplex(16);
+        let reading = async move {
+            let _theirs = theirs;
+            std::future::pending::<()>().await;
+        };
+        let cut = write(100, reading, ours).await.unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::TimedOut);
+        assert!(cut.to_string().contains("0 of at least 64 bytes"), "{cut}");
+    }
+
+    #[tokio::test]
+    async fn client_below_the_pace_is_cut_off() {
+        let (ours, theirs) = duplex(16);
+        let cut = write(1_000, read_at(3, theirs), ours).await.unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn client_above_the_pace_is_served() {
+        let (ours, theirs) = duplex(16);
+        write(1_000, read_at(16, theirs), ours).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn pauses_between_answers_do_not_count() {
+        let (ours, theirs) = duplex(16);
+        tokio::spawn(read_at(16, theirs));
+        let mut stream = TimelyWrites::new(ours, PACE);
+        for _ in 0..3 {
+            stream.write_all(&[0; 40]).await.unwrap();
+            stream.flush().await.unwrap();
+            sleep(PACE.time).await;
+        }
     }
 }

@@ -40,7 +40,7 @@ use super::{
     request::{Method, Request},
     routing::TargetId,
 };
-use crate::{config::TransportConfig, seal::random_text};
+use crate::{buffers::Buffered, config::TransportConfig, seal::random_text};
 
 const VERSION: HeaderName = HeaderName::from_static("a2a-version");
 /// What an agent lists besides its skills, which are registered.
@@ -64,6 +64,7 @@ pub(super) struct AgentLink {
 struct Manner {
     on_behalf: OnBehalf,
     trace: Vec<(HeaderName, HeaderValue)>,
+    buffered: Option<Arc<Buffered>>,
 }
 
 impl AgentLink {
@@ -98,7 +99,9 @@ impl AgentLink {
         trace: &[(HeaderName, HeaderValue)],
     ) -> Result<(Reply, Era), Error> {
         let result = if let Outgoing::Asked { subject, request, departure } = outgoing {
-            let manner = Manner { on_behalf: self.way.caller(outgoing)?, trace: trace.to_vec() };
+            let (on_behalf, trace) = (self.way.caller(outgoing)?, trace.to_vec());
+            let buffered = outgoing.request().and_then(|r| r.context.buffered.clone());
+            let manner = Manner { on_behalf, trace, buffered };
             let departure = departure.cloned().unwrap_or_default();
             Box::pin(self.ask((subject, request), manner, departure)).await?
         } else {
@@ -179,7 +182,8 @@ impl AgentLink {
     ) -> Result<Reply, Error> {
         let response = self.way.send(request, &manner.on_behalf).await?;
         let limit_bytes = self.way.client.limits().response_bytes;
-        read_one(response, Expected { id, limit_bytes }).await
+        let buffered = manner.buffered.as_deref();
+        read_one(response, Expected { id, limit_bytes, buffered }).await
     }
 
     fn written(

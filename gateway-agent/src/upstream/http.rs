@@ -291,7 +291,10 @@ impl HttpLink {
         let response = self.way.send(request, &on_behalf).await?;
         let limit_bytes = self.way.client.limits().response_bytes;
         let ear = Ear { way: &self.way, session, side };
-        let answer = answer::read(response, answer::Expected { id, limit_bytes }, ear).await;
+        let request = outgoing.request();
+        let buffered = request.and_then(|request| request.context.buffered.as_deref());
+        let expected = Expected { id, limit_bytes, buffered };
+        let answer = answer::read(response, expected, ear).await;
         cancel.disarm();
         answer
     }

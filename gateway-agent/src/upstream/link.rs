@@ -73,7 +73,13 @@ impl Link {
     ) -> Result<(Reply, Era), Error> {
         match self {
             Self::Http(link) => link.request(outgoing, mirrored).await,
-            Self::Stdio(link) => Box::pin(link.request(outgoing)).await,
+            Self::Stdio(link) => {
+                let answer = Box::pin(link.request(outgoing)).await?;
+                if let (Some(request), (Reply::Result(result), _)) = (outgoing.request(), &answer) {
+                    request.context.buffer(result.get().len())?;
+                }
+                Ok(answer)
+            }
             Self::Agent(link) => Box::pin(link.request(outgoing, mirrored)).await,
             Self::Broken(server, reason) => {
                 Err(Error::Unavailable { target: server.clone(), source: reason.as_str().into() })

@@ -7,7 +7,11 @@ use std::{sync::Arc, time::Duration};
 use serde_json::value::RawValue;
 
 use super::{Capabilities, Side};
-use crate::{identity::SubjectToken, shares::Principal};
+use crate::{
+    buffers::Buffered,
+    identity::SubjectToken,
+    shares::{Exhausted, Principal},
+};
 
 /// What callers may ask of an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,9 +168,21 @@ pub struct Context {
     pub caller: Option<Arc<str>>,
     /// The token that it showed, for servers that are called with the rights of callers.
     pub subject: Option<Arc<SubjectToken>>,
+    /// The memory reserved for the request and its results; none for the gateway's own requests.
+    pub(crate) buffered: Option<Arc<Buffered>>,
 }
 
 impl Context {
+    /// Reserves memory for a part of a result.
+    pub(crate) fn buffer(&self, bytes: usize) -> Result<(), Exhausted> {
+        self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes))
+    }
+
+    /// The caller whose share of the gateway's memory and threads the request uses.
+    pub(crate) fn payer(&self) -> &Principal {
+        self.buffered.as_ref().map_or(&None, |buffered| buffered.principal())
+    }
+
     /// The same for a caller that takes no tasks: their results would come past what makes something
     /// else of them.
     pub(crate) fn without_tasks(&self) -> Self {

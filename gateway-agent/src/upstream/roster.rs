@@ -229,7 +229,8 @@ impl Entry {
     /// Whether the target is configured so already, and needs no new attempt.
     fn is_as(&self, config: &TargetConfig, limits: LimitsConfig) -> bool {
         // What callers may send is no affair of a target.
-        let same = LimitsConfig { request_bytes: limits.request_bytes, ..self.limits };
+        let LimitsConfig { request_bytes, buffered_bytes, .. } = limits;
+        let same = LimitsConfig { request_bytes, buffered_bytes, ..self.limits };
         let is_broken = self.running.as_ref().is_some_and(|target| target.is_broken());
         // A target does not need what callers see of it.
         let shown = TargetConfig { exposes: config.exposes.clone(), ..(*self.config).clone() };

@@ -1,23 +1,23 @@
 //! JSON values that count how often a validator looks at them, and show nothing more once a limit
-//! is reached: then every list is empty, and validating ends.
+//! is reached: then every list is empty, and the validation ends.
 //!
-//! A schema can lead to one place of a value in very many ways (`weight.rs` says in how many, as if
-//! alternatives ended early); what that costs in truth only the value tells. The count is kept per
-//! thread, because the validator makes some nodes itself (`propertyNames`), out of text alone.
-//! Deliberately absent: what the limit is.
+//! A schema can apply to one place of a value many times (`weight.rs` has an estimate that assumes
+//! short alternatives); the real number depends on the value. The count is kept per thread, because
+//! the validator makes some nodes itself (`propertyNames`), out of text alone.
 
 use std::{
     borrow::Cow,
     cell::Cell,
-    collections::{HashMap, hash_map::RandomState},
-    hash::{BuildHasher as _, Hash as _, Hasher},
+    hash::{BuildHasher as _, RandomState},
 };
 
 use jsonschema::{
     JsonType,
     json::{Array, Json, Node, NodeIdentity, Object, cmp},
 };
-use serde_json::{Map, Number, Value, map};
+use serde_json::{Number, Value};
+
+use super::instance::{self, Instance, Kind, Part};
 
 /// Bytes of text that are looked at in one step.
 const TEXT_STEP: usize = 32;
@@ -25,43 +25,63 @@ const TEXT_STEP: usize = 32;
 const STATES_STEP: usize = 8;
 /// Steps that remembering an item takes, to see whether another one is equal.
 const REMEMBERED: usize = 10;
+/// Longest scalar that an error carries, in bytes of JSON.
+const SAMPLE_BYTES: usize = 400;
+
+/// The sample of an error that was found after the limit was reached.
+static UNSEEN: Value = Value::Array(Vec::new());
 
 thread_local! {
     /// The steps that are left to the validation that runs on this thread.
     static LEFT: Cell<u64> = const { Cell::new(0) };
+    /// The errors that are left to it.
+    static ERRORS_LEFT: Cell<usize> = const { Cell::new(0) };
     /// The states of the biggest regular expression that may look at a text.
     static STATES: Cell<usize> = const { Cell::new(0) };
-    /// The address of the value at which they ran out.
-    static STOPPED_AT: Cell<Option<usize>> = const { Cell::new(None) };
+    /// The slot of the value that exceeded the limit.
+    static STOPPED_AT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// The value at which the steps ran out, by its address.
+/// The slot of the value that exceeded the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stopped(usize);
-
-impl Stopped {
-    /// Whether it was this value.
-    pub(super) fn is_at(self, value: &Value) -> bool {
-        std::ptr::from_ref(value).addr() == self.0
-    }
-}
+pub(super) struct Stopped(pub(super) u32);
 
 /// Runs one validation, which may take so many steps; its expressions have at most so many states.
 pub(super) fn within<T>(steps: u64, states: usize, run: impl FnOnce() -> T) -> Result<T, Stopped> {
-    LEFT.set(steps);
-    STATES.set(states);
-    STOPPED_AT.set(None);
+    begin(steps, states, usize::MAX);
     let outcome = run();
-    match STOPPED_AT.take() {
-        Some(address) => Err(Stopped(address)),
-        None => Ok(outcome),
-    }
+    STOPPED_AT.take().map_or(Ok(outcome), |slot| Err(Stopped(slot)))
 }
 
-/// The steps that reading a text takes, or matching it.
-fn reading(text: &str) -> usize {
-    let matching = text.len().saturating_mul(STATES.get()) / STATES_STEP;
-    (1 + text.len() / TEXT_STEP).saturating_add(matching)
+/// Collects errors until a limit of errors or of steps is reached. [`is_seen`] is false for the
+/// samples of errors found after that.
+pub(super) fn collecting<T>(
+    (steps, most_errors): (u64, usize),
+    states: usize,
+    run: impl FnOnce() -> T,
+) -> T {
+    begin(steps, states, most_errors);
+    let outcome = run();
+    STOPPED_AT.set(None);
+    outcome
+}
+
+fn begin(steps: u64, states: usize, most_errors: usize) {
+    LEFT.set(steps);
+    ERRORS_LEFT.set(most_errors);
+    STATES.set(states);
+    STOPPED_AT.set(None);
+}
+
+/// Whether an error with this sample was found before the limit was reached.
+pub(super) fn is_seen(sample: &Value) -> bool {
+    *sample != UNSEEN
+}
+
+/// The steps that reading a text of this length takes, or matching it.
+fn reading(bytes: usize) -> usize {
+    let matching = bytes.saturating_mul(STATES.get()) / STATES_STEP;
+    (1 + bytes / TEXT_STEP).saturating_add(matching)
 }
 
 /// The representation, for the validator.
@@ -70,54 +90,128 @@ pub(super) struct Metered;
 
 /// A value of which each look is counted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Counted<'a>(pub(super) &'a Value);
+pub(super) enum Counted<'a> {
+    /// A part of an instance.
+    Part(Part<'a>),
+    /// The name of a member.
+    Name(&'a str),
+}
 
 impl<'a> Counted<'a> {
-    /// The value, unless the steps have run out.
-    fn look(self, steps: usize) -> Option<&'a Value> {
+    /// A whole instance.
+    pub(super) fn root(instance: &'a Instance<'_>) -> Self {
+        Self::Part(instance.root())
+    }
+
+    /// Counts these steps; false once the limit is reached.
+    fn look(self, steps: usize) -> bool {
         let steps = u64::try_from(steps).unwrap_or(u64::MAX);
         if let Some(left) = LEFT.get().checked_sub(steps) {
             LEFT.set(left);
-            return Some(self.0);
+            return true;
         }
+        self.stop();
+        false
+    }
+
+    /// Hides all values from now on.
+    fn stop(self) {
         LEFT.set(0);
         if STOPPED_AT.get().is_none() {
-            STOPPED_AT.set(Some(std::ptr::from_ref(self.0).addr()));
+            STOPPED_AT.set(Some(match self {
+                Self::Part(part) => part.slot(),
+                Self::Name(_) => u32::MAX,
+            }));
         }
-        None
     }
 
-    fn text(self) -> Option<&'a str> {
-        let text = self.0.as_str().unwrap_or_default();
-        self.look(reading(text))?.as_str()
+    /// The value as a part of this kind, for one step.
+    fn of_kind(self, kind: Kind) -> Option<Part<'a>> {
+        match self {
+            Self::Part(part) => (self.look(1) && part.kind() == kind).then_some(part),
+            Self::Name(_) => None,
+        }
     }
 
-    /// A hash that is equal for equal values, however numbers are written.
-    fn hash_into(self, state: &mut impl Hasher) {
-        let Some(value) = self.look(1) else { return };
-        std::mem::discriminant(value).hash(state);
-        match value {
-            Value::Null => {}
-            Value::Bool(value) => value.hash(state),
-            // `0.0` and `-0.0` are equal, and so is what is too big to be told apart.
-            Value::Number(number) => {
-                (number.as_f64().unwrap_or_default() + 0.0).to_bits().hash(state);
+    /// Not counted.
+    fn kind(self) -> Kind {
+        match self {
+            Self::Part(part) => part.kind(),
+            Self::Name(_) => Kind::String,
+        }
+    }
+
+    /// Not counted.
+    fn text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Part(part) => (part.kind() == Kind::String).then(|| part.string()),
+            Self::Name(name) => Some(Cow::Borrowed(name)),
+        }
+    }
+
+    /// A hash that is equal for equal values, however numbers are written and members are ordered.
+    fn hash(self, random: &RandomState) -> u64 {
+        let Self::Part(part) = self else { return 0 };
+        if !self.look(1) {
+            return 0;
+        }
+        let kind = part.kind();
+        match kind {
+            Kind::Null => random.hash_one(kind),
+            Kind::Boolean => random.hash_one((kind, part.is_true())),
+            // `0.0` and `-0.0` are equal, and so are integers too big to differ as a double.
+            Kind::Number => {
+                let number = part.number().and_then(|number| number.as_f64()).unwrap_or_default();
+                random.hash_one((kind, (number + 0.0).to_bits()))
             }
-            Value::String(_) => self.text().hash(state),
-            Value::Array(items) => {
-                items.len().hash(state);
-                for item in items {
-                    Counted(item).hash_into(state);
-                }
+            Kind::String => random.hash_one((kind, self.as_string())),
+            Kind::Array => {
+                let items = part.items().map(|item| Self::Part(item).hash(random));
+                random.hash_one((kind, items.collect::<Vec<_>>()))
             }
-            // In the order of the names: `serde_json` keeps its objects so.
-            Value::Object(members) => {
-                members.len().hash(state);
-                for (name, member) in members {
-                    name.hash(state);
-                    Counted(member).hash_into(state);
-                }
+            Kind::Object => {
+                let members = part
+                    .members()
+                    .map(|(name, member)| random.hash_one((name, Self::Part(member).hash(random))));
+                let any_order = members.fold(0, u64::wrapping_add);
+                random.hash_one((kind, part.len(), any_order))
             }
+        }
+    }
+
+    /// Whether two values are equal; each look at either is counted once.
+    fn equals(self, other: Part<'_>) -> bool {
+        let Self::Part(part) = self else { return false };
+        if !self.look(1) || part.kind() != other.kind() {
+            return false;
+        }
+        match part.kind() {
+            Kind::Null => true,
+            Kind::Boolean => part.is_true() == other.is_true(),
+            Kind::Number => match (part.number(), other.number()) {
+                (Some(one), Some(other)) => cmp::equal(&one.into(), &other.into()),
+                _ => false,
+            },
+            Kind::String => self.as_string() == Some(other.string()),
+            Kind::Array => {
+                let mut pairs = part.items().zip(other.items());
+                part.len() == other.len()
+                    && pairs.all(|(item, other)| Self::Part(item).equals(other))
+            }
+            Kind::Object => {
+                part.len() == other.len()
+                    && part.members().all(|(name, member)| {
+                        other.get(&name).is_some_and(|other| Self::Part(member).equals(other))
+                    })
+            }
+        }
+    }
+
+    /// The sample that an error carries: a short scalar itself, otherwise null.
+    fn sample(self) -> Value {
+        match self {
+            Self::Part(part) => part.scalar(SAMPLE_BYTES).unwrap_or_default(),
+            Self::Name(name) => name[..name.floor_char_boundary(SAMPLE_BYTES)].into(),
         }
     }
 }
@@ -125,136 +219,165 @@ impl<'a> Counted<'a> {
 impl Json for Metered {
     type Node<'a> = Counted<'a>;
     type PreparedKey = String;
-    type StringBuffer = Value;
+    type StringBuffer = ();
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> String {
         key.to_owned()
     }
 
-    fn with_string_node<T>(
-        buffer: &mut Value,
-        string: &str,
-        f: impl FnOnce(Counted<'_>) -> T,
-    ) -> T {
-        *buffer = Value::String(string.to_owned());
-        f(Counted(buffer))
+    fn with_string_node<T>((): &mut (), string: &str, f: impl FnOnce(Counted<'_>) -> T) -> T {
+        f(Counted::Name(string))
     }
 }
 
 impl<'a> Node<'a, Metered> for Counted<'a> {
     type Object = Members<'a>;
     type Array = Items<'a>;
-    type Number = &'a Number;
+    type Number = Number;
 
     fn as_object(&self) -> Option<Members<'a>> {
-        let members = self.look(1)?.as_object()?;
-        Some(Members { members, own: *self })
+        self.of_kind(Kind::Object).map(Members)
     }
 
     fn as_array(&self) -> Option<Items<'a>> {
-        self.look(1)?.as_array().map(|items| Items(items))
+        self.of_kind(Kind::Array).map(Items)
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
-        self.text().map(Cow::Borrowed)
+        let bytes = match self {
+            Self::Part(part) if part.kind() == Kind::String => part.token_bytes(),
+            Self::Part(_) => 0,
+            Self::Name(name) => name.len(),
+        };
+        self.look(reading(bytes)).then(|| self.text()).flatten()
     }
 
-    fn as_number(&self) -> Option<&'a Number> {
-        self.look(1)?.as_number()
+    fn as_number(&self) -> Option<Number> {
+        self.of_kind(Kind::Number)?.number()
     }
 
     fn as_boolean(&self) -> Option<bool> {
-        self.look(1)?.as_bool()
+        Some(self.of_kind(Kind::Boolean)?.is_true())
     }
 
     fn is_null(&self) -> bool {
-        self.look(1).is_none_or(Value::is_null)
+        !self.look(1) || self.kind() == Kind::Null
+    }
+
+    fn is_number(&self) -> bool {
+        self.json_type() == JsonType::Number
     }
 
     fn json_type(&self) -> JsonType {
-        match self.look(1) {
-            None | Some(Value::Null) => JsonType::Null,
-            Some(Value::Bool(_)) => JsonType::Boolean,
-            Some(Value::Number(_)) => JsonType::Number,
-            Some(Value::String(_)) => JsonType::String,
-            Some(Value::Array(_)) => JsonType::Array,
-            Some(Value::Object(_)) => JsonType::Object,
+        if !self.look(1) {
+            return JsonType::Null;
+        }
+        match self.kind() {
+            Kind::Null => JsonType::Null,
+            Kind::Boolean => JsonType::Boolean,
+            Kind::Number => JsonType::Number,
+            Kind::String => JsonType::String,
+            Kind::Array => JsonType::Array,
+            Kind::Object => JsonType::Object,
         }
     }
 
     fn equals_value(&self, expected: &Value) -> bool {
-        match (self.look(1), expected) {
-            (None, _) => false,
-            (Some(Value::Array(items)), Value::Array(others)) => {
-                let mut pairs = items.iter().zip(others);
-                items.len() == others.len()
-                    && pairs.all(|(item, other)| Counted(item).equals_value(other))
+        if !self.look(1) {
+            return false;
+        }
+        match (self, expected) {
+            (_, Value::String(expected)) => {
+                self.kind() == Kind::String && self.as_string().is_some_and(|own| own == *expected)
             }
-            (Some(Value::Object(members)), Value::Object(others)) => {
-                let mut pairs = members.iter().zip(others);
-                members.len() == others.len()
-                    && pairs.all(|((name, member), (other_name, other))| {
-                        name == other_name && Counted(member).equals_value(other)
+            (Self::Name(_), _) => false,
+            (Self::Part(part), Value::Array(expected)) => {
+                let pairs = || part.items().zip(expected);
+                part.kind() == Kind::Array
+                    && part.len() == expected.len()
+                    && pairs().all(|(item, expected)| Self::Part(item).equals_value(expected))
+            }
+            (Self::Part(part), Value::Object(expected)) => {
+                part.kind() == Kind::Object
+                    && part.len() == expected.len()
+                    && expected.iter().all(|(name, expected)| {
+                        part.get(name)
+                            .is_some_and(|member| Self::Part(member).equals_value(expected))
                     })
             }
-            (Some(Value::String(_)), Value::String(other)) => self.text() == Some(other),
-            (Some(value), other) => cmp::equal(value, other),
+            (Self::Part(part), Value::Number(expected)) => {
+                part.kind() == Kind::Number
+                    && part.number().is_some_and(|own| cmp::equal_numbers(&own, expected))
+            }
+            (Self::Part(part), Value::Bool(expected)) => {
+                part.kind() == Kind::Boolean && part.is_true() == *expected
+            }
+            (Self::Part(part), Value::Null) => part.kind() == Kind::Null,
         }
     }
 
+    /// Called for each error, and only then.
     fn to_value(&self) -> Cow<'a, Value> {
-        Cow::Borrowed(self.0)
+        if STOPPED_AT.get().is_some() {
+            return Cow::Borrowed(&UNSEEN);
+        }
+        let left = ERRORS_LEFT.get().saturating_sub(1);
+        ERRORS_LEFT.set(left);
+        if left == 0 {
+            self.stop();
+        }
+        Cow::Owned(self.sample())
     }
 
     fn identity(&self) -> Option<NodeIdentity> {
-        Some(NodeIdentity::new(std::ptr::from_ref(self.0).addr()))
+        Some(match self {
+            Self::Part(part) => NodeIdentity::new(part.address()),
+            Self::Name(name) => NodeIdentity::tagged(name.as_ptr().addr(), 1),
+        })
     }
 }
 
 /// The members of an object.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Members<'a> {
-    members: &'a Map<String, Value>,
-    own: Counted<'a>,
-}
+pub(super) struct Members<'a>(Part<'a>);
 
 impl<'a> Object<'a, Metered> for Members<'a> {
     type Node = Counted<'a>;
-    type MemberName = &'a str;
+    type MemberName = Cow<'a, str>;
     type MembersIter = MembersIter<'a>;
 
     fn len(&self) -> usize {
-        self.members.len()
+        self.0.len()
     }
 
     fn get(&self, key: &String) -> Option<Counted<'a>> {
-        self.own.look(1)?;
-        self.members.get(key).map(Counted)
+        let is_shown = Counted::Part(self.0).look(1);
+        if is_shown { self.0.get(key).map(Counted::Part) } else { None }
     }
 
     fn members(&self) -> MembersIter<'a> {
-        MembersIter(self.members.iter())
+        MembersIter(self.0.members())
     }
 }
 
 /// The members of an object, one after the other.
 #[derive(Debug)]
-pub(super) struct MembersIter<'a>(map::Iter<'a>);
+pub(super) struct MembersIter<'a>(instance::Members<'a>);
 
 impl<'a> Iterator for MembersIter<'a> {
-    type Item = (&'a str, Counted<'a>);
+    type Item = (Cow<'a, str>, Counted<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (name, member) = self.0.next()?;
-        let member = Counted(member).look(reading(name))?;
-        Some((name, Counted(member)))
+        let member = Counted::Part(member);
+        member.look(reading(name.len())).then_some((name, member))
     }
 }
 
 /// The items of an array.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Items<'a>(&'a [Value]);
+pub(super) struct Items<'a>(Part<'a>);
 
 impl<'a> Array<'a, Metered> for Items<'a> {
     type Node = Counted<'a>;
@@ -265,34 +388,38 @@ impl<'a> Array<'a, Metered> for Items<'a> {
     }
 
     fn elements(&self) -> ItemsIter<'a> {
-        ItemsIter(self.0.iter())
+        ItemsIter(self.0.items())
     }
 
     fn is_unique(&self) -> bool {
         let random = RandomState::new();
-        let mut seen: HashMap<u64, Vec<&Value>> = HashMap::new();
-        self.elements().all(|item| {
-            if item.look(REMEMBERED).is_none() {
+        let mut hashes = Vec::new();
+        for item in self.0.items() {
+            let item_at = Counted::Part(item);
+            if !item_at.look(REMEMBERED) {
                 return false;
             }
-            let mut hasher = random.build_hasher();
-            item.hash_into(&mut hasher);
-            let alike = seen.entry(hasher.finish()).or_default();
-            let is_new = !alike.iter().any(|other| item.equals_value(other));
-            alike.push(item.0);
-            is_new
+            hashes.push((item_at.hash(&random), item.slot()));
+        }
+        hashes.sort_unstable();
+        hashes.chunk_by(|one, other| one.0 == other.0).all(|alike| {
+            let part = |(_, slot): &(u64, u32)| self.0.at(*slot);
+            alike.iter().enumerate().all(|(i, one)| {
+                !alike[..i].iter().any(|other| Counted::Part(part(one)).equals(part(other)))
+            })
         })
     }
 }
 
 /// The items of an array, one after the other.
 #[derive(Debug)]
-pub(super) struct ItemsIter<'a>(std::slice::Iter<'a, Value>);
+pub(super) struct ItemsIter<'a>(instance::Items<'a>);
 
 impl<'a> Iterator for ItemsIter<'a> {
     type Item = Counted<'a>;
 
     fn next(&mut self) -> Option<Counted<'a>> {
-        Counted(self.0.next()?).look(1).map(Counted)
+        let item = Counted::Part(self.0.next()?);
+        item.look(1).then_some(item)
     }
 }

@@ -2,9 +2,12 @@
 //!
 //! Deliberately absent: which entity the schema belongs to.
 
+use std::fmt::{self, Write as _};
+
 use jsonschema::{Draft, ReferencingError, ValidationError, error::ValidationErrorKind};
 use serde_json::Value;
 
+use super::{instance::Instance, metered};
 use crate::{decode::At, json_schema::each_object_at, limits};
 
 /// One reason why a JSON Schema cannot be used.
@@ -224,10 +227,78 @@ fn place_of(schema: &Value, uri: &str) -> String {
     found.unwrap_or_default()
 }
 
+/// Whether an error is true: errors found after the limit was reached may be about hidden values.
+pub(super) fn is_seen(error: &ValidationError<'_>) -> bool {
+    if metered::is_seen(error.instance()) {
+        return true;
+    }
+    // The validator decides before it collects the errors inside.
+    match error.kind() {
+        ValidationErrorKind::AnyOf { context }
+        | ValidationErrorKind::OneOfNotValid { context }
+        | ValidationErrorKind::OneOfMultipleValid { context } => {
+            context.iter().flatten().any(is_seen)
+        }
+        ValidationErrorKind::PropertyNames { error } => is_seen(error),
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedItems { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => !unexpected.is_empty(),
+        _ => false,
+    }
+}
+
+/// The message of an error. The error carries only a sample, so the text of the value is looked up.
+pub(super) fn of_value(error: &ValidationError<'_>, instance: &Instance<'_>) -> String {
+    let part = instance.find(error.instance_path().as_str());
+    if let (ValidationErrorKind::AdditionalItems { limit }, Some(array)) = (error.kind(), part) {
+        let unexpected = array.len().saturating_sub(*limit);
+        return format!("Additional items are not allowed (more than {limit}, by {unexpected})");
+    }
+    let text = part.map_or_else(|| error.instance().to_string(), |part| part.shown(VALUE_BYTES));
+    shown(&error.masked_with(text))
+}
+
+/// Longest value in a message, in bytes. The reason comes after it.
+const VALUE_BYTES: usize = 150;
+/// Longest message, in characters.
+const MESSAGE_CHARS: usize = 300;
+
 /// A text cut to a length that fits into a message.
 pub(super) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(300) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+    shown(&text)
+}
+
+/// The beginning of any displayed text; the rest is never written.
+fn shown(text: &dyn fmt::Display) -> String {
+    let mut cut = Cut { text: String::new(), left: MESSAGE_CHARS };
+    if write!(cut, "{text}").is_err() {
+        cut.text.push('…');
+    }
+    cut.text
+}
+
+/// A text cut to this number of bytes at most.
+pub(super) fn cut(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(bytes)])
+}
+
+/// A text with room for a number of characters.
+struct Cut {
+    text: String,
+    left: usize,
+}
+
+impl fmt::Write for Cut {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if let Some((end, _)) = text.char_indices().nth(self.left) {
+            self.text.push_str(&text[..end]);
+            return Err(fmt::Error);
+        }
+        self.left -= text.chars().count();
+        self.text.push_str(text);
+        Ok(())
     }
 }

@@ -16,7 +16,10 @@ use super::{
     resume,
     session::SESSION,
 };
-use crate::jsonrpc::{self, Limits, Message};
+use crate::{
+    buffers::Buffered,
+    jsonrpc::{self, Limits, Message},
+};
 
 /// How long the rest of an event stream is read after the answer, so that its connection can be
 /// used again.
@@ -24,9 +27,11 @@ const REST: Duration = Duration::from_millis(500);
 
 /// What the answer must be.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::upstream) struct Expected {
+pub(in crate::upstream) struct Expected<'a> {
     pub(in crate::upstream) id: u64,
     pub(in crate::upstream) limit_bytes: usize,
+    /// The reservation of the caller's request.
+    pub(in crate::upstream) buffered: Option<&'a Buffered>,
 }
 
 /// What came.
@@ -65,7 +70,7 @@ pub(super) fn is_refusal(status: StatusCode) -> bool {
 /// Reads the answer to a request. What the server says meanwhile goes to the ear.
 pub(super) async fn read(
     response: Response<Incoming>,
-    expected: Expected,
+    expected: Expected<'_>,
     ear: Ear<'_>,
 ) -> Result<Answer, Error> {
     let (mut head, body) = response.into_parts();
@@ -82,7 +87,7 @@ pub(super) async fn read(
 /// Reads an answer that is no stream of events.
 pub(in crate::upstream) async fn read_one(
     response: Response<Incoming>,
-    expected: Expected,
+    expected: Expected<'_>,
 ) -> Result<Reply, Error> {
     let (head, body) = response.into_parts();
     read_json((&head, body), expected).await?.ok_or_else(|| no(head.status))
@@ -91,13 +96,13 @@ pub(in crate::upstream) async fn read_one(
 /// `None`: the status says no, and the body does not say more.
 async fn read_json(
     (head, body): (&response::Parts, Incoming),
-    expected: Expected,
+    expected: Expected<'_>,
 ) -> Result<Option<Reply>, Error> {
     let is_success = head.status.is_success();
     if is_success && !is_media_type(&head.headers, "application/json") {
         return Err(Breach::ContentType.into());
     }
-    let body = read_whole(body, expected.limit_bytes).await?;
+    let body = read_whole(body, expected.limit_bytes, expected.buffered).await?;
     match read_response(&body, expected) {
         Ok(reply) => Ok(Some(reply)),
         Err(error) if is_success => Err(error),
@@ -108,7 +113,7 @@ async fn read_json(
 /// Reads the answer to a notification, which has no content that matters.
 pub(super) async fn acknowledgement(response: Response<Incoming>) -> Result<StatusCode, Error> {
     let status = response.status();
-    read_whole(response.into_body(), 64 * 1024).await?;
+    read_whole(response.into_body(), 64 * 1024, None).await?;
     Ok(status)
 }
 
@@ -123,7 +128,12 @@ fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
     essence.eq_ignore_ascii_case(wanted)
 }
 
-pub(super) async fn read_whole(mut body: Incoming, limit_bytes: usize) -> Result<Bytes, Error> {
+/// Reads a body to its end, with memory that is reserved chunk by chunk.
+pub(super) async fn read_whole(
+    mut body: Incoming,
+    limit_bytes: usize,
+    buffered: Option<&Buffered>,
+) -> Result<Bytes, Error> {
     let too_large = || Error::TooLarge { limit_bytes };
     let announced = body.size_hint().lower();
     if announced > limit_bytes as u64 {
@@ -134,6 +144,9 @@ pub(super) async fn read_whole(mut body: Incoming, limit_bytes: usize) -> Result
     while let Some(chunk) = next_chunk(&mut body).await? {
         if first.len().max(rest.len()) + chunk.len() > limit_bytes {
             return Err(too_large());
+        }
+        if let Some(buffered) = buffered {
+            buffered.grow(chunk.len())?;
         }
         // Most answers are one chunk, which needs no copy.
         if first.is_empty() && rest.is_empty() {
@@ -163,7 +176,7 @@ pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Err
     }
 }
 
-fn read_response(body: &[u8], expected: Expected) -> Result<Reply, Error> {
+fn read_response(body: &[u8], expected: Expected<'_>) -> Result<Reply, Error> {
     match jsonrpc::parse(body, Limits::of_bytes(expected.limit_bytes)) {
         Ok(Message::Response(response)) => own_response(response, expected.id),
         Ok(_) => Err(Breach::Garbage(jsonrpc::Invalid::Kind).into()),
@@ -181,7 +194,11 @@ fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error
 
 /// A stream that a legacy server closes before its answer, for reasons of its own, is taken up
 /// again where it ended.
-async fn read_events(mut body: Incoming, expected: Expected, ear: Ear<'_>) -> Result<Reply, Error> {
+async fn read_events(
+    mut body: Incoming,
+    expected: Expected<'_>,
+    ear: Ear<'_>,
+) -> Result<Reply, Error> {
     let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
     let mut events = Events::new(expected.limit_bytes);
     let mut seen_bytes = 0;
@@ -191,6 +208,9 @@ async fn read_events(mut body: Incoming, expected: Expected, ear: Ear<'_>) -> Re
             events.restart();
             continue;
         };
+        if let Some(buffered) = expected.buffered {
+            buffered.grow(chunk.len())?;
+        }
         seen_bytes += chunk.len();
         if seen_bytes > expected.limit_bytes {
             return Err(too_large());

@@ -37,6 +37,7 @@ fn a_modern_call_says_everything() {
         meta: vec![Param { name: "com.example/x".into(), value: raw(&json!([1])) }],
         session: None,
         subject: None,
+        buffered: None,
     };
     let arguments = raw(&json!({"a": 1.0}));
     let params = [Param { name: "requestState".into(), value: raw(&json!("s")) }];

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{compile, compiled, problems};
 use crate::{
+    limits,
     reference::Key,
     rules::testing::{catalog, schema, versioned},
     schema_compile::compile_in,
@@ -332,4 +333,45 @@ fn a_schema_that_calls_itself_a_meta_schema_stands_for_itself_only() {
         assert!(validator.is_valid(&json!({ "a": "ab", "b": {} })), "{id}");
         assert!(!validator.is_valid(&json!({ "b": "ab" })), "{id}");
     }
+}
+
+#[test]
+fn errors_of_huge_values_are_few_and_true() {
+    let list = json!(vec!["x"; 100_000]);
+    let integers = json!({ "items": { "type": "integer" } });
+    let found = said("items", &integers, &list);
+    assert_eq!((found.len(), &*found[31].0), (limits::VIOLATIONS, "/31"), "{found:?}");
+    // The single error contains 100,000 errors of each branch.
+    let either = json!({ "anyOf": [integers, integers] });
+    let found = said("anyOf", &either, &list);
+    let [(pointer, message)] = &*found else { panic!("{found:?}") };
+    assert!(pointer.is_empty() && message.ends_with("the 'anyOf' keyword"), "{message}");
+    // After an error there is another one that is true.
+    let both = json!({ "allOf": [{ "minItems": 200_000 }, either], "maxItems": 5 });
+    let kinds = said("allOf", &both, &list);
+    assert!((2..=3).contains(&kinds.len()), "{kinds:?}");
+    let wide: Map<_, _> = (0..50_000).map(|i| (format!("n{i}"), json!(0))).collect();
+    for closed in ["additionalProperties", "unevaluatedProperties"] {
+        let closed = json!({ "properties": { "a": {} }, closed: false });
+        let either = json!({ "anyOf": vec![closed.clone(); 64] });
+        assert_eq!(said("closed", &closed, &json!(wide)).len(), 1);
+        assert_eq!(said("closed branches", &either, &json!(wide)).len(), 1);
+    }
+    let open = json!({ "prefixItems": [{}], "unevaluatedItems": false });
+    let found = said("unevaluatedItems", &open, &list);
+    assert!(found[0].1.starts_with("Unevaluated items are not allowed ('\"x\"',"), "{found:?}");
+    let names = json!({ "propertyNames": { "maxLength": 1 } });
+    let found = said("propertyNames", &names, &json!(wide));
+    assert_eq!(
+        (found.len(), &*found[0].1),
+        (limits::VIOLATIONS, "\"n0\" is longer than 1 character")
+    );
+}
+
+#[test]
+fn errors_below_long_names_have_short_pointers() {
+    let long = json!({ "n".repeat(1 << 20): vec!["x"; 1_000] });
+    let schema = json!({ "additionalProperties": { "items": { "type": "integer" } } });
+    let found = said("long names", &schema, &long);
+    assert!(!found.is_empty() && found.iter().all(|(pointer, _)| pointer.len() < 1_100));
 }

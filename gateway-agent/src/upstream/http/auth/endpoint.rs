@@ -113,7 +113,7 @@ impl TokenEndpoint {
         let request = self.request(&secret, subject)?;
         let answer = self.client.send(&self.server, request).await.map_err(unreachable)?;
         let status = answer.status();
-        let body = answer::read_whole(answer.into_body(), ANSWER_BYTES).await;
+        let body = answer::read_whole(answer.into_body(), ANSWER_BYTES, None).await;
         let body = body.map_err(|e| match e {
             Error::TooLarge { .. } => NoToken::Unusable("it is longer than 64 KiB"),
             e => unreachable(e),

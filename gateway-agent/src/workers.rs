@@ -1,0 +1,115 @@
+//! Threads for long computations, so that the threads that serve connections never wait for one.
+//!
+//! Half of the cores compute at a time. Each caller uses at most half of those; its further
+//! computations wait for its earlier ones, so another caller waits for one of them at most.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    thread,
+};
+
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+use crate::shares::Principal;
+
+/// The threads' places, and each caller's.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    places: Arc<Semaphore>,
+    own: usize,
+    callers: Mutex<HashMap<Principal, Weak<Semaphore>>>,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self::with(thread::available_parallelism().map_or(1, usize::from) / 2)
+    }
+}
+
+impl Workers {
+    fn with(places: usize) -> Self {
+        let (places, own) = (places.max(1), (places / 2).max(1));
+        Self { places: Arc::new(Semaphore::new(places)), own, callers: Mutex::default() }
+    }
+
+    /// Computes on another thread. If this future is dropped, the computation still runs to its end
+    /// and keeps its place until then.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        caller: &Principal,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let own = self.of(caller);
+        // Semaphores of workers are never closed.
+        let place = self.place(own).await.ok();
+        let computed = tokio::task::spawn_blocking(move || {
+            let computed = compute();
+            drop(place);
+            computed
+        });
+        match computed.await.map_err(tokio::task::JoinError::try_into_panic) {
+            Ok(computed) => computed,
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The runtime ends, and with it this call.
+            Err(Err(_)) => std::future::pending().await,
+        }
+    }
+
+    /// First the caller's own place: so no caller has more than its share of the queue for a thread.
+    async fn place(&self, own: Arc<Semaphore>) -> Result<[OwnedSemaphorePermit; 2], AcquireError> {
+        let own = own.acquire_owned().await?;
+        Ok([own, Arc::clone(&self.places).acquire_owned().await?])
+    }
+
+    fn of(&self, caller: &Principal) -> Arc<Semaphore> {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        callers.retain(|_, own| own.strong_count() > 0);
+        let known = callers.get(caller).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let own = Arc::new(Semaphore::new(self.own));
+            callers.insert(caller.clone(), Arc::downgrade(&own));
+            own
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures_util::{FutureExt as _, future::join_all};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn queue_of_one_caller_delays_others_by_one_computation() {
+        let workers = Arc::new(Workers::with(1));
+        let (one, other) = (Some(Arc::from("a")), Some(Arc::from("b")));
+        let (start, started) = mpsc::channel::<()>();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let note = |name: &'static str| {
+            let order = Arc::clone(&order);
+            move || order.lock().unwrap().push(name)
+        };
+        let mut first = Box::pin(workers.run(&one, move || started.recv().unwrap()));
+        assert!(first.as_mut().now_or_never().is_none());
+        let mut more: Vec<_> = (0..3).map(|_| Box::pin(workers.run(&one, note("a")))).collect();
+        assert!(more.iter_mut().all(|more| more.as_mut().now_or_never().is_none()));
+        let mut theirs = Box::pin(workers.run(&other, note("b")));
+        assert!(theirs.as_mut().now_or_never().is_none());
+        start.send(()).unwrap();
+        tokio::join!(first, join_all(more), theirs);
+        assert_eq!(*order.lock().unwrap(), ["b", "a", "a", "a"]);
+    }
+
+    #[tokio::test]
+    async fn callers_without_computations_are_forgotten() {
+        let workers = Workers::with(4);
+        for caller in ["a", "b", "c"] {
+            assert_eq!(workers.run(&Some(caller.into()), || 1).await, 1);
+        }
+        drop(workers.of(&None));
+        assert_eq!(workers.callers.lock().unwrap().len(), 1);
+    }
+}

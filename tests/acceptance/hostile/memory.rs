@@ -1,0 +1,270 @@
+//! Requests and results that cost far more memory or time than they have bytes.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use acceptance::{Gateway, GatewayOptions, ModernClient, eventually};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+
+use super::{CALL_HEAD, MODERN, far_side, result_of, status};
+use crate::liar::{Liar, json_answer};
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// A gateway with one tool, whose arguments and results have lists of integers.
+struct Scene {
+    gateway: Gateway,
+    _liar: Liar,
+    _dir: TempDir,
+}
+
+impl Scene {
+    /// `result` is what the tool gives.
+    async fn start(result: Value, (runtime, more): (&str, &str)) -> Self {
+        let list = json!({ "type": "object", "properties": {
+            "list": { "type": "array", "items": { "type": "integer" } } } });
+        let registry = json!({ "schemaVersion": "2.0",
+            "schemas": [{ "name": "List", "version": "1.0.0", "schema": list }],
+            "servers": [{ "name": "fetch-server", "version": "1.2.3",
+                "provides": [{ "tool": "fetch", "version": "1.0.0" }] }],
+            "tools": [{ "name": "fetch", "version": "1.0.0", "description": "Takes a list",
+                "source": { "server": "fetch-server", "serverVersion": "1.2.3", "tool": "fetch" },
+                "inputSchema": { "$ref": "#List:1.0.0" }, "outputSchema": { "$ref": "#List:1.0.0" } }] });
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("registry.json");
+        std::fs::write(&file, registry.to_string()).expect("a file");
+        let answer = json_answer(&result_of(&json!({ "id": "ID" }), &result));
+        let call = Arc::new(move |_: &str, message: &Value| {
+            // The id has as many bytes, so the length stays true.
+            Some(answer.replacen("\"ID\"", &format!("{:>4}", message["id"].to_string()), 1))
+        });
+        let liar = Liar::start(far_side(MODERN, call)).await;
+        let gateway = Gateway::start(&GatewayOptions {
+            source: format!("file://{}", file.display()),
+            targets: format!(
+                "targets: [{{ server: fetch-server, version: 1.2.3, http: \"{}\" }}]\n",
+                liar.url
+            ),
+            runtime: (!runtime.is_empty()).then(|| runtime.to_owned()),
+            more: more.to_owned(),
+        });
+        gateway.ready().await;
+        eventually("the far side is up", || async {
+            gateway.process.stderr().contains("upstream is up")
+        })
+        .await;
+        Self { gateway, _liar: liar, _dir: dir }
+    }
+
+    fn client(&self) -> ModernClient {
+        ModernClient::anonymous(&self.gateway.mcp_url())
+    }
+
+    /// The memory that the gateway has taken at most beside what it had.
+    fn grown(&self, before: u64) -> u64 {
+        self.gateway.process.peak_bytes().saturating_sub(before) / MEBIBYTE
+    }
+}
+
+fn small() -> Value {
+    json!({ "resultType": "complete", "content": [], "structuredContent": { "list": [1] } })
+}
+
+/// A list of about this size.
+fn list(item: &Value, bytes: usize) -> Value {
+    json!({ "list": vec![item; bytes / (item.to_string().len() + 1)] })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_request_costs_memory_in_proportion() {
+    let scene = Scene::start(small(), ("{ inputValidation: deny }", "")).await;
+    scene.client().call("fetch", json!({ "list": [1] })).await;
+    let before = scene.gateway.process.resident_bytes();
+    for item in [json!("x"), json!({ "": 0 }), json!([]), json!(null)] {
+        let answer = scene.client().call("fetch", list(&item, 3_900_000)).await;
+        assert!(answer.is_tool_error(), "{item}");
+        let told = answer.text();
+        assert!(told.contains("/list/0") && told.contains("is not of type \"integer\""), "{told}");
+        let grown = scene.grown(before);
+        println!("a list of {item}: resident memory grew by at most {grown} MiB");
+        assert!(grown < 96, "{grown} MiB for a list of {item}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_result_costs_memory_in_proportion() {
+    let mut result = small();
+    result["structuredContent"] = list(&json!({ "": 0 }), 15_000_000);
+    let scene = Scene::start(result, ("{ outputValidation: deny }", "")).await;
+    let before = scene.gateway.process.resident_bytes();
+    let answer = scene.client().call("fetch", json!({})).await;
+    assert!(answer.is_tool_error() && answer.text().contains("/list/0"), "{}", answer.text());
+    let grown = scene.grown(before);
+    println!("resident memory grew by at most {grown} MiB");
+    assert!(grown < 256, "{grown} MiB");
+}
+
+/// A whole call as it goes over the wire.
+fn request_of(arguments: &Value) -> String {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "fetch", "arguments": arguments, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {} } } })
+    .to_string();
+    format!("{CALL_HEAD}Content-Length: {}\r\n\r\n{body}", body.len())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_validations_do_not_delay_other_callers() {
+    let scene = Scene::start(small(), ("", "")).await;
+    let request = request_of(&list(&json!("x"), 3_900_000));
+    let attack = async |_| {
+        let began = Instant::now();
+        let mut stream = connect_from(2, &scene.gateway).await;
+        stream.write_all(request.as_bytes()).await.expect("the request");
+        assert_eq!(status_of(&mut stream).await, 200);
+        began.elapsed()
+    };
+    let attacks = futures_util::future::join_all((0..4).map(attack));
+    let others = async {
+        let client = scene.client();
+        let mut took = Vec::new();
+        for _ in 0..20 {
+            let began = Instant::now();
+            assert!(!client.call("fetch", json!({ "list": [1] })).await.is_tool_error());
+            took.push(began.elapsed());
+        }
+        took.sort_unstable();
+        took[took.len() / 2]
+    };
+    let (attacks, median) = tokio::join!(attacks, others);
+    let longest = attacks.into_iter().max().expect("four");
+    println!("four long validations took {longest:?}, half of the other calls {median:?} each");
+    assert!(median < longest / 4, "{median:?} of {longest:?}");
+}
+
+/// 64 MiB for all, so 16 MiB for each caller.
+const LIMITS: &str = "limits: { bufferedBytes: 67108864, responseBytes: 10000000 }\n";
+
+/// A connection from an address of this machine.
+async fn connect_from(last: u8, gateway: &Gateway) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into()).expect("an address");
+    let address: SocketAddr = gateway.address.parse().expect("an address");
+    socket.connect(address).await.expect("a connection")
+}
+
+/// Sends two of the four mebibytes that it announces.
+async fn half_sent(last: u8, gateway: &Gateway) -> TcpStream {
+    let mut stream = connect_from(last, gateway).await;
+    let head = format!("{CALL_HEAD}Content-Length: 4194304\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("the head");
+    // The gateway may reject it before the end.
+    let _ = stream.write_all(&vec![b' '; 2 << 20]).await;
+    stream
+}
+
+/// The status of the answer, or 0 if the connection is closed without one.
+async fn status_of(stream: &mut TcpStream) -> u16 {
+    let mut part = [0; 256];
+    match stream.read(&mut part).await {
+        Ok(read) if read > 0 => status(&String::from_utf8_lossy(&part[..read])),
+        _ => 0,
+    }
+}
+
+/// The status that comes before a stalled request is cut off, or 0.
+async fn early_status(stream: &mut TcpStream) -> u16 {
+    timeout(Duration::from_secs(5), status_of(stream)).await.unwrap_or_default()
+}
+
+/// Sends ten halves of requests at once from each of these addresses.
+async fn half_sent_from(addresses: Range<u8>, gateway: &Gateway) -> Vec<u16> {
+    let each = addresses.flat_map(|last| [last; 10]).map(async |last| {
+        let mut stream = half_sent(last, gateway).await;
+        early_status(&mut stream).await
+    });
+    futures_util::future::join_all(each).await
+}
+
+async fn rejections(gateway: &Gateway) -> f64 {
+    let text = reqwest::get(format!("{}/metrics", gateway.url())).await.expect("an answer");
+    let text = text.text().await.expect("text");
+    let line = text.lines().find(|line| {
+        line.starts_with("gateway_rejected_requests_total") && line.contains("buffers-full")
+    });
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_sent_requests_are_limited_by_address_and_cut_off() {
+    let scene = Scene::start(small(), ("", LIMITS)).await;
+    let before = scene.gateway.process.resident_bytes();
+    eventually("the share of the address is used up", || async {
+        half_sent_from(2..3, &scene.gateway).await.contains(&429)
+    })
+    .await;
+    eventually("the memory for all callers is used up", || async {
+        half_sent_from(3..8, &scene.gateway).await.contains(&503)
+    })
+    .await;
+    let held = half_sent_from(2..3, &scene.gateway);
+    let other = async {
+        let answer = scene.client().call("fetch", json!({ "list": [1] })).await;
+        assert!(!answer.is_tool_error(), "another address is served");
+    };
+    assert!(tokio::join!(held, other).0.contains(&429));
+    assert!(rejections(&scene.gateway).await > 0.5);
+    let grown = scene.grown(before);
+    println!("resident memory grew by at most {grown} MiB");
+    assert!(grown < 64 + 48, "{grown} MiB");
+    let mut stalled = half_sent(2, &scene.gateway).await;
+    let cut = timeout(Duration::from_mins(1), status_of(&mut stalled)).await;
+    assert!(matches!(cut, Ok(0 | 400)), "a stalled request is cut off, not {cut:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_do_not_read_are_limited_and_cut_off() {
+    let mut result = small();
+    result["content"] = json!([{ "type": "text", "text": "x".repeat(6 << 20) }]);
+    let scene = Scene::start(result, ("", LIMITS)).await;
+    let before = scene.gateway.process.resident_bytes();
+    let request = request_of(&json!({}));
+    let mut silent = Vec::new();
+    for _ in 0..12 {
+        let mut stream = connect_from(2, &scene.gateway).await;
+        stream.write_all(request.as_bytes()).await.expect("the request");
+        // The beginning of the answer: the gateway has the whole result.
+        let mut part = [0; 4096];
+        let read = stream.read(&mut part).await.expect("an answer");
+        silent.push((stream, String::from_utf8_lossy(&part[..read]).into_owned()));
+    }
+    let discarded = silent.iter().filter(|(_, part)| part.contains("no memory left")).count();
+    println!("{discarded} of 12 results were discarded");
+    assert!((8..12).contains(&discarded), "{discarded}");
+    let grown = scene.grown(before);
+    println!("resident memory grew by at most {grown} MiB");
+    assert!(grown < 64, "{grown} MiB");
+    let is_served = async |client: &ModernClient| {
+        let answer = client.call("fetch", json!({})).await;
+        answer.status == 200 && answer.message["result"]["isError"].is_null()
+    };
+    assert!(is_served(&scene.client()).await, "another address is served");
+    let same = reqwest::Client::builder().local_address(Some([127, 0, 0, 2].into()));
+    let same = scene.client().over(same.build().expect("a client"));
+    let began = Instant::now();
+    while !is_served(&same).await {
+        assert!(began.elapsed() < Duration::from_secs(90), "slow readers are cut off");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
