@@ -111,7 +111,7 @@ async fn execution_and_meta_are_imported_without_reserved_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shared_schemas_are_served_without_references() {
+async fn shared_schemas_are_served_in_place() {
     let backend = Backend::start();
     let url = format!("http://{}/tasks/mcp", backend.process.address());
     let dir = tempfile::tempdir().expect("a directory");
@@ -133,8 +133,8 @@ async fn shared_schemas_are_served_without_references() {
         listed.push(client.tools().await);
     }
     let text = json!(listed).to_string();
-    assert!(!text.contains("$ref") && text.contains("outputSchema"), "{text}");
-    assert_eq!(listed[0], listed[1]);
+    assert!(!text.contains("task-service.") && text.contains("outputSchema"), "{text}");
+    assert_eq!(listed[0], listed[1], "both are the server's own schemas");
 }
 
 #[tokio::test(flavor = "multi_thread")]
