@@ -43,6 +43,11 @@ pub(crate) struct Interpreter<'w> {
 
 type Outcome = Result<Value, Ended>;
 
+/// Whether the selected values are a key: not all of them are null.
+fn is_key(selected: &[Value]) -> bool {
+    !selected.iter().all(Value::is_null)
+}
+
 fn budget() -> Budget {
     Budget::new(1 << 20)
 }
@@ -140,7 +145,7 @@ impl Interpreter<'_> {
                 let at = format!("{at}/idempotent");
                 let found = keys(&once.key_paths, input, &mut budget()).unwrap();
                 for (i, key) in found.into_iter().enumerate() {
-                    let is_key = key.is_some_and(|key| !key.is_null());
+                    let is_key = is_key(&key);
                     self.take(&format!("{at}/keyPaths/{i}"), &Value::Null, is_key)?;
                 }
                 let place = format!("{at}/inner");
@@ -228,7 +233,7 @@ impl Interpreter<'_> {
     fn saga(&mut self, saga: &registry_core::spec::Saga, input: &Value, at: &str) -> Outcome {
         if let Some(path) = &saga.saga_id_path {
             let found = keys(std::slice::from_ref(path), input, &mut budget()).unwrap();
-            let is_key = found.into_iter().next().flatten().is_some_and(|key| !key.is_null());
+            let is_key = found.first().is_some_and(|key| is_key(key));
             self.take(&format!("{at}/sagaIdPath"), &Value::Null, is_key)?;
         }
         let (mut results, mut last, mut inputs) = (BTreeMap::new(), input.clone(), Vec::new());

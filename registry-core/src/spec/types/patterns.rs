@@ -292,7 +292,14 @@ impl Checker<'_> {
         let selected = select(path, &given.shape);
         let from = key_label(path, given, subject, at);
         if self.is_present(&selected, &from, "key", at) {
-            let demanded = json!({ "not": { "type": "null" } });
+            let none = json!({ "type": "null" });
+            let demanded = if path.is_singular() {
+                json!({ "not": none })
+            } else {
+                // Several values are no key if all of them are null.
+                let nulls = json!({ "type": "array", "items": none, "minItems": 2 });
+                json!({ "not": { "anyOf": [none, nulls] } })
+            };
             let whose = "a key";
             let remedy = Some("use a field that is never null as a key");
             let (demanded, at) = (&demanded, at.to_string());
