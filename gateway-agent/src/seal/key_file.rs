@@ -226,10 +226,10 @@ mod tests {
         let many = format!("{}\n", "A".repeat(43)).repeat(MOST_KEYS + 1);
         for damaged in ["", "AAAA", "!", &"A".repeat(44), &format!("{} x", "A".repeat(43)), &many] {
             fs::write(&file.path, damaged).unwrap();
-            let sealer = file.open();
-            let sealed = sealer.seal(b"a", b"content").unwrap();
-            assert_eq!(sealer.open(b"a", &sealed).unwrap(), b"content", "it still works");
-            assert_eq!(file.open().open(b"a", &sealed), None);
+            let unkept = file.open();
+            let id = unkept.seal(b"a", b"content").unwrap();
+            assert_eq!(unkept.open(b"a", &id).unwrap(), b"content", "it still works");
+            assert_eq!(file.open().open(b"a", &id), None);
             assert_eq!(fs::read_to_string(&file.path).unwrap(), damaged);
             assert!(check(&file.path).is_err(), "{damaged}");
         }

@@ -233,7 +233,8 @@ async fn it_is_known_what_a_call_comes_to_and_how_deep() {
     ])
     .await;
     let claim = crate::identity::HeaderClaim::Absent;
-    let called = composed.bench.gateway.called_by((&claim, None), "outer");
+    let gateway = &composed.bench.gateway;
+    let called = crate::pipeline::Moment::now(gateway, &claim, None).tools_of(gateway, "outer");
     let called: Vec<_> = called.iter().map(registry_core::Name::as_str).collect();
-    assert_eq!(called, ["echo", "inner", "say"]);
+    assert_eq!(called, ["echo", "inner", "outer", "say"]);
 }
