@@ -13,7 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const TEXT: usize = 1 << 20;
 /// Most bytes of memory for each byte of text.
-const TIMES: usize = 32;
+const TIMES: usize = 16;
 /// Memory that does not depend on the text.
 const BASE: usize = 16 << 20;
 

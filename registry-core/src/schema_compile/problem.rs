@@ -252,12 +252,21 @@ pub(super) fn of_value(error: &ValidationError<'_>, instance: &Instance<'_>) -> 
     let part = instance.find(error.instance_path().as_str());
     if let (ValidationErrorKind::AdditionalItems { limit }, Some(array)) = (error.kind(), part) {
         let unexpected = array.len().saturating_sub(*limit);
-        return format!("Additional items are not allowed (more than {limit}, by {unexpected})");
+        return format!(
+            "Additional items are not allowed: there are {unexpected} more than {limit}"
+        );
+    }
+    if let ValidationErrorKind::UnevaluatedItems { unexpected } = error.kind() {
+        let items: Vec<_> = unexpected.iter().take(ITEMS).map(|item| format!("'{item}'")).collect();
+        let more = if unexpected.len() > ITEMS { ", …" } else { "" };
+        return shown(&format!("Unevaluated items are not allowed: {}{more}", items.join(", ")));
     }
     let text = part.map_or_else(|| error.instance().to_string(), |part| part.shown(VALUE_BYTES));
     shown(&error.masked_with(text))
 }
 
+/// Most items that a message lists.
+const ITEMS: usize = 10;
 /// Longest value in a message, in bytes. The reason comes after it.
 const VALUE_BYTES: usize = 150;
 /// Longest message, in characters.
