@@ -168,11 +168,11 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn report(&mut self, mismatch: Mismatch) {
-        if !self
-            .found
-            .iter()
-            .any(|known| known.pointer == mismatch.pointer && known.message == mismatch.message)
-        {
+        let is_same = |known: &Mismatch| {
+            (&known.pointer, &known.message, &known.place)
+                == (&mismatch.pointer, &mismatch.message, &mismatch.place)
+        };
+        if !self.found.iter().any(is_same) {
             self.found.push(mismatch);
         }
     }

@@ -218,16 +218,12 @@ impl Checker<'_> {
             return reported;
         }
         if is_explicit && !have.is_declared {
-            if let From::Path { has, .. } = &label.from
-                && !has.is_empty()
-            {
-                if is_required {
-                    self.perhaps_missing(&property, have.is_declared, sink);
-                } else {
-                    self.undeclared(&property, sink);
-                }
-                reported.add(false);
+            if is_required {
+                self.perhaps_missing(&property, have.is_declared, sink);
+            } else {
+                self.undeclared(&property, sink);
             }
+            reported.add(false);
             return reported;
         }
         if have.min == 0 && is_required {
@@ -459,7 +455,7 @@ impl Checker<'_> {
         subject: &str,
         at: At<'_>,
     ) -> bool {
-        let From::Path { path, of, has } = &label.from else { return true };
+        let From::Path { path, of, .. } = &label.from else { return true };
         let (whose, demanded, at) = ("the binding", &Value::Null, at.to_string());
         let sink = Sink { subject, whose, demanded, at, remedy: None };
         let pointer = sink.pointer(label);
@@ -472,10 +468,9 @@ impl Checker<'_> {
             }
             Presence::Perhaps if selected.shape.is_unknown() => {}
             Presence::Perhaps if !selected.is_declared => {
-                if !has.is_empty() {
-                    let message = format!("{of} does not declare {path}");
-                    self.push((pointer, &sink), (message, help), false, None);
-                }
+                let message =
+                    format!("{path} may select nothing in {of}: its schema does not declare it");
+                self.push((pointer, &sink), (message, help), false, None);
             }
             Presence::Perhaps => {
                 let witness = self.witness(&sink.at, &Value::is_null, Vec::new());
