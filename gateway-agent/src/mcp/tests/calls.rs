@@ -231,7 +231,7 @@ async fn failures_are_told_where_a_model_or_a_client_looks_for_them() {
     assert_eq!((&result["isError"], &result["content"]), (&json!(true), &json!([])));
     assert!(call("slow", json!({})).await.failure().contains("500 ms"));
     assert!(call("says", json!({ "result": 5 })).await.failure().contains("broke the protocol"));
-    assert_eq!(call("nowhere", json!({})).await.error(), (200, -32603));
+    assert_eq!(call("nowhere", json!({})).await.error(), (200, -32602));
     for (upstream, relayed) in
         [(-32602, -32602), (-32603, -32603), (7, 7), (-32002, -32603), (-32042, -32603)]
     {
