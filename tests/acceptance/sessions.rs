@@ -26,12 +26,12 @@ struct Client {
     session: String,
 }
 
-fn request(method: &str, params: Value) -> Value {
+fn request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params })
 }
 
 fn fetch() -> Value {
-    request("tools/call", json!({ "name": "fetch", "arguments": { "url": "http://x/" } }))
+    request("tools/call", &json!({ "name": "fetch", "arguments": { "url": "http://x/" } }))
 }
 
 impl Client {
@@ -39,7 +39,7 @@ impl Client {
         let client = Self { http: reqwest::Client::new(), session: String::new() };
         let about = json!({ "name": "test", "version": "1" });
         let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": about });
-        let opened = client.post(url, &request("initialize", params)).await;
+        let opened = client.post(url, &request("initialize", &params)).await;
         let session = opened.headers()["mcp-session-id"].to_str().expect("text").to_owned();
         Self { session, ..client }
     }
@@ -81,7 +81,7 @@ async fn session_continues_after_kill_and_restart() {
     gateway.ready().await;
     let url = gateway.mcp_url();
     let client = Client::open(&url).await;
-    let list = request("tools/list", json!({}));
+    let list = request("tools/list", &json!({}));
     let (status, before) = client.ask(&url, &list).await;
     assert_eq!(status, 200, "{before}");
     gateway.process.kill_9();
@@ -132,7 +132,7 @@ async fn replicas_share_sessions_by_key_file() {
     one.ready().await;
     other.ready().await;
     let client = Client::open(&one.mcp_url()).await;
-    let list = request("tools/list", json!({}));
+    let list = request("tools/list", &json!({}));
     let (status, listed) = client.ask(&other.mcp_url(), &list).await;
     assert_eq!(status, 200, "{listed}");
     // The operator rotates: the new key seals, the earlier one still opens.

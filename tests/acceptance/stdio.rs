@@ -39,7 +39,7 @@ async fn gateway(servers: &[Server<'_>], runtime: Option<&str>) -> (Gateway, Tem
     let mut targets = "targets:\n".to_owned();
     for Server { name, command, .. } in servers {
         let target = json!({ "server": name, "version": "1.0.0", "stdio": command });
-        targets += &format!("  - {target}\n");
+        targets.extend(["  - ", &target.to_string(), "\n"]);
     }
     let catalog = dir.path().join("registry.json");
     fs::write(&catalog, registry(servers).to_string()).expect("a registry file");
