@@ -42,7 +42,7 @@ fn listed(definition: &Value) -> Arc<Tools> {
     Arc::new(tools)
 }
 
-/// What the tool's own target lists.
+/// The definitions that the tool's own target lists.
 fn own(tools: Option<&Arc<Tools>>) -> Live<'_> {
     Live { tools, is_provisional: false }
 }

@@ -32,7 +32,7 @@ pub(super) const GRACE: Duration = Duration::from_mins(1);
 const REQUESTS: usize = 256;
 /// Most bytes of kept events; one caller may have a quarter.
 const BYTES: usize = 64 * 1024 * 1024;
-/// Memory of an event and its stream besides the text, in bytes.
+/// Overhead of an event and its stream beyond the text, in bytes.
 const OVERHEAD: usize = 1024;
 
 /// All streams that can be resumed.
@@ -147,7 +147,7 @@ fn part((all, own): &(Arc<Semaphore>, Arc<Shares>), who: &Principal, count: usiz
     Some(Part { _all: all, _own: own })
 }
 
-/// The error that replaces an answer for which there was no room.
+/// The error that replaces an answer beyond the quota.
 fn dropped(request: Id<'_>) -> Bytes {
     let message = "the answer was dropped: the connection was lost, and there was no room to keep \
                    it. Whether the call did its work is not known";

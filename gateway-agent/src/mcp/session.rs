@@ -235,7 +235,7 @@ pub(super) struct Sessions {
     table: RwLock<Table>,
     limit: usize,
     started: Instant,
-    /// Tells this process from one before it and from replicas.
+    /// Distinguishes this process from earlier ones and from replicas.
     home: Box<str>,
 }
 

@@ -190,7 +190,7 @@ impl Gateway {
         &self.kept.buffers
     }
 
-    /// Who makes spans.
+    /// The tracer of calls.
     pub fn tracer(&self) -> &Arc<Tracer> {
         &self.kept.tracer
     }

@@ -12,7 +12,7 @@ fn begin(replays: &Replays) -> Arc<Replay> {
     replays.begin(&SESSION.into(), &None, Id::parse("7").unwrap()).unwrap()
 }
 
-/// A message that is kept for a caller who has room for so many.
+/// A kept message of a caller with a quota of this many.
 fn message(text: &str) -> Bytes {
     Bytes::copy_from_slice(format!("\"{text}\"").as_bytes())
 }
