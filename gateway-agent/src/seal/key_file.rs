@@ -190,8 +190,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = own(&directory);
         let first = file.load(after(Duration::ZERO)).unwrap();
-        let almost = ROTATION - Duration::from_secs(1);
-        assert_eq!(file.load(after(almost)).unwrap(), first);
+        let almost = after(ROTATION) - Duration::from_secs(1);
+        assert_eq!(file.load(almost).unwrap(), first);
         let second = file.load(after(ROTATION)).unwrap();
         assert_eq!((second.len(), second[1]), (2, first[0]));
         let third = file.load(after(2 * ROTATION)).unwrap();

@@ -152,25 +152,25 @@ mod tests {
         Some((target.to_string(), is_fallback))
     }
 
-    fn route(target: &str, is_fallback: bool) -> Option<(String, bool)> {
-        Some((target.to_owned(), is_fallback))
+    fn route(target: &str, is_fallback: bool) -> (String, bool) {
+        (target.to_owned(), is_fallback)
     }
 
     #[test]
     fn exact_version_wins_over_any_over_previous() {
         let both = routing(&["server/a@1.0.0", "server/a@*", "server/a@1.10.0"]);
-        assert_eq!(resolved(&both, "server/a@1.10.0"), route("server/a@1.10.0", false));
-        assert_eq!(resolved(&both, "server/a@1.11.0"), route("server/a@*", false));
-        assert_eq!(resolved(&both, "server/a@0.1.0"), route("server/a@*", false));
+        assert_eq!(resolved(&both, "server/a@1.10.0"), Some(route("server/a@1.10.0", false)));
+        assert_eq!(resolved(&both, "server/a@1.11.0"), Some(route("server/a@*", false)));
+        assert_eq!(resolved(&both, "server/a@0.1.0"), Some(route("server/a@*", false)));
     }
 
     #[test]
     fn new_version_uses_highest_lower_target() {
         let exact =
             routing(&["server/a@1.9.0", "server/a@1.10.0", "server/a@3.0.0", "server/b@9.0.0"]);
-        assert_eq!(resolved(&exact, "server/a@2.0.0"), route("server/a@1.10.0", true));
-        assert_eq!(resolved(&exact, "server/a@3.0.0-rc.1"), route("server/a@1.10.0", true));
-        assert_eq!(resolved(&exact, "server/a@4.0.0"), route("server/a@3.0.0", true));
+        assert_eq!(resolved(&exact, "server/a@2.0.0"), Some(route("server/a@1.10.0", true)));
+        assert_eq!(resolved(&exact, "server/a@3.0.0-rc.1"), Some(route("server/a@1.10.0", true)));
+        assert_eq!(resolved(&exact, "server/a@4.0.0"), Some(route("server/a@3.0.0", true)));
         assert_eq!(resolved(&exact, "server/a@1.0.0"), None, "a lower version has no target");
         assert_eq!(resolved(&exact, "server/c@1.0.0"), None);
         assert_eq!(resolved(&exact, "agent/a@2.0.0"), None, "kinds have names of their own");

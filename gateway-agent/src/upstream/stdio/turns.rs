@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
     const SHORT: Duration = Duration::from_millis(50);
 
     fn turns() -> Turns {
