@@ -26,6 +26,11 @@ fn here(file: &str) -> PathBuf {
 
 impl Scene {
     async fn start(version: &str) -> Self {
+        Self::with(version, "admin: 127.0.0.1:0\n").await
+    }
+
+    /// `more` is the rest of the gateway's configuration.
+    async fn with(version: &str, more: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let notes = dir.path().join("notes");
         let mut command: Command = official().python();
@@ -40,7 +45,7 @@ impl Scene {
                 agent.address()
             ),
             runtime: Some("{ inputValidation: deny, outputValidation: deny }".to_owned()),
-            more: "admin: 127.0.0.1:0\n".to_owned(),
+            more: more.to_owned(),
         });
         gateway.ready().await;
         let client = Arc::new(ModernClient::anonymous(&gateway.mcp_url()));
@@ -123,13 +128,16 @@ async fn what_nobody_waits_for_any_more_is_canceled_at_the_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_is_told_to_stop_cancels_what_it_does_not_wait_for() {
-    let mut scene = Scene::start("1.0").await;
+async fn draining_gateway_cancels_tasks_of_calls_that_time_out() {
+    let more = "admin: 127.0.0.1:0\ndrainNotice: 0s\n\
+                limits: { callTimeoutMs: 4000, connectTimeoutMs: 1000 }\n";
+    let mut scene = Scene::with("1.0", more).await;
     let client = Arc::clone(&scene.client);
     let params = json!({ "name": "endless", "arguments": { "text": "x" } });
     let call = tokio::spawn(async move { client.request("tools/call", params).await });
     eventually("it is under way", || async { scene.noted("dawdles") == 1 }).await;
     assert!(scene.gateway.process.stop().success());
     assert_eq!(scene.canceled(), 1);
-    assert!(call.await.unwrap().is_err(), "its caller is cut off");
+    let answer = call.await.unwrap().expect("an answer before the gateway stops");
+    assert!(answer.is_tool_error(), "{answer:?}");
 }

@@ -138,7 +138,10 @@ async fn instructions_come_only_from_servers_of_listed_tools() {
     ];
     let (gateway, _dir) = gateway(&servers, Some("{ contractDrift: quarantine }")).await;
     let client = ModernClient::anonymous(&gateway.mcp_url());
-    assert_eq!(client.tool_names().await, ["read", "talk"]);
+    eventually("the tool is quarantined", || async {
+        client.tool_names().await == ["read", "talk"]
+    })
+    .await;
     for text in instructions(&gateway).await {
         assert!(text.starts_with("# docs\n\nRead before you write.\n\n# long\n\nTalk."), "{text}");
         assert!(!text.contains("notes"), "{text}");

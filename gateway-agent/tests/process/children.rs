@@ -165,7 +165,8 @@ fn a_child_that_crashes_or_ends_leaves_nobody() {
 fn a_program_that_is_not_there_is_told_of() {
     let gateway = start("exec /nowhere/server", "");
     gateway.until("told", |gateway| {
-        gateway.log().contains("exit status: 127: there is no such program")
+        let log = gateway.log();
+        log.contains("exit status: 127") && log.contains("remedy=\"install the program")
     });
 }
 

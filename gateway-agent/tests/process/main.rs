@@ -189,7 +189,12 @@ fn connections_that_cannot_be_accepted_are_told_of_once() {
     // as many as files are allowed.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let files = 20 + 5 * cores;
-    let gateway = without_registry(&format!("ulimit -n {files};"));
+    let dir = tempfile::tempdir().expect("a directory");
+    // All connections come from one address.
+    let config = format!("limits: {{ addressConnections: {files} }}\n");
+    fs::write(dir.path().join("gateway.yaml"), config).expect("a configuration");
+    let words = format!("ulimit -n {files};");
+    let gateway = Gateway::start_in(dir, &words, LOOPBACK, "grpc://127.0.0.1:9");
     let held: Vec<_> = (0..files).map(|_| gateway.connect()).collect();
     gateway.until("out of files", |gateway| failed(gateway) > 0);
     std::thread::sleep(Duration::from_secs(1));

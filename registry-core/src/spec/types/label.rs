@@ -149,9 +149,10 @@ fn bound(binding: &Binding, scope: Scope<'_>, at: At<'_>) -> (Selected, Label) {
             for (name, binding) in fields {
                 let (selected, label) = bound(binding, scope, inside.member(name));
                 all.push((name.clone(), label));
-                let is_sure = selected.presence == Presence::Always;
-                if selected.presence != Presence::Never {
-                    members.push((name.clone(), Member { shape: selected.shape, is_sure }));
+                let Selected { shape, presence, is_declared } = selected;
+                let is_sure = presence == Presence::Always;
+                if presence != Presence::Never {
+                    members.push((name.clone(), Member { shape, is_sure, is_declared }));
                 }
             }
             let from = From::Construct(all);

@@ -144,7 +144,7 @@ impl Checker<'_> {
         let place = at.member("inner");
         let done = self.operation(&letter.inner, given, subject, place);
         self.may_fail(&letter.inner, place);
-        let sure = |shape| Member { shape, is_sure: true };
+        let sure = Member::sure;
         let message = Shape::object([
             ("input".to_owned(), sure(given.shape.clone())),
             ("error".to_owned(), sure(failure())),
@@ -277,9 +277,7 @@ impl Checker<'_> {
         }
         let label = Label::whole("the result", at.to_string());
         let Some(output) = &saga.output else {
-            let member = |(id, result): (&str, Given)| {
-                (id.to_owned(), Member { shape: result.shape, is_sure: true })
-            };
+            let member = |(id, result): (&str, Given)| (id.to_owned(), Member::sure(result.shape));
             return Given { shape: Shape::object(steps.into_iter().map(member)), label };
         };
         let scope = Scope { input: given, steps: &steps, error: None };
@@ -497,7 +495,8 @@ fn merged(array: &Array) -> Shape {
                 break;
             }
         }
-        (!shapes.is_empty()).then(|| (name.clone(), Member { shape: Shape::any(shapes), is_sure }))
+        (!shapes.is_empty())
+            .then(|| (name.clone(), Member { is_sure, ..Member::sure(Shape::any(shapes)) }))
     };
     let members = names.iter().filter_map(member).collect();
     let rest = items.iter().map(|item| item.member("\u{0}")).filter(|one| one.max > 0);
@@ -514,7 +513,7 @@ fn mapped(mappings: &Mappings, from: &Shape) -> Shape {
             Some(items) => items,
             None => source(&mapping.source, from),
         };
-        Some((name.clone(), Member { shape, is_sure: true }))
+        Some((name.clone(), Member::sure(shape)))
     });
     Shape::object(fields)
 }
@@ -544,9 +543,8 @@ fn items_mapped(
     };
     let other = (!is_array).then(|| not_an_array(&value));
     let item = Shape::any(array.map(|array| array.each()).into_iter().chain(other));
-    let object = fields
-        .into_iter()
-        .map(|(field, from)| (field.clone(), Member { shape: source(from, &item), is_sure: true }));
+    let object =
+        fields.into_iter().map(|(field, from)| (field.clone(), Member::sure(source(from, &item))));
     Some(Shape::array(Shape::object(object), (min, max)))
 }
 

@@ -61,6 +61,14 @@ pub(super) struct Member {
     pub(super) shape: Shape,
     /// Whether it is in every value.
     pub(super) is_sure: bool,
+    /// Whether a schema names the value.
+    pub(super) is_declared: bool,
+}
+
+impl Member {
+    pub(super) fn sure(shape: Shape) -> Self {
+        Self { shape, is_sure: true, is_declared: true }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -234,7 +242,7 @@ impl Shape {
                 let Some(member) = object.members.get(name) else { return self.clone() };
                 let shape = member.shape.narrowed(rest, schema);
                 let mut object = Object::clone(object);
-                object.members.insert(name.clone(), Member { shape, is_sure: true });
+                object.members.insert(name.clone(), Member::sure(shape));
                 Self::Object(object.into())
             }
             Self::OneOf(all) => Self::any(all.iter().map(|one| one.narrowed(names, schema))),
@@ -371,9 +379,9 @@ impl Object {
     fn child(&self, step: &Step) -> Found {
         match step {
             Step::Name(name) => match (self.members.get(name), &self.rest) {
-                (Some(Member { shape, is_sure }), _) => {
+                (Some(Member { shape, is_sure, is_declared }), _) => {
                     let min = u64::from(*is_sure);
-                    Found { shape: shape.clone(), min, max: 1, is_declared: true }
+                    Found { shape: shape.clone(), min, max: 1, is_declared: *is_declared }
                 }
                 (None, Some(rest)) => {
                     Found { shape: rest.clone(), min: 0, max: 1, is_declared: false }
@@ -394,7 +402,7 @@ impl Object {
 
     fn render(&self, wanted: Option<&Value>, work: &Work) -> Option<Value> {
         let (mut properties, mut required) = (Map::new(), Vec::new());
-        for (name, Member { shape, is_sure }) in &self.members {
+        for (name, Member { shape, is_sure, .. }) in &self.members {
             let wanted = wanted.map(|wanted| schema::member(wanted, name));
             // An unknown member is assumed to be present if it is required.
             let is_assumed =
