@@ -66,6 +66,16 @@ impl Budget {
         Self(limits::FLOW_STEPS)
     }
 
+    /// The share of one of `parts` that still need steps, at least `least` steps.
+    pub fn divided(&self, parts: usize, least: usize) -> Self {
+        Self((self.0 / parts.max(1)).max(least))
+    }
+
+    /// Takes the steps that a share has spent.
+    pub fn take_spent(&mut self, (share, left): (&Self, &Self)) {
+        self.0 = self.0.saturating_sub(share.0 - left.0);
+    }
+
     /// Whether nothing is left.
     pub fn is_spent(&self) -> bool {
         self.0 == 0

@@ -74,9 +74,23 @@ impl Validator {
     pub fn check(&self, instance: &Instance<'_>) -> Result<(), Vec<Violation>> {
         match self.outcome(instance) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(self.violations(instance)),
+            Ok(false) => Err(self.violations(instance, steps_for(instance)).0),
             Err(stopped) => Err(vec![too_costly(instance, stopped)]),
         }
+    }
+
+    /// As [`Self::check`], but `None` if it takes more than this many steps.
+    pub fn check_within(
+        &self,
+        instance: &Instance<'_>,
+        steps: u64,
+    ) -> Option<Result<(), Vec<Violation>>> {
+        let check = || self.compiled.is_valid(Counted::root(instance));
+        if within(steps, self.states, check).ok()? {
+            return Some(Ok(()));
+        }
+        let (violations, is_stopped) = self.violations(instance, steps);
+        (!is_stopped).then_some(Err(violations))
     }
 
     /// Whether a value fits, without saying why not.
@@ -98,11 +112,12 @@ impl Validator {
 
     /// The library collects all errors before it returns the first one. So the value itself stops the
     /// collection, as soon as the errors take a fixed amount of memory and one byte per byte of text.
-    fn violations(&self, instance: &Instance<'_>) -> Vec<Violation> {
+    /// The second result is whether the steps ran out before.
+    fn violations(&self, instance: &Instance<'_>, steps: u64) -> (Vec<Violation>, bool) {
         let each = ERROR_BYTES + self.quoted + instance.error_bytes();
         let most = ((ERRORS_BYTES + instance.bytes()) / each).clamp(1, ERRORS);
         let errors = || self.compiled.iter_errors(Counted::root(instance));
-        let errors = collecting((steps_for(instance), most), self.states, errors);
+        let (errors, is_stopped) = collecting((steps, most), self.states, errors);
         let seen = errors.filter(problem::is_seen).take(limits::VIOLATIONS);
         let violation = |error: jsonschema::ValidationError<'_>| Violation {
             pointer: problem::cut(error.instance_path().as_str(), POINTER_BYTES),
@@ -110,10 +125,11 @@ impl Validator {
         };
         let mut found: Vec<_> = seen.map(violation).collect();
         if found.is_empty() {
-            let message = "it does not fit the schema, in too many ways to say how".to_owned();
-            found.push(Violation { pointer: String::new(), message });
+            let message = "it does not fit the schema, in too many ways to say how; simplify the \
+                           schema or send less";
+            found.push(Violation { pointer: String::new(), message: message.to_owned() });
         }
-        found
+        (found, is_stopped)
     }
 }
 
@@ -137,7 +153,8 @@ fn steps_for(instance: &Instance<'_>) -> u64 {
 
 fn too_costly(instance: &Instance<'_>, Stopped(slot): Stopped) -> Violation {
     let message = format!(
-        "checking it takes more than {} steps: the schema leads there in too many ways",
+        "checking it takes more than {} steps: the schema applies to this value too often; \
+         simplify the schema or send less",
         steps_for(instance)
     );
     Violation { pointer: problem::cut(&instance.pointer(slot), POINTER_BYTES), message }

@@ -86,9 +86,11 @@ impl Batch {
     fn value(&mut self, source: &Arc<Source>) -> Option<Value> {
         match source.value() {
             Ok(value) => Some(value),
-            Err(SyntaxError { position, message }) => {
+            Err(error) => {
+                let help = error.help();
+                let SyntaxError { position, message } = error;
                 let found = Diagnostic::error(Code::DocumentInvalid, "", message);
-                let found = Finding::from(&found.with_help("check the text there, or before it"));
+                let found = Finding::from(&found.with_help(help));
                 self.findings.push(Finding { place: Some(Place::new(source, position)), ..found });
                 None
             }

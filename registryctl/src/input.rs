@@ -51,6 +51,17 @@ pub(crate) struct SyntaxError {
     pub(crate) message: String,
 }
 
+impl SyntaxError {
+    /// The remedy.
+    pub(crate) fn help(&self) -> &'static str {
+        if self.message.contains(" nested deeper than ") {
+            "flatten the value"
+        } else {
+            "check the text there, or before it"
+        }
+    }
+}
+
 impl Source {
     /// Reads a file; `-` is standard input.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {

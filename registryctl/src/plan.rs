@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: who decides it; the registry and the core's rules give the same form.
 
+use std::collections::BTreeSet;
+
 use registry_proto::v1;
 use serde::Serialize;
 
@@ -92,6 +94,15 @@ impl Plan {
     /// How many changes do something.
     pub(crate) fn effective(&self) -> usize {
         self.0.iter().filter(|change| change.effect != Effect::Unchanged).count()
+    }
+
+    /// The keys of the entities that no change has an effect on.
+    pub(crate) fn unchanged(&self) -> BTreeSet<String> {
+        let is_unchanged = |change: &&PlannedChange| change.effect == Effect::Unchanged;
+        let (unchanged, changed): (Vec<_>, Vec<_>) = self.0.iter().partition(is_unchanged);
+        let changed: BTreeSet<_> = changed.into_iter().map(|one| one.key.to_string()).collect();
+        let unchanged = unchanged.into_iter().map(|one| one.key.to_string());
+        unchanged.filter(|key| !changed.contains(key)).collect()
     }
 
     /// `34 register, 2 unchanged`.

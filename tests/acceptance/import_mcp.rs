@@ -1,6 +1,10 @@
 //! `registryctl import mcp`: real servers over HTTP and stdio, and servers that lie.
 
-use std::{process::Command, time::Instant};
+use std::{
+    process::Command,
+    sync::{Arc, Mutex, mpsc},
+    time::{Duration, Instant},
+};
 
 use acceptance::{
     Backend, CtlOutput, Gateway, GatewayOptions, Registry, binary, ctl, gateway::SERVERS,
@@ -108,6 +112,69 @@ async fn execution_and_meta_are_imported_without_reserved_keys() {
         assert_eq!(document["_meta"], json!({ "ui": tool["_meta"]["ui"] }));
         assert!(imported.stderr.contains("is reserved"), "{imported:?}");
     }
+}
+
+/// A legacy server that sends `ping` on the stream of `tools/list` and answers after the reply.
+fn pings_before_answer(tool: Value) -> liar::Script {
+    let (replied, reply) = mpsc::channel();
+    let (reply, others) = (Mutex::new(reply), liar::pages("2025-11-25", vec![]));
+    Arc::new(move |head, body| {
+        let asked: Value = serde_json::from_str(body).unwrap_or_default();
+        if head == liar::MORE {
+            let reply = reply.lock().expect("not poisoned");
+            reply.recv_timeout(Duration::from_secs(10)).ok()?;
+            let result = json!({ "tools": [tool] });
+            let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result });
+            return Some(format!("data: {answer}\n\n"));
+        }
+        if asked["id"] == "ping-1" && asked["result"].is_object() {
+            replied.send(()).ok()?;
+            return Some(liar::status("202 Accepted"));
+        }
+        if asked["method"] != "tools/list" {
+            return others(head, body);
+        }
+        let ping = json!({ "jsonrpc": "2.0", "id": "ping-1", "method": "ping" });
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        Some(format!("{head}data: {ping}\n\n{}", liar::MORE))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ping_before_the_list_of_tools_is_answered() {
+    let tool =
+        json!({ "name": "a", "inputSchema": {}, "execution": { "taskSupport": "optional" } });
+    let server = Liar::start(pings_before_answer(tool.clone())).await;
+    let imported = import(&[&server.url, "--timeout", "10"]);
+    assert_eq!(file(&imported)["tools"][0]["execution"], tool["execution"]);
+    assert_eq!(lists(&server), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_of_tools_is_requested_once_after_an_error() {
+    let others = liar::pages("2025-11-25", vec![]);
+    for (status, reason) in [("200 OK", "no tools today"), ("503 Busy", "no tools today")] {
+        let others = Arc::clone(&others);
+        let server = Liar::start(Arc::new(move |head, body| {
+            let asked: Value = serde_json::from_str(body).unwrap_or_default();
+            if asked["method"] != "tools/list" {
+                return others(head, body);
+            }
+            let error = json!({ "code": -32603, "message": "no tools today" });
+            let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error });
+            Some(liar::json_answer(&answer).replacen("200 OK", status, 1))
+        }))
+        .await;
+        let failed = import(&[&server.url]);
+        assert!(failed.code == 4 && failed.stderr.contains(reason), "{failed:?}");
+        assert_eq!(lists(&server), 1, "{status}");
+    }
+}
+
+/// How often a server was asked for its tools.
+fn lists(server: &Liar) -> usize {
+    server.seen().matches("\"method\":\"tools/list\"").count()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -95,6 +95,46 @@ fn migration_phases() -> [Value; 3] {
     ]
 }
 
+/// The file of the first phase as the design writes it: its tool has no source.
+fn first_phase_as_written() -> Value {
+    let mut phase = migration_phases()[0].clone();
+    phase["tools"] = json!([{ "name": "search", "inputSchema": { "$ref": "#SearchQuery:1.0.0" } }]);
+    phase
+}
+
+#[test]
+fn first_phase_as_written_names_import_and_missing_source() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("phase-1.json");
+    let path = path.to_str().expect("UTF-8");
+    let mut phase = first_phase_as_written();
+    std::fs::write(path, phase.to_string()).expect("written");
+    let registry = Registry::start();
+    for refused in [
+        ctl("http://127.0.0.1:1", &["validate", "-f", path]),
+        registry.ctl(&["apply", "-f", path, "--yes"]),
+    ] {
+        assert_eq!(refused.code, 1, "{refused:?}");
+        let remedy = format!("registryctl import registry {path} --apply");
+        assert_eq!(refused.stderr.matches(&remedy).count(), 1, "{refused:?}");
+        let counted = "repairs it in 1 place, and 1 remains to look at";
+        assert!(refused.stderr.contains(counted), "{refused:?}");
+    }
+    let partly = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
+    assert_eq!(partly.code, 1, "{partly:?}");
+    assert!(partly.stderr.contains("1 repaired, 1 to look at"), "{partly:?}");
+    assert!(
+        partly.stderr.contains("a tool needs exactly one of `source` and `spec`"),
+        "{partly:?}"
+    );
+    assert!(!registry.ctl(&["get", "tool/search@1.0.0"]).success());
+    phase["tools"][0]["source"] = json!({ "target": "backend" });
+    std::fs::write(path, phase.to_string()).expect("written");
+    let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
+    assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+    assert!(registry.ctl(&["get", "tool/search@1.0.0"]).success());
+}
+
 #[test]
 fn migration_files_name_the_import_that_repairs_them() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -126,11 +166,13 @@ async fn gateway_names_the_import_for_migration_files() {
         more: String::new(),
     });
     gateway.ready().await;
-    for (i, phase) in migration_phases().iter().enumerate() {
+    let remedy = format!("registryctl import registry {} --apply", path.display());
+    let phases = migration_phases().into_iter().chain([first_phase_as_written()]);
+    for (i, phase) in phases.enumerate() {
         std::fs::write(&path, phase.to_string()).expect("written");
         eventually("the refusal names the remedy", || async {
             let log = gateway.process.stderr();
-            log.matches("registryctl import registry FILE --apply").count() == i + 1
+            log.matches(&remedy).count() == i + 1
         })
         .await;
     }
@@ -147,15 +189,35 @@ async fn steps_with_servers_are_imported_and_run() {
         { "id": "text", "operation": { "schemaMap": { "mappings": { "found": { "nested": { "path": "$.first",
             "mappings": { "title": { "path": "$.title" } } } } } } },
             "input": { "first": { "path": "$.steps.docs.results[0]" } } }] } });
+    let cached = json!({ "cache": { "keyPaths": ["$.query"], "ttlSeconds": 60, "store": "titles",
+        "inner": { "tool": { "name": "first_title" } } } });
+    let output = json!({ "pipeline": { "steps": [
+        { "id": "docs", "operation": call("search_documents", "document-service") }],
+        "output": { "of": { "path": "$.input.query" }, "title": { "path": "$.steps.docs.results[0].title" } } } });
+    let moved = json!({ "mappings": { "found": { "nested": { "path": "$.results[0]",
+        "mappings": { "title": { "path": "$.title" } } } } } });
+    let query = json!({ "type": "object", "properties": { "query": { "type": "string" } } });
+    let composed = |name: &str, spec: &Value| {
+        json!({ "name": name, "version": "1.0.0", "spec": spec,
+        "description": "The first title", "inputSchema": query })
+    };
     let file = json!({ "schemaVersion": "2.0",
         "servers": [{ "name": "document-service", "version": "1.2.0" }],
-        "tools": [{ "name": "first_title", "version": "1.0.0", "spec": both, "description": "The first title",
-            "inputSchema": { "type": "object", "properties": { "query": { "type": "string" } } } }] });
+        "tools": [composed("first_title", &both), composed("cached_title", &cached), composed("titled", &output),
+            { "name": "nested_title", "version": "1.0.0", "description": "The first title", "outputTransform": moved,
+                "source": { "server": "document-service", "tool": "search_documents" } }] });
     let path = dir.path().join("loose.json");
     std::fs::write(&path, file.to_string()).expect("written");
     let path = path.to_str().expect("UTF-8");
     let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
     assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+    for expected in [
+        "`store` of a `cache`",
+        "a pipeline with an `output`",
+        "it calls the tool `search_documents`, version 1.0.0",
+    ] {
+        assert!(done.stderr.contains(expected), "{expected}: {done:?}");
+    }
     let gateway = Gateway::start(&GatewayOptions {
         source: registry.url().replace("http", "grpc"),
         targets: backend.targets(),
@@ -170,4 +232,98 @@ async fn steps_with_servers_are_imported_and_run() {
             == "Electric vehicle market notes"
     })
     .await;
+    let title = "Electric vehicle market notes";
+    for (tool, expected) in [
+        ("cached_title", json!({ "found": { "title": title } })),
+        ("nested_title", json!({ "found": { "title": title } })),
+        ("titled", json!({ "of": "vehicles", "title": title })),
+    ] {
+        let answer = client.call(tool, json!({ "query": "vehicles" })).await;
+        assert_eq!(answer.message["result"]["structuredContent"], expected, "{tool}: {answer:?}");
+    }
+}
+
+/// Two servers with a tool of the same name, in two versions.
+fn two_searches(calls: &[Value]) -> Value {
+    let step = |(i, call): (usize, &Value)| json!({ "id": format!("s{i}"), "operation": { "tool": call } });
+    let steps: Vec<_> = calls.iter().enumerate().map(step).collect();
+    let search = |version: &str, server: &str| {
+        json!({ "name": "search", "version": version,
+        "source": { "server": server, "serverVersion": "1.0.0", "tool": "search" } })
+    };
+    json!({ "schemaVersion": "2.0", "tools": [search("1.0.0", "docs"), search("2.0.0", "wiki"),
+        { "name": "both", "version": "1.0.0", "description": "Searches",
+            "spec": { "pipeline": { "steps": steps } } }] })
+}
+
+#[test]
+fn steps_call_the_tool_version_of_their_server() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("loose.json");
+    let registry = Registry::start();
+    let import = |calls: &[Value]| {
+        std::fs::write(&path, two_searches(calls).to_string()).expect("written");
+        registry.ctl(&["import", "registry", path.to_str().expect("UTF-8"), "--apply", "--yes"])
+    };
+    let of = |server: &str| json!({ "name": "search", "server": server });
+    let unknown = json!({ "name": "search", "server": "docs", "serverVersion": "9.0.0" });
+    let version = |version: &str| json!({ "name": "search", "version": version });
+    for (calls, expected) in [
+        (
+            &[of("docs"), of("wiki")][..],
+            "a step calls `search@2.0.0`, but the composition depends on `search@1.0.0`",
+        ),
+        (
+            &[version("2.0.0"), version("1.0.0")],
+            "a step calls `search@1.0.0`, but the composition depends on",
+        ),
+        (&[unknown], "`search` of the server `docs@9.0.0`, which no tool of the file is"),
+    ] {
+        let refused = import(calls);
+        assert!(!refused.success() && refused.stderr.contains(" 1 to look at"), "{refused:?}");
+        assert!(refused.stderr.contains(expected), "{expected}: {refused:?}");
+        assert!(!registry.ctl(&["get", "tool/both@1.0.0"]).success(), "nothing is registered");
+    }
+    let done = import(&[of("docs")]);
+    assert!(done.success() && done.stderr.contains(" 0 to look at"), "{done:?}");
+    let got = registry.ctl(&["get", "tool/both@1.0.0", "--document"]).stdout;
+    let got: Value = serde_json::from_str(&got).expect("a document");
+    assert_eq!(got["depends"], json!([{ "type": "tool", "name": "search", "version": "1.0.0" }]));
+}
+
+#[test]
+fn all_problems_of_a_file_are_listed_in_one_run() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("loose.json");
+    let step = |operation: &str| json!({ "id": "a", "operation": operation });
+    let mut conditional = step("t");
+    conditional["condition"] = json!({ "field": "$.x", "op": "eq", "value": 1 });
+    let pipeline = |steps: Value| json!({ "pipeline": { "steps": steps } });
+    let mut single = pipeline(json!([step("t")]));
+    single["pipeline"]["output"] = json!({ "step": { "stepId": "a", "path": "$.x" } });
+    let file = json!({ "schemaVersion": "2.0", "tools": [
+        { "name": "t", "version": "1.0.0", "source": "s", "inputSchema": { "type": 7 } },
+        { "name": "maybe", "version": "1.0.0", "spec": pipeline(json!([conditional])) },
+        { "name": "single", "version": "1.0.0", "spec": single },
+        { "name": "calls", "version": "1.0.0", "spec": pipeline(json!([step("nowhere")])) },
+        { "name": "none", "version": "1.0.0" }] });
+    std::fs::write(&path, file.to_string()).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let found = ctl("http://127.0.0.1:1", &["import", "registry", path, "--output", "json"]);
+    assert!(found.success(), "{found:?}");
+    let found: Value = serde_json::from_str(&found.stdout).expect("JSON");
+    let repairs = found["repairs"].as_array().expect("a list");
+    let person = repairs.iter().filter(|repair| repair["by"] == "person");
+    let person: Vec<_> =
+        person.map(|repair| format!("{}: {}", repair["pointer"], repair["what"])).collect();
+    for expected in [
+        "\"/tools/0/inputSchema/type\": ",
+        "\"/tools/1/spec/pipeline/steps/0/condition\": \"a step with a `condition`",
+        "\"/tools/2/spec/pipeline/output\": \"a pipeline has no `output`",
+        "tool/nowhere@1.0.0, which is not registered",
+        "\"/tools/4\": \"a tool needs exactly one of `source` and `spec`",
+    ] {
+        assert!(person.iter().any(|line| line.contains(expected)), "{expected}: {person:#?}");
+    }
+    assert!(found["file"]["tools"][1].to_string().contains("condition"), "it is not dropped");
 }

@@ -1,7 +1,13 @@
 //! `registryctl revert` and `retire --with-tools`: one commit that undoes a revision, or retires a
 //! server with all its tools.
 
-use acceptance::{Backend, Registry};
+use std::sync::Arc;
+
+use acceptance::{Backend, Registry, ctl};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy},
+    net::{TcpListener, TcpStream},
+};
 
 /// A registry that has imported the demo backend's fetch server in these versions, one a revision.
 fn imported(backend: &Backend, versions: &[&str]) -> Registry {
@@ -12,6 +18,22 @@ fn imported(backend: &Backend, versions: &[&str]) -> Registry {
         registry.run(&[&["import", "mcp", &url], &flags[..]].concat());
     }
     registry
+}
+
+/// The same again, with the output of the import.
+fn import_again(registry: &Registry, backend: &Backend, version: &str) -> String {
+    let url = format!("http://{}/fetch/mcp", backend.process.address());
+    registry.run(&[
+        "import",
+        "mcp",
+        &url,
+        "--name",
+        "web",
+        "--version",
+        version,
+        "--apply",
+        "--yes",
+    ])
 }
 
 fn lifecycle(registry: &Registry, key: &str) -> String {
@@ -104,6 +126,88 @@ async fn revert_explains_what_it_cannot_undo() {
     assert!(changed.stderr.contains(reason), "{changed:?}");
     assert_eq!(registry.ctl(&["revert", "99", "--yes"]).code, 1, "there is no such revision");
     assert_eq!(registry.ctl(&["revert", "0"]).code, 2);
+}
+
+#[tokio::test]
+async fn revert_keeps_later_deprecation_of_registered_version() {
+    let backend = Backend::start();
+    let registry = imported(&backend, &["1.0.0"]);
+    let tool = "tool/fetch@1.0.0";
+    registry.run(&["deprecate", tool, "-m", "slow"]);
+    let refused = registry.ctl(&["revert", "1", "--yes"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let reason = "tool/fetch@1.0.0 was changed again in revision 2; revert that revision first";
+    assert!(refused.stderr.contains(reason), "{refused:?}");
+    assert!(registry.run(&["get", tool]).contains("deprecated since revision 2: slow"));
+    registry.run(&["revert", "2", "--yes"]);
+    registry.run(&["revert", "1", "--yes"]);
+    assert_eq!(lifecycle(&registry, tool), "retired");
+}
+
+#[tokio::test]
+async fn import_of_retired_version_names_restore() {
+    let backend = Backend::start();
+    let registry = imported(&backend, &["1.0.0"]);
+    assert!(!import_again(&registry, &backend, "1.0.0").contains("retired"));
+    registry.run(&["revert", "1", "--yes"]);
+    let again = import_again(&registry, &backend, "1.0.0");
+    assert!(again.contains("nothing to change"), "{again}");
+    let retired = "server/web@1.0.0, tool/fetch@1.0.0 stay retired; `registryctl restore ";
+    assert!(again.contains(retired), "{again}");
+    registry.run(&["restore", "server/web@1.0.0"]);
+    let again = import_again(&registry, &backend, "1.0.0");
+    assert!(!again.contains("server/web@1.0.0 stay"), "{again}");
+    assert!(again.contains("tool/fetch@1.0.0 stays retired"), "{again}");
+}
+
+/// Forwards one connection. The first answer with `text` is passed on after `act`.
+async fn forward(
+    upstream: String,
+    text: &'static [u8],
+    act: impl FnOnce() + Send + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let (client, _) = listener.accept().await.expect("a connection");
+        let server = TcpStream::connect(upstream).await.expect("the registry");
+        let ((mut asks, mut told), (mut answers, mut asked)) =
+            (client.into_split(), server.into_split());
+        tokio::spawn(async move { copy(&mut asks, &mut asked).await });
+        let (mut act, mut buffer) = (Some(act), vec![0; 1 << 16]);
+        while let Ok(read @ 1..) = answers.read(&mut buffer).await {
+            if buffer[..read].windows(text.len()).any(|part| part == text)
+                && let Some(act) = act.take()
+            {
+                tokio::task::block_in_place(act);
+            }
+            if told.write_all(&buffer[..read]).await.is_err() {
+                break;
+            }
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retire_with_tools_misses_no_version_registered_meanwhile() {
+    let backend = Backend::start();
+    let registry = Arc::new(imported(&backend, &["1.0.0"]));
+    let register = {
+        let registry = Arc::clone(&registry);
+        move || {
+            import_again(&registry, &backend, "1.1.0");
+        }
+    };
+    let url = forward(registry.address.clone(), b"1.0.0", register).await;
+    let retire = ["retire", "server/web", "--with-tools", "--yes"];
+    let refused = ctl(&url, &retire);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("registry at revision 1, it is at 2"), "{refused:?}");
+    assert_eq!(registry.revision().await, 2);
+    assert_eq!(lifecycle(&registry, "server/web@1.0.0"), "active");
+    registry.run(&retire);
+    assert_eq!(lifecycle(&registry, "server/web@1.1.0"), "retired");
 }
 
 #[tokio::test]

@@ -15,10 +15,12 @@ pub fn canonical_bytes(value: &Value) -> Vec<u8> {
     out
 }
 
-/// The canonical form for keys: equal values have equal bytes, and different values different bytes.
+/// The canonical form for keys: equal values have equal bytes, and different values different bytes,
+/// where fractions are doubles.
 ///
 /// RFC 8785 rounds integers beyond ±2^53 to doubles; this form keeps every digit. `None`: the value
-/// contains a double of ±2^53 or more, which may have lost digits when its JSON text was parsed.
+/// contains a double that may have lost digits when its JSON text was parsed: one of ±2^53 or more, or
+/// a fraction with more than 15 significant digits.
 pub fn exact_bytes(value: &Value) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(64);
     is_exact(value).then(|| write(&mut out, value, write_exact_number))?;
@@ -114,13 +116,23 @@ fn integer(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
-/// Whether each number has the value that its JSON text had.
+/// The significant digits of the shortest decimal that is read as this double.
+fn digits(real: f64) -> usize {
+    let text = format!("{real:e}");
+    let mantissa = text.split('e').next().unwrap_or_default();
+    mantissa.bytes().filter(u8::is_ascii_digit).count()
+}
+
+/// Whether each number has the value that its JSON text had, if that had no more digits.
 fn is_exact(value: &Value) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "a power of two")]
     const LIMIT: f64 = limits::SAFE_INTEGER as f64;
     match value {
         Value::Number(number) => {
-            integer(number).is_some() || number.as_f64().is_some_and(|real| real.abs() < LIMIT)
+            let is_kept = |real: f64| {
+                real.abs() < LIMIT && (real.fract() == 0.0 || digits(real) <= f64::DIGITS as usize)
+            };
+            integer(number).is_some() || number.as_f64().is_some_and(is_kept)
         }
         Value::Array(items) => items.iter().all(is_exact),
         Value::Object(members) => members.values().all(is_exact),

@@ -3,6 +3,8 @@
 //!
 //! Deliberately absent: following the flow, which is [`crate::spec::types`].
 
+mod self_contained;
+
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::{Value, json};
@@ -15,10 +17,9 @@ use crate::{
     compatibility,
     diagnostic::{Code, Diagnostic},
     entity::{Agent, Effect, Entity, Hints, Implementation, Skill, Tool},
-    json_schema::each_object,
     limits,
     reference::Key,
-    schema_inline::{Budget, inlined},
+    schema_inline::Budget,
     spec::{
         Composition, Target,
         types::{self, Signature},
@@ -28,21 +29,29 @@ use crate::{
 
 /// Looks at every new composition that follows the grammar.
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
-    let mut comparing = compatibility::Budget::of_flows();
+    let mut pool = compatibility::Budget::of_flows();
     let mut inlining = Budget::of_server();
-    for new in &proposal.new {
-        let Entity::Tool(tool) = new.entity() else { continue };
-        let Implementation::Spec(spec) = &tool.implementation else { continue };
+    let compositions = proposal.new.iter().filter_map(|new| {
+        let Entity::Tool(tool) = new.entity() else { return None };
+        let Implementation::Spec(spec) = &tool.implementation else { return None };
+        Some((new, tool, spec))
+    });
+    let compositions: Vec<_> = compositions.collect();
+    for (i, (new, tool, spec)) in compositions.iter().enumerate() {
         let Ok(composition) = Composition::parse(spec) else { continue };
         let uses: Vec<_> = composition.uses.into_iter().map(|used| used.target).collect();
-        says_too_much(proposal, (new, tool), &uses, found);
+        check_read_only(proposal, (new, tool), &uses, found);
         let own = signature(proposal, tool, &mut inlining);
         let mut called = |target: &Target| {
             let Some(callee) = find(proposal, tool, target) else { return Signature::default() };
             let Signature { input, output } = signature(proposal, &callee.tool(), &mut inlining);
             Signature { input: callee.takes(input), output }
         };
-        for mismatch in types::check(&composition.spec, &own, &mut called, &mut comparing) {
+        let share = pool.divided(compositions.len() - i, limits::FLOW_STEPS_EACH);
+        let mut comparing = share.clone();
+        let mismatches = types::check(&composition.spec, &own, &mut called, &mut comparing);
+        pool.take_spent((&share, &comparing));
+        for mismatch in mismatches {
             let (pointer, message) = (format!("/spec{}", mismatch.pointer), mismatch.message);
             let diagnostic = if mismatch.is_certain {
                 Diagnostic::error(Code::CompositionMismatch, pointer, message)
@@ -54,8 +63,8 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A composition that says that it only reads calls nothing else.
-fn says_too_much(
+/// Warns of a composition that is registered as read-only and calls a tool that is not.
+fn check_read_only(
     proposal: &Proposal<'_>,
     (new, tool): (&New<'_>, &Tool),
     uses: &[Target],
@@ -68,17 +77,18 @@ fn says_too_much(
     if tool.annotations.is_none() || !reads(tool) {
         return;
     }
-    // Nobody knows what an agent does.
+    // A skill has no hint, so it may write.
     let mut writes =
         |used: &&Target| find(proposal, tool, used).is_some_and(|callee| !reads(&callee.tool()));
     let writes = uses.iter().find(&mut writes);
     if let Some(callee) = writes {
         let message = format!(
-            "it says that it only reads, and calls `{callee}`, which is not registered as such"
+            "the composition is registered as read-only but calls `{callee}`, which is not"
         );
         let pointer = "/annotations/readOnlyHint";
         let warning = Diagnostic::warning(Code::CompositionMismatch, pointer, message);
-        new.report(found, warning.with_help("gateways go by what it calls; take the hint away"));
+        let help = "remove `readOnlyHint`: gateways derive it from the called tools";
+        new.report(found, warning.with_help(help));
     }
 }
 
@@ -101,9 +111,10 @@ impl<'a> Callee<'a> {
     fn takes(&self, input: Option<Value>) -> Option<Value> {
         let Self::Skill(agent, skill) = self else { return input };
         let object = json!({ "type": "object" });
-        let input = input.map_or_else(|| object.clone(), |own| json!({ "allOf": [object, own] }));
+        let both = |own| types::wrapped(own, |own| json!({ "allOf": [object, own] }));
+        let input = input.map_or_else(|| object.clone(), both);
         Some(if skill.takes_text(agent) {
-            json!({ "anyOf": [{ "type": "string" }, input] })
+            types::wrapped(input, |input| json!({ "anyOf": [{ "type": "string" }, input] }))
         } else {
             input
         })
@@ -146,8 +157,7 @@ fn registered(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Sign
     let resolve: tool_schema::bundle::Resolve<'_> = &|key| schema_of(proposal, key);
     let mut whole = |schema: Option<Result<Value, _>>| {
         let schema: Value = schema?.ok()?;
-        let inlined = inlined(&schema, &|_| None, budget)?;
-        is_whole(&inlined).then_some(inlined)
+        self_contained::self_contained(&schema, budget)
     };
     let mut input = whole(tool_schema::input(tool, resolve));
     let hidden = tool_schema::hidden(tool);
@@ -160,16 +170,6 @@ fn registered(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Sign
         schema["properties"][name] = Value::Bool(false);
     }
     Signature { input, output: whole(tool_schema::output(tool, resolve)) }
-}
-
-/// Whether nothing in it refers to something.
-fn is_whole(schema: &Value) -> bool {
-    let mut is_whole = true;
-    each_object(schema, &mut |object| {
-        let refers = ["$ref", "$dynamicRef", "$recursiveRef", "$id", "$anchor"];
-        is_whole &= refers.iter().all(|keyword| !object.contains_key(*keyword));
-    });
-    is_whole
 }
 
 #[cfg(test)]
@@ -220,13 +220,131 @@ mod tests {
         assert!(
             found(gives, takes("string"), json!({})).starts_with("error[composition-mismatch]")
         );
-        // References are followed, circles are not.
+        // References are followed, also recursive ones.
         let defined = json!({ "$defs": { "n": { "type": "string" } }, "type": "object",
             "properties": { "n": { "$ref": "#/$defs/n" } }, "required": ["n"] });
         assert_eq!(found(defined.clone(), takes("string"), json!({})), "");
         assert!(found(defined, takes("integer"), json!({})).starts_with("error"));
         let circle = json!({ "type": "object", "properties": { "n": { "$ref": "#" } } });
-        assert_eq!(found(circle, takes("string"), json!({})), "");
+        assert!(found(circle.clone(), takes("string"), json!({})).starts_with("error"));
+        let same = json!({ "type": "object", "properties": { "n": circle }, "required": ["n"] });
+        assert_eq!(found(same.clone(), same, json!({})), "");
+    }
+
+    #[test]
+    fn identities_and_recursion_hide_no_mismatch() {
+        let (text, number) = (json!({ "type": "string" }), json!({ "type": "integer" }));
+        let n = |of: &Value, more: Value| {
+            let mut schema = json!({ "type": "object", "properties": { "n": of },
+                "required": ["n"] });
+            for (name, value) in more.as_object().unwrap() {
+                match (schema.get_mut(name), value) {
+                    (Some(Value::Object(known)), Value::Object(value)) => {
+                        known.extend(value.clone());
+                    }
+                    _ => schema[name] = value.clone(),
+                }
+            }
+            schema
+        };
+        let tree = json!({ "type": "object", "properties": {
+            "children": { "type": "array", "items": { "$ref": "#/$defs/tree" } } } });
+        for more in [
+            json!({ "$id": "https://example.com/n" }),
+            json!({ "$anchor": "top" }),
+            json!({ "properties": { "other": { "$id": "https://example.com/other" } } }),
+            json!({ "properties": { "other": { "$ref": "#" } } }),
+            json!({ "properties": { "tree": { "$ref": "#/$defs/tree" } }, "$defs": { "tree": tree } }),
+            json!({ "properties": { "o": { "$ref": "https://example.com/o" } },
+                "$defs": { "o": { "$id": "https://example.com/o", "$defs": { "x": text },
+                    "properties": { "x": { "$ref": "#/$defs/x" } } } } }),
+            json!({ "properties": { "o": { "$ref": "#/$defs/o", "minLength": 1 } },
+                "$defs": { "o": text } }),
+        ] {
+            let plain = |of: &Value| n(of, json!({}));
+            let told = found(n(&text, more.clone()), plain(&number), json!({}));
+            assert!(told.starts_with("error"), "{more}: {told}");
+            let told = found(plain(&text), n(&number, more.clone()), json!({}));
+            assert!(told.starts_with("error"), "{more}: {told}");
+            assert_eq!(found(n(&text, more.clone()), plain(&text), json!({})), "", "{more}");
+            assert_eq!(
+                found(n(&text, more.clone()), n(&text, more.clone()), json!({})),
+                "",
+                "{more}"
+            );
+        }
+        let anchored = json!({ "$defs": { "n": { "$anchor": "n", "type": "string" } },
+            "type": "object", "properties": { "n": { "$ref": "#n" } }, "required": ["n"] });
+        assert!(found(anchored, n(&number, json!({})), json!({})).starts_with("error"));
+    }
+
+    #[test]
+    fn schemas_are_read_in_their_dialects() {
+        let draft = |draft: &str, members: Value| {
+            let mut schema = json!({ "$schema": draft, "type": "object" });
+            schema.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            schema
+        };
+        let (d4, d6, d7) = (
+            "http://json-schema.org/draft-04/schema#",
+            "http://json-schema.org/draft-06/schema#",
+            "http://json-schema.org/draft-07/schema#",
+        );
+        let d2019 = "https://json-schema.org/draft/2019-09/schema";
+        let gives = json!({ "type": "object", "required": ["l", "n"], "additionalProperties": false,
+            "properties": { "l": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+                "n": { "type": "integer", "minimum": 1 } } });
+        let positions =
+            json!({ "properties": { "l": { "prefixItems": [{ "type": "integer" }] } } });
+        let closed = json!({ "properties": { "n": {} }, "unevaluatedProperties": false });
+        let condition = json!({ "if": true, "then": { "required": ["none"] } });
+        for (draft_uri, members) in [
+            (d7, positions.clone()),
+            (d4, positions.clone()),
+            (d2019, positions),
+            (d7, closed),
+            (d6, condition.clone()),
+            (d4, condition.clone()),
+        ] {
+            let told = found(gives.clone(), draft(draft_uri, members.clone()), json!({}));
+            assert!(!told.starts_with("error"), "{draft_uri} {members}: {told}");
+        }
+        assert!(found(gives.clone(), draft(d7, condition), json!({})).starts_with("error"));
+        let above = |bound: i64| json!({ "properties": { "n": { "minimum": bound, "exclusiveMinimum": true } } });
+        assert_eq!(found(gives.clone(), draft(d4, above(0)), json!({})), "");
+        assert!(found(gives.clone(), draft(d4, above(1)), json!({})).starts_with("warning"));
+        let number = json!({ "properties": { "n": { "type": "string" } } });
+        assert!(found(gives, draft(d4, number), json!({})).starts_with("error"));
+        // An array of `items` is a list of positions.
+        let list = draft(
+            d7,
+            json!({ "required": ["l"], "properties": {
+            "l": { "type": "array", "items": [{ "type": "string" }], "minItems": 1 } } }),
+        );
+        let first = json!({ "step": { "stepId": "a", "path": "$.l[0]" } });
+        let steps = json!([{ "id": "a", "operation": { "tool": "give" } },
+            { "id": "b", "operation": { "tool": "take" },
+              "input": { "construct": { "fields": { "x": first } } } }]);
+        let takes = |of: &str| json!({ "properties": { "x": { "type": of } }, "required": ["x"] });
+        let told = |of: &str| {
+            found(list.clone(), takes(of), json!({ "spec": { "pipeline": { "steps": steps } } }))
+        };
+        assert_eq!(told("string"), "");
+        assert!(told("integer").starts_with("error"));
+    }
+
+    #[test]
+    fn each_composition_has_a_share_of_the_budget() {
+        use crate::{compatibility::Budget, limits};
+        let mut pool = Budget::of_flows();
+        for left in (1..=1_000).rev() {
+            let share = pool.divided(left, limits::FLOW_STEPS_EACH);
+            let mut budget = share.clone();
+            assert!(!budget.is_spent());
+            budget.spend(usize::MAX);
+            pool.take_spent((&share, &budget));
+        }
+        assert!(pool.is_spent());
     }
 
     #[test]
@@ -321,16 +439,16 @@ mod tests {
     }
 
     #[test]
-    fn who_says_that_it_only_reads_calls_nothing_else() {
+    fn read_only_composition_calls_only_readers() {
         let reads = json!({ "annotations": { "readOnlyHint": true } });
         let told = found(json!(true), json!({}), reads);
         assert!(
             told.contains(
-                "at \"/annotations/readOnlyHint\": it says that it only reads, and calls `give`"
+                "at \"/annotations/readOnlyHint\": the composition is registered as read-only but calls `give`"
             ),
             "{told}"
         );
-        // What a composition only reads may be called by one that only reads.
+        // A read-only composition may call another one.
         let reads = json!({ "annotations": { "readOnlyHint": true } });
         let depends = json!([{ "type": "tool", "name": "both", "version": "1.0.0" }]);
         let spec = json!({ "timeout": { "inner": { "tool": "both" }, "durationMs": 1 } });

@@ -317,14 +317,28 @@ impl<'a> Part<'a> {
 
     /// The member with this name; where it occurs twice, either of them.
     pub(super) fn get(self, name: &str) -> Option<Part<'a>> {
-        let count = self.second().at;
-        if count <= NARROW {
-            return self.members().find(|(own, _)| own == name).map(|(_, member)| member);
-        }
-        let first = self.second().rest as usize;
-        let names = &self.instance.sorted[first..first + count as usize];
-        let found = names.binary_search_by(|slot| (*self.instance.name(*slot)).cmp(name)).ok()?;
-        Some(Part { slot: names[found] + 1, ..self })
+        self.get_comparing(name, |_| {})
+    }
+
+    /// As [`Self::get`]; `compared` gets the length of each name that is read for it.
+    pub(super) fn get_comparing(
+        self,
+        name: &str,
+        mut compared: impl FnMut(usize),
+    ) -> Option<Part<'a>> {
+        let mut text_of = |slot: u32| {
+            let own = Part { slot, ..self };
+            compared(own.token_bytes());
+            own.string()
+        };
+        let Slot { at: count, rest: first } = self.second();
+        let slot = if count <= NARROW {
+            self.items().step_by(2).map(Part::slot).find(|slot| text_of(*slot) == name)?
+        } else {
+            let names = &self.instance.sorted[first as usize..(first + count) as usize];
+            names[names.binary_search_by(|slot| (*text_of(*slot)).cmp(name)).ok()?]
+        };
+        Some(Part { slot: slot + 1, ..self })
     }
 }
 

@@ -21,6 +21,8 @@ use super::instance::{self, Instance, Kind, Part};
 
 /// Bytes of text that are looked at in one step.
 const TEXT_STEP: usize = 32;
+/// Bytes of a number that are looked at in one step: all its digits decide its value.
+const NUMBER_STEP: usize = 8;
 /// Bytes of text, times states of a regular expression, that are looked at in one step.
 const STATES_STEP: usize = 8;
 /// Steps that remembering an item takes, to see whether another one is equal.
@@ -54,16 +56,16 @@ pub(super) fn within<T>(steps: u64, states: usize, run: impl FnOnce() -> T) -> R
 }
 
 /// Collects errors until a limit of errors or of steps is reached. [`is_seen`] is false for the
-/// samples of errors found after that.
+/// samples of errors found after that. The second result is whether the steps ran out first.
 pub(super) fn collecting<T>(
     (steps, most_errors): (u64, usize),
     states: usize,
     run: impl FnOnce() -> T,
-) -> T {
+) -> (T, bool) {
     begin(steps, states, most_errors);
     let outcome = run();
-    STOPPED_AT.set(None);
-    outcome
+    let is_stopped = STOPPED_AT.take().is_some();
+    (outcome, is_stopped && ERRORS_LEFT.get() > 0)
 }
 
 fn begin(steps: u64, states: usize, most_errors: usize) {
@@ -149,6 +151,21 @@ impl<'a> Counted<'a> {
         }
     }
 
+    /// The number, for steps in proportion to its text; the look at the value itself is not counted.
+    fn number(self) -> Option<Number> {
+        let Self::Part(part) = self else { return None };
+        let is_shown = part.kind() == Kind::Number && self.look(part.token_bytes() / NUMBER_STEP);
+        if is_shown { part.number() } else { None }
+    }
+
+    /// The member with this name, for steps in proportion to the long names that it is compared with.
+    fn member(self, name: &str) -> Option<Part<'a>> {
+        let Self::Part(part) = self else { return None };
+        let mut steps = 0;
+        let found = part.get_comparing(name, |bytes| steps += bytes / TEXT_STEP);
+        if self.look(steps) { found } else { None }
+    }
+
     /// A hash that is equal for equal values, however numbers are written and members are ordered.
     fn hash(self, random: &RandomState) -> u64 {
         let Self::Part(part) = self else { return 0 };
@@ -161,7 +178,7 @@ impl<'a> Counted<'a> {
             Kind::Boolean => random.hash_one((kind, part.is_true())),
             // `0.0` and `-0.0` are equal, and so are integers too big to differ as a double.
             Kind::Number => {
-                let number = part.number().and_then(|number| number.as_f64()).unwrap_or_default();
+                let number = self.number().and_then(|number| number.as_f64()).unwrap_or_default();
                 random.hash_one((kind, (number + 0.0).to_bits()))
             }
             Kind::String => random.hash_one((kind, self.as_string())),
@@ -170,9 +187,10 @@ impl<'a> Counted<'a> {
                 random.hash_one((kind, items.collect::<Vec<_>>()))
             }
             Kind::Object => {
-                let members = part
-                    .members()
-                    .map(|(name, member)| random.hash_one((name, Self::Part(member).hash(random))));
+                let members = part.members().map_while(|(name, member)| {
+                    let is_shown = self.look(name.len() / TEXT_STEP);
+                    is_shown.then(|| random.hash_one((name, Self::Part(member).hash(random))))
+                });
                 let any_order = members.fold(0, u64::wrapping_add);
                 random.hash_one((kind, part.len(), any_order))
             }
@@ -180,7 +198,7 @@ impl<'a> Counted<'a> {
     }
 
     /// Whether two values are equal; each look at either is counted once.
-    fn equals(self, other: Part<'_>) -> bool {
+    fn equals(self, other: Part<'a>) -> bool {
         let Self::Part(part) = self else { return false };
         if !self.look(1) || part.kind() != other.kind() {
             return false;
@@ -188,7 +206,7 @@ impl<'a> Counted<'a> {
         match part.kind() {
             Kind::Null => true,
             Kind::Boolean => part.is_true() == other.is_true(),
-            Kind::Number => match (part.number(), other.number()) {
+            Kind::Number => match (self.number(), Self::Part(other).number()) {
                 (Some(one), Some(other)) => cmp::equal(&one.into(), &other.into()),
                 _ => false,
             },
@@ -201,7 +219,8 @@ impl<'a> Counted<'a> {
             Kind::Object => {
                 part.len() == other.len()
                     && part.members().all(|(name, member)| {
-                        other.get(&name).is_some_and(|other| Self::Part(member).equals(other))
+                        let other = Self::Part(other).member(&name);
+                        other.is_some_and(|other| Self::Part(member).equals(other))
                     })
             }
         }
@@ -254,7 +273,7 @@ impl<'a> Node<'a, Metered> for Counted<'a> {
     }
 
     fn as_number(&self) -> Option<Number> {
-        self.of_kind(Kind::Number)?.number()
+        self.of_kind(Kind::Number).and_then(|_| self.number())
     }
 
     fn as_boolean(&self) -> Option<bool> {
@@ -302,13 +321,13 @@ impl<'a> Node<'a, Metered> for Counted<'a> {
                 part.kind() == Kind::Object
                     && part.len() == expected.len()
                     && expected.iter().all(|(name, expected)| {
-                        part.get(name)
+                        self.member(name)
                             .is_some_and(|member| Self::Part(member).equals_value(expected))
                     })
             }
             (Self::Part(part), Value::Number(expected)) => {
                 part.kind() == Kind::Number
-                    && part.number().is_some_and(|own| cmp::equal_numbers(&own, expected))
+                    && self.number().is_some_and(|own| cmp::equal_numbers(&own, expected))
             }
             (Self::Part(part), Value::Bool(expected)) => {
                 part.kind() == Kind::Boolean && part.is_true() == *expected
@@ -352,8 +371,8 @@ impl<'a> Object<'a, Metered> for Members<'a> {
     }
 
     fn get(&self, key: &String) -> Option<Counted<'a>> {
-        let is_shown = Counted::Part(self.0).look(1);
-        if is_shown { self.0.get(key).map(Counted::Part) } else { None }
+        let object = Counted::Part(self.0);
+        if object.look(1) { object.member(key).map(Counted::Part) } else { None }
     }
 
     fn members(&self) -> MembersIter<'a> {

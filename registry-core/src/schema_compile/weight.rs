@@ -9,9 +9,9 @@
 
 mod read;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use read::Graph;
+use read::{Child, Graph};
 use serde_json::Value;
 
 use super::problem::InvalidSchema;
@@ -35,6 +35,9 @@ impl Weight {
     }
 }
 
+/// Most additions in one round that keeps the members and items of a node apart.
+const ADDITIONS: usize = 50_000;
+
 /// The weight of a schema, unless it is too much. `weight_of` gives that of a registered one.
 pub(crate) fn weigh(
     schema: &Value,
@@ -48,24 +51,52 @@ pub(crate) fn weigh(
         let own = graph.nodes[node].registered.iter().map(|weight| weight.here);
         weights[node].here = same.chain(own).fold(1, u64::saturating_add);
     }
-    // Each round looks one level deeper into a value; no document is deeper than that.
+    let weighed = match deepen(&graph, &order, (weights.clone(), Children::Apart)) {
+        Err(TooManyChildren) => deepen(&graph, &order, (weights, Children::AsOne)),
+        weighed => weighed,
+    };
+    weighed.unwrap_or(Ok(Weight::HEAVY))
+}
+
+/// Whether the members of a value, and its items, are told apart. If not, the heaviest counts for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Children {
+    Apart,
+    AsOne,
+}
+
+/// The members and items of the nodes are too many to keep them apart.
+struct TooManyChildren;
+
+/// Looks one level deeper into a value in each round; no document is deeper than that.
+fn deepen(
+    graph: &Graph,
+    order: &[usize],
+    (mut weights, children): (Vec<Weight>, Children),
+) -> Result<Result<Weight, InvalidSchema>, TooManyChildren> {
+    let mut ways: Vec<Ways> = vec![Ways::new(); graph.nodes.len()];
     for _ in 0..limits::DOCUMENT_DEPTH {
-        let mut is_settled = true;
-        for &node in &order {
-            let below = below(&graph, node, &weights);
+        let (mut is_settled, mut additions) = (true, 0);
+        for &node in order {
+            ways[node] = below(graph, node, (&weights, &ways), children);
+            additions += ways[node].len() * (1 + graph.same_place(node).count());
+            if additions > ADDITIONS && children == Children::Apart {
+                return Err(TooManyChildren);
+            }
+            let below = ways[node].values().copied().max().unwrap_or(0);
             is_settled &= below == weights[node].below;
             weights[node].below = below;
         }
         let heavy = (0..weights.len()).find(|&node| weights[node].is_too_much());
         if let Some(node) = heavy {
             let pointer = graph.nodes[node].pointer.clone();
-            return Err(InvalidSchema::TooManyPaths { pointer });
+            return Ok(Err(InvalidSchema::TooManyPaths { pointer }));
         }
         if is_settled {
             break;
         }
     }
-    Ok(weights[0])
+    Ok(Ok(weights[0]))
 }
 
 /// As [`weigh`], with the registered schemas that it leads to, each weighed once.
@@ -104,19 +135,55 @@ pub(super) fn weigh_with<'a>(
     weigh(schema, &mut |key| known(&weights, key))
 }
 
-/// How often a place below is met, as far as that is known by now.
-fn below(graph: &Graph, node: usize, weights: &[Weight]) -> u64 {
-    let read::Node { all, either, registered, parts, beside, unevaluated, .. } = &graph.nodes[node];
+/// How often a schema is applied to each child of a value.
+type Ways = BTreeMap<Child, u64>;
+
+/// The ways to a child, or to the other children of its kind.
+fn ways_to(ways: &Ways, child: Child) -> u64 {
+    let known = ways.get(&child).or_else(|| ways.get(&child.other()?));
+    known.copied().unwrap_or(0)
+}
+
+/// How often each child is met, as far as that is known by now.
+fn below(
+    graph: &Graph,
+    node: usize,
+    (weights, ways): (&[Weight], &[Ways]),
+    children: Children,
+) -> Ways {
+    let own = &graph.nodes[node];
     let weight = |part: &usize| weights[*part].here.max(weights[*part].below);
-    let sum = |list: &Vec<usize>| list.iter().map(weight).fold(0, u64::saturating_add);
-    let one = parts.values().map(sum).max().unwrap_or(0);
-    let mut below = one.saturating_add(sum(beside));
-    below = all.iter().map(|other| weights[*other].below).fold(below, u64::saturating_add);
-    below = registered.iter().map(|weight| weight.below).fold(below, u64::saturating_add);
-    let heaviest = either.iter().map(|other| weights[*other].below).max();
-    below = below.saturating_add(heaviest.unwrap_or(0));
-    // Only places that nothing else applies to.
-    below.max(sum(unevaluated))
+    let sum = |list: &[usize]| list.iter().map(weight).fold(0, u64::saturating_add);
+    let registered = own.registered.iter().map(|weight| weight.below);
+    let every = registered.fold(sum(&own.beside), u64::saturating_add);
+    // Only children that no other schema of the node applies to.
+    let unevaluated = sum(&own.unevaluated);
+    let part = |child: Child| match children {
+        Children::Apart => {
+            let part = own.parts.get(&child).or_else(|| own.parts.get(&child.other()?));
+            part.map_or(0, |part| sum(part))
+        }
+        Children::AsOne => {
+            let of_kind = |other: &Child| other.other().unwrap_or(*other) == child;
+            let parts = own.parts.iter().filter(|(other, _)| of_kind(other));
+            parts.map(|(_, part)| sum(part)).max().unwrap_or(0)
+        }
+    };
+    let mut all = BTreeSet::from([Child::OTHER_MEMBER, Child::OTHER_ITEM, Child::Name]);
+    if children == Children::Apart {
+        all.extend(own.parts.keys());
+        all.extend(graph.same_place(node).flat_map(|other| ways[other].keys()));
+    }
+    let ways_of = |child: Child| {
+        let patterns = own.patterns.iter().filter(|(pattern, _)| graph.may_match(pattern, child));
+        let patterns = patterns.map(|(_, part)| weight(part));
+        let all = own.all.iter().map(|other| ways_to(&ways[*other], child));
+        let either = own.either.iter().map(|other| ways_to(&ways[*other], child)).max();
+        let first = part(child).saturating_add(every);
+        let found = patterns.chain(all).chain(either).fold(first, u64::saturating_add);
+        (child, found.max(unevaluated))
+    };
+    all.into_iter().map(ways_of).collect()
 }
 
 #[cfg(test)]

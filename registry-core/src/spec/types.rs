@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+pub(crate) use self::schema::{rewrite_object, wrapped};
 use self::{
     demand::{Fit, Sink},
     label::{Given, Label},
@@ -85,10 +86,15 @@ pub fn check(
     let mut tools = Tools::new(called);
     let implied = || entry(spec).and_then(|entry| tools.get(entry).input.clone());
     let own_input = own.input.clone().or_else(implied).map(arguments);
+    for schema in own_input.iter().chain(&own.output) {
+        schema::definitions(schema, &mut tools.definitions);
+    }
     let origin = Some(Origin { source: "".into(), path: [].into() });
-    let input = match own_input.as_ref().and_then(schema::modern) {
-        Some(schema) => Shape::Schema(schema.into(), origin),
-        None => Shape::Unknown(origin),
+    let input = match own_input.as_ref().map(schema::modern) {
+        Some(Some(schema)) => Shape::Schema(schema.into(), origin),
+        Some(None) => Shape::Unknown(origin),
+        // Gateways pass an object, whatever its members are.
+        None => Shape::any_object(),
     };
     let inputs = tools.samples(own_input.as_ref(), budget);
     let mut checker = Checker {
@@ -101,6 +107,7 @@ pub fn check(
         failable: Vec::new(),
         is_optional: false,
         is_cut: false,
+        is_spent: false,
         found: Vec::new(),
     };
     let label = Label::whole("the input of the composition", String::new());
@@ -119,7 +126,7 @@ fn arguments(schema: Value) -> Value {
     if schema::modern(&schema).is_none_or(|modern| schema::kinds(&modern) == Kinds::OBJECT) {
         return schema;
     }
-    json!({ "allOf": [{ "type": "object" }, schema] })
+    schema::wrapped(schema, |schema| json!({ "allOf": [{ "type": "object" }, schema] }))
 }
 
 /// The entry of a composition: the tool that receives its unchanged input. Without a schema of its own, the
@@ -161,8 +168,10 @@ struct Checker<'a> {
     failable: Vec<BTreeSet<String>>,
     /// Whether the place may never be reached: an array may have no items.
     is_optional: bool,
-    /// Whether something was too much to compare.
+    /// Whether a schema was too large to compare.
     is_cut: bool,
+    /// Whether the budget was spent before everything was compared.
+    is_spent: bool,
     found: Vec<Mismatch>,
 }
 
@@ -178,11 +187,22 @@ impl Checker<'_> {
     }
 
     fn finish(mut self) -> Vec<Mismatch> {
-        if self.is_cut {
+        let cut = match (self.is_spent, self.is_cut) {
+            (true, _) => Some((
+                "the batch used up its checking budget, so only types and missing properties were checked",
+                "register it in a smaller batch",
+            )),
+            (false, true) => Some((
+                "the composition is too large to be checked completely",
+                "divide it into several compositions",
+            )),
+            (false, false) => None,
+        };
+        if let Some((message, help)) = cut {
             self.found.push(Mismatch {
                 pointer: String::new(),
-                message: "the composition is too large to be checked completely".to_owned(),
-                help: "register it in a smaller batch, or divide it".to_owned(),
+                message: message.to_owned(),
+                help: help.to_owned(),
                 is_certain: false,
                 place: String::new(),
                 witness: None,

@@ -26,7 +26,8 @@ impl Case {
     pub(crate) fn new(random: &mut Random) -> Self {
         let input = (!random.one_in(8)).then(|| Checked::new(object_schema(random, 2)));
         let given = input.as_ref().and_then(|input| input.sample(random)).unwrap_or(json!({}));
-        let mut generator = Generator { random, tools: BTreeMap::new() };
+        let more = random.fork();
+        let mut generator = Generator { random, more, tools: BTreeMap::new() };
         let (spec, result) = generator.pattern(&given, 2);
         let output = match generator.random.below(3) {
             0 => None,
@@ -38,6 +39,8 @@ impl Case {
 
 struct Generator<'r> {
     random: &'r mut Random,
+    /// Later additions draw from here, so that a case keeps its number.
+    more: Random,
     tools: BTreeMap<String, Tool>,
 }
 
@@ -244,8 +247,11 @@ impl Generator<'_> {
             result = made.unwrap_or_default();
         }
         let fail_fast = self.random.one_in(2);
-        let spec = json!({ "scatterGather": { "targets": targets, "failFast": fail_fast,
+        let mut spec = json!({ "scatterGather": { "targets": targets, "failFast": fail_fast,
             "aggregation": { "ops": ops } } });
+        if self.more.one_in(4) {
+            spec["scatterGather"]["timeoutMs"] = json!(300);
+        }
         (spec, result)
     }
 
@@ -263,6 +269,7 @@ impl Generator<'_> {
             results.push((id, result.clone()));
             last = result;
         }
+        self.compensations(&mut steps, given, &results);
         let mut saga = json!({ "steps": steps });
         if self.random.one_in(3) {
             saga["sagaIdPath"] = json!(self.path(given));
@@ -274,6 +281,22 @@ impl Generator<'_> {
             result = bound;
         }
         (json!({ "saga": saga }), result)
+    }
+
+    /// Gives some compensations an input of their own, which may be of a later step.
+    fn compensations(&mut self, steps: &mut [Value], given: &Value, results: &[(String, Value)]) {
+        std::mem::swap(self.random, &mut self.more);
+        for step in steps {
+            if step.get("compensate").is_none() || self.random.one_in(3) {
+                continue;
+            }
+            let (binding, bound) = self.binding(given, results, 2);
+            let (tool, _) = self.tool(&bound);
+            step["compensateInput"] = binding;
+            step["compensate"] = json!({ "tool": tool });
+            step["compensateOnUnknown"] = json!(self.random.one_in(3));
+        }
+        std::mem::swap(self.random, &mut self.more);
     }
 
     /// A binding, and its value.

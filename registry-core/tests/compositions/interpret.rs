@@ -185,8 +185,16 @@ impl Interpreter<'_> {
             let at = format!("{at}/targets/{i}");
             let scope = Scope { input, steps: &BTreeMap::new(), error: None };
             let given = self.bound(target.input.as_ref(), input, scope, &format!("{at}/input"));
-            match given.and_then(|given| self.operation(&target.operation, &given, &at)) {
-                Ok(value) => arrived.push(value),
+            // A late target is left out, also with `failFast`.
+            let is_late = scatter.timeout_ms.is_some() && self.world.fails(&at);
+            let result = given.and_then(|given| {
+                if is_late {
+                    return Ok(None);
+                }
+                self.operation(&target.operation, &given, &at).map(Some)
+            });
+            match result {
+                Ok(value) => arrived.extend(value),
                 Err(ended) if scatter.fail_fast => return Err(ended),
                 Err(ended) => self.stop_if_wanted(ended)?,
             }
@@ -237,16 +245,23 @@ impl Interpreter<'_> {
             self.take(&format!("{at}/sagaIdPath"), &Value::Null, is_key)?;
         }
         let (mut results, mut last, mut inputs) = (BTreeMap::new(), input.clone(), Vec::new());
+        let mut has_failed = false;
         for (i, step) in saga.steps.iter().enumerate() {
             let at = format!("{at}/steps/{i}");
             let scope = Scope { input, steps: &results, error: None };
             let given = self.bound(step.input.as_ref(), &last, scope, &format!("{at}/input"))?;
-            last = self.operation(&step.action, &given, &format!("{at}/action"))?;
+            let action = format!("{at}/action");
+            has_failed = self.world.fails(&action);
+            if has_failed {
+                inputs.extend(step.compensate_on_unknown.then_some(given));
+                break;
+            }
+            last = self.operation(&step.action, &given, &action)?;
             results.insert(step.id.clone(), last.clone());
             inputs.push(given);
         }
-        // A timeout after the last step compensates all steps.
-        for (i, step) in saga.steps.iter().enumerate() {
+        // A failure, or a timeout after the last step, compensates the steps before it.
+        for (i, step) in saga.steps.iter().enumerate().take(inputs.len()) {
             let at = format!("{at}/steps/{i}");
             let is_wanted = self
                 .wanted
@@ -263,6 +278,9 @@ impl Interpreter<'_> {
                 self.operation(compensate, &given, &format!("{at}/compensate"))?;
                 return Err(Ended::Failed);
             }
+        }
+        if has_failed {
+            return Err(Ended::Failed);
         }
         match &saga.output {
             Some(output) => {
@@ -292,13 +310,19 @@ pub(crate) fn failable(spec: &Spec, at: &str, found: &mut BTreeSet<String>) {
             for (i, step) in saga.steps.iter().enumerate() {
                 inner(&step.action, format!("{at}/saga/steps/{i}/action"));
             }
+            for (i, step) in saga.steps.iter().enumerate() {
+                if calls(&step.action) {
+                    found.insert(format!("{at}/saga/steps/{i}/action"));
+                }
+            }
         }
         Spec::ScatterGather(scatter) => {
             for (i, target) in scatter.targets.iter().enumerate() {
                 inner(&target.operation, format!("{at}/scatterGather/targets/{i}"));
             }
             for (i, target) in scatter.targets.iter().enumerate() {
-                if !scatter.fail_fast && calls(&target.operation) {
+                let is_complete = scatter.fail_fast && scatter.timeout_ms.is_none();
+                if !is_complete && calls(&target.operation) {
                     found.insert(format!("{at}/scatterGather/targets/{i}"));
                 }
             }

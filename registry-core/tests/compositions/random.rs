@@ -17,6 +17,11 @@ impl Random {
         random
     }
 
+    /// Other random numbers, which leave these as they are.
+    pub(crate) fn fork(&self) -> Self {
+        Self::new(self.0 >> 1)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -4,6 +4,7 @@
 
 mod ending;
 mod prepare;
+mod retired;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -28,6 +29,8 @@ struct Planned {
     plan: Plan,
     revision: u64,
     report: Report,
+    /// Unchanged entries that are retired.
+    retired: Vec<String>,
 }
 
 pub(super) async fn run(session: &Session, args: ApplyArgs) -> Result<(), Failure> {
@@ -61,7 +64,10 @@ pub(super) async fn apply_batch(
     let base_revision = author.base_revision.or(prepared.revision);
     let author = CommitArgs { base_revision, ..author };
     let wanted = commit::request_of(changes, how.message, author, &session.globals.access);
-    let planned = plan(&client, &wanted, batch, screen).await?;
+    let mut planned = plan(&client, &wanted, batch, screen).await?;
+    let found = retired::find(&client, batch, &planned).await?;
+    let is_held = |key: &String| prepared.held.iter().any(|held| held.is_of(key));
+    planned.retired = found.into_iter().filter(|key| !is_held(key)).collect();
     if screen.format == Format::Table {
         show_prepared(screen, &prepared)?;
         show_plan(screen, &planned)?;
@@ -100,7 +106,7 @@ async fn plan(
     let v1::ApplyResponse { revision, committed: _, plan, diagnostics, settings: _ } = response;
     let report = batch.report(diagnostics.iter().map(Finding::from).collect());
     refuse_errors(screen, &report)?;
-    Ok(Planned { plan: Plan::new(plan), revision, report })
+    Ok(Planned { plan: Plan::new(plan), revision, report, retired: Vec::new() })
 }
 
 async fn commit_batch(
@@ -136,7 +142,8 @@ fn show_plan(screen: Screen, planned: &Planned) -> Result<(), Failure> {
     if planned.plan.effective() > 0 {
         screen.table(&planned.plan.table())?;
     }
-    screen.line(&format!("plan: {}", planned.plan.counts()))
+    screen.line(&format!("plan: {}", planned.plan.counts()))?;
+    retired::line(&planned.retired).map_or(Ok(()), |line| screen.line(&line))
 }
 
 /// Asks on the terminal; anything but yes is a no.

@@ -5,10 +5,9 @@
 
 use std::collections::HashMap;
 
-use registry_core::{At, Revision};
 use registry_proto::v1::{self, difference::Difference, setting_change::Setting};
 
-use super::{Session, commit, review};
+use super::{Session, commit, lock::at, review};
 use crate::{
     cli::RevertArgs,
     client::{Client, PAGE_SIZE, request},
@@ -137,18 +136,18 @@ impl<'a> Undo<'a> {
                 let retired = v1::Lifecycle { state, message, ..v1::Lifecycle::default() };
                 (now.state == state, retired)
             }
-            Some(old) if !is_same(&now, &old) && !is_same(&now, new) => {
-                let key = review::key_of(key)?;
-                let revision = now.revision;
-                self.obstacles.push(format!(
-                    "{key} was changed again in revision {revision}; revert that revision first"
-                ));
-                return Ok(());
-            }
             Some(old) => (is_same(&now, &old), old),
         };
-        if !is_done {
+        if is_done {
+            return Ok(());
+        }
+        if is_same(&now, new) {
             self.changes.push(set_lifecycle(key, restored));
+        } else {
+            let (key, revision) = (review::key_of(key)?, now.revision);
+            self.obstacles.push(format!(
+                "{key} was changed again in revision {revision}; revert that revision first"
+            ));
         }
         Ok(())
     }
@@ -211,8 +210,4 @@ fn set_lifecycle(key: Option<v1::EntityKey>, to: v1::Lifecycle) -> v1::Change {
     let v1::Lifecycle { state, message, replacement, sunset, forced, .. } = to;
     let set = v1::SetLifecycle { key, state, message, replacement, sunset, forced };
     v1::Change { change: Some(v1::change::Change::SetLifecycle(set)) }
-}
-
-fn at(revision: u64) -> v1::At {
-    At::Revision(Revision(revision)).into()
 }

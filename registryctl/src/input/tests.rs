@@ -68,6 +68,10 @@ fn broken_yaml_is_placed_and_surprises_are_refused() {
     let error = source("a.yaml", "a: 1\nb: [1\nc: 2\n").value().unwrap_err();
     assert!(error.position.is_some(), "{error:?}");
     assert!(error.message.starts_with("not valid YAML"), "{error:?}");
+    let deep = format!("a: {}{}", "[".repeat(80), "]".repeat(80));
+    let error = source("a.yaml", &deep).value().unwrap_err();
+    assert_eq!(error.message, "YAML nested deeper than 64 levels");
+    assert_eq!(error.help(), "flatten the value");
     for bad in ["a: 1\na: 2\n", "a: .nan\n", "a: .inf\n", "a: 1\n---\nb: 2\n"] {
         assert!(source("a.yaml", bad).value().is_err(), "{bad}");
     }

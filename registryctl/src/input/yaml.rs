@@ -16,6 +16,9 @@ use serde_saphyr::{Options, Spanned, UserMessageFormatter, from_str_with_options
 
 use super::{Position, SyntaxError, segments};
 
+/// The parser's limit.
+const DEPTH: usize = 64;
+
 fn options() -> Options {
     serde_saphyr::options! { strict_booleans: true, with_snippet: false }
 }
@@ -26,7 +29,12 @@ pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {
         let reason = e.render_with_formatter(&UserMessageFormatter);
         // The position is shown by itself.
         let reason = reason.split(" at line ").next().unwrap_or_default();
-        SyntaxError { position, message: format!("not valid YAML: {reason}") }
+        let message = if reason.contains("Depth {") {
+            format!("YAML nested deeper than {DEPTH} levels")
+        } else {
+            format!("not valid YAML: {reason}")
+        };
+        SyntaxError { position, message }
     })
 }
 

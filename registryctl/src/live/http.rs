@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 
 use reqwest::{
     Client, Url,
-    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
     redirect::Policy,
 };
 use serde_json::Value;
@@ -18,6 +18,8 @@ use crate::{
 };
 
 const CONNECT: Duration = Duration::from_secs(10);
+/// Longest wait for the first event of a stream.
+const FIRST_EVENT: Duration = Duration::from_secs(2);
 
 /// Refuses what is not a URL of HTTP.
 pub(super) fn check(text: &str) -> Result<Url, Failure> {
@@ -59,6 +61,33 @@ pub(super) fn headers(target: &Target) -> Result<HashMap<HeaderName, HeaderValue
         Ok((name, value))
     };
     target.headers.iter().map(header).collect()
+}
+
+/// Whether a GET opens an event stream whose first event is `endpoint`, as HTTP+SSE (2024-11-05) has it.
+pub(super) async fn is_http_sse(target: &Target, url: &str) -> bool {
+    /// Most bytes before the first event.
+    const BYTES: usize = 4_096;
+    let is_endpoint = async {
+        let headers: HeaderMap = headers(target).ok()?.into_iter().collect();
+        let mut request = client(target).ok()?.get(url).headers(headers);
+        request = request.header(ACCEPT, "text/event-stream");
+        if let Some(bearer) = &target.bearer {
+            request = request.bearer_auth(bearer);
+        }
+        let mut response = request.send().await.ok()?.error_for_status().ok()?;
+        let mut received = Vec::new();
+        while received.len() < BYTES {
+            received.extend_from_slice(&response.chunk().await.ok()??);
+            let text = String::from_utf8_lossy(&received);
+            let mut lines =
+                text.split_inclusive(['\n', '\r']).filter(|line| line.ends_with(['\n', '\r']));
+            if let Some(name) = lines.find_map(|line| line.strip_prefix("event:")) {
+                return Some(name.trim() == "endpoint");
+            }
+        }
+        None
+    };
+    tokio::time::timeout(FIRST_EVENT, is_endpoint).await.ok().flatten().unwrap_or(false)
 }
 
 /// Gets a JSON document. `None`: it is not there (404).

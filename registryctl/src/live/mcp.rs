@@ -66,7 +66,15 @@ async fn ask_for(target: &Target, features: bool) -> Result<(LiveServer, Found),
                 config = config.auth_header(bearer);
             }
             let client = RawClient::new(http::client(target)?, last);
-            asking.in_time(StreamableHttpClientTransport::with_client(client, config)).await
+            let transport = StreamableHttpClientTransport::with_client(client, config);
+            let asked = asking.in_time(transport).await;
+            if asked.is_err() && http::is_http_sse(target, url).await {
+                return Err(target.lies(
+                    "it speaks HTTP+SSE (2024-11-05), which is not supported; give the URL of its \
+                     Streamable HTTP transport, or start it as a program",
+                ));
+            }
+            asked
         }
         Place::Program(words) => {
             let (child, stdout, stdin) = Child::start(target, words)?;

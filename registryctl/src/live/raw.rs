@@ -4,15 +4,17 @@
 
 use std::{
     collections::HashMap,
+    io,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
 };
 
-use futures_util::stream::BoxStream;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, stream::BoxStream};
 use http::{HeaderName, HeaderValue};
 use reqwest::{
-    Client,
+    Client, RequestBuilder, Response, StatusCode,
     header::{ACCEPT, CONTENT_TYPE},
 };
 use rmcp::{
@@ -23,11 +25,14 @@ use rmcp::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use sse_stream::{Sse, SseStream};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::BYTES;
 
 const SESSION: &str = "mcp-session-id";
+const EVENT_STREAM: &str = "text/event-stream";
+const JSON: &str = "application/json";
 
 /// The last result that was received.
 #[derive(Debug, Clone, Default)]
@@ -69,7 +74,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
+    ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
         let Self { line, last, .. } = &mut *self;
@@ -93,73 +98,91 @@ pub(super) struct RawClient {
     last: LastResult,
 }
 
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+type Failed = StreamableHttpError<reqwest::Error>;
+
 impl RawClient {
     pub(super) fn new(inner: Client, last: LastResult) -> Self {
         Self { inner, last }
     }
 
-    /// Sends a request and reads its answer; `None` if the answer is anything but a result, for which
-    /// the SDK asks again.
-    async fn result(&self, request: reqwest::RequestBuilder) -> Option<StreamableHttpPostResponse> {
-        let mut response =
-            request.send().await.ok().filter(|answer| answer.status().is_success())?;
+    /// Sends a request for a list of tools. The SDK handles the events of a stream, because a server
+    /// may send requests before its answer.
+    async fn list_tools(
+        &self,
+        request: RequestBuilder,
+        has_session: bool,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let response = request.send().await?;
+        let status = response.status();
         let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
-        let (kind, session) = (header(CONTENT_TYPE.as_str())?, header(SESSION));
-        let is_stream = kind.starts_with("text/event-stream");
-        let (mut body, mut scanned) = (Vec::new(), 0);
-        while let Some(chunk) = response.chunk().await.ok()? {
-            body.extend_from_slice(&chunk);
-            if body.len() > BYTES {
-                return None;
-            }
-            if is_stream && let Some(message) = self.answer_in(&mut body, &mut scanned) {
-                return Some(StreamableHttpPostResponse::Json(message, session));
-            }
+        let (kind, session) = (header(CONTENT_TYPE.as_str()), header(SESSION));
+        let is = |wanted: &str| kind.as_ref().is_some_and(|kind| kind.starts_with(wanted));
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
         }
-        let message = self.answer(&body).filter(|_| !is_stream)?;
-        Some(StreamableHttpPostResponse::Json(message, session))
+        if status == StatusCode::NOT_FOUND && has_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if status.is_success() && is(EVENT_STREAM) {
+            let events = SseStream::from_bytes_stream(bounded(response.bytes_stream()));
+            return Ok(StreamableHttpPostResponse::Sse(self.noted(events), session));
+        }
+        let is_json = is(JSON);
+        if status.is_success() && !is_json {
+            return Err(StreamableHttpError::UnexpectedContentType(kind));
+        }
+        let body = body(response).await?;
+        let answer = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
+        let reason = match answer {
+            Ok(answer) if is_json && (status.is_success() || is_error(&answer)) => {
+                self.last.note(&body);
+                return Ok(StreamableHttpPostResponse::Json(answer, session));
+            }
+            Err(e) if status.is_success() => format!("the answer cannot be read: {e}"),
+            _ => format!("HTTP {status}: {}", String::from_utf8_lossy(&body)),
+        };
+        Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
     }
 
-    /// The answer among the complete events of a stream, which are removed. No event ends in the first
-    /// `scanned` bytes.
-    fn answer_in(&self, stream: &mut Vec<u8>, scanned: &mut usize) -> Option<ServerJsonRpcMessage> {
-        loop {
-            let from = scanned.saturating_sub(3);
-            let Some(end) = end_of_event(&stream[from..]) else {
-                *scanned = stream.len();
-                return None;
-            };
-            *scanned = 0;
-            let event: Vec<u8> = stream.drain(..from + end).collect();
-            let data: Vec<_> = event
-                .split(|byte| matches!(byte, b'\n' | b'\r'))
-                .filter_map(|line| line.strip_prefix(b"data:"))
-                .collect();
-            let answer = self.answer(&data.join(&b'\n'));
-            if answer.is_some() {
-                return answer;
+    /// The same events; their last result is kept.
+    fn noted(&self, events: impl Stream<Item = Result<Sse, SseError>> + Send + 'static) -> Events {
+        let last = self.last.clone();
+        let note = move |event: &Result<Sse, SseError>| {
+            if let Ok(Sse { data: Some(data), .. }) = event {
+                last.note(data.as_bytes());
             }
-        }
-    }
-
-    fn answer(&self, message: &[u8]) -> Option<ServerJsonRpcMessage> {
-        let answer = serde_json::from_slice(message).ok()?;
-        if !matches!(answer, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
-            return None;
-        }
-        self.last.note(message);
-        Some(answer)
+        };
+        events.inspect(note).boxed()
     }
 }
 
-/// The length of the first event with the blank line after it.
-fn end_of_event(stream: &[u8]) -> Option<usize> {
-    let ends: [&[u8]; 2] = [b"\n\n", b"\r\n\r\n"];
-    let end = |mark: &[u8]| {
-        let at = stream.windows(mark.len()).position(|part| part == mark)?;
-        Some(at + mark.len())
-    };
-    ends.into_iter().filter_map(end).min()
+fn is_error(message: &ServerJsonRpcMessage) -> bool {
+    matches!(message, JsonRpcMessage::Error(_))
+}
+
+/// The same bytes, up to the limit.
+fn bounded(
+    chunks: impl Stream<Item = reqwest::Result<Bytes>>,
+) -> impl Stream<Item = io::Result<Bytes>> {
+    let mut left = BYTES;
+    chunks.map(move |chunk| {
+        let chunk = chunk.map_err(io::Error::other)?;
+        let too_large = || io::Error::other(format!("the stream has more than {BYTES} bytes"));
+        left = left.checked_sub(chunk.len()).ok_or_else(too_large)?;
+        Ok(chunk)
+    })
+}
+
+async fn body(mut response: Response) -> Result<Vec<u8>, Failed> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > BYTES {
+            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: BYTES });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
 }
 
 impl StreamableHttpClient for RawClient {
@@ -172,7 +195,7 @@ impl StreamableHttpClient for RawClient {
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
+    ) -> Result<StreamableHttpPostResponse, Failed> {
         self.post_message_with_max_sse_event_size(
             uri,
             message,
@@ -192,23 +215,22 @@ impl StreamableHttpClient for RawClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
         max_sse_event_size: usize,
-    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
+    ) -> Result<StreamableHttpPostResponse, Failed> {
         let is_list = matches!(&message, JsonRpcMessage::Request(request)
             if matches!(request.request, ClientRequest::ListToolsRequest(_)));
-        if is_list && let Ok(body) = serde_json::to_vec(&message) {
+        if is_list {
+            let body = serde_json::to_vec(&message)?;
             let mut request = self.inner.post(uri.as_ref()).body(body);
-            request = request.header(CONTENT_TYPE, "application/json");
-            request = request.header(ACCEPT, "text/event-stream, application/json");
-            request = request.headers(custom_headers.clone().into_iter().collect());
+            request = request.header(CONTENT_TYPE, JSON);
+            request = request.header(ACCEPT, format!("{EVENT_STREAM}, {JSON}"));
+            request = request.headers(custom_headers.into_iter().collect());
             if let Some(session) = &session_id {
                 request = request.header(SESSION, session.as_ref());
             }
             if let Some(token) = &auth_header {
                 request = request.bearer_auth(token);
             }
-            if let Some(answer) = self.result(request).await {
-                return Ok(answer);
-            }
+            return self.list_tools(request, session_id.is_some()).await;
         }
         self.inner
             .post_message_with_max_sse_event_size(
@@ -228,7 +250,7 @@ impl StreamableHttpClient for RawClient {
         session_id: Arc<str>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), StreamableHttpError<Self::Error>> {
+    ) -> Result<(), Failed> {
         self.inner.delete_session(uri, session_id, auth_header, custom_headers).await
     }
 
@@ -239,11 +261,11 @@ impl StreamableHttpClient for RawClient {
         last_event_id: Option<String>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<
-        BoxStream<'static, Result<sse_stream::Sse, SseError>>,
-        StreamableHttpError<Self::Error>,
-    > {
-        self.inner.get_stream(uri, session_id, last_event_id, auth_header, custom_headers).await
+    ) -> Result<Events, Failed> {
+        let opened =
+            self.inner.get_stream(uri, session_id, last_event_id, auth_header, custom_headers);
+        // A resumed stream has the answer.
+        Ok(self.noted(opened.await?))
     }
 }
 
@@ -253,27 +275,29 @@ mod tests {
 
     use super::*;
 
-    fn last(client: &RawClient) -> Option<String> {
-        client.last.take().map(|raw| raw.get().to_owned())
-    }
-
-    #[test]
-    fn answer_is_found_among_events_in_parts() {
+    #[tokio::test]
+    async fn events_pass_and_their_last_result_is_kept() {
         let client = RawClient::new(Client::new(), LastResult::default());
-        let note = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+        let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
         let result = r#"{"tools":[{"name":"a","inputSchema":{},"execution":{"x":1}}]}"#;
         let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
         for end in ["\n", "\r\n"] {
-            let text =
-                format!(": hello{end}{end}data: {note}{end}{end}id: 1{end}data: {answer}{end}");
-            let (mut stream, mut scanned) = (text.into_bytes(), 0);
-            assert!(client.answer_in(&mut stream, &mut scanned).is_none());
-            stream.extend_from_slice(end.as_bytes());
-            assert!(client.answer_in(&mut stream, &mut scanned).is_some());
-            assert_eq!(last(&client).as_deref(), Some(result));
+            let text = format!(": hello{end}{end}data: {ping}{end}{end}id: 1{end}data: {answer}");
+            let text = Bytes::from(text + end + end);
+            let parts = text.chunks(5).map(|part| Ok(Bytes::copy_from_slice(part)));
+            let parts = futures_util::stream::iter(parts.collect::<Vec<_>>());
+            let events = client.noted(SseStream::from_bytes_stream(bounded(parts)));
+            let data: Vec<_> = events.filter_map(async |event| event.unwrap().data).collect().await;
+            assert_eq!(data, [ping, &*answer]);
+            assert_eq!(client.last.take().unwrap().get(), result);
         }
-        let error = br#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}"#;
-        assert!(client.answer(error).is_some() && last(&client).is_none());
+    }
+
+    #[tokio::test]
+    async fn stream_ends_with_error_above_limit() {
+        let chunks = [vec![0; BYTES], vec![0]].map(|chunk| Ok(Bytes::from(chunk)));
+        let chunks: Vec<_> = bounded(futures_util::stream::iter(chunks)).collect().await;
+        assert!(chunks[0].is_ok() && chunks[1].is_err());
     }
 
     #[tokio::test]

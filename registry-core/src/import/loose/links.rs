@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Entry, FIRST_VERSION, Loose, existing};
+use super::{Entry, FIRST_VERSION, Loose, callee, existing};
 use crate::{
     name::Name,
     reference::Kind,
@@ -123,34 +123,51 @@ impl Loose<'_> {
         }
     }
 
-    /// What a composition uses is declared.
+    /// What a composition uses is declared, except by calls that a person has to complete.
     fn declare_dependencies(&mut self) {
         let known = self.known();
-        let version = |kind, name: &str| {
-            known.newest(kind, name).map_or(FIRST_VERSION.to_owned(), |(v, _)| v.to_string())
-        };
         let mut declared = Vec::new();
         for tool in self.entries.entry(Kind::Tool).or_default() {
             let Some(spec) = tool.map.get("spec") else { continue };
             let uses = Composition::uses_of(spec).into_iter();
-            let targets: BTreeSet<_> = uses.map(|found| found.target).collect();
+            let uses = uses.filter(|found| !callee::is_qualified(spec, &found.pointer));
+            // Each target with its first place.
+            let targets: BTreeMap<_, _> =
+                uses.map(|found| (found.target, found.pointer)).rev().collect();
             let mut depends =
                 tool.map.get("depends").and_then(Value::as_array).cloned().unwrap_or_default();
             let before = depends.len();
-            for target in targets {
-                let new = match target {
-                    Target::Tool(name) => json!({ "type": "tool", "name": name.as_str(),
-                        "version": version(Kind::Tool, name.as_str()) }),
-                    Target::Agent { name, skill } => json!({ "type": "agent", "skill": skill,
-                        "name": name.as_str(), "version": version(Kind::Agent, name.as_str()) }),
+            for (target, pointer) in targets {
+                let (kind, name, skill) = match &target {
+                    Target::Tool(name) => (Kind::Tool, name.as_str(), None),
+                    Target::Agent { name, skill } => (Kind::Agent, name.as_str(), Some(skill)),
                 };
-                let is_same =
-                    |d: &Value| ["type", "name", "skill"].iter().all(|part| d[part] == new[part]);
-                if !depends.iter().any(is_same) {
-                    let to = format!("/depends/{}", depends.len());
-                    tool.origins.moved(to, tool.at("depends"));
-                    depends.push(new);
+                let is_same = |d: &Value| {
+                    d["type"] == kind.to_string()
+                        && d["name"] == name
+                        && d["skill"].as_str() == skill.map(String::as_str)
+                };
+                if depends.iter().any(is_same) {
+                    continue;
                 }
+                let newest = known.newest(kind, name);
+                let version = newest.map_or(FIRST_VERSION.to_owned(), |(v, _)| v.to_string());
+                if newest.is_some_and(|(_, is_only)| !is_only) {
+                    let at = existing(self.file, tool.origins.of(&format!("/spec{pointer}")));
+                    let what = format!("a step calls {kind}/{name} without a version");
+                    let how = format!(
+                        "{version} is in `depends`; the file has {}",
+                        known.shown(kind, name)
+                    );
+                    self.repairs.needed(at, what, how);
+                }
+                let mut new = json!({ "type": kind.to_string(), "name": name, "version": version });
+                if let Some(skill) = skill {
+                    new["skill"] = skill.as_str().into();
+                }
+                let to = format!("/depends/{}", depends.len());
+                tool.origins.moved(to, tool.at("depends"));
+                depends.push(new);
             }
             if depends.len() > before {
                 declared.push((tool.pointer.clone(), Value::from(depends.clone())));

@@ -15,9 +15,6 @@ use crate::{
     reference::SchemaRef,
 };
 
-/// How many versions of a name are named where one has to be chosen.
-const SHOWN: usize = 10;
-
 /// What finding a version needs.
 struct Finder<'a> {
     known: &'a Known,
@@ -81,13 +78,8 @@ impl Finder<'_> {
                 version.to_string()
             }
             Some((version, false)) => {
-                let mut all = self.known.versions(kind, name).map(ToString::to_string);
-                let some: Vec<_> = all.by_ref().take(SHOWN).collect();
-                let more = match all.count() {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                let how = format!("{version} is written; the file has {}{more}", some.join(", "));
+                let shown = self.known.shown(kind, name);
+                let how = format!("{version} is written; the file has {shown}");
                 self.repairs.needed(at, what, how);
                 version.to_string()
             }

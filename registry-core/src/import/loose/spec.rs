@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Loose,
-    callee::{Callees, take_server},
+    callee::{self, Call, Callees, Found, Unclear, Wanted},
     existing,
     mapping::shape_mappings,
 };
 use crate::{
     document::pointer_join,
-    import::{Repairs, origins::Origins, repair::quoted},
+    import::{Repairs, names, origins::Origins, repair::quoted},
     limits,
     reference::Kind,
     spec::{PATTERNS, plain_literal},
@@ -25,8 +25,10 @@ struct Shaper<'a> {
     /// Their pointers lead into the entry.
     repairs: Repairs,
     origins: &'a mut Origins,
-    /// Versions that steps name, for `depends`.
+    /// What the composition declares, and what its steps add.
     depends: Vec<Value>,
+    /// Pointers into the entry, whose problems `repairs` explains.
+    explained: Vec<String>,
 }
 
 impl Loose<'_> {
@@ -34,11 +36,13 @@ impl Loose<'_> {
     pub(super) fn shape_specs(&mut self) {
         let mut callees = self.callees();
         for tool in self.entries.entry(Kind::Tool).or_default() {
+            let depends = tool.map.get("depends").and_then(Value::as_array).cloned();
             let mut shaper = Shaper {
                 callees: &mut callees,
                 repairs: Repairs::default(),
                 origins: &mut tool.origins,
-                depends: Vec::new(),
+                depends: depends.unwrap_or_default(),
+                explained: Vec::new(),
             };
             if let Some(spec) = tool.map.get_mut("spec") {
                 shaper.spec(spec, "/spec", 0);
@@ -46,12 +50,13 @@ impl Loose<'_> {
             if let Some(transform) = tool.map.get_mut("outputTransform") {
                 shape_mappings(transform, "/outputTransform", &mut shaper.repairs);
             }
-            let Shaper { repairs, depends, .. } = shaper;
-            if !depends.is_empty() {
-                declare(&mut tool.map, depends);
+            let Shaper { repairs, depends, explained, .. } = shaper;
+            if !depends.is_empty() && tool.map.get("depends").is_none_or(Value::is_array) {
+                tool.map.insert("depends".to_owned(), depends.into());
             }
             let place = |at: &str| existing(self.file, tool.origins.of(at));
-            self.explained.extend(repairs.needed_at().map(place));
+            let explained = explained.iter().map(String::as_str);
+            self.explained.extend(repairs.needed_at().chain(explained).map(place));
             self.repairs.all_from(repairs, place);
             for (_, at) in &mut callees.added {
                 if at.starts_with("/spec") {
@@ -65,20 +70,6 @@ impl Loose<'_> {
             let what = format!("no tool of the file is {tool} of the server {server}");
             self.repairs.made(&at, what, format!("the tool {name} was added for it"));
             self.add(Kind::Tool, &entry, &at);
-        }
-    }
-}
-
-/// Adds dependencies, unless there is one of the same kind and name.
-fn declare(tool: &mut Map<String, Value>, new: Vec<Value>) {
-    let depends = tool.entry("depends").or_insert_with(|| json!([]));
-    let Value::Array(depends) = depends else { return };
-    for dependency in new {
-        let is_same = |known: &Value| {
-            ["type", "name", "skill"].iter().all(|part| known[part] == dependency[part])
-        };
-        if !depends.iter().any(is_same) {
-            depends.push(dependency);
         }
     }
 }
@@ -272,6 +263,7 @@ impl Shaper<'_> {
             let mut agent = Value::Object(std::mem::take(map));
             self.repairs.made(at, "a reference as an operation", "it is in `agent`");
             self.version_of_agent(&mut agent, at);
+            self.origins.moved(format!("{at}/agent"), self.origins.of(at));
             map.insert("agent".to_owned(), agent);
         } else if is_call {
             map.remove("type");
@@ -286,56 +278,90 @@ impl Shaper<'_> {
         }
     }
 
-    /// A call of a tool, which may name its server: in `tool`, or beside it.
+    /// A call of a tool, which may name its server and versions. One that a person must decide stays as it is,
+    /// so the registry refuses it.
     fn tool(&mut self, operation: &mut Map<String, Value>, at: &str) {
-        let mut own = match &operation["tool"] {
-            Value::Object(own) => own.clone(),
-            Value::String(name) => Map::from_iter([("name".to_owned(), name.as_str().into())]),
-            _ => return,
-        };
-        let Some(name) = own.get("name").and_then(Value::as_str).map(str::to_owned) else { return };
-        let server = match take_server(&mut own) {
-            Some((member, server)) => Some((format!("{at}/tool/{member}"), server)),
-            None => {
-                take_server(operation).map(|(member, server)| (format!("{at}/{member}"), server))
+        let Some(call) = Call::of(operation, at) else { return };
+        let Some(place) = call.places().next().map(str::to_owned) else { return };
+        match self.callee(&call, &place) {
+            Ok(name) => callee::write(operation, &name),
+            Err(Unclear { what, how }) => {
+                self.repairs.needed(place, what, how);
+                self.explained.extend(call.places().map(str::to_owned));
+                // Members beside `tool` are a problem of the operation.
+                self.explained.push(at.to_owned());
             }
-        };
-        let Some((place, server)) = server else { return self.version_of_tool(operation, own, at) };
-        let mut version = own.remove("serverVersion");
-        version = version.or_else(|| operation.remove("serverVersion"));
-        let version = version.as_ref().and_then(Value::as_str);
-        let resolved = self.callees.resolve(&name, &server, version, &place);
-        let what = format!("a step names {} of the server {}", quoted(&name), quoted(&server));
-        self.repairs.made(&place, what, format!("it calls the tool {}", quoted(&resolved)));
-        own.insert("name".to_owned(), resolved.into());
-        self.version_of_tool(operation, own, at);
+        }
     }
 
-    /// A version beside the name of a tool is that of the dependency.
-    fn version_of_tool(
-        &mut self,
-        operation: &mut Map<String, Value>,
-        mut own: Map<String, Value>,
-        at: &str,
-    ) {
-        if let Some(Value::String(version)) = own.remove("version") {
+    /// Declares the tool of a call and says its name.
+    fn callee(&mut self, call: &Call, place: &str) -> Result<String, Unclear> {
+        let (server_version, version) = (call.version("serverVersion")?, call.version("version")?);
+        let Some((place, server)) = call.server()? else {
+            let Some(version) = version else { return Ok(call.name.clone()) };
+            self.depend(json!({ "type": "tool", "name": call.name, "version": version }), place)?;
             let what = "a step names the version of its tool";
-            self.repairs.made(format!("{at}/tool/version"), what, "it is in `depends`");
-            self.depends.push(json!({ "type": "tool", "name": own["name"], "version": version }));
+            self.repairs.made(place, what, "it is in `depends`");
+            return Ok(call.name.clone());
+        };
+        let (server_version, version) = (server_version.as_deref(), version.as_deref());
+        let wanted = Wanted { name: &call.name, server, server_version, version };
+        let found = self.callees.find(&wanted, &self.depends)?;
+        let (Found::Known(tool) | Found::New(tool)) = &found;
+        let (name, version) = (tool.name.clone(), tool.version.clone());
+        self.depend(json!({ "type": "tool", "name": name, "version": version }), place)?;
+        if let Found::New(tool) = found {
+            self.callees.add(tool, place);
         }
-        if !operation["tool"].is_string() || own.len() > 1 || operation["tool"] != own["name"] {
-            operation.insert("tool".to_owned(), own.into());
+        let what = format!("a step names {} of the server {}", quoted(&call.name), quoted(server));
+        let how = format!("it calls the tool {}, version {version}", quoted(&name));
+        self.repairs.made(place, what, how);
+        Ok(name)
+    }
+
+    /// Declares what a step calls. A composition calls each name in one version.
+    fn depend(&mut self, new: Value, place: &str) -> Result<(), Unclear> {
+        let same =
+            |known: &&Value, parts: &[&str]| parts.iter().all(|part| known[*part] == new[*part]);
+        let mut known = self.depends.iter().filter(|known| same(known, &["type", "name"]));
+        let is_version = |known: &&Value| known["version"] == new["version"];
+        if known.clone().any(|known| same(&known, &["skill"]) && is_version(&known)) {
+            return Ok(());
         }
+        if let Some(other) = known.find(|known| !is_version(known)) {
+            let shown = |of: &Value| {
+                let text = |part: &str| of[part].as_str().unwrap_or_default().to_owned();
+                quoted(&format!("{}@{}", text("name"), text("version")))
+            };
+            let what = format!(
+                "a step calls {}, but the composition depends on {}",
+                shown(&new),
+                shown(other)
+            );
+            let how = "a composition calls one version of each name: make one of the calls a tool of its own, \
+                       and call that tool here";
+            return Err(Unclear { what, how: how.to_owned() });
+        }
+        let to = format!("/depends/{}", self.depends.len());
+        self.origins.moved(to, self.origins.of(place));
+        self.depends.push(new);
+        Ok(())
     }
 
     fn version_of_agent(&mut self, agent: &mut Value, at: &str) {
         let Some(map) = agent.as_object_mut() else { return };
-        if let Some(Value::String(version)) = map.remove("version") {
-            let what = "a step names the version of its agent";
-            self.repairs.made(format!("{at}/version"), what, "it is in `depends`");
-            let (name, skill) = (map.get("name"), map.get("skill"));
-            self.depends
-                .push(json!({ "type": "agent", "name": name, "version": version, "skill": skill }));
+        let Some(Value::String(version)) = map.get("version") else { return };
+        let version = names::version_of(version).map_or(version.clone(), |exact| exact.to_string());
+        let (name, skill) = (map.get("name"), map.get("skill"));
+        let new = json!({ "type": "agent", "name": name, "version": version, "skill": skill });
+        let place = format!("{at}/version");
+        match self.depend(new, &place) {
+            Ok(()) => {
+                let what = "a step names the version of its agent";
+                self.repairs.made(place, what, "it is in `depends`");
+                map.remove("version");
+            }
+            Err(Unclear { what, how }) => self.repairs.needed(place, what, how),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The loose forms of the field, each with its repair.
 
+mod callees;
 mod places;
 mod specs;
 

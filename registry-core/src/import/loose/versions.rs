@@ -9,6 +9,9 @@ use serde_json::Value;
 use super::{FIRST_VERSION, Loose};
 use crate::{reference::Kind, version::Version};
 
+/// How many tools or versions are listed where a person has to choose one.
+const SHOWN: usize = 10;
+
 /// The versions of each name of a kind, oldest first.
 #[derive(Default)]
 pub(super) struct Known(BTreeMap<(Kind, String), BTreeSet<Version>>);
@@ -16,6 +19,11 @@ pub(super) struct Known(BTreeMap<(Kind, String), BTreeSet<Version>>);
 impl Known {
     pub(super) fn versions(&self, kind: Kind, name: &str) -> impl Iterator<Item = &Version> {
         self.0.get(&(kind, name.to_owned())).into_iter().flatten()
+    }
+
+    /// The first versions as a text, and how many more there are.
+    pub(super) fn shown(&self, kind: Kind, name: &str) -> String {
+        listed(self.versions(kind, name).map(ToString::to_string))
     }
 
     /// The newest version, and whether it is the only one.
@@ -28,6 +36,15 @@ impl Known {
         if let Ok(version) = Version::parse(version) {
             self.0.entry((kind, name.to_owned())).or_default().insert(version);
         }
+    }
+}
+
+/// The first of these texts, and how many more there are.
+pub(super) fn listed(mut texts: impl Iterator<Item = String>) -> String {
+    let shown: Vec<_> = texts.by_ref().take(SHOWN).collect();
+    match texts.count() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 

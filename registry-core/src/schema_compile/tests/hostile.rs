@@ -4,14 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{compile, compiled, problems};
 use crate::{
     limits,
     reference::Key,
     rules::testing::{catalog, schema, versioned},
-    schema_compile::compile_in,
+    schema_compile::{Instance, Validator, compile_in},
 };
 
 #[test]
@@ -259,6 +259,69 @@ fn big_lists_cost_bounded_time() {
         };
     let alike: Value = (0..1_500).map(nested).collect();
     assert!(said("uniqueItems alike", &json!({ "uniqueItems": true }), &alike).is_empty());
+}
+
+/// Whether a text takes more steps than it may.
+fn is_too_costly(schema: &Validator, text: &str) -> bool {
+    let raw = RawValue::from_string(text.to_owned()).unwrap();
+    let found = schema.check(&Instance::read(&raw).unwrap()).err().unwrap_or_default();
+    found.iter().any(|violation| {
+        violation.message.ends_with(
+            "steps: the schema applies to this value too often; simplify the schema or send less",
+        )
+    })
+}
+
+#[test]
+fn long_numbers_cost_steps_in_proportion() {
+    let long = format!("0.{}", "3".repeat(100_000));
+    let each = |part: &dyn Fn(i32) -> Value| (0..200).map(part).collect::<Vec<_>>();
+    for parts in [
+        json!({ "anyOf": each(&|i| json!({ "exclusiveMaximum": -1 - i })) }),
+        json!({ "anyOf": each(&|i| json!({ "multipleOf": i + 2 })) }),
+        json!({ "anyOf": each(&|i| json!({ "const": i + 2 })) }),
+        json!({ "anyOf": each(&|i| json!({ "enum": [i + 2, "x"] })) }),
+        json!({ "anyOf": each(&|_| json!({ "type": "integer" })) }),
+    ] {
+        let schema = compiled(&parts);
+        assert!(is_too_costly(&schema, &long), "{parts}");
+        assert!(!is_too_costly(&schema, "0.125"), "{parts}");
+    }
+    let small = compiled(&json!({ "type": "number", "minimum": 0, "maximum": 1 }));
+    assert!(!is_too_costly(&small, &long));
+    let unique = compiled(&json!({ "anyOf": vec![json!({ "uniqueItems": true }); 200] }));
+    assert!(is_too_costly(&unique, &format!("[{long},{long}]")));
+}
+
+#[test]
+fn long_names_cost_steps_in_proportion() {
+    let name = format!("\\n{}", "n".repeat(500_000));
+    let object = format!("{{\"{name}\":0}}");
+    let wide: Vec<String> = (0..20).map(|i| format!("\"{name}{i}\":0")).collect();
+    let required: Vec<_> = (0..200).map(|i| json!({ "required": [format!("x{i}")] })).collect();
+    let required = compiled(&json!({ "anyOf": required }));
+    assert!(is_too_costly(&required, &object));
+    assert!(is_too_costly(&required, &format!("{{{}}}", wide.join(","))));
+    assert!(!is_too_costly(&required, r#"{"n": 0}"#));
+    let unique = compiled(&json!({ "anyOf": vec![json!({ "uniqueItems": true }); 200] }));
+    assert!(is_too_costly(&unique, &format!("[{object},{object}]")));
+}
+
+#[test]
+fn brief_checks_end_at_their_steps() {
+    let parts: Vec<_> = (10..110).map(|most| json!({ "items": { "maximum": most } })).collect();
+    let schema = compiled(&json!({ "allOf": parts }));
+    let within = |value: &Value, steps| {
+        let raw = serde_json::value::to_raw_value(value).unwrap();
+        schema.check_within(&Instance::read(&raw).unwrap(), steps)
+    };
+    let (valid, invalid) = (json!(vec![1; 100]), json!([vec![1; 99], vec![200]].concat()));
+    assert_eq!(within(&valid, 1_000), None);
+    assert_eq!(within(&valid, 100_000), Some(Ok(())));
+    // The first limit shows that it is invalid, and the others take too long.
+    assert_eq!(within(&invalid, 1_000), None);
+    let found = within(&invalid, 100_000).unwrap().unwrap_err();
+    assert_eq!((found.len(), &*found[0].pointer), (limits::VIOLATIONS, "/99"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod resolve;
 
 use std::collections::{BTreeMap, HashMap};
 
+use regex_syntax::hir::{HirKind, Look};
 use resolve::{Place, References};
 use serde_json::{Map, Value};
 
@@ -16,6 +17,49 @@ use crate::{
     document::pointer_join,
     reference::{Key, SchemaRef},
 };
+
+/// A member or an item of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Child {
+    /// The number of its name, or `None` for the members that no schema names.
+    Member(Option<usize>),
+    /// Its position, or `None` for the items after the positions of `prefixItems`.
+    Item(Option<usize>),
+    /// The name of a member.
+    Name,
+}
+
+impl Child {
+    pub(super) const OTHER_MEMBER: Self = Self::Member(None);
+    pub(super) const OTHER_ITEM: Self = Self::Item(None);
+
+    /// The children to which a schema applies that does not name this one.
+    pub(super) fn other(self) -> Option<Self> {
+        match self {
+            Self::Member(Some(_)) => Some(Self::OTHER_MEMBER),
+            Self::Item(Some(_)) => Some(Self::OTHER_ITEM),
+            Self::Member(None) | Self::Item(None) | Self::Name => None,
+        }
+    }
+}
+
+/// The text with which all matches of a regular expression start; empty if it is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pattern(Vec<u8>);
+
+impl Pattern {
+    fn of(pattern: &str) -> Self {
+        let hir = regex_syntax::parse(pattern).ok();
+        let prefix = hir.and_then(|hir| match hir.kind() {
+            HirKind::Concat(parts) => match [parts.first()?.kind(), parts.get(1)?.kind()] {
+                [HirKind::Look(Look::Start), HirKind::Literal(text)] => Some(text.0.to_vec()),
+                _ => None,
+            },
+            _ => None,
+        });
+        Self(prefix.unwrap_or_default())
+    }
+}
 
 /// What one schema object applies.
 #[derive(Debug, Default)]
@@ -27,9 +71,11 @@ pub(super) struct Node {
     pub(super) either: Vec<usize>,
     /// Registered schemas that apply to the same place.
     pub(super) registered: Vec<Weight>,
-    /// To one member or item each.
-    pub(super) parts: BTreeMap<String, Vec<usize>>,
-    /// To members or items that others may apply to, too.
+    /// To one child each, or to the children that no other part of the node applies to.
+    pub(super) parts: BTreeMap<Child, Vec<usize>>,
+    /// To members whose names match a regular expression.
+    pub(super) patterns: Vec<(Pattern, usize)>,
+    /// To children that others may apply to, too.
     pub(super) beside: Vec<usize>,
     /// To members or items that no other schema of the node applies to.
     pub(super) unevaluated: Vec<usize>,
@@ -37,20 +83,41 @@ pub(super) struct Node {
 
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
+    /// The names of members, by their numbers.
+    names: Vec<String>,
 }
 
 impl Graph {
     /// Everything that the root leads to; the root is node 0.
     pub(super) fn of(schema: &Value, weight_of: &mut dyn FnMut(&Key) -> Weight) -> Self {
         References::with(schema, |references| {
-            let (by_address, waiting, nodes) = (HashMap::new(), Vec::new(), Vec::new());
-            let mut reader = Reader { references, by_address, waiting, weight_of, nodes };
+            let mut reader = Reader {
+                references,
+                weight_of,
+                by_address: HashMap::new(),
+                waiting: Vec::new(),
+                nodes: Vec::new(),
+                numbers: HashMap::new(),
+            };
             reader.node(references.root(), String::new());
             while let Some((map, node, place)) = reader.waiting.pop() {
                 reader.read(map, node, &place);
             }
-            Self { nodes: reader.nodes }
+            let mut names = vec![String::new(); reader.numbers.len()];
+            for (name, number) in reader.numbers {
+                name.clone_into(&mut names[number]);
+            }
+            Self { nodes: reader.nodes, names }
         })
+    }
+
+    /// Whether a regular expression may match the name of a child.
+    pub(super) fn may_match(&self, Pattern(prefix): &Pattern, child: Child) -> bool {
+        match child {
+            Child::Member(Some(number)) => self.names[number].as_bytes().starts_with(prefix),
+            Child::Member(None) => true,
+            Child::Item(_) | Child::Name => false,
+        }
     }
 
     pub(super) fn same_place(&self, node: usize) -> impl Iterator<Item = usize> {
@@ -124,6 +191,8 @@ struct Reader<'a, 'w> {
     waiting: Vec<(&'a Map<String, Value>, usize, Place<'a>)>,
     weight_of: &'w mut dyn FnMut(&Key) -> Weight,
     nodes: Vec<Node>,
+    /// The numbers of the names of members.
+    numbers: HashMap<&'a str, usize>,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -152,21 +221,35 @@ impl<'a> Reader<'a, '_> {
                     self.add((value, place), at, node, |node| &mut node.either);
                 }
                 "dependentSchemas" | "dependencies" => {
-                    self.each_named((value, place), &at, node, |node, _| &mut node.all);
+                    for (_, found) in self.each_named((value, place), &at) {
+                        self.nodes[node].all.push(found);
+                    }
                 }
-                "properties" => self.each_named((value, place), &at, node, |node, name| {
-                    node.parts.entry(format!("member {name}")).or_default()
-                }),
+                "properties" => {
+                    for (name, found) in self.each_named((value, place), &at) {
+                        let next = self.numbers.len();
+                        let number = *self.numbers.entry(name).or_insert(next);
+                        self.part(node, Child::Member(Some(number))).push(found);
+                    }
+                }
                 "patternProperties" => {
-                    self.each_named((value, place), &at, node, |node, _| &mut node.beside);
+                    for (pattern, found) in self.each_named((value, place), &at) {
+                        self.nodes[node].patterns.push((Pattern::of(pattern), found));
+                    }
                 }
-                "additionalProperties" | "propertyNames" => {
-                    let part = name.clone();
-                    self.add((value, place), at, node, move |node| {
-                        node.parts.entry(part).or_default()
+                "additionalProperties" => {
+                    self.add((value, place), at, node, |node| {
+                        node.parts.entry(Child::OTHER_MEMBER).or_default()
+                    });
+                }
+                "propertyNames" => {
+                    self.add((value, place), at, node, |node| {
+                        node.parts.entry(Child::Name).or_default()
                     });
                 }
                 "contains" => self.add((value, place), at, node, |node| &mut node.beside),
+                // Without a list of `items` it is ignored.
+                "additionalItems" if !map.get("items").is_some_and(Value::is_array) => {}
                 "items" | "prefixItems" | "additionalItems" => {
                     self.items((value, place), &at, node);
                 }
@@ -196,31 +279,33 @@ impl<'a> Reader<'a, '_> {
         list(&mut self.nodes[node]).extend(found);
     }
 
+    fn part(&mut self, node: usize, child: Child) -> &mut Vec<usize> {
+        self.nodes[node].parts.entry(child).or_default()
+    }
+
+    /// The nodes of named schemas.
     fn each_named(
         &mut self,
         (value, place): (&'a Value, &Place<'a>),
         at: &str,
-        node: usize,
-        list: impl for<'n> Fn(&'n mut Node, &str) -> &'n mut Vec<usize>,
-    ) {
-        let Value::Object(named) = value else { return };
-        for (name, value) in named {
-            let found = self.node(place.child(value), pointer_join(at, name));
-            list(&mut self.nodes[node], name).push(found);
-        }
+    ) -> Vec<(&'a str, usize)> {
+        let named = value.as_object().into_iter().flatten();
+        let node = |(name, value): (&'a String, &'a Value)| {
+            (name.as_str(), self.node(place.child(value), pointer_join(at, name)))
+        };
+        named.map(node).collect()
     }
 
     fn items(&mut self, (value, place): (&'a Value, &Place<'a>), at: &str, node: usize) {
         let Value::Array(items) = value else {
-            let part = format!("rest {at}");
-            self.add((value, place), at.to_owned(), node, move |node| {
-                node.parts.entry(part).or_default()
+            self.add((value, place), at.to_owned(), node, |node| {
+                node.parts.entry(Child::OTHER_ITEM).or_default()
             });
             return;
         };
         for (i, item) in items.iter().enumerate() {
             let found = self.node(place.child(item), format!("{at}/{i}"));
-            self.nodes[node].parts.entry(format!("item {i}")).or_default().push(found);
+            self.part(node, Child::Item(Some(i))).push(found);
         }
     }
 

@@ -74,6 +74,8 @@ fn what_leads_back_twice_is_refused() {
         json!({ "allOf": [me, me] }),
         json!({ "anyOf": [me, { "not": me }] }),
         json!({ "properties": { "a": me }, "patternProperties": { "a": me } }),
+        json!({ "properties": { "x-a": me }, "patternProperties": { "^x-": me } }),
+        json!({ "allOf": [{ "properties": { "a": me } }, { "additionalProperties": me }] }),
         json!({ "allOf": [{ "properties": { "a": me } }, { "properties": { "a": me } }] }),
         json!({ "$id": "urn:a", "items": { "$ref": "urn:a" }, "contains": me }),
     ] {
@@ -97,6 +99,12 @@ fn ordinary_recursion_and_sharing_pass() {
         json!({ "properties": { "a": me }, "unevaluatedProperties": me }),
         json!({ "allOf": [{ "properties": { "a": me } }], "unevaluatedProperties": me }),
         json!({ "anyOf": [{ "properties": { "a": me } }, { "type": "null" }], "unevaluatedProperties": false }),
+        json!({ "$ref": "#/$defs/base", "$defs": { "base": { "properties": { "children": { "items": me } } } },
+            "properties": { "parent": me }, "unevaluatedProperties": false }),
+        json!({ "allOf": [{ "properties": { "left": me } }, { "properties": { "right": me } }] }),
+        json!({ "dependentSchemas": { "a": { "properties": { "l": me } }, "b": { "properties": { "r": me } } } }),
+        json!({ "properties": { "node": me }, "patternProperties": { "^x-": me } }),
+        json!({ "allOf": [{ "prefixItems": [me] }, { "prefixItems": [{}, me] }] }),
         json!({ "prefixItems": [me], "unevaluatedItems": me }),
         json!({ "anyOf": [{ "items": me }, { "type": "string" }], "unevaluatedItems": false }),
         chain(|d| json!({ "properties": { "a": d, "b": d } })),
@@ -113,4 +121,17 @@ fn registered_schemas_weigh_what_they_weigh() {
     let half = limits::SCHEMA_PATHS / 2;
     assert!(weigh(&two, &mut |_| weight(half - 10)).is_ok());
     assert!(weigh(&two, &mut |_| weight(half)).is_err());
+}
+
+#[test]
+fn many_members_are_weighed_in_bounded_time() {
+    // Every node meets all the names of the nodes after it.
+    let link = |i: usize| {
+        let names: serde_json::Map<_, _> =
+            (0..40).map(|name| (format!("n{i}-{name}"), json!({ "type": "object" }))).collect();
+        json!({ "$ref": format!("#/$defs/d{}", i + 1), "properties": names })
+    };
+    let mut defs: serde_json::Map<_, _> = (0..400).map(|i| (format!("d{i}"), link(i))).collect();
+    defs.insert("d400".to_owned(), json!(true));
+    assert!(!is_refused(&json!({ "$ref": "#/$defs/d0", "$defs": defs })));
 }

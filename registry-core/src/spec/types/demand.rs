@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use super::{
     Checker, Mismatch, Witness,
-    label::{From, Given, Label},
+    label::{Given, Label, Source},
     schema::{self, Kinds},
     select::{Presence, Selected},
     shape::Shape,
     trial::RESULT,
 };
 use crate::{
-    compatibility::{Budget, Demand, Difference, Side, Verdict, covers, shortened},
+    compatibility::{Demand, Difference, Side, Verdict, covers, shortened},
     decode::At,
 };
 
@@ -45,6 +45,8 @@ pub(super) enum Fit {
     Never(Option<Difference>),
     /// Perhaps not all of them.
     Perhaps(Option<Difference>),
+    /// Not compared: the budget is spent.
+    Unchecked,
 }
 
 /// The findings at a place.
@@ -85,41 +87,60 @@ pub(super) fn decide(shape: &Shape, demanded: &Value, checker: &mut Checker<'_>)
     if shape.is_unknown() {
         return Fit::Always;
     }
+    if checker.budget.is_spent() {
+        return by_kind(shape, demanded, checker);
+    }
     let Some(given) = shape.render(None, &checker.work) else {
         checker.is_cut = true;
-        return Fit::Always;
+        return by_kind(shape, demanded, checker);
     };
-    let difference = match compare(&given, demanded, checker.budget) {
+    let difference = match compare(&given, demanded, checker) {
         Verdict::Yes => return Fit::Always,
         Verdict::No(difference) => Some(difference),
         Verdict::Undecided(_) => None,
     };
     if let Some(modern) = schema::modern(demanded) {
         let never = json!({ "not": modern });
-        if compare(&given, &never, checker.budget) == Verdict::Yes {
+        if compare(&given, &never, checker) == Verdict::Yes {
             return Fit::Never(difference);
+        }
+        if checker.budget.is_spent() {
+            return by_kind(shape, demanded, checker);
         }
         if shape.has_unknown(&checker.work) {
             // Unknown parts are assumed to fit.
             let Some(given) = shape.render(Some(&modern), &checker.work) else {
                 checker.is_cut = true;
-                return Fit::Always;
+                return by_kind(shape, demanded, checker);
             };
-            return match compare(&given, demanded, checker.budget) {
+            return match compare(&given, demanded, checker) {
                 Verdict::No(difference) => Fit::Perhaps(Some(difference)),
+                Verdict::Undecided(_) if checker.budget.is_spent() => {
+                    by_kind(shape, demanded, checker)
+                }
                 Verdict::Yes | Verdict::Undecided(_) => Fit::Always,
             };
         }
     }
     if checker.budget.is_spent() {
-        checker.is_cut = true;
-        return Fit::Always;
+        return by_kind(shape, demanded, checker);
     }
     Fit::Perhaps(difference)
 }
 
-fn compare(given: &Value, wanted: &Value, budget: &mut Budget) -> Verdict {
-    covers((given, ""), (wanted, ""), Side::New, &|_| None, budget)
+/// Compares only the JSON types, which takes no budget.
+fn by_kind(shape: &Shape, demanded: &Value, checker: &mut Checker<'_>) -> Fit {
+    checker.is_spent |= checker.budget.is_spent();
+    let Some(modern) = schema::modern(demanded) else { return Fit::Unchecked };
+    let (given, wanted) = (shape.kinds(), schema::kinds(&modern));
+    if given.is_empty() || given.has(wanted) { Fit::Unchecked } else { Fit::Never(None) }
+}
+
+fn compare(given: &Value, wanted: &Value, checker: &mut Checker<'_>) -> Verdict {
+    let definitions = &checker.tools.definitions;
+    let given = schema::complete(given, definitions);
+    let wanted = schema::complete(wanted, definitions);
+    covers((&given, ""), (&wanted, ""), Side::New, &|_| None, checker.budget)
 }
 
 impl Checker<'_> {
@@ -135,7 +156,7 @@ impl Checker<'_> {
             modern.as_ref().map(|demanded| self.members((given, true), demanded, &mut path, sink));
         let reported = reported.unwrap_or_default();
         let is_reported = match &fit {
-            Fit::Always => true,
+            Fit::Always | Fit::Unchecked => true,
             Fit::Never(_) => reported.is_certain,
             Fit::Perhaps(_) => reported.is_any,
         };
@@ -163,7 +184,7 @@ impl Checker<'_> {
         let of_objects = json!({ "allOf": [{ "type": "object" }, demanded] });
         let demanded = if kinds == Kinds::OBJECT { demanded } else { &of_objects };
         let mut names = schema::declared(demanded);
-        if let From::Construct(fields) = &given.label.from {
+        if let Source::Construct(fields) = &given.label.from {
             names.extend(fields.iter().map(|(name, _)| name.clone()));
             names.sort();
             names.dedup();
@@ -187,7 +208,7 @@ impl Checker<'_> {
         let Some(name) = path.last().cloned() else { return reported };
         let wanted = schema::member(demanded, &name);
         let have = given.shape.member(&name);
-        let is_explicit = matches!(given.label.from, From::Construct(_));
+        let is_explicit = matches!(given.label.from, Source::Construct(_));
         let label = given.label.member(&name);
         let is_required = wanted.min > 0;
         let Some(label) = label else {
@@ -206,6 +227,11 @@ impl Checker<'_> {
             return reported;
         }
         let is_unknown = have.shape.is_unknown();
+        if is_unknown && is_required && label.is_pending() {
+            self.perhaps_missing(&property, true, sink);
+            reported.add(false);
+            return reported;
+        }
         if wanted.max == 0 {
             if is_explicit && !is_unknown || have.min > 0 {
                 let is_certain = is_there && have.min > 0;
@@ -239,6 +265,9 @@ impl Checker<'_> {
         let nested = self.members((&inner, is_inner_there), &wanted.schema, path, sink);
         let is_certain = is_inner_there && matches!(fit, Fit::Never(_));
         reported.and(nested);
+        if fit == Fit::Unchecked {
+            return reported;
+        }
         if !nested.is_any || is_certain && !nested.is_certain {
             let property = Property { path, label: &label, wanted: &wanted.schema };
             let fit = match fit {
@@ -282,7 +311,7 @@ impl Checker<'_> {
     fn missing(&mut self, property: &Property<'_>, is_certain: bool, sink: &Sink<'_>) {
         let name = property.name();
         let message = match &property.label.from {
-            From::Path { path, of, .. } if !path.is_empty() => {
+            Source::Path { path, of, .. } if !path.is_empty() => {
                 format!("{name} is required but {path} selects nothing in {of}")
             }
             _ => format!("{name} is required but {} never has it", property.label.words()),
@@ -296,11 +325,18 @@ impl Checker<'_> {
     fn perhaps_missing(&mut self, property: &Property<'_>, is_declared: bool, sink: &Sink<'_>) {
         let name = property.name();
         let (words, help) = match &property.label.from {
-            From::Path { path, of, .. } if !is_declared => (
+            Source::Path { path, of, is_pending: true, .. } => (
+                format!("{path} selects nothing while {of} is missing"),
+                format!(
+                    "bind the result of a completed step, or make {name} optional in {}: a compensation also runs when a later step has failed",
+                    sink.whose
+                ),
+            ),
+            Source::Path { path, of, .. } if !is_declared => (
                 format!("{path} may select nothing in {of}: its schema does not declare it"),
                 suggestion(property.label, &name, sink),
             ),
-            From::Path { path, of, .. } => {
+            Source::Path { path, of, .. } => {
                 let help = if path.contains('[') {
                     format!(
                         "{path} selects nothing in an empty array: demand `minItems` in the schema of {of}, or make {name} optional in {}",
@@ -354,7 +390,8 @@ impl Checker<'_> {
     ) {
         let name = property.name();
         let message = format!("{} has no property {name}", sink.whose);
-        let known = schema::declared(demanded);
+        let mut known = schema::declared(demanded);
+        known.retain(|name| schema::member(demanded, name).max > 0);
         let help = match known.as_slice() {
             [] => format!("remove {name}"),
             known => format!("remove {name}, or use one of {}", known.join(", ")),
@@ -368,7 +405,7 @@ impl Checker<'_> {
     /// A value that does not fit, or may not.
     fn value(&mut self, shape: &Shape, fit: &Fit, property: &Property<'_>, sink: &Sink<'_>) {
         let (difference, is_certain) = match fit {
-            Fit::Always => return,
+            Fit::Always | Fit::Unchecked => return,
             Fit::Never(difference) => (difference.as_ref(), true),
             Fit::Perhaps(difference) => (difference.as_ref(), false),
         };
@@ -379,16 +416,16 @@ impl Checker<'_> {
             _ if property.path.is_empty() && sink.remedy.is_some() => {
                 sink.remedy.unwrap_or_default().to_owned()
             }
-            From::Path { path, .. } if is_several(path) && wanted == Kinds::ARRAY => format!(
+            Source::Path { path, .. } if is_several(path) && wanted == Kinds::ARRAY => format!(
                 "{path} is a bare value when it selects exactly one: bind the array itself, as in {}",
                 array_of(path)
             ),
-            From::Path { .. } | From::Whole(_) => {
+            Source::Path { .. } | Source::Whole(_) => {
                 let wanted = wanted.words().map(|words| format!(": {words}")).unwrap_or_default();
                 format!("bind what {place} accepts{wanted}, or change one of the two schemas")
             }
-            From::Constant => format!("write a constant that {place} accepts"),
-            From::Construct(_) => format!("change the fields so that {place} accepts the object"),
+            Source::Constant => format!("write a constant that {place} accepts"),
+            Source::Construct(_) => format!("change the fields so that {place} accepts the object"),
         };
         let pointer = sink.pointer(property.label);
         if is_certain {
@@ -426,7 +463,8 @@ impl Checker<'_> {
         property: &Property<'_>,
         sink: &Sink<'_>,
     ) -> Option<Witness> {
-        let validator = crate::schema_compile::compile(property.wanted, &|_| None).ok()?;
+        let wanted = schema::complete(property.wanted, &self.tools.definitions);
+        let validator = crate::schema_compile::compile(&wanted, &|_| None).ok()?;
         let path = property.path.to_vec();
         let is_hit = move |value: &Value| {
             value_at(value, &path).is_some_and(|value| validator.accepts(value) == Some(false))
@@ -441,10 +479,19 @@ impl Checker<'_> {
     }
 
     fn keyword(&mut self, value: &Value, wanted: &Value) -> Demand {
-        match compare(&json!({ "const": value }), wanted, self.budget) {
+        match compare(&json!({ "const": value }), wanted, self) {
             Verdict::No(difference) => difference.demand,
             Verdict::Yes | Verdict::Undecided(_) => Demand::Schema,
         }
+    }
+
+    /// Reports a part of a cache key that selects nothing.
+    pub(super) fn ignored_key(&mut self, label: &Label, at: At<'_>) {
+        let (whose, demanded, at) = ("the key", &Value::Null, at.to_string());
+        let sink = Sink { subject: "key", whose, demanded, at, remedy: None };
+        let message = format!("{} selects nothing, so all inputs share one entry", label.words());
+        let help = suggestion(label, "", &sink);
+        self.push((sink.pointer(label), &sink), (message, help), false, None);
     }
 
     /// Reports a binding or a key that selects nothing, or may; whether it may select something.
@@ -455,7 +502,7 @@ impl Checker<'_> {
         subject: &str,
         at: At<'_>,
     ) -> bool {
-        let From::Path { path, of, .. } = &label.from else { return true };
+        let Source::Path { path, of, .. } = &label.from else { return true };
         let (whose, demanded, at) = ("the binding", &Value::Null, at.to_string());
         let sink = Sink { subject, whose, demanded, at, remedy: None };
         let pointer = sink.pointer(label);
@@ -465,6 +512,12 @@ impl Checker<'_> {
                 let message = format!("{path} selects nothing in {of}");
                 self.push((pointer, &sink), (message, help), true, None);
                 return false;
+            }
+            Presence::Perhaps if label.is_pending() => {
+                let witness = self.witness(&sink.at, &Value::is_null, Vec::new());
+                let message = format!("{path} selects nothing while {of} is missing");
+                let help = "bind it in a `construct`, where it may be absent: a compensation also runs when a later step has failed";
+                self.push((pointer, &sink), (message, help.to_owned()), false, witness);
             }
             Presence::Perhaps if selected.shape.is_unknown() => {}
             Presence::Perhaps if !selected.is_declared => {
@@ -492,18 +545,28 @@ pub(super) fn value_at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Valu
 }
 
 fn is_several(path: &str) -> bool {
-    ["[*]", ".*", "[?", ":"].iter().any(|sign| path.contains(sign))
+    several_at(path).is_some()
 }
 
 /// The path of the array whose items a path selects.
 fn array_of(path: &str) -> String {
-    let end = ["[*]", ".*", "[?"].iter().filter_map(|sign| path.find(sign)).min();
-    path[..end.unwrap_or(path.len())].to_owned()
+    path[..several_at(path).unwrap_or(path.len())].to_owned()
+}
+
+/// The position of the first selector that may select several items.
+fn several_at(path: &str) -> Option<usize> {
+    let is_slice = |inside: &str| {
+        let inside = inside.split(']').next().unwrap_or_default();
+        inside.contains(':') && !inside.contains(['\'', '"'])
+    };
+    let slice = path.match_indices('[').find(|(at, _)| is_slice(&path[at + 1..]));
+    let signs = ["[*]", ".*", "[?"].iter().filter_map(|sign| path.find(sign));
+    signs.chain(slice.map(|(at, _)| at)).min()
 }
 
 /// The remedy for a path that selects nothing.
 fn suggestion(label: &Label, name: &str, sink: &Sink<'_>) -> String {
-    let From::Path { path, of, has } = &label.from else {
+    let Source::Path { path, of, has, .. } = &label.from else {
         return format!("bind {name} in an `input` of this step");
     };
     let asked = path.rsplit(['.', '\'']).find(|part| !part.is_empty() && *part != "]");

@@ -23,11 +23,11 @@ pub(super) struct Label {
     /// JSON pointer of the binding, or of the operation without one.
     pub(super) pointer: String,
     pub(super) is_binding: bool,
-    pub(super) from: From,
+    pub(super) from: Source,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum From {
+pub(super) enum Source {
     /// All of something: `the result of "fetch"`.
     Whole(String),
     /// The part of something that a path selects.
@@ -35,27 +35,37 @@ pub(super) enum From {
         path: String,
         of: String,
         has: Vec<String>,
+        /// Whether it is the result of a step that may not have completed.
+        is_pending: bool,
     },
     Constant,
     Construct(Vec<(String, Label)>),
 }
 
+impl Source {
+    pub(super) fn path(path: &str, of: &str) -> Self {
+        let (path, of) = (path.to_owned(), of.to_owned());
+        Self::Path { path, of, has: Vec::new(), is_pending: false }
+    }
+}
+
 impl Label {
+    /// Whether the step that it comes from may not have completed.
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self.from, Source::Path { is_pending: true, .. })
+    }
+
     pub(super) fn whole(of: &str, pointer: String) -> Self {
-        Self { pointer, is_binding: false, from: From::Whole(of.to_owned()) }
+        Self { pointer, is_binding: false, from: Source::Whole(of.to_owned()) }
     }
 
     /// Where the member with this name comes from; nothing for one that a `construct` does not have.
     pub(super) fn member(&self, name: &str) -> Option<Self> {
         let from = match &self.from {
-            From::Whole(of) => {
-                From::Path { path: segment("$", name), of: of.clone(), has: Vec::new() }
-            }
-            From::Path { path, of, .. } => {
-                From::Path { path: segment(path, name), of: of.clone(), has: Vec::new() }
-            }
-            From::Constant => From::Constant,
-            From::Construct(fields) => {
+            Source::Whole(of) => Source::path(&segment("$", name), of),
+            Source::Path { path, of, .. } => Source::path(&segment(path, name), of),
+            Source::Constant => Source::Constant,
+            Source::Construct(fields) => {
                 let field = fields.iter().find(|(known, _)| known == name);
                 return field.map(|(_, label)| label.clone());
             }
@@ -65,10 +75,10 @@ impl Label {
 
     pub(super) fn words(&self) -> String {
         match &self.from {
-            From::Whole(of) => of.clone(),
-            From::Path { path, of, .. } => format!("{path} in {of}"),
-            From::Constant => "the constant".to_owned(),
-            From::Construct(_) => "the constructed object".to_owned(),
+            Source::Whole(of) => of.clone(),
+            Source::Path { path, of, .. } => format!("{path} in {of}"),
+            Source::Constant => "the constant".to_owned(),
+            Source::Construct(_) => "the constructed object".to_owned(),
         }
     }
 }
@@ -87,8 +97,10 @@ fn segment(path: &str, name: &str) -> String {
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'s> {
     pub(super) input: &'s Given,
-    /// The results of earlier steps.
+    /// The results of steps.
     pub(super) steps: &'s [(&'s str, Given)],
+    /// The number of these steps that have completed; the others may have.
+    pub(super) completed: usize,
     /// The error that a saga compensates.
     pub(super) error: Option<&'s Given>,
 }
@@ -118,13 +130,14 @@ fn bound(binding: &Binding, scope: Scope<'_>, at: At<'_>) -> (Selected, Label) {
     match binding {
         Binding::Input(path) => from(path, scope.input),
         Binding::Step { id, path } => {
-            let step = scope.steps.iter().find(|(known, _)| known == id);
+            let step = scope.steps.iter().enumerate().find(|(_, (known, _))| known == id);
             let nothing = || Given {
                 shape: Shape::Unknown(None),
                 label: Label::whole(&format!("the result of \"{id}\""), at.to_string()),
             };
             match step {
-                Some((_, given)) => from(path, given),
+                Some((i, (_, given))) if i < scope.completed => from(path, given),
+                Some((_, (_, given))) => pending(from(path, given)),
                 None => from(path, &nothing()),
             }
         }
@@ -139,7 +152,7 @@ fn bound(binding: &Binding, scope: Scope<'_>, at: At<'_>) -> (Selected, Label) {
             }
         }
         Binding::Constant(value) => {
-            let label = Label { pointer: at.to_string(), is_binding: true, from: From::Constant };
+            let label = Label { pointer: at.to_string(), is_binding: true, from: Source::Constant };
             (Selected::always(Shape::constant(value)), label)
         }
         Binding::Construct(fields) => {
@@ -155,17 +168,28 @@ fn bound(binding: &Binding, scope: Scope<'_>, at: At<'_>) -> (Selected, Label) {
                     members.push((name.clone(), Member { shape, is_sure, is_declared }));
                 }
             }
-            let from = From::Construct(all);
+            let from = Source::Construct(all);
             let label = Label { pointer: at.to_string(), is_binding: true, from };
             (Selected::always(Shape::object(members)), label)
         }
     }
 }
 
+/// The same of a step that may not have completed.
+fn pending((mut selected, mut label): (Selected, Label)) -> (Selected, Label) {
+    if selected.presence == Presence::Always {
+        selected.presence = Presence::Perhaps;
+    }
+    if let Source::Path { is_pending, .. } = &mut label.from {
+        *is_pending = true;
+    }
+    (selected, label)
+}
+
 fn from_path(path: &Path, from: &Given, at: At<'_>) -> (Selected, Label) {
     let selected = select(path, &from.shape);
     let of = match &from.label.from {
-        From::Whole(of) => of.clone(),
+        Source::Whole(of) => of.clone(),
         _ => "the input".to_owned(),
     };
     let has = if selected.is_declared && selected.presence != Presence::Never {
@@ -174,7 +198,7 @@ fn from_path(path: &Path, from: &Given, at: At<'_>) -> (Selected, Label) {
         from.shape.names()
     };
     let path = path.as_str().to_owned();
-    let from = From::Path { path, of, has };
+    let from = Source::Path { path, of, has, is_pending: false };
     let label = Label { pointer: at.to_string(), is_binding: true, from };
     (selected, label)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     Checker,
     demand::Sink,
-    label::{From, Given, Label, Scope},
+    label::{Given, Label, Scope, Source},
     schema::Kinds,
     select::{Presence, names, select},
     shape::{Array, MANY, Member, Object, Shape},
@@ -58,7 +58,11 @@ impl Checker<'_> {
                 self.or_else(both, given, subject, at.member("circuitBreaker"))
             }
             Spec::Cache(cache) => {
-                self.operation(&cache.inner, given, subject, at.member("cache").member("inner"))
+                let at = at.member("cache");
+                for (i, path) in cache.key_paths.iter().enumerate() {
+                    self.is_cache_key(path, given, subject, at.member("keyPaths").index(i));
+                }
+                self.operation(&cache.inner, given, subject, at.member("inner"))
             }
             Spec::Idempotent(once) => {
                 let at = at.member("idempotent");
@@ -190,7 +194,7 @@ impl Checker<'_> {
             let subject = format!("input of step \"{}\"", step.id);
             let previous = steps.last().map_or(given, |(_, result)| result);
             let bound = (step.input.as_ref(), previous);
-            let scope = Scope { input: given, steps: &steps, error: None };
+            let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
             let taken = self.given(bound, scope, &subject, at.member("input"));
             let done = self.operation(&step.operation, &taken, &subject, at.member("operation"));
             steps.push((&step.id, result_of(&step.id, done, at)));
@@ -200,15 +204,17 @@ impl Checker<'_> {
 
     fn scatter(&mut self, scatter: &ScatterGather, given: &Given, at: At<'_>) -> Given {
         let targets = at.member("targets");
+        // The timeout leaves late targets out, also with `failFast`.
+        let is_complete = scatter.fail_fast && scatter.timeout_ms.is_none();
         let (mut results, mut groups) = (Vec::new(), BTreeSet::new());
         for (i, target) in scatter.targets.iter().enumerate() {
             let at = targets.index(i);
             let subject = format!("input of target {i}");
-            let scope = Scope { input: given, steps: &[], error: None };
+            let scope = Scope { input: given, steps: &[], completed: 0, error: None };
             let bound = (target.input.as_ref(), given);
             let taken = self.given(bound, scope, &subject, at.member("input"));
             results.push(self.operation(&target.operation, &taken, &subject, at).shape);
-            if !scatter.fail_fast && calls_something(&target.operation) {
+            if !is_complete && calls_something(&target.operation) {
                 groups.insert(at.to_string());
             }
         }
@@ -216,7 +222,7 @@ impl Checker<'_> {
         let ops = at.member("aggregation");
         let ops = ops.member("ops");
         let label = Label::whole("the gathered results", at.to_string());
-        let mut flow = Given { shape: gathered(&results, scatter.fail_fast), label };
+        let mut flow = Given { shape: gathered(&results, is_complete), label };
         for (i, op) in scatter.aggregation.iter().enumerate() {
             let at = ops.index(i);
             let whose = format!("`{}`", op_name(op));
@@ -252,9 +258,11 @@ impl Checker<'_> {
             let subject = format!("input of step \"{}\"", step.id);
             let previous = steps.last().map_or(given, |(_, result)| result);
             let bound = (step.input.as_ref(), previous);
-            let scope = Scope { input: given, steps: &steps, error: None };
+            let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
             let taken = self.given(bound, scope, &subject, at.member("input"));
             let done = self.operation(&step.action, &taken, &subject, at.member("action"));
+            // A failure compensates the steps before it.
+            self.may_fail(&step.action, at.member("action"));
             steps.push((&step.id, result_of(&step.id, done, at)));
             inputs.push(taken);
         }
@@ -265,13 +273,9 @@ impl Checker<'_> {
             let at = all.index(i);
             let subject = format!("input of the compensation of step \"{}\"", step.id);
             let bound = (step.compensate_input.as_ref(), taken);
-            // Later steps need not have completed.
-            let later = steps.iter().enumerate().map(|(j, (id, result))| {
-                let shape = if j > i { Shape::Unknown(None) } else { result.shape.clone() };
-                (*id, Given { shape, label: result.label.clone() })
-            });
-            let later: Vec<_> = later.collect();
-            let scope = Scope { input: given, steps: &later, error: Some(&error) };
+            // Later steps may not have completed, and without an outcome neither has this one.
+            let completed = if step.compensate_on_unknown { i } else { i + 1 };
+            let scope = Scope { input: given, steps: &steps, completed, error: Some(&error) };
             let taken = self.given(bound, scope, &subject, at.member("compensateInput"));
             self.operation(compensate, &taken, &subject, at.member("compensate"));
         }
@@ -280,9 +284,17 @@ impl Checker<'_> {
             let member = |(id, result): (&str, Given)| (id.to_owned(), Member::sure(result.shape));
             return Given { shape: Shape::object(steps.into_iter().map(member)), label };
         };
-        let scope = Scope { input: given, steps: &steps, error: None };
+        let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
         let nothing = Given { shape: Shape::Unknown(None), label };
         self.given((Some(output), &nothing), scope, "output", at.member("output"))
+    }
+
+    /// Warns of a path that never selects a part of the key: a cache takes an empty key.
+    fn is_cache_key(&mut self, path: &Path, given: &Given, subject: &str, at: At<'_>) {
+        let selected = select(path, &given.shape);
+        if selected.presence == Presence::Never {
+            self.ignored_key(&key_label(path, given, subject, at), at);
+        }
     }
 
     /// Checks that a path selects a key.
@@ -309,12 +321,9 @@ impl Checker<'_> {
 
 /// The label of a key.
 fn key_label(path: &Path, given: &Given, subject: &str, at: At<'_>) -> Label {
-    let of = From::Path {
-        path: path.as_str().to_owned(),
-        of: input_of(subject),
-        has: given.shape.names(),
-    };
-    Label { pointer: at.to_string(), is_binding: true, from: of }
+    let (path, of) = (path.as_str().to_owned(), input_of(subject));
+    let from = Source::Path { path, of, has: given.shape.names(), is_pending: false };
+    Label { pointer: at.to_string(), is_binding: true, from }
 }
 
 /// The failure of an operation, as gateways describe it.
@@ -375,7 +384,7 @@ fn calls_something(operation: &Operation) -> bool {
 fn gathered(results: &[Shape], is_complete: bool) -> Shape {
     let count = results.len() as u64;
     let at = |i: usize| {
-        // A failed target is left out, so the result of a later one may take its position.
+        // A failed or late target is left out, so the result of a later one may take its position.
         if is_complete { results[i].clone() } else { Shape::any(results[i..].iter().cloned()) }
     };
     let first = (0..results.len()).map(at).collect();

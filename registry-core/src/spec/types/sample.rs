@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::schema::{Case, Cases, Kinds, all_of, elements_of, kinds_of, listed, member_of};
+use super::schema::{
+    Case, Cases, Definitions, Kinds, all_of, complete, elements_of, kinds_of, listed, member_of,
+};
 use crate::{
     compatibility::{self, Budget},
     schema_compile::compile,
@@ -25,12 +27,13 @@ pub(super) type Scalars = HashMap<String, Vec<Value>>;
 /// Values that a schema accepts.
 pub(super) fn samples(
     (schema, modern): (&Value, &Value),
+    definitions: &Definitions,
     scalars: &mut Scalars,
     budget: &mut Budget,
 ) -> Vec<Value> {
     let mut found = compatibility::samples(schema, budget);
     let Ok(validator) = compile(schema, &|_| None) else { return found };
-    let mut drafter = Drafter { state: 0x9E37_79B9, scalars, budget };
+    let mut drafter = Drafter { state: 0x9E37_79B9, definitions, scalars, budget };
     for _ in 0..DRAFTS {
         let draft = drafter.draft(modern, DEPTH);
         if let Some(draft) = draft.filter(|draft| validator.accepts(draft) == Some(true))
@@ -45,6 +48,7 @@ pub(super) fn samples(
 struct Drafter<'d> {
     /// Of a linear congruential generator.
     state: u64,
+    definitions: &'d Definitions,
     scalars: &'d mut Scalars,
     budget: &'d mut Budget,
 }
@@ -127,7 +131,9 @@ impl Drafter<'_> {
     fn scalar(&mut self, case: &Case<'_>) -> Option<Value> {
         let whole = all_of(case.iter().map(|map| Value::Object((*map).clone())).collect());
         let known = self.scalars.entry(whole.to_string());
-        let known = known.or_insert_with(|| compatibility::samples(&whole, self.budget));
+        let known = known.or_insert_with(|| {
+            compatibility::samples(&complete(&whole, self.definitions), self.budget)
+        });
         let count = known.len();
         let chosen = self.below(count);
         self.scalars.get(&whole.to_string()).and_then(|known| known.get(chosen)).cloned()

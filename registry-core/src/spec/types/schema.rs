@@ -3,9 +3,11 @@
 //! Every answer is an upper bound: a keyword that is not understood is ignored, so a value that the
 //! schema accepts never has a member or an item outside of the answer. Schemas have no references here.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
-use crate::json_schema::{Holds, holds};
+use crate::json_schema::{Holds, each_object, has_references, holds};
 
 /// Most cases of `anyOf`, `oneOf` and `if` that are distinguished.
 const CASES: usize = 48;
@@ -57,7 +59,7 @@ impl Kinds {
         self.0 & other.0 != 0
     }
 
-    fn is_empty(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
@@ -154,20 +156,90 @@ const AFTER_7: [&str; 8] = [
     "$vocabulary",
 ];
 
+/// Rewrites one schema object, without its parts. `is_7` says that it is of draft 7, and
+/// `has_positions` that it is of draft 7 or 2019-09.
+pub(crate) fn rewrite_object(map: &mut Map<String, Value>, is_7: bool, has_positions: bool) {
+    map.remove("$schema");
+    if is_7 {
+        map.retain(|name, _| !AFTER_7.contains(&name.as_str()));
+    }
+    if !has_positions {
+        return;
+    }
+    map.remove("prefixItems");
+    if map.get("items").is_some_and(Value::is_array) {
+        let first = map.remove("items").unwrap_or_default();
+        map.insert("prefixItems".to_owned(), first);
+        if let Some(rest) = map.remove("additionalItems") {
+            map.insert("items".to_owned(), rest);
+        }
+    }
+}
+
+/// A schema inside of another one. Its dialect and its definitions stay at the root.
+pub(crate) fn wrapped(mut schema: Value, wrap: impl FnOnce(Value) -> Value) -> Value {
+    let root = ["$schema", "$defs"].map(|keyword| {
+        let value = schema.as_object_mut().and_then(|map| map.remove(keyword));
+        (keyword, value)
+    });
+    let mut outer = wrap(schema);
+    for (keyword, value) in root {
+        if let (Some(value), Value::Object(map)) = (value, &mut outer) {
+            map.insert(keyword.to_owned(), value);
+        }
+    }
+    outer
+}
+
+/// The definitions of recursive schemas, by names that no two schemas share.
+pub(super) type Definitions = Map<String, Value>;
+
+/// The definitions at the root of a schema, in the words of draft 2020-12.
+pub(super) fn definitions(schema: &Value, all: &mut Definitions) {
+    let has_some = schema.get("$defs").is_some();
+    let modern = has_some.then(|| modern(schema)).flatten();
+    if let Some(Value::Object(found)) =
+        modern.and_then(|mut modern| modern.get_mut("$defs").map(Value::take))
+    {
+        all.extend(found);
+    }
+}
+
+/// The schema with the definitions that its references lead to.
+pub(super) fn complete<'s>(schema: &'s Value, all: &Definitions) -> Cow<'s, Value> {
+    if all.is_empty() || !has_references(schema) {
+        return Cow::Borrowed(schema);
+    }
+    let mut found = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut waiting = referred(schema);
+    while let Some(name) = waiting.pop() {
+        if let (false, Some(definition)) = (found.contains_key(&name), all.get(&name)) {
+            waiting.extend(referred(definition));
+            found.insert(name, definition.clone());
+        }
+    }
+    let mut schema = schema.clone();
+    if let Value::Object(map) = &mut schema {
+        map.insert("$defs".to_owned(), found.into());
+    }
+    Cow::Owned(schema)
+}
+
+/// The names of the definitions that references lead to.
+fn referred(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    each_object(schema, &mut |map| {
+        let reference = map.get("$ref").and_then(Value::as_str);
+        let name = reference.and_then(|reference| reference.strip_prefix("#/$defs/"));
+        found.extend(name.map(str::to_owned));
+    });
+    found
+}
+
 fn rewrite(schema: &mut Value, is_7: bool, has_positions: bool) {
     match schema {
         Value::Object(map) => {
-            map.remove("$schema");
-            if is_7 {
-                map.retain(|name, _| !AFTER_7.contains(&name.as_str()));
-            }
-            if has_positions && map.get("items").is_some_and(Value::is_array) {
-                let first = map.remove("items").unwrap_or_default();
-                map.insert("prefixItems".to_owned(), first);
-                if let Some(rest) = map.remove("additionalItems") {
-                    map.insert("items".to_owned(), rest);
-                }
-            }
+            rewrite_object(map, is_7, has_positions);
             for (name, part) in map.iter_mut() {
                 match (holds(name), part) {
                     (Holds::Data, _) => {}
@@ -298,6 +370,8 @@ pub(super) fn member_of(case: &Case<'_>, name: &str, is_complete: bool) -> Part 
     let mut parts = Vec::new();
     let (mut is_sure, mut is_declared, mut may_be_evaluated) = (false, false, false);
     for map in case {
+        // A recursive schema may declare it.
+        is_declared |= map.contains_key("$ref");
         if let Some(values) = listed(map) {
             let objects = values.iter().filter_map(|value| value.as_object());
             is_sure |= objects.clone().all(|object| object.contains_key(name));
@@ -312,14 +386,17 @@ pub(super) fn member_of(case: &Case<'_>, name: &str, is_complete: bool) -> Part 
         if map.get("not").is_some_and(|not| *not == json!({ "required": [name] })) {
             return Part::nothing();
         }
-        let has_patterns = members(map, "patternProperties").next().is_some();
+        let matching = matching(map, name);
+        let has_patterns = matching.is_none();
         may_be_evaluated |= has_patterns
             || map.contains_key("additionalProperties")
             || map.contains_key("dependentSchemas")
             || map.contains_key("dependencies");
-        if let Some(own) = map.get("properties").and_then(|all| all.get(name)) {
+        let own = map.get("properties").and_then(|all| all.get(name));
+        let own: Vec<_> = own.into_iter().chain(matching.into_iter().flatten()).collect();
+        if !own.is_empty() {
             is_declared = true;
-            parts.push(own.clone());
+            parts.extend(own.into_iter().cloned());
         } else if let Some(additional) = map.get("additionalProperties").filter(|_| !has_patterns) {
             is_declared |= additional.is_object();
             parts.push(additional.clone());
@@ -334,6 +411,29 @@ pub(super) fn member_of(case: &Case<'_>, name: &str, is_complete: bool) -> Part 
     }
     let min = u64::from(is_sure && kinds == Kinds::OBJECT);
     Part { schema, min, max: 1, is_declared }
+}
+
+/// The schemas of the patterns that match a name; nothing where a pattern is too costly to try.
+fn matching<'s>(map: &'s Map<String, Value>, name: &str) -> Option<Vec<&'s Value>> {
+    /// Most patterns, and bytes of one. A counted repetition can compile to many states.
+    const PATTERNS: usize = 8;
+    const BYTES: usize = 64;
+    let patterns = map.get("patternProperties").and_then(Value::as_object);
+    if patterns.is_some_and(|patterns| patterns.len() > PATTERNS) {
+        return None;
+    }
+    let mut found = Vec::new();
+    for (pattern, schema) in patterns.into_iter().flatten() {
+        if pattern.len() > BYTES || pattern.contains('{') {
+            return None;
+        }
+        let matches = json!({ "pattern": pattern });
+        let validator = crate::schema_compile::compile(&matches, &|_| None).ok()?;
+        if validator.accepts(&json!(name))? {
+            found.push(schema);
+        }
+    }
+    Some(found)
 }
 
 /// The names of the members that a schema declares or requires.

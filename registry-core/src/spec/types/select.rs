@@ -2,7 +2,7 @@
 //!
 //! One selected value is itself, several are an array. Descents (`..`) select anything.
 
-use super::shape::{Found, Shape, Step};
+use super::shape::{Found, Shape, Slice, Step};
 use crate::spec::Path;
 
 /// What a path selects.
@@ -156,6 +156,17 @@ fn outside_of_quotes(text: &str) -> impl Iterator<Item = (usize, u8, usize)> {
     })
 }
 
+/// `start:end:step`.
+fn slice(inside: &str) -> Option<Slice> {
+    let mut bounds = inside.split(':').map(str::trim);
+    let mut bound = || match bounds.next() {
+        None | Some("") => Some(None),
+        Some(bound) => bound.parse::<i64>().ok().map(Some),
+    };
+    let (start, end, step) = (bound()?, bound()?, bound()?);
+    inside.contains(':').then_some(Slice { start, end, step: step.unwrap_or(1) })
+}
+
 fn bracketed(inside: &str) -> Option<Step> {
     if inside == "*" {
         return Some(Step::Each { is_filtered: false });
@@ -167,8 +178,7 @@ fn bracketed(inside: &str) -> Option<Step> {
         return Some(Step::Each { is_filtered: true });
     }
     let Some(quote) = inside.chars().next().filter(|c| matches!(c, '\'' | '"')) else {
-        // A slice.
-        return inside.contains(':').then_some(Step::Each { is_filtered: true });
+        return slice(inside).map(Step::Slice);
     };
     let name = inside.strip_prefix(quote)?.strip_suffix(quote)?;
     (!name.contains('\\')).then(|| Step::Name(name.to_owned()))

@@ -43,10 +43,48 @@ pub(super) struct Origin {
 pub(super) enum Step {
     Name(String),
     Position(i64),
+    /// `[start:end:step]`.
+    Slice(Slice),
     /// Each of them, as far as `is_filtered` does not leave some out.
     Each {
         is_filtered: bool,
     },
+}
+
+/// The bounds of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) start: Option<i64>,
+    pub(super) end: Option<i64>,
+    pub(super) step: i64,
+}
+
+impl Slice {
+    /// The least and the most items that it selects of arrays with `min` to `max` items.
+    fn counts(self, (min, max): (u64, u64)) -> (u64, u64) {
+        let start = self.start.unwrap_or(0);
+        match (start < 0, self.end) {
+            _ if self.step == 0 => (0, 0),
+            _ if self.step < 0 => (0, max),
+            // The longer the array, the fewer items lie between a start from behind and a fixed end.
+            (true, Some(end)) if end >= 0 => {
+                (0, max.min(start.unsigned_abs()).min(end.unsigned_abs()))
+            }
+            _ => (self.count(min), self.count(max)),
+        }
+    }
+
+    /// The number of items that a forward slice selects of `length`.
+    fn count(self, length: u64) -> u64 {
+        let place = |bound: i64| {
+            let from = if bound < 0 { i128::from(length) } else { 0 };
+            (from + i128::from(bound)).clamp(0, i128::from(length))
+        };
+        let start = place(self.start.unwrap_or(0));
+        let end = self.end.map_or(i128::from(length), place);
+        let count = (end - start).max(0).unsigned_abs();
+        u64::try_from(count.div_ceil(u128::from(self.step.unsigned_abs()))).unwrap_or(MANY)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -148,6 +186,12 @@ impl Shape {
     /// An object of exactly these members.
     pub(super) fn object(members: impl IntoIterator<Item = (String, Member)>) -> Self {
         Self::Object(Rc::new(Object { members: members.into_iter().collect(), rest: None }))
+    }
+
+    /// An object of which nothing else is known.
+    pub(super) fn any_object() -> Self {
+        let rest = Some(Self::Unknown(None));
+        Self::Object(Rc::new(Object { members: BTreeMap::new(), rest }))
     }
 
     /// Arrays of these.
@@ -253,7 +297,11 @@ impl Shape {
     pub(super) fn child(&self, step: &Step) -> Found {
         match self {
             Self::Unknown(origin) => {
-                let max = if matches!(step, Step::Each { .. }) { MANY } else { 1 };
+                let max = match step {
+                    Step::Each { .. } => MANY,
+                    Step::Slice(slice) => slice.counts((0, MANY)).1,
+                    Step::Name(_) | Step::Position(_) => 1,
+                };
                 let shape = Self::Unknown(extended(origin.as_ref(), step));
                 Found { shape, min: 0, max, is_declared: true }
             }
@@ -344,7 +392,7 @@ fn child_of(schema: &Value, step: &Step, origin: Option<&Origin>) -> Found {
             let schema::Part { schema, min, max, is_declared } = schema::member(schema, name);
             Found { shape: Shape::Schema(Rc::new(schema), from), min, max, is_declared }
         }
-        Step::Position(_) | Step::Each { .. } => {
+        Step::Position(_) | Step::Slice(_) | Step::Each { .. } => {
             let arrays = schema::elements(schema).into_iter();
             let mut found: Vec<_> =
                 arrays.map(|elements| Array::of(elements, origin).child(step)).collect();
@@ -388,7 +436,7 @@ impl Object {
                 }
                 (None, None) => Found::nothing(),
             },
-            Step::Position(_) => Found::nothing(),
+            Step::Position(_) | Step::Slice(_) => Found::nothing(),
             Step::Each { is_filtered } => {
                 let sure = self.members.values().filter(|member| member.is_sure).count() as u64;
                 let all = self.members.values().map(|member| member.shape.clone());
@@ -413,11 +461,57 @@ impl Object {
                 required.push(name.as_str());
             }
         }
+        let is_unknown = self.rest.as_ref().is_some_and(Shape::is_unknown);
+        if let Some(wanted) = wanted.filter(|_| is_unknown) {
+            return self.render_open(wanted, (properties, required), work);
+        }
+        let (min, max) = (required.len(), properties.len());
         let rest = self.rest.as_ref().map(|rest| rest.render(None, work));
         let rest = rest.unwrap_or(Some(Value::Bool(false)))?;
+        let mut schema = json!({ "type": "object", "properties": properties,
+            "required": required, "additionalProperties": rest });
+        if min > 0 {
+            schema["minProperties"] = min.into();
+        }
+        if self.rest.is_none() {
+            schema["maxProperties"] = max.into();
+        }
+        Some(schema)
+    }
+
+    /// The same with unknown other members, which are assumed to be as they are wanted.
+    fn render_open(
+        &self,
+        wanted: &Value,
+        (mut properties, required): (Map<String, Value>, Vec<&str>),
+        work: &Work,
+    ) -> Option<Value> {
+        let of_objects = schema::all_of(vec![json!({ "type": "object" }), work.copy(wanted)?]);
+        if self.members.is_empty() {
+            return Some(of_objects);
+        }
+        let mut required: Vec<_> = required.into_iter().map(str::to_owned).collect();
+        for name in schema::declared(wanted) {
+            if self.members.contains_key(&name) {
+                continue;
+            }
+            let part = schema::member(&of_objects, &name);
+            if part.min > 0 {
+                required.push(name.clone());
+            }
+            properties.insert(name, part.schema);
+        }
+        // No schema declares this name.
+        let other = schema::member(&of_objects, "\u{0}");
+        let rest = if other.max > 0 { other.schema } else { Value::Bool(false) };
         Some(json!({ "type": "object", "properties": properties, "required": required,
             "additionalProperties": rest }))
     }
+}
+
+/// A count as a position.
+fn place_of(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 impl Array {
@@ -458,6 +552,15 @@ impl Array {
         Shape::any(first.chain(rest))
     }
 
+    /// The union of the items from one position to another.
+    fn between(&self, start: i64, end: i64) -> Shape {
+        let place = |bound: i64| usize::try_from(bound).unwrap_or(usize::MAX);
+        let (start, end) = (place(start), place(end).min(place_of(self.max)));
+        let first = self.first.iter().take(end).skip(start).cloned();
+        let rest = (end > self.first.len()).then(|| self.rest.clone());
+        Shape::any(first.chain(rest))
+    }
+
     fn child(&self, step: &Step) -> Found {
         let of = |shape: Shape, min, max| Found { shape, min, max, is_declared: true };
         match step {
@@ -471,6 +574,14 @@ impl Array {
                 }
                 _ => Found::nothing(),
             },
+            Step::Slice(slice) => {
+                let (min, max) = slice.counts((self.min, self.max));
+                let shape = match (slice.start.unwrap_or(0), slice.end) {
+                    (start @ 0.., Some(end @ 0..)) if slice.step > 0 => self.between(start, end),
+                    _ => self.each(),
+                };
+                of(shape, min, max)
+            }
             Step::Each { is_filtered } => {
                 of(self.each(), if *is_filtered { 0 } else { self.min }, self.max)
             }

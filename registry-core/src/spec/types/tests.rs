@@ -550,3 +550,149 @@ fn steps_that_double_their_input_end() {
     steps.extend((1..100).map(twice));
     assert_eq!(found(json!({ "pipeline": { "steps": steps } })), NONE);
 }
+
+/// The findings of a saga whose first step is compensated with this input.
+fn compensated(input: Value, more: Value) -> Vec<Mismatch> {
+    let mut first = json!({ "id": "a", "name": "a", "action": { "tool": "number" },
+        "compensate": { "tool": "undo" }, "compensateInput": input });
+    first.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let second = json!({ "id": "b", "name": "b", "action": { "tool": "number" } });
+    let number = object(json!({ "n": { "type": "integer" } }), json!(["n"]));
+    let undo = |of: &str| json!({ "type": "object", "properties": { "l": { "type": of } }, "required": ["l"] });
+    let of = more["takes"].as_str().unwrap_or("integer");
+    first.as_object_mut().unwrap().remove("takes");
+    let more = json!({ "gives": { "number": number }, "takes": { "undo": undo(of) } });
+    mismatches(json!({ "saga": { "steps": [first, second] } }), Signature::default(), more)
+}
+
+#[test]
+fn compensation_may_lack_results_of_later_steps() {
+    let l = |step: &str, path: &str| json!({ "construct": { "fields": { "l": of(step, path) } } });
+    let is_array = json!({ "takes": "array" });
+    assert!(is_error(&compensated(l("b", "$.n"), is_array.clone())), "an integer is no array");
+    assert!(is_error(&compensated(l("b", "$.m"), json!({}))), "there is no such path");
+    assert!(is_error(&compensated(of("b", "$.n"), json!({}))), "an integer is no object");
+    let late = compensated(l("b", "$.n"), json!({}));
+    assert!(is_warning(&late), "{late:?}");
+    assert_eq!(
+        told(late),
+        ["? /saga/steps/0/compensateInput/construct/fields/l: input of the compensation of step \
+             \"a\": \"l\" is required but $.n selects nothing while the result of \"b\" is missing: \
+             `required` refuses {}"]
+    );
+    assert!(compensated(l("a", "$.n"), json!({})).is_empty());
+    let unknown = json!({ "compensateOnUnknown": true });
+    assert!(is_warning(&compensated(l("a", "$.n"), unknown)), "the outcome may be unknown");
+}
+
+#[test]
+fn late_targets_are_left_out_despite_fail_fast() {
+    let p = |name: &str| object(json!({ name: { "type": "string" } }), json!([name]));
+    let scatter = |limit: Value, ops: Value| {
+        let mut scatter = json!({ "targets": [{ "tool": "slow" }, { "tool": "fast" }],
+            "failFast": true, "aggregation": { "ops": ops } });
+        scatter.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
+        json!({ "scatterGather": scatter })
+    };
+    let found = |limit: Value| {
+        let wanted = json!({ "type": "object", "required": ["p", "q"] });
+        let more = json!({ "gives": { "slow": p("p"), "fast": p("q") } });
+        after(scatter(limit, json!([{ "merge": true }])), wanted, more)
+    };
+    assert!(found(json!({})).is_empty());
+    assert!(is_warning(&found(json!({ "timeoutMs": 300 }))));
+}
+
+#[test]
+fn slices_and_counts_of_members_are_bounded() {
+    let list = |more: Value| {
+        let mut schema = json!({ "type": "array", "items": { "type": "string" } });
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        schema
+    };
+    let at_least = |count: u64| json!({ "type": "array", "minItems": count });
+    assert!(is_error(&given(list(json!({})), "$[0:2]", at_least(3))));
+    assert!(is_error(&given(list(json!({ "maxItems": 3 })), "$[3:9]", json!({}))));
+    assert!(given(list(json!({ "minItems": 4 })), "$[1:-1]", at_least(2)).is_empty());
+    assert!(is_warning(&given(list(json!({})), "$[:3]", at_least(3))));
+    let bare = given(list(json!({})), "$[0:2]", json!({ "type": "array" }));
+    assert!(bare.iter().any(|found| found.help.ends_with("as in $")), "{bare:?}");
+    let two = json!({ "type": "object", "minProperties": 2 });
+    let fields = json!({ "construct": { "fields": { "x": { "constant": 1 } } } });
+    let steps = json!([{ "id": "a", "operation": { "tool": "take" }, "input": fields }]);
+    let spec = json!({ "pipeline": { "steps": steps } });
+    assert!(is_error(&mismatches(spec, Signature::default(), json!({ "takes": { "take": two } }))));
+}
+
+#[test]
+fn matching_patterns_declare_a_member() {
+    let gives = |required: Value| {
+        json!({ "type": "object", "required": required,
+            "patternProperties": { "^x_": { "type": "string" } } })
+    };
+    let text = json!({ "type": "string" });
+    assert!(given(gives(json!(["x_a"])), "$.x_a", text.clone()).is_empty());
+    assert!(is_error(&given(gives(json!(["x_a"])), "$.x_a", json!({ "type": "integer" }))));
+    let may = given(gives(json!([])), "$.x_a", text);
+    assert!(is_warning(&may) && !may[0].message.contains("declare"), "{may:?}");
+}
+
+#[test]
+fn input_without_a_schema_is_an_object() {
+    let each = json!({ "mapEach": { "inner": { "tool": "any" } } });
+    assert!(found(each)[0].starts_with("! /mapEach: input: `mapEach` demands an array"));
+    let filter = json!({ "filter": { "predicate": { "field": "$", "op": "eq", "value": 1 } } });
+    assert!(found(filter)[0].starts_with("! /filter"));
+    let first = json!([{ "id": "a", "operation": { "tool": "any" }, "input": { "path": "$[0]" } }]);
+    assert!(found(json!({ "pipeline": { "steps": first } }))[0].starts_with("! "));
+    assert_eq!(mail(json!({ "path": "$.any" })), NONE);
+    assert_eq!(mail(json!({ "path": "$" })), NONE);
+}
+
+#[test]
+fn definite_mismatches_take_no_budget() {
+    let check_with_nothing = |fields: Value| {
+        let steps = json!([{ "id": "a", "operation": { "tool": "user" } },
+            { "id": "b", "operation": { "tool": "mail" },
+              "input": { "construct": { "fields": fields } } }]);
+        let spec = Spec::parse(&json!({ "pipeline": { "steps": steps } })).unwrap();
+        let mut spent = Budget::of_batch().divided(usize::MAX, 0);
+        let mut called = |target: &Target| signature(target, &json!({}));
+        check(&spec, &Signature::default(), &mut called, &mut spent)
+    };
+    for fields in [
+        json!({ "to": of("a", "$.id"), "count": of("a", "$.id") }),
+        json!({ "to": of("a", "$.missing") }),
+        json!({ "count": { "constant": 1 } }),
+    ] {
+        let found = check_with_nothing(fields);
+        assert!(is_error(&found), "{found:?}");
+        assert!(found.last().unwrap().message.starts_with("the batch used up"), "{found:?}");
+    }
+    let found = check_with_nothing(json!({ "to": of("a", "$.id") }));
+    assert!(!is_error(&found) && found.len() == 1, "{found:?}");
+}
+
+#[test]
+fn hidden_fields_are_not_suggested_and_empty_cache_keys_reported() {
+    let takes = json!({ "type": "object", "properties": { "x": false, "y": {} } });
+    let fields = json!({ "construct": { "fields": { "x": { "constant": 1 } } } });
+    let steps = json!([{ "id": "a", "operation": { "tool": "take" }, "input": fields }]);
+    let found = mismatches(
+        json!({ "pipeline": { "steps": steps } }),
+        Signature::default(),
+        json!({ "takes": { "take": takes } }),
+    );
+    assert_eq!(found[0].help, "remove \"x\", or use one of y");
+    let cache = json!({ "cache": { "inner": { "tool": "any" }, "keyPaths": ["$.id", "$.di"],
+        "ttlSeconds": 1 } });
+    let own = Signature {
+        input: Some(object(json!({ "id": { "type": "string" } }), json!(["id"]))),
+        output: None,
+    };
+    assert_eq!(
+        found_of(cache, own),
+        ["? /cache/keyPaths/1: key: $.di in the input of the composition selects nothing, so all \
+             inputs share one entry"]
+    );
+}

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{
     Checker, Signature, Witness,
     sample::{Scalars, samples},
-    schema,
+    schema::{self, Definitions},
     shape::{Origin, Step},
 };
 use crate::{
@@ -43,6 +43,8 @@ pub(super) struct Tools<'a> {
     called: &'a mut dyn FnMut(&Target) -> Signature,
     known: BTreeMap<Target, Rc<Tool>>,
     scalars: Scalars,
+    /// Of the recursive schemas that were seen.
+    pub(super) definitions: Definitions,
 }
 
 /// A tool that a composition calls.
@@ -58,7 +60,12 @@ pub(super) struct Tool {
 
 impl<'a> Tools<'a> {
     pub(super) fn new(called: &'a mut dyn FnMut(&Target) -> Signature) -> Self {
-        Self { called, known: BTreeMap::new(), scalars: Scalars::new() }
+        Self {
+            called,
+            known: BTreeMap::new(),
+            scalars: Scalars::new(),
+            definitions: Definitions::new(),
+        }
     }
 
     pub(super) fn get(&mut self, target: &Target) -> Rc<Tool> {
@@ -66,6 +73,9 @@ impl<'a> Tools<'a> {
             return Rc::clone(known);
         }
         let Signature { input, output } = (self.called)(target);
+        for schema in input.iter().chain(&output) {
+            schema::definitions(schema, &mut self.definitions);
+        }
         let tool = Rc::new(Tool {
             input,
             gives: output.as_ref().and_then(schema::modern).map(Rc::new),
@@ -83,7 +93,7 @@ impl<'a> Tools<'a> {
         match schema {
             Some(schema) => {
                 let modern = schema::modern(schema).unwrap_or(Value::Bool(true));
-                samples((schema, &modern), &mut self.scalars, budget)
+                samples((schema, &modern), &self.definitions, &mut self.scalars, budget)
             }
             None => vec![json!({})],
         }
@@ -208,7 +218,14 @@ impl Checker<'_> {
             let next = at.strip_prefix(pointer.as_str());
             next.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let each = self.failable.iter().flatten().filter(|pointer| !leads(pointer));
+        // A failure of a saga's step leads to nothing but its compensations.
+        let is_useful = |pointer: &String| {
+            let Some(step) = pointer.strip_suffix("/action") else { return true };
+            let steps = step.rsplit_once('/').map_or("", |(steps, _)| steps);
+            at.strip_prefix(steps).is_some_and(|rest| rest.contains("/compensate"))
+        };
+        let each = self.failable.iter().flatten();
+        let each = each.filter(|pointer| !leads(pointer) && is_useful(pointer));
         // A fallback runs only if its inner operation fails.
         let is_needed = |pointer: &&String| {
             let around = pointer.strip_suffix("/inner").unwrap_or(pointer);
@@ -288,7 +305,7 @@ fn patched(mut base: Value, parts: &[Part], is_all: bool) -> Value {
                     }
                     place = &mut place[name.as_str()];
                 }
-                Step::Position(_) | Step::Each { .. } => {
+                Step::Position(_) | Step::Slice(_) | Step::Each { .. } => {
                     if !place.is_array() {
                         *place = json!([]);
                     }
@@ -297,6 +314,12 @@ fn patched(mut base: Value, parts: &[Part], is_all: bool) -> Value {
                         Step::Position(at) if *at < 0 => usize::try_from(at.unsigned_abs())
                             .map_or(0, |at| items.len().saturating_sub(at)),
                         Step::Position(at) => usize::try_from(*at).unwrap_or(0),
+                        Step::Slice(slice) => {
+                            let next = counts.entry(depth).or_default();
+                            let start = slice.start.and_then(|start| usize::try_from(start).ok());
+                            *next += 1;
+                            start.unwrap_or(0).saturating_add(*next - 1)
+                        }
                         _ => {
                             let next = counts.entry(depth).or_default();
                             *next += 1;
@@ -585,9 +608,15 @@ impl Run<'_, '_> {
             let at = targets.index(i);
             let scope = Scope { input, steps: &BTreeMap::new(), error: None };
             let given = self.bound(target.input.as_ref(), input, scope, at.member("input"));
-            let result = given.and_then(|given| self.operation(&target.operation, &given, at));
+            let is_late = scatter.timeout_ms.is_some() && self.failing.contains(&at.to_string());
+            let result = given.and_then(|given| {
+                if is_late {
+                    return Ok(None);
+                }
+                self.operation(&target.operation, &given, at).map(Some)
+            });
             match result {
-                Ok(value) => arrived.push(value),
+                Ok(value) => arrived.extend(value),
                 Err(stop) if scatter.fail_fast || self.hit.is_some() => return Err(stop),
                 Err(_) => {}
             }
@@ -622,22 +651,29 @@ impl Run<'_, '_> {
         }
         let all = at.member("steps");
         let (mut results, mut last) = (BTreeMap::new(), input.clone());
-        let mut inputs = Vec::new();
+        let (mut inputs, mut has_failed) = (Vec::new(), false);
         for (i, step) in saga.steps.iter().enumerate() {
             let at = all.index(i);
             let scope = Scope { input, steps: &results, error: None };
             let given = self.bound(step.input.as_ref(), &last, scope, at.member("input"))?;
-            last = self.operation(&step.action, &given, at.member("action"))?;
+            let action = at.member("action");
+            has_failed = self.failing.contains(&action.to_string());
+            if has_failed {
+                // A compensation for an unknown outcome runs without the result.
+                inputs.extend(step.compensate_on_unknown.then_some(given));
+                break;
+            }
+            last = self.operation(&step.action, &given, action)?;
             results.insert(step.id.clone(), last.clone());
             inputs.push(given);
         }
-        // A timeout after the last step compensates all steps.
+        // A failure, or a timeout after the last step, compensates the steps before it.
         let (goal, _) = self.goal;
         let leads_to_compensation = |at: &At<'_>| {
             let at = at.to_string();
             goal.starts_with(&format!("{at}/compensate"))
         };
-        if let Some(i) = (0..saga.steps.len()).find(|i| leads_to_compensation(&all.index(*i))) {
+        if let Some(i) = (0..inputs.len()).find(|i| leads_to_compensation(&all.index(*i))) {
             let (step, at) = (&saga.steps[i], all.index(i));
             let error = json!({ "step": "", "reason": "timeout", "message": "timed out" });
             let scope = Scope { input, steps: &results, error: Some(&error) };
@@ -646,6 +682,9 @@ impl Run<'_, '_> {
             if let Some(compensate) = &step.compensate {
                 self.operation(compensate, &given, at.member("compensate"))?;
             }
+            return Err(Stop);
+        }
+        if has_failed {
             return Err(Stop);
         }
         match &saga.output {

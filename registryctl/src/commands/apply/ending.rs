@@ -47,6 +47,8 @@ struct Outcome<'a> {
     conflicts: &'a [Settled],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     held: &'a [Held],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    retired: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     rollout: Option<&'a Rollout>,
 }
@@ -102,6 +104,7 @@ impl Ended {
             diagnostics: self.planned.report.findings(),
             conflicts: &self.prepared.settled,
             held: &self.prepared.held,
+            retired: &self.planned.retired,
             rollout,
         }
     }

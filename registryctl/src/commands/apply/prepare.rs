@@ -61,6 +61,13 @@ pub(super) struct Held {
     reason: Option<String>,
 }
 
+impl Held {
+    /// Whether this entry has that key.
+    pub(super) fn is_of(&self, key: &str) -> bool {
+        self.key == key
+    }
+}
+
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, state, reason } = self;

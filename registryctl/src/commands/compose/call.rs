@@ -4,6 +4,7 @@
 
 use std::{fs, time::Duration};
 
+use registry_core::document::parse_json;
 use reqwest::{Client, redirect::Policy};
 use serde_json::{Value, json};
 
@@ -22,8 +23,8 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const BYTES: usize = 64 << 20;
 
 pub(super) async fn run(session: &Session, args: &ComposeRunArgs) -> Result<(), Failure> {
-    let arguments: Value = serde_json::from_str(&args.arguments)
-        .map_err(|e| Failure::Usage(format!("the arguments are no JSON: {e}")))?;
+    let arguments = parse_json(args.arguments.as_bytes())
+        .map_err(|e| Failure::Usage(format!("the arguments: {e}")))?;
     let message = asked(args, &arguments).await?;
     if let Some(error) = message.get("error") {
         let told = error["message"].as_str().unwrap_or("it says no more");

@@ -3,7 +3,7 @@
 use registry_core::{Key, Kind, LifecycleState, Notice, rules::Proposed};
 use registry_proto::v1;
 
-use super::super::{Session, commit, review};
+use super::super::{Session, commit, lock::at, review};
 use crate::{
     cli::{RetireArgs, Versions},
     client::{Client, PAGE_SIZE, request},
@@ -16,9 +16,11 @@ const TOOLS: u32 = 10_000;
 pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failure> {
     let RetireArgs { what, message, sunset, force, yes, dry_run, commit: author, .. } = args;
     let client = session.connect().await?;
+    // A version registered later makes the commit fail.
+    let revision = client.head().await?.0;
     let servers = match what {
         Versions::One(key) if key.kind == Kind::Server => vec![key],
-        Versions::All(Kind::Server, name) => versions(&client, name.as_str()).await?,
+        Versions::All(Kind::Server, name) => versions(&client, name.as_str(), revision).await?,
         Versions::One(Key { kind, .. }) | Versions::All(kind, _) => {
             let message =
                 format!("--with-tools retires the tools of a server, and this is a {kind}");
@@ -28,7 +30,7 @@ pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failu
     if servers.is_empty() {
         return Err(Failure::Rejected("no version of the server is in use".to_owned()));
     }
-    let (tools, revision) = tools(&client, &servers).await?;
+    let tools = tools(&client, &servers, revision).await?;
     let notice = Notice { message: message.clone(), replacement: None, sunset, forced: force };
     let state = LifecycleState::Retired;
     let change =
@@ -40,13 +42,14 @@ pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failu
     review::run(session, &client, &wanted, review::How { yes, dry_run }).await
 }
 
-/// The versions of a server that are not retired.
-async fn versions(client: &Client, name: &str) -> Result<Vec<Key>, Failure> {
+/// The versions of a server that are not retired at a revision.
+async fn versions(client: &Client, name: &str, revision: u64) -> Result<Vec<Key>, Failure> {
     let mut wanted = v1::ListRequest {
         kind: v1::Kind::Server.into(),
         name: name.to_owned(),
         lifecycle: vec![v1::LifecycleState::Active.into(), v1::LifecycleState::Deprecated.into()],
         page_size: PAGE_SIZE,
+        at: Some(at(revision)),
         ..v1::ListRequest::default()
     };
     let mut found = Vec::new();
@@ -62,14 +65,13 @@ async fn versions(client: &Client, name: &str) -> Result<Vec<Key>, Failure> {
     }
 }
 
-/// The tools whose source is one of these servers, without those that are retired already, and the
-/// revision that they were read at.
-async fn tools(client: &Client, servers: &[Key]) -> Result<(Vec<Key>, u64), Failure> {
+/// The tools at a revision whose source is one of these servers, without those that are retired.
+async fn tools(client: &Client, servers: &[Key], revision: u64) -> Result<Vec<Key>, Failure> {
     let wanted = v1::GetDependentsRequest {
         keys: servers.iter().map(v1::EntityKey::from).collect(),
         depth: Some(1),
         limit: TOOLS,
-        at: None,
+        at: Some(at(revision)),
     };
     let response = client.answer(client.graph().get_dependents(request(wanted))).await?;
     let graph = response.graph.unwrap_or_default();
@@ -82,5 +84,5 @@ async fn tools(client: &Client, servers: &[Key]) -> Result<(Vec<Key>, u64), Fail
     let keys = graph.nodes.into_iter().filter(is_in_use).map(|node| review::key_of(node.key));
     let mut keys = keys.collect::<Result<Vec<_>, _>>()?;
     keys.retain(|key| key.kind == Kind::Tool);
-    Ok((keys, response.revision))
+    Ok(keys)
 }
